@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from exporter.kafka.log.control import Marker, PartitionMarkers
 from exporter.model import TopicPartition
-from exporter.transactions.decided.torn import CLOCK_SLACK_MS, Decision, MarkerComparison, Torn
+from exporter.transactions.decided.shared_epoch import AGREEING, CLOCK_SLACK_MS
+from exporter.transactions.decided.torn import Decision, MarkerComparison, Torn
 
 
 def compare_all(
@@ -33,6 +34,7 @@ def compare_all(
         for marker in each_read.markers:
             markers[partition, marker.producer_id].append(marker)
     torn: list[Torn] = []
+    unclear: set[int] = set()
     judged = 0
     open_questions: dict[str, None] = {}
     for decision in known:
@@ -40,7 +42,6 @@ def compare_all(
             continue
         unread = list(_unread(decision, read, compacted))
         open_questions.update(dict.fromkeys(unread))
-        judged += not unread
         for partition in sorted(decision.partitions):
             own = read.get(partition)
             if own is None:  # named in the open questions
@@ -48,10 +49,56 @@ def compare_all(
             found = markers.get((partition, decision.producer_id), ())
             rivals = [each for each in by_producer[decision.producer_id] if partition in each.partitions]
             torn += _contradictions(decision, partition, found, rivals)
-            missing = not any(_ends(decision, each) for each in found)
-            if missing and own.fault is None and partition.topic not in compacted and _reaches(decision, own):
-                torn.append(Torn(decision, partition, None))
+            if decision.v2:
+                is_lost = is_missing = not any(_ends(decision, each) for each in found)
+            else:
+                is_missing, is_lost = _of_shared_epoch(decision, found, rivals)
+            if is_missing and own.fault is None and partition.topic not in compacted and _reaches(decision, own):
+                if is_lost:
+                    torn.append(Torn(decision, partition, None))
+                else:
+                    unclear.add(id(decision))
+        judged += not unread and id(decision) not in unclear
     return MarkerComparison(tuple(torn), judged, tuple(open_questions))
+
+
+def _of_shared_epoch(decision: Decision, found: Sequence[Marker], rivals: Iterable[Decision]) -> tuple[bool, bool]:
+    """Whether a transaction of an older client has no marker of its own, and whether that one was lost."""
+    older = sorted((each for each in rivals if not each.v2), key=lambda each: each.prepared_ms)
+    left = sorted(found, key=lambda each: each.timestamp_ms)
+    own: list[Decision] = []
+    exact = 0
+    for slack_ms in (0, CLOCK_SLACK_MS):
+        for each in older:
+            if any(each is other for other in own):
+                continue
+            fitting = [marker for marker in left if _is_within(each, marker, slack_ms)]
+            if fitting:
+                left.remove(fitting[0])
+                own.append(each)
+        exact = exact or (len(own) if slack_ms == 0 else 0)
+    if any(each is decision for each in own):
+        return False, False
+    if not any(_is_within(decision, marker, CLOCK_SLACK_MS) for marker in found):
+        return True, True
+    newest_ms = max(each.completed_ms or each.prepared_ms for each in older)
+    loose = [
+        marker
+        for marker in left
+        if marker.timestamp_ms <= newest_ms
+        and marker.commit is decision.commit
+        and marker.producer_epoch in decision.epochs
+    ]
+    return True, exact >= 1 and exact >= AGREEING * len(own) and not loose
+
+
+def _is_within(decision: Decision, marker: Marker, slack_ms: int) -> bool:
+    """Whether a marker may be that of a decision, by type, epoch and time."""
+    if marker.commit is not decision.commit or marker.producer_epoch not in decision.epochs:
+        return False
+    if decision.completed_ms is None:
+        return slack_ms > 0 and marker.timestamp_ms >= decision.prepared_ms - slack_ms
+    return decision.prepared_ms - slack_ms <= marker.timestamp_ms <= decision.completed_ms + slack_ms
 
 
 def _unread(

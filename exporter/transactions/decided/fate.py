@@ -96,7 +96,8 @@ class OpenRecords(NamedTuple):
 
     ``last_epoch`` is that of DescribeProducers, ``first_epoch`` that of the first open record, None where it was not
     read. ``marker`` is the last marker of the producer below them, as far as the partition was read; ``unmarked`` says
-    that it was read from its offset 0 and has none.
+    that it was read from its offset 0 and has none. ``ended`` is the log offset of the newest decision whose own marker
+    is below them, -1 where none of the known ones has it there; None where it is not known.
     """
 
     partition: TopicPartition
@@ -105,6 +106,7 @@ class OpenRecords(NamedTuple):
     first_epoch: int | None = None
     marker: Marker | None = None
     unmarked: bool = False
+    ended: int | None = None
 
 
 class ProducerLog(NamedTuple):
@@ -181,6 +183,8 @@ def _owns(decision: DecidedTransaction, records: OpenRecords) -> bool:
     # A marker of a transaction between the first and the last one would have ended the records before it.
     if records.unmarked or (decision.v2 and records.first_epoch is not None):
         return True
+    if records.ended is not None:
+        return decision.offset > records.ended
     # The last marker is older than the decision, whose own is not there: it would have ended the records.
     marker = records.marker
     return marker is not None and marker.timestamp_ms / 1000 + CLOCK_SLACK_SECONDS < decision.decided

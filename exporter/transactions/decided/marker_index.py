@@ -47,15 +47,6 @@ class MarkerIndex:
         """Whether there is a marker of this type with one of these epochs."""
         return any((epoch, commit) in self._found for epoch in epochs)
 
-    def any_between(self, epochs: Collection[int], first_ms: float, last_ms: float, *, commit: bool) -> bool:
-        """As ``any_of``, for markers with a timestamp in this closed interval."""
-        for epoch in epochs:
-            markers = self._found.get((epoch, commit), ())
-            at = bisect_left(markers, first_ms, key=_TIMESTAMP)
-            if at < len(markers) and markers[at].timestamp_ms <= last_ms:
-                return True
-        return False
-
     def between(self, epochs: Collection[int], first_ms: float, last_ms: float, *, commit: bool) -> list[Marker]:
         """The markers of this type and these epochs with a timestamp in this interval, in the order of offsets."""
         found: list[Marker] = []

@@ -6,8 +6,8 @@ ABORT of ``kafka-transactions.sh abort`` in the open transaction, after which th
 read_committed consumers then skip its records in that partition.
 
 Clients of Transactions V2 raise the epoch with every transaction, so that each marker belongs to one transaction.
-Transactions of older clients share an epoch: there a marker is compared by time as well, and the difference of the
-brokers' clocks is allowed for wherever that avoids a false finding.
+Transactions of older clients share an epoch: ``shared_epoch`` says which marker is whose. What became of records
+without a marker is said by ``fate.judge``, as in the proof that a transaction hangs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 from exporter.kafka.log.control import Marker, PartitionMarkers
 from exporter.model import TopicPartition
+from exporter.transactions.decided import fate
 from exporter.transactions.decided.marker_index import AskedMarkers, MarkerIndex, MarkerWindow
+from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS, assigned
 from exporter.transactions.machine.record_fields import V2, fields_of
 from exporter.transactions.machine.records import HEAD_SIZE, LogValue, Status, decode_key, partitions_at
 
-CLOCK_SLACK_MS = 5_000
-"""Allowed difference of two brokers' clocks, in milliseconds."""
 _CHECK_EVERY = 4096
 """Decisions compared between two calls of ``check``: some milliseconds."""
 
@@ -205,6 +205,7 @@ class _Comparison:
         self._compacted = compacted
         self._check = check
         self._torn: list[tuple[int, TopicPartition, Torn]] = []  # with the place of the decision
+        self._unclear: dict[int, list[str]] = {}  # by the place of the decision
         self._compared: set[TopicPartition] = set()
         self._steps = 0
         self.stopped = ""
@@ -229,9 +230,9 @@ class _Comparison:
         if self.stopped:
             left = {each for known in self._known for each in known.partitions} - self._compared
             questions[f"{self.stopped}: {len(left)} partitions were not compared"] = None
-        for decision in self._known:
+        for place, decision in enumerate(self._known):
             if self._is_due(decision):
-                unread = list(self._unread(decision))
+                unread = [*self._unread(decision), *self._unclear.get(place, ())]
                 questions.update(dict.fromkeys(unread))
                 judged += not unread and decision.partitions <= self._compared
         return MarkerComparison(tuple(torn for *_, torn in sorted(self._torn, key=_place)), judged, tuple(questions))
@@ -263,21 +264,75 @@ class _Comparison:
             written[marker.producer_id].append(marker)
         whole = own.fault is None and partition.topic not in self._compacted
         for producer_id, places in producers.items():
-            markers = MarkerIndex(written.get(producer_id, ()))
-            asked: AskedMarkers | None = None
-            for place in places:
-                self._step()
-                decision = self._known[place]
-                if not self._is_due(decision):
-                    continue
-                ended = _is_ended(decision, markers)
-                for marker in _opposite(decision, markers, ended=ended):
-                    if asked is None:
-                        asked = AskedMarkers(window for each in places for window in _windows(self._known[each]))
-                    if not asked.asks_for(marker):
-                        self._torn.append((place, partition, Torn(decision, partition, marker)))
-                if not ended and whole and _reaches(decision, own):
-                    self._torn.append((place, partition, Torn(decision, partition, None)))
+            self._compare_producer(partition, own, places, written.get(producer_id, []), whole=whole)
+
+    def _compare_producer(
+        self, partition: TopicPartition, own: PartitionMarkers, places: list[int], written: list[Marker], *, whole: bool
+    ) -> None:
+        markers = MarkerIndex(written)
+        shared = _SharedEpochs(self._known, places, written)
+        asked: AskedMarkers | None = None
+        for place in places:
+            self._step()
+            decision = self._known[place]
+            if not self._is_due(decision):
+                continue
+            ended = markers.any_of(decision.epochs, commit=decision.commit) if decision.v2 else place in shared.own
+            for marker in _opposite(decision, markers, ended=ended):
+                if asked is None:
+                    asked = AskedMarkers(window for each in places for window in _windows(self._known[each]))
+                if not asked.asks_for(marker):
+                    self._torn.append((place, partition, Torn(decision, partition, marker)))
+            if not ended and whole and _reaches(decision, own):
+                self._judge(place, partition, shared)
+
+    def _judge(self, place: int, partition: TopicPartition, shared: _SharedEpochs) -> None:
+        """Take in a transaction that has no marker of its own in a partition."""
+        decision = self._known[place]
+        said = fate.judge(shared.records(place, partition), fate.ProducerLog((_decided(decision, place),)))
+        if decision.commit and said.fate is not fate.Fate.COMMITTED:
+            self._unclear.setdefault(place, []).extend(said.missing[:1])
+        elif place not in shared.unclear:
+            self._torn.append((place, partition, Torn(decision, partition, None)))
+        else:
+            text = f"{partition}: an abort of {decision.transactional_id!r} has no marker that is known to be its own"
+            self._unclear.setdefault(place, []).append(text)
+
+
+class _SharedEpochs:
+    """The markers of the transactions of older clients of one producer id in one partition, by their places."""
+
+    def __init__(self, known: tuple[Decision, ...], places: list[int], written: list[Marker]) -> None:
+        self._known = known
+        older = sorted((place for place in places if not known[place].v2), key=lambda each: known[each].prepared_ms)
+        found = assigned([known[place] for place in older], written) if older else None
+        self.own = {older[at] for at in found.own} if found else set()
+        self.unclear = {older[at]: marker for at, marker in found.unclear.items()} if found else {}
+
+    def records(self, place: int, partition: TopicPartition) -> fate.OpenRecords:
+        """The records of a transaction without a marker of its own, as if they were open."""
+        decision = self._known[place]
+        epochs = decision.client_epochs
+        other = self.unclear.get(place)
+        ended = -1 if other is None else None
+        return fate.OpenRecords(partition, decision.producer_id, max(epochs), min(epochs), other, ended=ended)
+
+
+def _decided(decision: Decision, place: int) -> fate.DecidedTransaction:
+    """A decision as ``fate`` takes it; ``place`` stands for its order in the log."""
+    return fate.DecidedTransaction(
+        decision.transactional_id,
+        decision.producer_id,
+        decision.client_epochs,
+        decision.epochs,
+        decision.commit,
+        decision.v2,
+        decision.begun_ms / 1000,
+        decision.prepared_ms / 1000,
+        None if decision.completed_ms is None else decision.completed_ms / 1000,
+        decision.partitions,
+        place,
+    )
 
 
 def _place(found: tuple[int, TopicPartition, Torn]) -> tuple[int, TopicPartition]:
@@ -300,13 +355,6 @@ def _around(decision: Decision) -> tuple[float, float]:
     """The time of the markers of a decision, with the allowed difference of clocks."""
     completed_ms = math.inf if decision.completed_ms is None else decision.completed_ms
     return decision.prepared_ms - CLOCK_SLACK_MS, completed_ms + CLOCK_SLACK_MS
-
-
-def _is_ended(decision: Decision, markers: MarkerIndex) -> bool:
-    """Whether there is a marker that the decision asks for."""
-    if decision.v2:
-        return markers.any_of(decision.epochs, commit=decision.commit)
-    return markers.any_between(decision.epochs, *_around(decision), commit=decision.commit)
 
 
 def _opposite(decision: Decision, markers: MarkerIndex, *, ended: bool) -> list[Marker]:

@@ -16,7 +16,7 @@ from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
 from exporter.transactions.decided.marker_watch import MarkerWatch, TornMarkers
 from exporter.transactions.decided.recent_decisions import RecentDecisions
-from exporter.transactions.decided.torn import CLOCK_SLACK_MS
+from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 
 INTERVAL = 10.0
 FETCH_BYTES = 1 << 20
