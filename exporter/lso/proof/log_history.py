@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 from exporter.model import KnownLogEnds
 
@@ -14,6 +16,8 @@ MARGIN_SECONDS = 960.0
 (15 minutes), as a broker that does not verify transactions takes a record of one whose own record of the log was lost.
 A deposed leader with an old end is found out in less.
 """
+SAVED_SECONDS = 300.0
+"""Seconds between two ends that are saved."""
 
 
 class LogHistory:
@@ -33,3 +37,28 @@ class LogHistory:
             if each.at <= instant - MARGIN_SECONDS:
                 return each.ends
         return {}
+
+    def clear(self) -> None:
+        """Drop all ends: they are of another log."""
+        self._known.clear()
+
+    # --- Saved state ---
+
+    def document(self) -> list[list[Any]]:
+        """As JSON: instants of the monotonic clock with the ends by partition, one every five minutes."""
+        found: list[KnownLogEnds] = []
+        for each in self._known:
+            if not found or each.at - found[-1].at >= SAVED_SECONDS:
+                found.append(each)
+        return [[round(each.at, 3), sorted(each.ends.items())] for each in found]
+
+    def restore(self, found: list[list[Any]], now: float) -> None:
+        """As ``document`` returned it, of a process of the same boot; ``now`` is monotonic. Raises TypeError or
+        ValueError for anything else.
+        """
+        ends = [
+            KnownLogEnds(float(at), {int(number): int(end) for number, end in numbers}) for at, numbers in found[-MOST:]
+        ]
+        if any(not math.isfinite(each.at) or each.at > now for each in ends):
+            raise ValueError("an instant in the future")
+        self._known.extend(sorted(ends, key=lambda each: each.at))

@@ -6,16 +6,19 @@ take several reads of the source; the first round reads it from its start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
 from exporter.cluster.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.lso.proof.evidence import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
+from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import Rounds, committed_in
 from exporter.model import Deadline, TopicPartition
+from exporter.transactions.decided.torn import Torn
+from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.source.log_range import RangeConsumer
 
 READ_SECONDS = 1.0
@@ -56,6 +59,15 @@ class Prover:
     def under_way(self) -> bool:
         """Whether the log is not yet read as far as the current round needs it."""
         return self._rounds.under_way
+
+    @property
+    def judged(self) -> JudgedRecords:
+        """What was judged, to be saved."""
+        return self._rounds.judged
+
+    def follow(self, changes: LogChanges | None, torn: Iterable[Torn]) -> None:
+        """As ``Rounds.follow``."""
+        self._rounds.follow(changes, torn)
 
     def close(self) -> None:
         self._rounds.close()
@@ -162,6 +174,8 @@ class Prover:
 
     def _take(self, each: Round) -> None:
         self._committed.pop(each.held, None)
+        if each.writer is not None and not any(each.open_gaps()):
+            self.judged.note(each.held, each.writer, each.judgement)
         if (found := committed_in(each, self._cluster)) is not None:
             self._committed[each.held] = found
         if gaps := tuple(each.gaps()):

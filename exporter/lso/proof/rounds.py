@@ -20,15 +20,21 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.proof.evidence import Committed, Loaded, LogRead, OpenStart, Round, WriterState
+from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.log_scan import Cost, LogScan, OpenRangeReader
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, judge
+from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, ProducerLog, judge
+from exporter.transactions.decided.torn import Decision, Torn, decided
 from exporter.transactions.facts import OpenTransactions
+from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import UndecodableRecord
 
 TRACE_SECONDS = 5.0
 """Seconds of one round in which the partitions of its transactions may be read."""
 NOT_AGAIN = Judgement(Fate.UNKNOWN, None, ("it is not open in the partition any more",))
+
+
+OpenKey = tuple[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,8 @@ class Rounds:
         self._connect = connect
         self._scan = LogScan(connect, cluster.clock)
         self._begun: _Begun | None = None
+        self.judged = JudgedRecords()
+        self._unmarked: Mapping[OpenKey, Decision] = {}
         self._lost: tuple[str, ...] = ()  # messages about what the last round could not read any more
         # By the leader epoch of the partition: without an election nothing below an open record changes.
         self._traces: dict[OpenStart, tuple[int, OpenTrace]] = {}
@@ -81,6 +89,17 @@ class Rounds:
         """Offsets of the log that the current round still has to read."""
         ends = self._begun.ends if self._begun is not None else {}
         return sum(max(0, end - self._scan.reached.get(number, 0)) for number, end in ends.items())
+
+    def follow(self, changes: LogChanges | None, torn: Iterable[Torn]) -> None:
+        """Take in what the agent saw of the log: where it lost records, None where it is not followed, and the
+        decisions without a marker.
+        """
+        self.judged.follow(changes)
+        self._unmarked = {
+            (each.partition, each.decision.producer_id): each.decision
+            for each in torn
+            if each.marker is None and each.decision.commit
+        }
 
     def close(self) -> None:
         """Give up the current round and close the connection. Records read so far are kept."""
@@ -174,7 +193,9 @@ class Rounds:
             elif (owner := log.open_ids.get(held.producer_id)) is not None:
                 said = Judgement(Fate.UNKNOWN, None, (f"transactional.id {owner!r} has this producer id open",))
             else:
-                said = self._judged(held, writer, leaders, epochs, begun.passed[held], reading)
+                said = self._known(
+                    held, writer, self._judged(held, writer, leaders, epochs, begun.passed[held], reading)
+                )
             again_held = held if writer is not None else None
             rounds.append(Round(held, described, log, loaded, ended, again_held, wall, writer, said))
         self._traces = {held: trace for held, trace in self._traces.items() if held in begun.held}
@@ -198,6 +219,17 @@ class Rounds:
         if said.fate is not Fate.UNKNOWN or not log.decisions:
             return said
         return judge(OpenRecords(*shown[:3], *self._trace(held, leaders, deadline)), log)
+
+    def _known(self, held: OpenStart, writer: WriterState, said: Judgement) -> Judgement:
+        """The judgement, or where the log does not have it any more what an earlier round or the marker watch knew."""
+        if said.gap:
+            if (before := self.judged.of(held, writer)) is not None:
+                return before
+            if (seen := self._unmarked.get((held.partition, held.producer_id))) is not None:
+                shown = OpenRecords(held.partition, held.producer_id, writer.epoch, ended=-1)
+                found = judge(shown, ProducerLog((decided(seen),)))
+                said = found if found.fate is Fate.COMMITTED else said
+        return said
 
     def _trace(self, held: OpenStart, leaders: Metadata, deadline: Deadline) -> OpenTrace:
         epoch = leaders.leader_epoch(held.partition)

@@ -25,7 +25,7 @@ from exporter.lso.source.stall_holders import StallHolders
 from exporter.lso.stall_series import ShownStalls
 from exporter.lso.sweep import Sweep
 from exporter.lso.tracker import StallTracker
-from exporter.model import Deadline, Fact, Facts, Fault, KnownLogEnds, Sample, SampleBatch, TopicPartition
+from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch, TopicPartition
 from exporter.transactions.facts import CoordinatorTime, OpenTransactions, ReleaseTimes
 
 CONFIRM_SECONDS = 10.0
@@ -135,7 +135,7 @@ class LsoSource(KafkaSource):
             yield error.fault
             return
         yield from faults
-        coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline, facts.get(KnownLogEnds))
+        coordinators, replication, more = self._holders.read(metadata, hot, opened, deadline, facts)
         yield from more
         flink = facts.get(FlinkTransactions) or FlinkTransactions({})
         found = self._holders.stalls(coordinators, replication, facts.get(ReleaseTimes), opened, flink)

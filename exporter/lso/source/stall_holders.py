@@ -12,7 +12,7 @@ from exporter.core.kept import KeptValue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
-from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.facts import Blocker, Stall
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, OpenStart, Overdue
@@ -20,10 +20,13 @@ from exporter.lso.proof.log_history import LogHistory
 from exporter.lso.proof.prover import WAITING, Prover
 from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.source.marker_waits import Markers
+from exporter.lso.source.saved_proofs import SavedProofs
 from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
-from exporter.model import Deadline, Fault, KnownLogEnds, Reason, TopicPartition
+from exporter.model import Deadline, Facts, Fault, KnownLogEnds, Reason, TopicPartition
+from exporter.transactions.decided.marker_watch import TornMarkers
 from exporter.transactions.facts import OpenTransaction, OpenTransactions, ReleaseTimes
+from exporter.transactions.machine.log_changes import LogChanges
 from exporter.words import BlockerKind
 
 _DECIDABLE = frozenset({BlockerKind.OPEN, BlockerKind.COMPLETING})
@@ -54,10 +57,13 @@ class StallHolders:
         self._found_of: tuple[object, ...] = ()
         self._until = -math.inf  # monotonic
         self._history = LogHistory()
+        self._saved = None if prover is None else SavedProofs(cluster, self._history, prover.judged)
         self._holders: dict[OpenStart, float] = {}  # holders of stalled partitions, and since when they were seen
 
     def close(self) -> None:
         """Close the prover's connections."""
+        if self._saved is not None:
+            self._saved.save()
         if self._prover is not None:
             self._prover.close()
 
@@ -67,15 +73,15 @@ class StallHolders:
         hot: AbstractSet[TopicPartition],
         opened: OpenTransactions | None,
         deadline: Deadline,
-        ends: KnownLogEnds | None = None,
+        facts: Facts,
     ) -> tuple[Coordinators, Mapping[TopicPartition, Replication], list[Fault]]:
         """Ask partition leaders and coordinators for the transactions in stalled partitions, and continue the proofs.
 
-        ``hot`` are the partitions of open transactions, ``ends`` those of the transaction log. Returns what the
-        coordinators know, what decided transactions wait for, and faults.
+        ``hot`` are the partitions of open transactions. Returns what the coordinators know, what decided transactions
+        wait for, and faults.
         """
         known = self._of_log(opened)
-        self._history.note(ends)
+        self._follow(metadata, facts)
         # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
         # read only; the next read clears it.
         wanted = self._watch.to_describe(hot, known)
@@ -106,8 +112,19 @@ class StallHolders:
             coordinators, more = self._ask(ids, opened, deadline)
             faults += more
         self._prove(fresh, described, coordinators, opened, deadline)
+        if self._saved is not None:
+            self._saved.save()
         coordinators, replication = self._what_completes(metadata, coordinators, deadline)
         return coordinators, replication, faults
+
+    def _follow(self, metadata: Metadata, facts: Facts) -> None:
+        """Take in what the agent saw of the transaction log."""
+        if self._prover is None or self._saved is None:
+            return
+        self._saved.of_log(metadata.topic_ids.get(TRANSACTION_STATE, ""))
+        self._history.note(facts.get(KnownLogEnds))
+        torn = facts.get(TornMarkers)
+        self._prover.follow(facts.get(LogChanges), [each.torn for each in torn.found] if torn is not None else ())
 
     def stalls(
         self,

@@ -78,12 +78,14 @@ class Judgement(NamedTuple):
     """The fate of a transaction in one partition.
 
     ``decision`` is the decision that its records belong to, for committed and aborted. ``missing`` are messages about
-    what would have to be known, and how to find out, for unknown; none for any other fate.
+    what would have to be known, and how to find out, for unknown; none for any other fate. ``gap``: no decision that is
+    known may be that of its records, and one may be missing.
     """
 
     fate: Fate
     decision: DecidedTransaction | None = None
     missing: tuple[str, ...] = ()
+    gap: bool = False
 
     @property
     def promised_to_nobody(self) -> bool:
@@ -144,7 +146,7 @@ def judge(records: OpenRecords, log: ProducerLog) -> Judgement:
         return Judgement(Fate.ABORTED, only)
     if log.whole_from is not None and log.whole_from <= max(0, log.passed, before):
         return Judgement(Fate.ABORTED, aborts[-1]) if aborts else Judgement(Fate.NEVER)
-    return Judgement(Fate.UNKNOWN, None, (*(log.gaps or (NO_ANCHOR,)), HOW_TO_FIND_OUT))
+    return Judgement(Fate.UNKNOWN, None, (*(log.gaps or (NO_ANCHOR,)), HOW_TO_FIND_OUT), gap=True)
 
 
 NO_ANCHOR = (

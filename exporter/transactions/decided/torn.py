@@ -289,7 +289,7 @@ class _Comparison:
     def _judge(self, place: int, partition: TopicPartition, shared: _SharedEpochs) -> None:
         """Take in a transaction that has no marker of its own in a partition."""
         decision = self._known[place]
-        said = fate.judge(shared.records(place, partition), fate.ProducerLog((_decided(decision, place),)))
+        said = fate.judge(shared.records(place, partition), fate.ProducerLog((decided(decision, place),)))
         if decision.commit and said.fate is not fate.Fate.COMMITTED:
             self._unclear.setdefault(place, []).extend(said.missing[:1])
         elif place not in shared.unclear:
@@ -318,7 +318,7 @@ class _SharedEpochs:
         return fate.OpenRecords(partition, decision.producer_id, max(epochs), min(epochs), other, ended=ended)
 
 
-def _decided(decision: Decision, place: int) -> fate.DecidedTransaction:
+def decided(decision: Decision, place: int = 0) -> fate.DecidedTransaction:
     """A decision as ``fate`` takes it; ``place`` stands for its order in the log."""
     return fate.DecidedTransaction(
         decision.transactional_id,

@@ -12,7 +12,7 @@ import pytest
 from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition
 from exporter.transactions.decided.decisions import LogRun
-from exporter.transactions.decided.fate import DecidedTransaction, Fate, OpenRecords, ProducerLog, judge
+from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement, OpenRecords, ProducerLog, judge
 from tests.model.explore import explore
 from tests.model.kafka import Bounds
 
@@ -37,9 +37,9 @@ def marker(epoch: int, *, commit: bool, at: float, coordinator_epoch: int = 0) -
 
 def test_a_v2_epoch_names_its_decision_whatever_else_is_missing() -> None:
     committed = decided(4, commit=True, v2=True)._replace(partitions=None)
-    assert judge(opened(4), ProducerLog((committed,))) == (Fate.COMMITTED, committed, ())
+    assert judge(opened(4), ProducerLog((committed,))) == Judgement(Fate.COMMITTED, committed)
     aborted = decided(4, commit=False, v2=True)
-    assert judge(opened(4, first=4), ProducerLog((aborted,))) == (Fate.ABORTED, aborted, ())
+    assert judge(opened(4, first=4), ProducerLog((aborted,))) == Judgement(Fate.ABORTED, aborted)
     assert judge(opened(4), ProducerLog((aborted,))).fate is Fate.UNKNOWN
     assert judge(opened(4, first=4), ProducerLog((aborted._replace(sure=False),))).fate is Fate.UNKNOWN
 

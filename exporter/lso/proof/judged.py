@@ -1,0 +1,140 @@
+"""What was judged of open records, kept while nothing can change it, and saved. No I/O, no clock.
+
+A judgement holds while the partition shows the same records open and their producer has not written: nobody has the
+transaction open (every round proves that again), so that nobody can be told later that it is committed. Compaction,
+expiry and a clean election of the transaction log take from the log what proved it, and not the proof. An election that
+took records does: the log may give the transaction back to its coordinator. So does another log of the same name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from exporter.lso.proof.evidence import OpenStart, WriterState
+from exporter.model import TopicPartition
+from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
+from exporter.transactions.machine.log_changes import LogChanges
+
+MOST = 500
+"""Judgements that are kept, the newest."""
+MOST_PARTITIONS = 200
+"""Partitions of one decision that are saved; without them its markers elsewhere are not looked for."""
+
+Losses = list[list[float]]
+
+
+class _Known(NamedTuple):
+    writer: WriterState
+    said: Judgement
+
+
+class JudgedRecords:
+    """The judgements by open records. ``changed`` counts changes of what is saved."""
+
+    def __init__(self) -> None:
+        self._known: dict[OpenStart, _Known] = {}
+        self._losses: Losses | None = None  # of the log, as the judgements know them
+        self._current = False
+        self.changed = 0
+
+    def follow(self, changes: LogChanges | None) -> None:
+        """Take in where the log lost records: after a loss nothing is known. None where the log is not followed."""
+        self._current = changes is not None
+        if changes is None:
+            return
+        losses = _losses(changes)
+        if self._losses is not None and losses != self._losses:
+            self.clear()
+        self._losses = losses
+
+    def clear(self) -> None:
+        """Drop all judgements."""
+        self.changed += bool(self._known)
+        self._known.clear()
+
+    def note(self, held: OpenStart, writer: WriterState, said: Judgement) -> None:
+        """Keep a judgement, if it is known what became of the records."""
+        known = _Known(writer, said)
+        if not self._current or said.fate is Fate.UNKNOWN or self._known.get(held) == known:
+            return
+        self._known.pop(held, None)
+        self._known[held] = known
+        while len(self._known) > MOST:
+            del self._known[next(iter(self._known))]
+        self.changed += 1
+
+    def of(self, held: OpenStart, writer: WriterState) -> Judgement | None:
+        """Return what is known of the records; None where their producer has written since, or nothing is known."""
+        known = self._known.get(held)
+        return known.said if known is not None and self._current and known.writer == writer else None
+
+    # --- Saved state ---
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        known = [[*held.partition, *held[1:], *writer, *_write(said)] for held, (writer, said) in self._known.items()]
+        return {"losses": self._losses, "judged": known}
+
+    def restore(self, document: Mapping[str, Any]) -> None:
+        """As ``document`` returned it. Raises TypeError or ValueError for anything else."""
+        losses, known = document["losses"], document["judged"]
+        if losses is None:
+            return
+        found: dict[OpenStart, _Known] = {}
+        for topic, number, producer_id, start_offset, epoch, last_write, sequence, *said in known[-MOST:]:
+            held = OpenStart(TopicPartition(str(topic), int(number)), int(producer_id), int(start_offset))
+            written = None if last_write is None else float(last_write)
+            found[held] = _Known(WriterState(int(epoch), written, int(sequence)), _read(*said))
+        self._losses = [[float(each) for each in loss] for loss in losses]
+        self._known = found
+
+
+def _losses(changes: LogChanges) -> Losses:
+    """The newest loss of each partition of the log: number, Unix seconds, offset."""
+    newest = {number: each.lost[-1] for number, each in changes.by_partition.items() if each.lost}
+    return [[number, round(window.until, 3), window.offset] for number, window in sorted(newest.items())]
+
+
+def _write(said: Judgement) -> list[Any]:
+    decision = said.decision
+    if decision is None:
+        return [said.fate.value, None]
+    places = decision.partitions
+    named = None if places is None or len(places) > MOST_PARTITIONS else [list(place) for place in sorted(places)]
+    return [
+        said.fate.value,
+        decision._replace(
+            client_epochs=sorted(decision.client_epochs),  # type: ignore[arg-type]  # JSON has lists
+            marker_epochs=sorted(decision.marker_epochs),  # type: ignore[arg-type]  # as above
+            partitions=named,  # type: ignore[arg-type]  # as above
+        ),
+    ]
+
+
+def _read(fate: str, found: list[Any] | None) -> Judgement:
+    if found is None:
+        said = Judgement(Fate(fate))
+    else:
+        name, producer_id, clients, markers, commit, v2, begun, decided, completed, places, offset, epoch, sure = found
+        named = None if places is None else frozenset(TopicPartition(str(topic), int(n)) for topic, n in places)
+        clients, markers = frozenset(map(int, clients)), frozenset(map(int, markers))
+        times = _seconds(begun), float(decided), _seconds(completed)
+        who = str(name), int(producer_id), clients, markers
+        decision = DecidedTransaction(
+            *who, bool(commit), bool(v2), *times, named, int(offset), int(epoch), sure=bool(sure)
+        )
+        said = Judgement(Fate(fate), decision)
+    decision_fits = said.decision is None or said.decision.commit is (said.fate is Fate.COMMITTED)
+    if said.fate is Fate.UNKNOWN or not decision_fits or (said.fate is Fate.COMMITTED and said.decision is None):
+        raise ValueError(f"a judgement {fate!r}")
+    return said
+
+
+def _seconds(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"the instant {value!r}")
+    return float(value)
