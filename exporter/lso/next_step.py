@@ -110,6 +110,7 @@ def _hanging(stall: Stall, bootstrap_servers: str) -> NextStep:
 
 
 def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: bool) -> NextStep:
+    now -= blocker.clock_behind
     text = f"Open: {MEANING[BlockerKind.OPEN]}{_age(blocker.started, now, or_later=or_later)} {_who(blocker)}"
     if blocker.checkpoint is not None:
         return flink_step(blocker, blocker.checkpoint, now)

@@ -227,6 +227,7 @@ def _known(
         transaction.state,
         transaction.started,
         transaction.timeout,
+        clock_behind=transaction.clock_behind,
     )
     if blocker.kind is BlockerKind.OPEN or replication is None:
         return blocker

@@ -122,7 +122,7 @@ def open_transaction_document(
         "state": transaction.state,
         "started": instant(started),
         "started_timestamp": started,
-        "seconds": None if started is None else max(0.0, now - started),
+        "seconds": None if started is None else max(0.0, now - transaction.clock_behind - started),
         "timeout_seconds": timeout,
         "times_out_timestamp": ends,
         "prepared": instant(transaction.prepared),

@@ -156,6 +156,13 @@ def test_an_open_transaction_says_who_and_when_it_ends_by_itself_and_has_no_line
     assert step.command is None
 
 
+def test_the_age_is_by_the_clock_of_the_coordinator_that_began_the_transaction() -> None:
+    case = stall(BlockerKind.OPEN, started=NOW - 1000)
+    behind = case.blocker._replace(clock_behind=70.0)
+    step = next_step(case._replace(blocker=logged(behind)), "b1:9092", NOW)
+    assert "should have ended it at 2026-11-21 09:58:20 UTC, 30s ago" in step.text
+
+
 def test_an_overdue_transaction_points_at_the_coordinator_and_says_what_forcing_costs() -> None:
     case = stall(BlockerKind.OPEN, started=NOW - 1000)
     step = next_step(case._replace(blocker=logged(case.blocker, 1000.0)), "b1:9092", NOW)
