@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 PATH = "/connectors?expand=status&expand=info"
 PLUGINS_PATH = "/connector-plugins"
+ROOT_PATH = "/"
+ROOT_BYTES = 64 * 1024
 PLUGINS_INTERVAL = 600.0
 """Seconds between two reads of the worker's plugins, which change only when it is restarted."""
 
@@ -108,6 +111,8 @@ class RestAnswer(NamedTuple):
     connectors: tuple[Connector, ...] | None
     faults: tuple[Fault, ...]
     preflight: Preflight = Preflight()
+    versions: Mapping[str, str] = MappingProxyType({})
+    """The version of Connect of each worker, by address, as far as it is known."""
 
 
 class ConnectRest:
@@ -124,6 +129,7 @@ class ConnectRest:
         self._preflight = Preflight()
         self._preflight_at: float | None = None
         self._versions: Mapping[str, str] = {}
+        self._workers: Mapping[str, str] = {}
         self._looked_at: float | None = None
 
     def read(self, deadline: Deadline) -> RestAnswer:
@@ -143,6 +149,7 @@ class ConnectRest:
             return answer._replace(
                 connectors=tuple(map(self._with_version, answer.connectors)),
                 preflight=self._ask_workers(answer.connectors, deadline),
+                versions=self._workers,
             )
         return RestAnswer(None, tuple(faults))
 
@@ -157,6 +164,10 @@ class ConnectRest:
             self._versions = _ask_plugins(endpoint, share)
         except HttpError as error:
             log.info("the versions of connectors are not known: %s", error.fault.detail)
+        for number, worker in enumerate(self._all):
+            share = deadline.within(deadline.remaining() / 2 / (len(self._all) - number))
+            if version := _ask_version(worker, share):
+                self._workers = {**self._workers, worker.address: version}
 
     def _ask_workers(self, connectors: Sequence[Connector], deadline: Deadline) -> Preflight:
         """What the workers' configuration is, every two minutes. What does not answer is unknown, and no fault."""
@@ -194,6 +205,17 @@ def _ask_plugins(endpoint: Endpoint, deadline: Deadline) -> dict[str, str]:
         reply = ask(endpoint, deadline, path=PLUGINS_PATH, max_bytes=MOST_BYTES, hold=hold)
         with one_heavy_at_a_time(weight(reply.body)):
             return plugin_versions(reply.body)
+
+
+def _ask_version(endpoint: Endpoint, deadline: Deadline) -> str:
+    """The version of a worker (ServerInfo of RootResource), "" where it is not known."""
+    try:
+        with MEMORY.hold() as hold:
+            document = parse_json(ask(endpoint, deadline, path=ROOT_PATH, max_bytes=ROOT_BYTES, hold=hold).body)
+    except (HttpError, JsonError):
+        return ""
+    version = document.get("version") if isinstance(document, dict) else None
+    return cut(version, LONGEST_WORD) if isinstance(version, str) else ""
 
 
 def plugin_versions(body: bytes) -> dict[str, str]:

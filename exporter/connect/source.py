@@ -135,6 +135,7 @@ class ConnectSource(ClusterSource[NamedCluster]):
             preflight.workers,
             preflight.plugins,
             preflight.connectors,
+            rest.versions if rest is not None else {},
         )
 
     # --- Asking ---

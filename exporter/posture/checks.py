@@ -18,7 +18,7 @@ from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.flink import flink_checks
 from exporter.posture.known_faults import RULE as KNOWN_FAULTS
-from exporter.posture.known_faults import brokers_of, fault_checks, plugins_of
+from exporter.posture.known_faults import brokers_of, clients_of, fault_checks, plugins_of, workers_of
 from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.stable_ids import id_checks
@@ -304,6 +304,8 @@ def _known_faults(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     else:
         yield from fault_checks([brokers_of(evidence.cluster, evidence.metadata_version)])
     yield from fault_checks(plugins_of(evidence.connects))
+    yield from fault_checks(workers_of(evidence.connects))
+    yield from fault_checks(clients_of(evidence.cluster, evidence.pushed))
 
 
 _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (

@@ -13,6 +13,7 @@ from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import Fact
 from exporter.posture.check import PostureCheck, Settings
 from exporter.posture.client_telemetry import PushTelemetry
+from exporter.telemetry.facts import ClientSoftware
 from exporter.transactions.facts import IdChanges, OffsetPartitions, OpenTransaction
 
 
@@ -57,6 +58,7 @@ class PostureEvidence:
     share_groups: Mapping[str, ShareGroup] = field(default_factory=dict)
     written: frozenset[str] | None = None
     telemetry: PushTelemetry | None = None
+    pushed: Sequence[tuple[ClientSoftware, int]] = field(default_factory=tuple)
 
 
 def broker_settings(evidence: PostureEvidence) -> list[Settings]:

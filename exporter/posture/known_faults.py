@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from exporter.connect.facts import ConnectState
 from exporter.posture.check import PostureCheck, Rule
+from exporter.telemetry.facts import ClientSoftware
 
 AS_OF = "2026-11-25"
 
@@ -23,6 +24,7 @@ class Component(StrEnum):
     """What a fault is of."""
 
     BROKER = "broker"
+    CONNECT = "Kafka Connect"
     STREAMS = "Kafka Streams"
     LIBRDKAFKA = "librdkafka"
     ICEBERG_SINK = "Iceberg sink connector"
@@ -50,10 +52,60 @@ FAULTS = (
     KnownFault(
         "KAFKA-19690",
         Component.BROKER,
-        (Span((3, 9), (3, 9, 2)),),
-        "a late write of an older epoch gets a fatal error instead of a fence, and its producer ends",
-        "producers that fail with INVALID_TXN_STATE after a fence or a timeout",
-        "https://github.com/apache/kafka/pull/20577",
+        (Span((3, 6), (3, 9, 2)), Span((4, 0), (4, 0, 2)), Span((4, 1), (4, 1, 1))),
+        "a producer that writes after its transaction timed out gets INVALID_TXN_STATE, which is fatal, in the place of"
+        " INVALID_PRODUCER_EPOCH, from which it recovers",
+        "producers and Kafka Streams applications that end with INVALID_TXN_STATE after a timeout or a fence",
+        "https://github.com/apache/kafka/pull/20534",
+    ),
+    KnownFault(
+        "KAFKA-15653",
+        Component.BROKER,
+        (Span((3, 6), (3, 6, 1)),),
+        "verifying transactions (KIP-890) breaks writes of compressed batches",
+        "transactional producers that fail with INVALID_RECORD or UNKNOWN_SERVER_ERROR",
+        "https://github.com/apache/kafka/pull/15244",
+    ),
+    KnownFault(
+        "KAFKA-19367",
+        Component.BROKER,
+        (Span((4, 0), (4, 0, 1)),),
+        "Transactions V2: an InitProducerId that aborts an open transaction raises the epoch twice, at the end of the"
+        " epochs beyond the largest one",
+        "an id that cannot initialise after some 32,000 transactions, with UNKNOWN_SERVER_ERROR",
+        "https://github.com/apache/kafka/pull/19910",
+    ),
+    KnownFault(
+        "KAFKA-20090",
+        Component.BROKER,
+        (Span((4, 0), (4, 3)),),
+        "Transactions V2: a timeout at the last producer epoch may leave the transaction Ongoing for good",
+        "an overdue transaction whose producer epoch is 32766 or 32767, and an LSO that does not move",
+        "https://github.com/apache/kafka/pull/21506",
+    ),
+    KnownFault(
+        "KAFKA-15059",
+        Component.CONNECT,
+        (Span((3, 3), (3, 6)),),
+        "zombies of an exactly-once source are not fenced while a rebalance is pending, and its tasks fail",
+        "source tasks that fail at the start of a connector, in MirrorMaker 2 most of all",
+        "https://github.com/apache/kafka/pull/13819",
+    ),
+    KnownFault(
+        "KAFKA-16017",
+        Component.STREAMS,
+        (Span((2, 6), (3, 6, 2)),),
+        "a task that is closed while it restores after a corruption checkpoints offsets that it has not restored",
+        "a state store that lacks records after TaskCorruptedException and a rebalance",
+        "https://github.com/apache/kafka/pull/15044",
+    ),
+    KnownFault(
+        "KAFKA-16903",
+        Component.STREAMS,
+        (Span((2, 6), (3, 8)),),
+        "exactly_once_v2: a task does not know of a send of another task that failed in its transaction",
+        "stream threads that end with InvalidTxnStateException",
+        "https://github.com/apache/kafka/pull/16222",
     ),
     KnownFault(
         "KAFKA-20685",
@@ -86,6 +138,8 @@ RULE = Rule(
     "This version has a fault that breaks exactly-once, whatever the settings are.",
     "a version that has the fix",
 )
+_CLIENTS = {"librdkafka": Component.LIBRDKAFKA}
+"""Names of software that clients push."""
 _NUMBERS = re.compile(r"v?(\d{1,6}(?:\.\d{1,6}){1,3})")
 # MetadataVersion: the first level of each release, which says at least how new the brokers are.
 _LEVELS: tuple[tuple[int, Version], ...] = (
@@ -97,6 +151,10 @@ _LEVELS: tuple[tuple[int, Version], ...] = (
     (20, (3, 8)),
     (21, (3, 9)),
     (22, (4, 0)),
+    (26, (4, 1)),
+    (28, (4, 2)),
+    (30, (4, 3)),
+    (31, (4, 4)),
 )
 
 
@@ -135,6 +193,23 @@ def plugins_of(connects: Iterable[ConnectState]) -> Iterator[Software]:
                 yield Software(Component.ICEBERG_SINK, subject, version_of(connector.version), how=how)
 
 
+def workers_of(connects: Iterable[ConnectState]) -> Iterator[Software]:
+    """The workers of Connect, by the version that their REST root names."""
+    for state in connects:
+        for address, version in sorted(state.versions.items()):
+            yield Software(
+                Component.CONNECT, f"{state.name}/{address}", version_of(version), how="see the worker's log"
+            )
+
+
+def clients_of(cluster: str, pushed: Iterable[tuple[ClientSoftware, int]]) -> Iterator[Software]:
+    """The clients of a cluster that push their metrics, one for each version."""
+    for (of, software, version, streams), _ in pushed:
+        component = Component.STREAMS if streams else _CLIENTS.get(software)
+        if of == cluster and component is not None and (numbers := version_of(version)) is not None:
+            yield Software(component, f"{component} {_text(numbers)}", numbers)
+
+
 def faults_of(software: Software) -> tuple[KnownFault, ...]:
     """The faults that this software has, or with a lower bound may have."""
     return tuple(fault for fault in FAULTS if fault.component is software.component and _may_have(fault, software))
@@ -146,7 +221,7 @@ def _may_have(fault: KnownFault, software: Software) -> bool:
         return True
     if software.or_later:
         return any(span.fixed is None or version < span.fixed for span in fault.affected)
-    return any(span.first <= version and (span.fixed is None or version < span.fixed) for span in fault.affected)
+    return any(_is_in(span, version) for span in fault.affected)
 
 
 def fault_checks(running: Iterable[Software]) -> Iterator[PostureCheck]:
@@ -163,7 +238,9 @@ def fault_checks(running: Iterable[Software]) -> Iterator[PostureCheck]:
             yield RULE.notes(software.subject, f"{shown}: not known whether it has {names}; {software.how}")
         else:
             texts = (f"{each.issue}: {each.what}; it looks like: {each.looks_like} ({each.source})" for each in found)
-            yield RULE.says(software.subject, passed=False, found=f"{shown}: {'; '.join(texts)}", fix=_fix(found))
+            yield RULE.says(
+                software.subject, passed=False, found=f"{shown}: {'; '.join(texts)}", fix=_fix(found, software.version)
+            )
 
 
 def _shown(software: Software) -> str:
@@ -172,11 +249,16 @@ def _shown(software: Software) -> str:
     return f"{software.component} {_text(software.version)}{' or later' if software.or_later else ''}"
 
 
-def _fix(found: Iterable[KnownFault]) -> str:
-    fixed = [[span.fixed for span in fault.affected if span.fixed is not None] for fault in found]
-    if not all(fixed):
+def _fix(found: Iterable[KnownFault], version: Version) -> str:
+    fixed = [next(span.fixed for span in fault.affected if _is_in(span, version)) for fault in found]
+    releases = [each for each in fixed if each is not None]
+    if len(releases) < len(fixed):
         return "no release was known to have the fix of all of them on " + AS_OF
-    return f"{_text(max(max(versions) for versions in fixed))} or later"
+    return f"{_text(max(releases))} or later"
+
+
+def _is_in(span: Span, version: Version) -> bool:
+    return span.first <= version and (span.fixed is None or version < span.fixed)
 
 
 def _text(version: Version) -> str:

@@ -46,7 +46,7 @@ SOUND = PostureEvidence(
     topics={topic: {0: SOUND_PARTITION, 1: SOUND_PARTITION} for topic in TOPICS},
     topic_settings=dict.fromkeys(TOPICS, SOUND_TOPIC),
     transaction_version=2,
-    metadata_version=25,
+    metadata_version=30,
     opened=(_open(60),),
     clients={"pay": {2: 3}},
     connects=(ConnectState("main", (SINK, SOURCE), by_rest=True, group_id="etl"),),

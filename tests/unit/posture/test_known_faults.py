@@ -15,11 +15,14 @@ from exporter.posture.known_faults import (
     Software,
     Version,
     brokers_of,
+    clients_of,
     fault_checks,
     faults_of,
     plugins_of,
     version_of,
+    workers_of,
 )
+from exporter.telemetry.facts import ClientSoftware
 
 
 def test_each_row_has_a_source_and_spans_that_are_not_empty() -> None:
@@ -71,15 +74,53 @@ def test_an_affected_version_fails_with_what_it_looks_like_and_the_version_that_
 
 
 @pytest.mark.parametrize(
-    ("level", "verdict"),
-    [(None, "information"), (7, "information"), (21, "information"), (22, "passed"), (27, "passed")],
+    ("level", "told"),
+    [
+        (None, {"KAFKA-19690", "KAFKA-15653", "KAFKA-19367", "KAFKA-20090"}),
+        (22, {"KAFKA-19690", "KAFKA-19367", "KAFKA-20090"}),
+        (26, {"KAFKA-19690", "KAFKA-20090"}),
+        (30, set()),
+    ],
 )
 def test_brokers_are_judged_by_the_least_version_that_their_metadata_version_needs(
-    level: int | None, verdict: str
+    level: int | None, told: set[str]
 ) -> None:
+    """A fault that was fixed before that version is not told; one that a later version fixed may be there."""
     [check] = fault_checks([brokers_of("prod", level)])
-    assert check.verdict == verdict
-    assert ("not known whether" in check.found) == (verdict == "information")
+    assert check.verdict is (CheckResult.INFORMATION if told else CheckResult.PASSED)
+    assert set(re.findall(r"KAFKA-\d+", check.found)) == told
+
+
+def test_workers_of_connect_are_judged_by_the_version_that_their_root_names() -> None:
+    state = ConnectState("etl", (), by_rest=True, versions={"w1:8083": "3.5.1", "w2:8083": "4.3.1"})
+    old, new = fault_checks(workers_of([state]))
+    assert (old.subject, old.verdict, old.fix) == ("etl/w1:8083", CheckResult.FAILED, "3.6 or later")
+    assert new.verdict is CheckResult.PASSED
+
+
+def test_clients_that_push_are_judged_by_version_and_others_of_the_cluster_alone() -> None:
+    pushed = [
+        (ClientSoftware("prod", "apache-kafka-java", "4.2.0", streams=True), 3),
+        (ClientSoftware("prod", "apache-kafka-java", "4.2.0", streams=False), 3),
+        (ClientSoftware("prod", "librdkafka", "2.15.0", streams=False), 2),
+        (ClientSoftware("other", "librdkafka", "1.6.1", streams=False), 1),
+        (ClientSoftware("prod", "librdkafka", "", streams=False), 1),
+    ]
+    checks = {check.subject: check for check in fault_checks(clients_of("prod", pushed))}
+    assert {subject: check.verdict for subject, check in checks.items()} == {
+        "Kafka Streams 4.2.0": CheckResult.FAILED,
+        "librdkafka 2.15.0": CheckResult.PASSED,
+    }
+    assert "KAFKA-20685" in checks["Kafka Streams 4.2.0"].found
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [((3, 5, 2), False), ((3, 8, 1), True), ((3, 9, 2), False), ((4, 0, 1), True), ((4, 0, 2), False), ((4, 1), True)],
+)
+def test_a_fault_of_several_lines_is_of_the_releases_before_the_fix_of_each(version: Version, *, found: bool) -> None:
+    names = {fault.issue for fault in faults_of(Software(Component.BROKER, "x", version))}
+    assert ("KAFKA-19690" in names) == found
 
 
 def test_a_fault_without_a_fixed_release_says_so() -> None:

@@ -16,7 +16,7 @@ OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 
 def world_of() -> FakeKafka:
     return FakeKafka(
-        topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2, "metadata.version": 25}
+        topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2, "metadata.version": 30}
     )
 
 
