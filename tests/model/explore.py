@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from exporter.transactions.decided.fate import Fate
-from tests.model.kafka import COMMITTED, Bounds, ModelState, initial, open_records, steps
-from tests.model.observer import judgements
+from tests.model.kafka import COMMITTED, Bounds, Kept, ModelState, initial, open_records, steps
+from tests.model.observer import judgements, suspects
 
 
 class Explored(NamedTuple):
@@ -50,7 +52,8 @@ def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
                 claims.append(_Claim(state, own))
             if said.fate is Fate.COMMITTED and not promised and not state.spent.truncations and len(wrong) < 5:
                 wrong.append(f"said to be committed, and nobody was told so:\n{_way(came, state)}\n{said}")
-        for name, after in steps(state, bounds):
+        wrong += [f"{each}\n{_way(came, state)}" for each in _kept_wrong(state)][: 5 - len(wrong)]
+        for name, after in chain(agent_steps(steps(state, bounds)), _looks(state, bounds)):
             edges += 1
             if after.next >= state.next:  # what a later unclean election of the log undoes is not foreseen
                 backwards.setdefault(after, []).append(state)
@@ -65,6 +68,42 @@ def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
             if number in claim.transactions and claim.state in may_commit and len(wrong) < 5:
                 wrong.append(f"a line, and transaction {number} is or will be committed:\n{_way(came, claim.state)}")
     return Explored(len(came), edges, fates, wrong)
+
+
+def _looks(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState]]:
+    """An agent judges open records and keeps that, or restarts without what it saved."""
+    if state.spent.looks < bounds.looks:
+        spent = state.spent._replace(looks=state.spent.looks + 1)
+        for place, producer, _, said in judgements(state):
+            if said.fate is not Fate.UNKNOWN:
+                _, records = open_records(state.partitions[place], producer)
+                kept = Kept(place, producer, tuple(records), state.next, said.promised_to_nobody)
+                yield f"look at {place}", state._replace(spent=spent, kept=kept)
+    if state.kept is not None:
+        yield "restart without state", state._replace(kept=None)
+
+
+def agent_steps(found: Iterable[tuple[str, ModelState]]) -> Iterator[tuple[str, ModelState]]:
+    """The steps, with what the agent keeps: ``JudgedRecords`` drops it when the producer writes, a marker comes, or the
+    log loses records that were read.
+    """
+    for name, state in found:
+        kept = state.kept
+        if kept is not None:
+            _, records = open_records(state.partitions[kept.place], kept.producer)
+            if tuple(records) != kept.records or state.next < kept.read:
+                state = state._replace(kept=None)  # noqa: PLW2901 -- the same state, with less
+        yield name, state
+
+
+def _kept_wrong(state: ModelState) -> Iterator[str]:
+    """Whether what is kept gives a line for records that a client was told are committed."""
+    kept = state.kept
+    if kept is None or not kept.nobody:
+        return
+    told = {each.transaction for each in kept.records if state.clients[each.transaction].state == COMMITTED}
+    if told and any((place, producer) == (kept.place, kept.producer) for place, producer, _ in suspects(state)):
+        yield f"what was kept says that nobody was promised transaction {min(told)}"
 
 
 def kind_of(state: ModelState, own: frozenset[int]) -> str:

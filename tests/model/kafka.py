@@ -58,6 +58,16 @@ class ModelClient(NamedTuple):
     added: frozenset[int] = frozenset()
 
 
+class Kept(NamedTuple):
+    """What an agent judged of open records, and how far it had read the log: ``nobody`` was promised them."""
+
+    place: int
+    producer: int
+    records: tuple[Data, ...]
+    read: int
+    nobody: bool
+
+
 class Bounds(NamedTuple):
     """How often each thing may happen. ``v2``: which producers speak Transactions V2. ``owners``: the producer of each
     transaction, ``places`` the partitions that a transaction may write to.
@@ -72,6 +82,7 @@ class Bounds(NamedTuple):
     compactions: int = 1
     late: int = 1
     timeouts: int = 1
+    looks: int = 0
 
 
 class Spent(NamedTuple):
@@ -83,10 +94,13 @@ class Spent(NamedTuple):
     compactions: int = 0
     late: int = 0
     timeouts: int = 0
+    looks: int = 0
 
 
 class ModelState(NamedTuple):
-    """The cluster and its clients. ``unsent``: for each producer, the partitions whose marker its coordinator owes."""
+    """The cluster and its clients. ``unsent``: for each producer, the partitions whose marker its coordinator owes.
+    ``kept`` is what an agent keeps, also over its restarts.
+    """
 
     log: tuple[ModelRecord, ...] = ()
     next: int = 0
@@ -96,6 +110,7 @@ class ModelState(NamedTuple):
     clients: tuple[ModelClient, ...] = ()
     spent: Spent = Spent()
     time: int = 0
+    kept: Kept | None = None
 
 
 def initial(bounds: Bounds) -> ModelState:

@@ -11,8 +11,10 @@ import pytest
 
 from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition
+from exporter.transactions.decided import fate
 from exporter.transactions.decided.decisions import LogRun
 from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement, OpenRecords, ProducerLog, judge
+from tests.model import explore as explore_module
 from tests.model.explore import explore
 from tests.model.kafka import Bounds
 
@@ -105,6 +107,39 @@ def test_no_state_gives_a_line_while_a_client_was_told_committed(
     found = explore(NO_FAULTS._replace(v2=(v2, False), **allowed))
     assert not found.wrong, "\n".join(found.wrong)
     assert found.states == states
+
+
+@pytest.mark.parametrize(
+    ("allowed", "v2", "states"),
+    [
+        ({"elections": 1, "drops": 1}, False, 3893),
+        ({"elections": 1, "drops": 1}, True, 2473),
+        ({"elections": 1, "late": 1}, False, 5746),
+        ({"compactions": 1, "drops": 1}, True, 1657),
+    ],
+)
+def test_what_an_agent_keeps_over_elections_and_restarts_gives_no_line_for_what_was_promised(
+    allowed: dict[str, Any], v2: bool, states: int
+) -> None:
+    found = explore(NO_FAULTS._replace(v2=(v2, False), looks=1, **allowed))
+    assert not found.wrong, "\n".join(found.wrong)
+    assert found.states == states
+
+
+def test_the_model_finds_a_judgement_that_is_kept_although_the_log_lost_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(explore_module, "agent_steps", lambda found: found)
+    found = explore(NO_FAULTS._replace(looks=1, elections=1, drops=1, timeouts=1))
+    assert "what was kept says that nobody was promised" in found.wrong[0]
+
+
+def test_the_model_finds_an_abort_that_counts_although_an_election_is_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of_one_epoch = fate._is_only
+    monkeypatch.setattr(fate, "_is_only", lambda decision, shown: of_one_epoch(decision._replace(sure=True), shown))
+    assert explore(NO_FAULTS._replace(v2=(True, False), elections=1, drops=1, timeouts=1)).wrong
 
 
 @pytest.mark.parametrize("v2", [False, True])
