@@ -13,6 +13,7 @@ from exporter.alerts.rule import Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     BROKER_REQUEST_ERRORS_TOTAL,
+    BROKER_REQUESTS_TOTAL,
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
     CANARY_TRANSACTIONS_TOTAL,
     PRODUCER_INITS_TOTAL,
@@ -21,8 +22,11 @@ from exporter.catalogue import (
 DASHBOARD = "kafka-eos-brokers"
 _FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|FENCED_INSTANCE_ID"'
 _SEQUENCE = 'request="Produce", error=~"OUT_OF_ORDER_SEQUENCE_NUMBER|UNKNOWN_PRODUCER_ID"'
+_GENERATION = 'request="TxnOffsetCommit", error=~"ILLEGAL_GENERATION|STALE_MEMBER_EPOCH|UNKNOWN_MEMBER_ID"'
 _ERROR = "kafka_cluster, broker, request, error"
 _REFUSED = {window: f"kafka_cluster:kafka_eos_broker_zombie_requests:increase{window}" for window in ("10m", "1h")}
+_CONCURRENT = "kafka_cluster:kafka_eos_broker_concurrent_transactions:increase10m"
+_ENDED = "kafka_cluster:kafka_eos_broker_end_requests:increase10m"
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
@@ -42,6 +46,8 @@ def alerts(_: Settings) -> Iterator[Alert]:
         ("kafka_cluster", "broker"),
         when="a broker refused more than 10 batches in 15m for their sequence",
     )
+    yield _generations()
+    yield _concurrent()
     yield Alert(
         "KafkaEosVerificationFailures",
         Severity.WARNING,
@@ -77,12 +83,53 @@ def _timeout_refused() -> Alert:
     )
 
 
+def _generations() -> Alert:
+    return Alert(
+        "KafkaEosConsumerGenerationFenced",
+        Severity.WARNING,
+        f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_GENERATION}}}[15m])) > 10",
+        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} offset commits of"
+        " transactions in 15 minutes with {{ $labels.error }}: their consumers had lost the partitions to others. These"
+        " transactions are aborted and their records are processed again.",
+        "First: see whether an application is being deployed, or rebalances: a few refusals are the fence that"
+        " exactly-once needs. If they go on, an instance works longer than max.poll.interval.ms, or keeps the group"
+        " metadata of an earlier generation: its log has CommitFailedException or IllegalGenerationException.",
+        DASHBOARD,
+        ("kafka_cluster", "broker"),
+        when="a broker refused more than 10 transactional offset commits in 15m for their generation",
+    )
+
+
+def _concurrent() -> Alert:
+    refused, ended = _CONCURRENT, _ENDED
+    return Alert(
+        "KafkaEosConcurrentTransactions",
+        Severity.WARNING,
+        f"{refused} > 100 and {refused} > 10 * {ended}",
+        "{{ $labels.kafka_cluster }}: brokers answered {{ $value | humanize }} requests in 10 minutes with"
+        " CONCURRENT_TRANSACTIONS, more than ten for each transaction that ended. A transactional.id waits for the end"
+        " of its own transaction, and writes nothing.",
+        "First: look for a transaction that completes and does not end, on the page or with `transactions stalled`: the"
+        " broker of its partition does not take its marker. On Kafka before its fix, a transaction at the last producer"
+        " epoch does the same; `check posture` names such faults.",
+        DASHBOARD,
+        ("kafka_cluster",),
+        hold="10m",
+        when="brokers answer more than 10 CONCURRENT_TRANSACTIONS for each transaction that ends, for 10m",
+    )
+
+
 def records() -> Iterator[Record]:
-    """Requests of fenced clients that brokers refused, by cluster, with and without those of the canary.
+    """By cluster: CONCURRENT_TRANSACTIONS, EndTxn requests, and refused requests of fenced clients, with and without
+    those of the canary.
 
     The canary is fenced on purpose, and counts by itself how often. A tenth more is taken off, as the two counters are
     scraped at different instants.
     """
+    errors = f'increase({BROKER_REQUEST_ERRORS_TOTAL}{{error="CONCURRENT_TRANSACTIONS"}}[10m])'
+    yield Record(_CONCURRENT, f"sum by (kafka_cluster) (max by ({_ERROR}) ({errors}))")
+    requests = f'increase({BROKER_REQUESTS_TOTAL}{{request="EndTxn"}}[10m])'
+    yield Record(_ENDED, f"sum by (kafka_cluster) (max by (kafka_cluster, broker, version) ({requests}))")
     for window in ("10m", "1h"):
         increase = f"increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[{window}])"
         every = Record(

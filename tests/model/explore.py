@@ -13,7 +13,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from exporter.transactions.decided.fate import Fate
-from tests.model.kafka import COMMITTED, Bounds, Kept, ModelState, initial, open_records, steps
+from tests.model.kafka import COMMITTED, Bounds, KeptJudgement, ModelState, initial, open_records, steps
 from tests.model.observer import judgements, suspects
 
 
@@ -77,7 +77,7 @@ def _looks(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState]
         for place, producer, _, said in judgements(state):
             if said.fate is not Fate.UNKNOWN:
                 _, records = open_records(state.partitions[place], producer)
-                kept = Kept(place, producer, tuple(records), state.next, said.promised_to_nobody)
+                kept = KeptJudgement(place, producer, tuple(records), state.next, said.promised_to_nobody)
                 yield f"look at {place}", state._replace(spent=spent, kept=kept)
     if state.kept is not None:
         yield "restart without state", state._replace(kept=None)

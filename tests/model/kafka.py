@@ -58,7 +58,7 @@ class ModelClient(NamedTuple):
     added: frozenset[int] = frozenset()
 
 
-class Kept(NamedTuple):
+class KeptJudgement(NamedTuple):
     """What an agent judged of open records, and how far it had read the log: ``nobody`` was promised them."""
 
     place: int
@@ -110,7 +110,7 @@ class ModelState(NamedTuple):
     clients: tuple[ModelClient, ...] = ()
     spent: Spent = Spent()
     time: int = 0
-    kept: Kept | None = None
+    kept: KeptJudgement | None = None
 
 
 def initial(bounds: Bounds) -> ModelState:

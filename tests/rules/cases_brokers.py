@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from exporter.catalogue import (
     BROKER_REQUEST_ERRORS_TOTAL,
+    BROKER_REQUESTS_TOTAL,
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
     CANARY_TRANSACTIONS_TOTAL,
 )
 from tests.rules.promtool import Case, Series, case, scraped
 
 REFUSED, PERSISTENT = "KafkaEosZombieProducers refused", "KafkaEosZombieProducers persistent"
+GENERATION, CONCURRENT = "KafkaEosConsumerGenerationFenced", "KafkaEosConcurrentTransactions"
 SEQUENCE, VERIFICATION = "KafkaEosSequenceErrors", "KafkaEosVerificationFailures"
 PLACE = ("prod", "1", "Produce", "INVALID_PRODUCER_EPOCH")
 
@@ -20,6 +22,8 @@ def cases() -> Iterator[Case]:
     yield from _refused()
     yield from _persistent()
     yield from _sequences()
+    yield from _generations()
+    yield from _concurrent()
     yield from _verification()
     yield from _timeouts()
 
@@ -148,6 +152,71 @@ def _persistent() -> Iterator[Case]:
     yield case(PERSISTENT, "two replicas", replicas, {"200m": [ours]}, "10m")
     other = errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))
     yield case(PERSISTENT, "errors that are normal", [other], {"200m": []}, "10m")
+
+
+def _generations() -> Iterator[Case]:
+    def ours(error: str = "ILLEGAL_GENERATION", broker: str = "1", cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": cluster, "broker": broker, "error": error}
+
+    def of(error: str = "ILLEGAL_GENERATION", broker: str = "1", cluster: str = "prod") -> tuple[str, ...]:
+        return (cluster, broker, "TxnOffsetCommit", error)
+
+    for error in ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"):
+        yield case(GENERATION, error, [errors("0x20 11x60", of(error))], {"20m": [], "25m": [ours(error)]})
+    yield case(GENERATION, "a deploy", [errors("0x20 9x60", of())], {"25m": [], "40m": []})
+    yield case(GENERATION, "exactly ten", [errors("0+0x5 5 10x60", of())], {"15m": []})
+    other = errors("0x20 50x60", ("prod", "1", "Produce", "ILLEGAL_GENERATION"))
+    normal = errors("0x20 50x60", of("COORDINATOR_NOT_AVAILABLE"))
+    yield case(GENERATION, "another request, and another error", [other, normal], {"25m": []})
+    places = [of(), of(broker="2"), of(cluster="other"), of("STALE_MEMBER_EPOCH")]
+    yield case(
+        GENERATION,
+        "each broker and error",
+        [errors("0x5 50x60", who) for who in places],
+        {"10m": [ours(), ours(broker="2"), ours(cluster="other"), ours("STALE_MEMBER_EPOCH")]},
+    )
+    yield case(
+        GENERATION, "two replicas count the same", [errors("0x5 7x60", of(), agent) for agent in "ab"], {"10m": []}
+    )
+    one = [errors("0x5 50x60", of()), errors("50x60", of(), "b")]
+    yield case(GENERATION, "seen by one replica of two", one, {"10m": [ours()]})
+    yield case(GENERATION, "it ends", [errors("0x20 50x90", of())], {"41m": [ours()], "44m": []})
+
+
+def _concurrent() -> Iterator[Case]:
+    ours = {"severity": "warning", "kafka_cluster": "prod"}
+
+    def refused(values: str, broker: str = "1", request: str = "InitProducerId", agent: str = "a") -> Series:
+        return errors(values, ("prod", broker, request, "CONCURRENT_TRANSACTIONS"), agent)
+
+    def ended(values: str, broker: str = "1", request: str = "EndTxn", agent: str = "a") -> Series:
+        return scraped(BROKER_REQUESTS_TOTAL, "prod", broker, request, "5", values=values, agent=agent)
+
+    none = ended("0x60")
+    yield case(CONCURRENT, "an id that waits", [refused("0+60x60"), none], {"8m": [], "30m": [ours]})
+    yield case(
+        CONCURRENT,
+        "of several requests",
+        [refused("0+6x60"), refused("0+6x60", request="Produce"), none],
+        {"30m": [ours]},
+    )
+    yield case(CONCURRENT, "a few", [refused("0+9x60"), none], {"30m": [], "50m": []})
+    yield case(CONCURRENT, "exactly a hundred", [refused("0+10x60"), none], {"30m": []})
+    yield case(CONCURRENT, "more than ten for each", [refused("0+61x60"), ended("0+6x60")], {"30m": [ours]})
+    yield case(CONCURRENT, "ten for each", [refused("0+60x60"), ended("0+6x60")], {"30m": []})
+    yield case(
+        CONCURRENT, "ended at two brokers", [refused("0+61x60"), ended("0+3x60"), ended("0+4x60", "2")], {"30m": []}
+    )
+    yield case(CONCURRENT, "two replicas", [refused("0+7x60", agent=each) for each in "ab"] + [none], {"30m": []})
+    both = [ended("0+4x60", agent=each) for each in "ab"]
+    yield case(CONCURRENT, "two replicas count the same ends", [refused("0+61x60"), *both], {"30m": [ours]})
+    yield case(
+        CONCURRENT, "other requests", [refused("0+61x60"), none, ended("0+30x60", request="Produce")], {"30m": [ours]}
+    )
+    yield case(CONCURRENT, "another error", [errors("0+61x60"), none], {"30m": []})
+    yield case(CONCURRENT, "for nine minutes", [refused("0x5 0+60x8 480x60"), none], {"14m": []})
+    yield case(CONCURRENT, "requests that are not known", [refused("0+61x60")], {"30m": []})
+    yield case(CONCURRENT, "it ends", [refused("0+60x20 1200x60"), none], {"25m": [ours], "40m": []})
 
 
 def _sequences() -> Iterator[Case]:
