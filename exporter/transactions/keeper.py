@@ -88,10 +88,6 @@ class Keeper:
             )
             return Saved(), 0
         self._generation = saved.generation
-        if saved.counters is None:
-            if saved.log_partitions is not None:
-                log.warning("the state of %s is that of version 0.1: positions go on, counters begin at 0", cluster_id)
-            return saved, 0
         return saved, undecodable
 
     @property
