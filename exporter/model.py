@@ -120,12 +120,6 @@ class SampleBatch:
         """Its samples of these families."""
         return tuple(each for each in self.samples if each.metric in families)
 
-    @classmethod
-    def of(cls, samples: Iterable[Sample], before: SampleBatch | None) -> SampleBatch:
-        """The batch ``before`` if it has just these samples, otherwise a new one."""
-        made = tuple(samples)
-        return before if before is not None and before.samples == made else SampleBatch(made)
-
 
 class LateBatch(SampleBatch):
     """A batch whose samples are made when they are first asked for: sources are read more often than they are scraped.

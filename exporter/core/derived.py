@@ -1,7 +1,8 @@
 """Values derived from inputs that do not change, made again only for other inputs. The one way to keep such a value.
 
 Inputs are frozen values, or the ``version`` of a ``VersionedDict``. They are compared by identity first, so an input
-that is the same object costs nothing, however large it is. Not thread-safe: a source derives on its own worker.
+that is the same object costs nothing, however large it is. Not thread-safe, but threads may
+use different keys of a ``DerivedByKey``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import LEADER_MOVED
-from exporter.kafka.requests.bulk_offsets import Offsets, OffsetsMemo, offsets_request
+from exporter.kafka.requests.bulk_offsets import LastAnswers, Offsets, offsets_request
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -81,7 +81,7 @@ def end_offsets(
     partitions: Iterable[TopicPartition],
     isolation: Isolation,
     deadline: Deadline,
-    memo: OffsetsMemo | None = None,
+    memo: LastAnswers | None = None,
 ) -> Answers[TopicPartition, int]:
     """The high watermark (READ_UNCOMMITTED) or the last stable offset (READ_COMMITTED) of each partition.
 
@@ -136,7 +136,7 @@ def list_offsets(
     absent: int = 0,
     replica: int = CONSUMER,
     give: Callable[[Any], int] = _offset,
-    memo: OffsetsMemo | None = None,
+    memo: LastAnswers | None = None,
 ) -> Answers[TopicPartition, int]:
     """ListOffsets: the offset of a timestamp (Unix milliseconds, or LATEST, EARLIEST, NEWEST) in each partition.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from exporter import catalogue
@@ -130,6 +130,17 @@ def counter_samples(cluster: str, counted: Mapping[str, ApplicationCounts]) -> I
         fences = each.outcomes.get(Outcome.FENCED, 0)
         yield catalogue.PRODUCER_FENCES_TOTAL(float(fences), cluster, name)
         yield catalogue.PRODUCER_INITS_TOTAL(float(each.inits), cluster, name)
+
+
+def application_samples(cluster: str, applications: Iterable[Application], seen: Mapping[str, int]) -> Iterator[Sample]:
+    """What the applications are, and by name how many ids of each were seen in the last hour."""
+    for application in applications:
+        name = application.name
+        yield catalogue.APPLICATION_INFO(
+            1.0, cluster, name, application.kind, application.connect, application.connector
+        )
+        if (ids := seen.get(name)) is not None:
+            yield catalogue.TRANSACTIONAL_IDS(float(ids), cluster, name)
 
 
 def last_samples(cluster: str, dated: Mapping[str, Mapping[Outcome, float]]) -> Iterator[Sample]:
