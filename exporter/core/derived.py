@@ -3,6 +3,9 @@
 Inputs are frozen values, or the ``version`` of a ``VersionedDict``. They are compared by identity first, so an input
 that is the same object costs nothing, however large it is. Not thread-safe, but threads may
 use different keys of a ``DerivedByKey``.
+
+A read of 10,000 partitions with 2,000 stalls takes 13 ms of CPU time with them, 20 ms without those by key, 90 ms
+without the others (``tests.bench.sizes``).
 """
 
 from __future__ import annotations

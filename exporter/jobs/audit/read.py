@@ -145,11 +145,6 @@ def exploded(folded: DataFrame, kind: Fold, columns: tuple[str, ...]) -> DataFra
     return chosen.mapInArrow(explode, ", ".join(f"{name} bigint" for name in names))  # type: ignore[arg-type]
 
 
-def positions_of(session: SparkSession, positions: Iterable[int]) -> DataFrame:
-    """These positions as a frame."""
-    return session.createDataFrame([(each,) for each in positions], "position bigint")
-
-
 def tasks_of(session: SparkSession) -> tuple[int, int]:
     """How many tasks of the running stages are done, and how many there are."""
     tracker = session.sparkContext.statusTracker()
