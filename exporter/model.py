@@ -118,7 +118,7 @@ class SampleBatch:
 
     def of_families(self, families: Collection[Metric]) -> tuple[Sample, ...]:
         """Its samples of these families."""
-        return tuple(each for each in self.samples if each.metric in families)
+        return tuple(sample for sample in self.samples if sample.metric in families)
 
 
 class LateBatch(SampleBatch):

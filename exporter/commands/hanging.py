@@ -170,9 +170,9 @@ def _offsets(
     stable = end_offsets(cluster.client, metadata, partitions, Isolation.READ_COMMITTED, deadline)
     ends = end_offsets(cluster.client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
     return {
-        each: (stable.values[each], ends.values[each])
-        for each in partitions
-        if each in stable.values and each in ends.values
+        partition: (stable.values[partition], ends.values[partition])
+        for partition in partitions
+        if partition in stable.values and partition in ends.values
     }
 
 

@@ -50,7 +50,7 @@ class Histogram:
         counts, total = counted
         if len(counts) != len(self._counts):
             raise ValueError(f"a histogram of {len(counts)} buckets, and there are {len(self._counts)}")
-        self._counts = [int(each) for each in counts]
+        self._counts = [int(count) for count in counts]
         self._total, self._ms = float(total), 0
 
     def value(self) -> Distribution:

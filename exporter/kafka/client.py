@@ -360,7 +360,7 @@ class ClusterClient:
         response = self._ask_anyone(_api_versions(), deadline)
         if response.error_code:
             raise AskError(refusal("ApiVersions", response.error_code))
-        return any(each.api_key == GET_TELEMETRY_SUBSCRIPTIONS for each in response.api_keys)
+        return any(key.api_key == GET_TELEMETRY_SUBSCRIPTIONS for key in response.api_keys)
 
     def config(self, resource: Resource, name: str, keys: Sequence[str], deadline: Deadline) -> dict[str, str] | Fault:
         """As ``configs``, of one."""
@@ -409,7 +409,7 @@ def _levels(response: Response) -> dict[str, int]:
 
 def _node_at(address: tuple[str, int], response: Response) -> int | None:
     """The broker at this address by its own answer; None for a bootstrap server by another name."""
-    return next((each.node_id for each in response.brokers if (each.host, each.port) == address), None)
+    return next((broker.node_id for broker in response.brokers if (broker.host, broker.port) == address), None)
 
 
 def _severity(reason: Reason) -> int:

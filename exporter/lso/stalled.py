@@ -158,7 +158,7 @@ class StalledPartitions:
         A coordinator keeps all partitions of one broker in its list until that broker has written the last marker. So
         an LSO at the high watermark, or another holder, is better evidence.
         """
-        return frozenset(each for each in partitions if not self._is_released(each, producer_id))
+        return frozenset(partition for partition in partitions if not self._is_released(partition, producer_id))
 
     def _is_released(self, partition: TopicPartition, producer_id: int | None) -> bool:
         if partition not in self._watch.readings:

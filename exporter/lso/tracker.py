@@ -219,7 +219,7 @@ class StallTracker:
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Drop all partitions but these."""
         self.forget([each for each in (*self.readings, *self._saved, *self._lost) if each not in partitions])
-        topics = {each.topic for each in partitions}
+        topics = {partition.topic for partition in partitions}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
@@ -245,7 +245,9 @@ class StallTracker:
 
     def confirm(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that the leaders that gave the last readings of these partitions were confirmed."""
-        self._confirmed.update({each: self.readings.at[each] for each in partitions if each in self.standing})
+        self._confirmed.update(
+            {partition: self.readings.at[partition] for partition in partitions if partition in self.standing}
+        )
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -275,7 +277,11 @@ class StallTracker:
         """Of partitions in their first reading by this process, those in which a transaction is open that began more
         than ``stall_after`` ago: it may show that they are stalled.
         """
-        first = {each for each in partitions if not self.standing[each].exact and not self.producers.is_known(each)}
+        first = {
+            partition
+            for partition in partitions
+            if not self.standing[partition].exact and not self.producers.is_known(partition)
+        }
         if not first:
             return first
         long_ago = self.anchor.unix(self.newest - self.stall_after)

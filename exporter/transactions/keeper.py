@@ -114,7 +114,7 @@ class Keeper:
             return
         positions = tail.positions() if tail is not None else {}
         undecodable = tail.undecodable if tail is not None else 0
-        moved = {number: each for number, each in positions.items() if self._positions.get(number) != each}
+        moved = {number: position for number, position in positions.items() if self._positions.get(number) != position}
         changed: dict[str, Any] = aggregates.saved(everything=False)
         if undecodable != self._undecodable:
             changed["undecodable"] = undecodable

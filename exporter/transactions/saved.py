@@ -106,7 +106,7 @@ def partition_ids(machine: StateMachine) -> list[list[Any]]:
     due = {each.transaction.entry.transactional_id: each.due_ms for each in machine.unsettled}
     waiting = [each.transaction.entry for each in machine.unsettled]
     entries = {each.transactional_id: each for each in (*machine.open.values(), *waiting) if each.offset >= 0}
-    return [_write_entry(each, due.get(name)) for name, each in entries.items()]
+    return [_write_entry(entry, due.get(name)) for name, entry in entries.items()]
 
 
 def _write_entry(entry: Entry, due_ms: int | None) -> list[Any]:

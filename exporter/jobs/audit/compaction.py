@@ -20,7 +20,7 @@ def markers_in(access: TopicAccess, topic: str, spans: Mapping[int, OffsetSpan])
         for span in spans.values()
         if span.end > span.start
     }
-    return sum(len(each.markers) for each in read_markers(access.client, metadata, ranges, deadline).values())
+    return sum(len(part.markers) for part in read_markers(access.client, metadata, ranges, deadline).values())
 
 
 def sentence(topic: str, taken: int) -> str:

@@ -120,7 +120,7 @@ class Reader:
 
     def few(self, positions: Iterable[int]) -> DataFrame:
         """The records at a few positions, as ``at``, in one partition: what sorts or groups them needs no shuffle."""
-        places = [place(each) for each in positions]
+        places = [place(position) for position in positions]
         found = records_at(self.access.properties, self.topic, places, self.access.timeout)
         return self.session.createDataFrame([_row(self.topic, each) for each in found], RAW_SCHEMA).coalesce(1)
 

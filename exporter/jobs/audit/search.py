@@ -257,4 +257,4 @@ def _joined(blobs: list[list[Array]], columns: int) -> list[Array]:
 def _found(kind: Fold, columns: tuple[Array, ...]) -> pa.RecordBatch:
     if not len(columns[0]):
         return rows([])
-    return rows([(kind, 0, len(columns[0]), b"".join(np.ascontiguousarray(each).tobytes() for each in columns))])
+    return rows([(kind, 0, len(columns[0]), b"".join(np.ascontiguousarray(column).tobytes() for column in columns))])

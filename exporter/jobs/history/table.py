@@ -173,9 +173,9 @@ def gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[list[pa.Table]]:
     """Tables in turn, so many together that they have at least so many rows; fewer at the end."""
     waiting: list[pa.Table] = []
     count = 0
-    for each in tables:
-        waiting.append(each)
-        count += each.num_rows
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
         if count >= rows:
             yield waiting
             waiting, count = [], 0

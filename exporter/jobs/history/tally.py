@@ -166,9 +166,9 @@ class HistoryTally:
 
     def _settle(self) -> None:
         for name, parts in self._open.items():
-            values, inverse = np.unique(np.concatenate([each for each, _ in parts]), return_inverse=True)
+            values, inverse = np.unique(np.concatenate([part for part, _ in parts]), return_inverse=True)
             counts = np.zeros(len(values), dtype=np.int64)
-            np.add.at(counts, inverse, np.concatenate([each for _, each in parts]))
+            np.add.at(counts, inverse, np.concatenate([part for _, part in parts]))
             self._open[name] = [(values, counts)]
         self._pending = 0
 

@@ -51,7 +51,7 @@ def read_trace(
     for reach in REACHES:
         start = max(log_start, start_offset - reach)
         read = read_markers(client, metadata, {place: OffsetRange(start, end)}, deadline)[place]
-        own = [each for each in read.markers if each.producer_id == producer_id and each.offset < start_offset]
+        own = [marker for marker in read.markers if marker.producer_id == producer_id and marker.offset < start_offset]
         if read.fault is not None:
             break
         if own:

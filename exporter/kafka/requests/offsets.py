@@ -62,13 +62,13 @@ def ends_of(
     answers: Sequence[Answers[TopicPartition, int]],
 ) -> Ends:
     """Both ends, with the faults of the answers that they are from."""
-    told = [(partition, fault) for each in answers for partition, fault in each.unanswered.items()]
+    told = [(partition, fault) for answer in answers for partition, fault in answer.unanswered.items()]
     return Ends(
         stable,
         high,
         tuple(
             dict.fromkeys(
-                fault for each in answers for fault in each.faults if fault.reason is not Reason.UNKNOWN_TOPIC
+                fault for answer in answers for fault in answer.faults if fault.reason is not Reason.UNKNOWN_TOPIC
             )
         ),
         frozenset(partition for partition, fault in told if fault.reason is Reason.UNKNOWN_TOPIC),

@@ -48,8 +48,8 @@ class Markers:
         asked = sorted(transactional_ids)[:MOST_ASKED]
         described = describe_transactions(self._client, metadata, asked, deadline)
         return {
-            each.producer_id: each.partitions if each.state in DECIDED else frozenset()
-            for each in described.values.values()
+            answer.producer_id: answer.partitions if answer.state in DECIDED else frozenset()
+            for answer in described.values.values()
         }
 
     def in_sync(self, metadata: Metadata, topics: AbstractSet[str], deadline: Deadline) -> Metadata:

@@ -98,6 +98,6 @@ class PartitionEnds:
                 led = {} if known is None else {number: each.leader_epoch for number, each in known.items()}
                 self._elected |= {
                     TopicPartition(topic, number)
-                    for number, each in partitions.items()
-                    if each.leader_epoch != led.get(number)
+                    for number, partition in partitions.items()
+                    if partition.leader_epoch != led.get(number)
                 }

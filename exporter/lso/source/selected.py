@@ -98,7 +98,7 @@ class SelectedPartitions:
             partition
             for transaction in transactions
             if (transaction.started is None or transaction.started <= before)
-            and self._cluster.shard.tells_of(transaction.application)
+            and self._cluster.shard.exposes(transaction.application)
             for partition in transaction.partitions
         }
         return frozenset(found - self.of_shard(found))

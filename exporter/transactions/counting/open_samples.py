@@ -91,10 +91,15 @@ def _shown(
     transactions: Sequence[OpenTransaction], blockers: AbstractSet[int | None], most: int
 ) -> list[OpenTransaction]:
     """The most urgent, and every blocker: joined on the producer id, never on the epoch, which a Prepare raises."""
-    urgent = nlargest(most, transactions, key=lambda each: overdue_by(each, 0.0))  # the order is that of any instant
+    # Their order is the same at any instant.
+    urgent = nlargest(most, transactions, key=lambda transaction: overdue_by(transaction, 0.0))
     shown = {each.transactional_id: each for each in urgent}
     if blockers:
-        shown |= {each.transactional_id: each for each in transactions if each.producer_id in blockers}
+        shown |= {
+            transaction.transactional_id: transaction
+            for transaction in transactions
+            if transaction.producer_id in blockers
+        }
     return list(shown.values())
 
 
@@ -108,8 +113,10 @@ def blocking_producers(stalls: Stalls | None) -> frozenset[int | None]:
 def first_overdue(transactions: Iterable[OpenTransaction]) -> float:
     """The instant (Unix seconds) up to which none of them is overdue; infinite when none ever is."""
     instants = (
-        each.started + each.timeout + each.clock_behind
-        for each in transactions
-        if each.started is not None and each.timeout is not None and each.state is TransactionState.ONGOING
+        transaction.started + transaction.timeout + transaction.clock_behind
+        for transaction in transactions
+        if transaction.started is not None
+        and transaction.timeout is not None
+        and transaction.state is TransactionState.ONGOING
     )
     return min(instants, default=math.inf) + OVERDUE_SLACK_SECONDS - ROUNDING_SECONDS

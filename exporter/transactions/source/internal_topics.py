@@ -63,11 +63,13 @@ class InternalTopics:
                 continue
             values = {
                 "total": len(partitions),
-                "offline": sum(each.leader is None for each in partitions.values()),
-                "under_replicated": sum(len(each.isr) < len(each.replicas) for each in partitions.values()),
+                "offline": sum(partition.leader is None for partition in partitions.values()),
+                "under_replicated": sum(
+                    len(partition.isr) < len(partition.replicas) for partition in partitions.values()
+                ),
             }
             if (minimum := self._min_isr.get(topic)) is not None:
-                values["under_min_isr"] = sum(len(each.isr) < minimum for each in partitions.values())
+                values["under_min_isr"] = sum(len(partition.isr) < minimum for partition in partitions.values())
             for condition, count in values.items():
                 yield catalogue.INTERNAL_TOPIC_PARTITIONS(float(count), self._cluster.name, topic, condition)
             yield from self._broken(topic, partitions)
@@ -81,8 +83,8 @@ class InternalTopics:
             self._wall_at_zero = clock.wall() - now
         minimum = self._min_isr.get(topic, 0)
         broken = {
-            "offline": {number for number, each in partitions.items() if each.leader is None},
-            "under_min_isr": {number for number, each in partitions.items() if len(each.isr) < minimum},
+            "offline": {number for number, partition in partitions.items() if partition.leader is None},
+            "under_min_isr": {number for number, partition in partitions.items() if len(partition.isr) < minimum},
         }
         for condition, numbers in broken.items():
             before = self._broken_since.get((topic, condition), {})

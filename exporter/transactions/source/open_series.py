@@ -76,7 +76,7 @@ class OpenSeries:
 
     def _of_shard(self, transactions: tuple[OpenTransaction, ...]) -> tuple[OpenTransaction, ...]:
         shard = self._cluster.shard
-        return tuple(transaction for transaction in transactions if shard.tells_of(transaction.application))
+        return tuple(transaction for transaction in transactions if shard.exposes(transaction.application))
 
 
 class OverdueTransactions:

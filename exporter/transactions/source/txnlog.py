@@ -221,7 +221,7 @@ class TxnlogSource(KafkaSource):
             return
         yield FlinkJobs(jobs.times(opened))
         self._places.complete(jobs, now)
-        yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.tells_of)
+        yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.exposes)
 
     def _missing(self) -> tuple[str, ...]:
         """Why the open transactions may be incomplete."""
