@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TopicResult:
-    """What was read of one topic; None for a number that is not known."""
+    """The records that were read of one topic; None for a number that is not known."""
 
     verdict: AuditVerdict
     records: int | None = None

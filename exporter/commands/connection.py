@@ -90,7 +90,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
 
 
 class _ClusterAnswer(NamedTuple):
-    """What one cluster answered. ``missing``: some of what was asked about; ``show`` prints it for people."""
+    """The answers of one cluster. ``missing``: some of what was asked about; ``show`` prints it for people."""
 
     document: ConnectionDocument
     missing: bool

@@ -88,7 +88,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 class Where(NamedTuple):
-    """What is searched: one partition, one topic, or all."""
+    """The range of the search: one partition, one topic, or all."""
 
     topic: str | None = None
     partition: int | None = None

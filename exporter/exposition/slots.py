@@ -1,4 +1,4 @@
-"""What the exposition holds of each source: samples, and their text once a body needed it."""
+"""The samples of each source in the exposition, and their text once a body needed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compaction may have taken of a topic, from the offsets that hold nothing any more."""
+"""The records that compaction may have removed from a topic, by the offsets that hold nothing any more."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def markers_in(access: TopicAccess, topic: str, spans: Mapping[int, OffsetSpan])
 
 
 def sentence(topic: str, taken: int) -> str:
-    """What is not known of a compacted topic."""
+    """Reasons for which the result of a compacted topic is unknown."""
     if not taken:
         return f"{topic} is compacted, and compaction has taken nothing of these offsets"
     return (

@@ -185,7 +185,7 @@ class _Run:
         return f"there are no records of {self._audit.topic} between these offsets"
 
     def _left_out(self, summary: Summary) -> None:
-        """What --where and --null-id leave out."""
+        """Note the records that --where and --null-id leave out."""
         blanks = tuple(summary.blanks())
         if self._audit.null_id is not NullId.SKIP:
             self._remarks.add(*blanks, known=self._audit.null_id is NullId.COUNT)

@@ -167,7 +167,9 @@ def lost_since(
 
 
 def _settled(read: Callable[[], T], deadline: Deadline) -> T:
-    """What ``read`` returns once no leader moves any more: an audit of hours must not end for an election."""
+    """Call ``read`` until no leader moves any more, and return its result: an audit of hours must not end for an
+    election.
+    """
     while True:
         try:
             return read()

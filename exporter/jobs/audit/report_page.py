@@ -23,7 +23,7 @@ MEANING = {
     "stale": "the sink has an older record of the key than the topic",
     "phantom": "the sink has a row that no committed record explains",
 }
-"""What each kind of finding means, in one line; docs/audit.md has the names of the literature."""
+"""The meaning of each kind of finding, in one line; docs/audit.md has the names of the literature."""
 
 _NOUNS = {
     "duplicate": ("duplicate", "duplicates"),

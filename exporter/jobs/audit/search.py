@@ -20,7 +20,7 @@ _COLUMNS = {Fold.IDS: 2, Fold.SOURCE_IDS: 2, Fold.RUNS: 6}
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What to search for. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
+    """The records to search. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
 
     With ``sparse``, numbers of a key may leave some out. Without ``fresh`` all are new; with it (``--follow``) older
     records alone are no suspects.

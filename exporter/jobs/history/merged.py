@@ -41,7 +41,9 @@ _PLAIN_SCHEMA = pa.schema([SCHEMA.field(name) for name in NARROW])
 
 @dataclass(frozen=True, slots=True)
 class MergedIndex:
-    """What a copy has: its batches, and when the transactions completed. The rest is as in the indexes of batches."""
+    """The content of a copy: its batches, and when the transactions completed. The rest is as in the indexes of
+    batches.
+    """
 
     batches: tuple[int, ...]
     rows: int

@@ -1,4 +1,4 @@
-"""What a report needs of a history, counted a part of the table at a time: memory does not grow with the rows.
+"""The counts that a report needs of a history, made a part of the table at a time: memory does not grow with the rows.
 
 Of most rows five columns are counted (``NARROW``). Whole rows are needed of few, the notable ones: those that lasted,
 did not end by their client's will, or were open longest.
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Cell(NamedTuple):
-    """What transactions are counted by; ``step`` is the instant of completion in widths of the timeline."""
+    """The key by which transactions are counted; ``step`` is the instant of completion in widths of the timeline."""
 
     application: str
     outcome: str

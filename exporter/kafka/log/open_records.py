@@ -17,7 +17,7 @@ REACHES = (1_000, 20_000)
 
 
 class OpenTrace(NamedTuple):
-    """What the partition's log shows of a producer's open records.
+    """The open records of a producer in the partition's log.
 
     ``first_epoch`` is the producer epoch of the first one, None where it could not be read. ``marker`` is the last
     marker of the producer below it, as far as the partition was read; ``unmarked``: it was read from offset 0 and has

@@ -1,4 +1,5 @@
-"""What decided transactions wait for: markers that are not written yet, and the replicas of the partitions.
+"""The reasons for which decided transactions wait: markers that are not written yet, and the replicas of the
+partitions.
 
 A missing answer is no fault here: the stall is shown without it.
 """

@@ -28,7 +28,7 @@ _COMPLETION_BOUNDS = catalogue.TRANSACTION_COMPLETION_SECONDS.buckets
 
 
 class ApplicationCounts(NamedTuple):
-    """What is counted of one application at one instant, without its name: what is saved, and what is exposed.
+    """The counts of one application at one instant, without its name: saved and exposed.
 
     ``example`` is one of its ids, ``described`` the other fields of its ``Application``. Outcomes that did not occur
     are left out. Nothing in it changes. JSON has it as a list.
@@ -85,7 +85,7 @@ class ApplicationCounters:
         self._counted = None
 
     def counted(self) -> ApplicationCounts:
-        """What is counted now; the same object as long as that does not change."""
+        """The counts now; the same object as long as that does not change."""
         if self._counted is None:
             self._counted = ApplicationCounts(
                 self.example,
@@ -133,7 +133,7 @@ def counter_samples(cluster: str, counted: Mapping[str, ApplicationCounts]) -> I
 
 
 def application_samples(cluster: str, applications: Iterable[Application], seen: Mapping[str, int]) -> Iterator[Sample]:
-    """What the applications are, and by name how many ids of each were seen in the last hour."""
+    """Yield the kinds of the applications, and how many ids of each were seen in the last hour."""
     for application in applications:
         name = application.name
         yield catalogue.APPLICATION_INFO(

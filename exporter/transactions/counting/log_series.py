@@ -33,7 +33,7 @@ class LogSeries:
         """Those of ``recent`` that are ids with fences."""
 
     def counters(self, cluster: str) -> SampleBatch:
-        """What is counted, and kept while the source fails."""
+        """The counters, which are kept while the source fails."""
         return self._counted(cluster, self._aggregates.counted())
 
     def dated(self, cluster: str) -> SampleBatch:
@@ -41,7 +41,7 @@ class LogSeries:
         return self._dated(cluster, self._aggregates.dated())
 
     def present(self, cluster: str) -> SampleBatch:
-        """What the applications are, and how many ids they have."""
+        """The kinds of the applications, and how many ids they have."""
         return self._present(cluster, self._aggregates.described, self._aggregates.seen)
 
     def recent(self, cluster: str, log_now: float) -> SampleBatch:

@@ -1,4 +1,4 @@
-"""What the source tasks of Connect committed, by transactional id. No I/O."""
+"""The commits of Connect's source tasks, by transactional id. No I/O."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class MarkerWatch:
 
     @property
     def found(self) -> tuple[TornMarker, ...]:
-        """What was found in the last hour, the newest last."""
+        """The findings of the last hour, the newest last."""
         return tuple(self._found.values())
 
     def note(self, decided: RecentDecisions, now: float, is_ours: Callable[[str], bool]) -> None:

@@ -243,7 +243,7 @@ class LogPartitions:
         )
 
     def all_faults(self) -> list[Fault]:
-        """What keeps the tail from reading, partitions that lost records, and partitions that are stuck."""
+        """The faults of the tail, of partitions that lost records, and partitions that are stuck."""
         if self.log is None:
             return []
         found = []

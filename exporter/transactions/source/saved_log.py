@@ -1,4 +1,4 @@
-"""What the source ``txnlog`` keeps over a restart: positions, open ids and counters of one log."""
+"""The state of the source ``txnlog`` over a restart: positions, open ids and counters of one log."""
 
 from __future__ import annotations
 
