@@ -22,11 +22,11 @@ from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
 from exporter.lso.facts import Blocker, Stall
+from exporter.lso.holders import as_unmarked
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenStart, WriterState
 from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import Open, held_in
-from exporter.lso.source.stall_holders import as_unmarked
 from exporter.model import Deadline, Fault, TopicPartition
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.source.log_range import RangeConsumer

@@ -19,12 +19,12 @@ from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.facts import Blocker, Stall, Stalls
+from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import OpenInLog, OpenStart
 from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import held_in
 from exporter.lso.source.lso import LsoSettings, LsoSource
-from exporter.lso.source.stall_holders import as_unmarked, with_checkpoints
 from exporter.model import Deadline, Facts, Fault, Sample
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,7 +15,8 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.transactions import describe_producers
-from exporter.lso.facts import Blocker, Stall
+from exporter.lso.facts import Stall
+from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, OpenStart, Overdue
 from exporter.lso.proof.log_history import LogHistory
 from exporter.lso.proof.prover import WAITING, Prover
@@ -26,9 +27,6 @@ from exporter.lso.tracker import StallTracker
 from exporter.model import Deadline, Fault, KnownLogEnds, Reason, TopicPartition
 from exporter.transactions.facts import OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.words import BlockerKind
-
-_DECIDABLE = frozenset({BlockerKind.OPEN, BlockerKind.COMPLETING})
-"""Kinds of holders that a Flink job may be about to end, or has decided."""
 
 
 class _Evident(NamedTuple):
@@ -274,35 +272,5 @@ class StallHolders:
         return stall
 
 
-def as_unmarked(blocker: Blocker, found: Committed) -> Blocker:
-    """The holder as a committed transaction whose marker is missing."""
-    return blocker._replace(
-        transactional_id=found.decision.transactional_id,
-        application=found.application,
-        kind=BlockerKind.UNMARKED,
-        started=found.decision.begun,
-        missing=(),
-        evidence=found,
-    )
-
-
 def _transactions(opened: OpenTransactions | None) -> tuple[OpenTransaction, ...]:
     return () if opened is None else opened.transactions
-
-
-def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:
-    """The stalls with the Flink job of each holder, without holders whose next checkpoint is not overdue.
-
-    A holder that its job decides while these facts are collected is one of them still: in the open transactions it may
-    be open when the job is known to have decided it.
-    """
-    for stall in stalls:
-        blocker = stall.blocker
-        who = blocker.producer_id if blocker.kind in _DECIDABLE else None
-        found = None if who is None else flink.by_producer.get(who)
-        if who in flink.released or (found is not None and found.waiting):
-            continue
-        if found is not None and blocker.kind is BlockerKind.OPEN:
-            yield stall._replace(blocker=blocker._replace(checkpoint=found, flink=True))
-        else:
-            yield stall
