@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import zstandard
 from kafka.errors import CorruptRecordError
 from kafka.protocol.consumer import FetchRequest
 from kafka.record import MemoryRecords
@@ -151,8 +152,6 @@ def _gunzip(body: memoryview) -> bytes:
 
 
 def _zstd(body: memoryview) -> bytes:
-    import zstandard  # noqa: PLC0415 -- no coordinator compresses its log, so few agents meet one
-
     decoder = zstandard.ZstdDecompressor(max_window_size=WIDEST_WINDOW)
     try:
         with decoder.stream_reader(body) as reader:
