@@ -21,7 +21,7 @@ agent.stop()
 """
 NOT_RESIDENT = (
     "pydantic", "pydantic_core", "yaml", "jinja2", "requests", "urllib3", "rich", "bcrypt", "cryptography",
-    "google.protobuf", "opentelemetry", "grafanalib", "prometheus_client.parser",
+    "google.protobuf", "opentelemetry", "grafanalib", "prometheus_client.parser", "prometheus_client.exposition",
     "kafka.admin", "kafka.consumer", "kafka.producer", "kafka.net.manager",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""kafka-python's definitions are imported without its clients, and its clients work as before."""
+"""Modules of a package are imported without the package's own, which works as before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-python's message definitions without its clients, which are never called here and take 12 MB."""
+"""Modules of a library without what its package imports beside them, which is never called here and takes memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import ModuleType
 _OF_THE_PACKAGE = frozenset({"__all__", "__version__"})
 
 
-class _WithoutClients(ModuleType):
-    """The package ``kafka`` whose own module runs at the first use of a name in it, such as a client."""
+class _BarePackage(ModuleType):
+    """A package whose own module runs at the first use of a name in it that is no module."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__") and name not in _OF_THE_PACKAGE:
@@ -22,13 +22,13 @@ class _WithoutClients(ModuleType):
         return getattr(self, name)
 
 
-def without_clients() -> None:
-    """Let ``import kafka.protocol`` import what it names, and not the clients in ``kafka/__init__.py``.
+def bare(name: str) -> None:
+    """Let ``import NAME.MODULE`` import the module, and not all that ``NAME/__init__.py`` names.
 
-    Nothing is done where ``kafka`` is imported already. Everything else that uses kafka-python works as before.
+    Nothing is done where the package is imported already. Whoever uses the package itself finds it as it always is.
     """
-    if "kafka" in sys.modules or (spec := importlib.util.find_spec("kafka")) is None:
+    if name in sys.modules or (spec := importlib.util.find_spec(name)) is None:
         return
     package = importlib.util.module_from_spec(spec)
-    package.__class__ = _WithoutClients
-    sys.modules["kafka"] = package
+    package.__class__ = _BarePackage
+    sys.modules[name] = package
