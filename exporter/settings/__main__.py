@@ -6,6 +6,7 @@ import contextlib
 import json
 import resource
 import sys
+import traceback
 from typing import Any
 
 MEMORY_BYTES = 1024 * 1024 * 1024
@@ -14,7 +15,7 @@ CPU_SECONDS = 20
 
 
 def main() -> int:
-    """Answer the request. Exit code 0 with an answer, which may be problems."""
+    """Answer the request. Exit code 0 with an answer, which may be problems; 1 for a defect."""
     for kind, most in (
         (resource.RLIMIT_AS, MEMORY_BYTES),
         (resource.RLIMIT_CPU, CPU_SECONDS),
@@ -28,6 +29,10 @@ def main() -> int:
     except MemoryError:
         problem = f"takes more than {MEMORY_BYTES >> 20} MB of memory to read"
         answer = {"document": None, "problems": [[(), problem, request["file"][0] if request["file"] else "settings"]]}
+    except Exception as error:  # noqa: BLE001 -- its text may quote a secret of the settings, its place does not
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        print(f"{type(error).__name__} at {place.filename}:{place.lineno}", file=sys.stderr)  # noqa: T201
+        return 1
     json.dump(answer, sys.stdout)
     return 0
 

@@ -140,14 +140,26 @@ def test_the_process_limits_its_own_memory_and_time() -> None:
     assert ended.stdout == '{"limits": [1073741824, 20, 0]}'
 
 
-def test_too_little_memory_is_a_problem_of_the_file() -> None:
+def ended_with(error: str) -> subprocess.CompletedProcess[str]:
     program = (
         "import exporter.settings.__main__ as m, io, sys\n"
-        "def greedy(_): raise MemoryError\n"
-        "m._answer = greedy\n"
+        f"def fails(_): raise {error}\n"
+        "m._answer = fails\n"
         'sys.stdin = io.StringIO(\'{"file": ["a.yml", "", ""]}\')\n'
-        "m.main()"
+        "sys.exit(m.main())"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_too_little_memory_is_a_problem_of_the_file() -> None:
+    ended = ended_with("MemoryError")
+    assert ended.returncode == 0
     assert "takes more than 1024 MB of memory to read" in ended.stdout
     assert "a.yml" in ended.stdout
+
+
+def test_a_defect_is_named_by_its_place_and_quotes_nothing() -> None:
+    ended = ended_with(f"ValueError('{SECRET}')")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("ValueError at ")
+    assert SECRET not in ended.stderr
