@@ -24,6 +24,7 @@ DOCUMENTS: dict[str, Any] = {
     "transactions-stalled": commands.StalledOutput,
     "transactions-hanging": commands.HangingOutput,
     "transactions-recent": commands.RecentOutput,
+    "transactions-explain": commands.ExplainOutput,
     "check-connection": commands.ConnectionOutput,
     "check-posture": commands.PostureOutput,
     "check-applications": commands.ApplicationsOutput,

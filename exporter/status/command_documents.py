@@ -15,7 +15,7 @@ from exporter.status.documents import (
     TopicAndPartition,
     UncleanEndDocument,
 )
-from exporter.words import AuditVerdict
+from exporter.words import AuditVerdict, RecordState
 
 JsonScalar = str | int | float | bool | None
 
@@ -73,6 +73,65 @@ class RecentOutput(TypedDict):
     """``transactions recent``."""
 
     unclean_ends: list[UncleanEndRow]
+    not_asked: list[str]
+
+
+class WaitingGroupDocument(TypedDict):
+    """A group that has not read past the last stable offset."""
+
+    group: str
+    committed_offset: int | None
+    """null where the group waits for its own offsets."""
+
+
+class ExplainedRecordDocument(TypedDict):
+    """What became of one record."""
+
+    topic: str
+    partition: int
+    offset: int
+    state: RecordState
+    transactional_id: str
+    application: str
+    owner: str
+    """"" where no entry of ``owners`` has the application."""
+    producer_id: int | None
+    producer_epoch: int | None
+    decided: Literal["commit", "abort"] | None
+    """What the transaction log says; null where that is not known."""
+    torn: bool
+    """Whether readers of the partition get something other than what was decided."""
+    begun: str | None
+    decided_at: str | None
+    timeout_seconds: float | None
+    marker: Literal["commit", "abort"] | None
+    """The marker that ended the record in its partition."""
+    marker_offset: int | None
+    marker_is_own: bool | None
+    """false for the marker of a later transaction of the producer; null where that is not known."""
+    partitions: list[TopicAndPartition] | None
+    """All partitions of the transaction; while it completes those whose marker is not confirmed. null where the log
+    does not say."""
+    log_start_offset: int | None
+    last_stable_offset: int | None
+    high_watermark: int | None
+    waiting: list[WaitingGroupDocument] | None
+    """Groups that wait if they read read_committed; null where nobody has to."""
+    notes: list[str]
+    missing: list[str]
+    """What is not known, and how to find out."""
+
+
+class ExplainedRecordRow(ExplainedRecordDocument):
+    """A record in one of the clusters."""
+
+    kafka_cluster: str
+
+
+class ExplainOutput(TypedDict):
+    """``transactions explain``."""
+
+    records: list[ExplainedRecordRow]
     not_asked: list[str]
 
 
