@@ -1,0 +1,139 @@
+"""``transactions explain`` on real brokers, beside an oracle that counted every record and marker."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from demo.cluster import KafkaCluster
+from demo.workloads.producers import JavaProducer, RdkafkaProducer
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
+from exporter.core.state import StateDir
+from exporter.kafka.client import ClusterClient
+from exporter.kafka.properties.client import Properties
+from exporter.lso.proof.record_fate import RecordFate
+from exporter.lso.proof.record_reader import RecordReader
+from exporter.model import Deadline, TopicPartition
+from exporter.transactions.source.log_range import RangeConsumer
+from tests.e2e.conftest import VERSIONS, EnterContext
+from tests.e2e.ending_lines import command
+from tests.e2e.record_oracle import PARTITIONS, KnownOffset, RecordOracle
+from tests.schemas import conform
+
+Fresh = Callable[[str], str]
+
+
+@contextmanager
+def reader_of(kafka: KafkaCluster) -> Iterator[RecordReader]:
+    properties = Properties.parse(kafka.client_properties())
+    client = ClusterClient(properties)
+    try:
+        cluster = Cluster(properties, client, Grouping([]), StateDir(None))
+        yield RecordReader(cluster, lambda: RangeConsumer(properties))
+    finally:
+        client.close()
+
+
+def oracle(kafka: KafkaCluster, keep: EnterContext, fresh: Fresh, records: int, seed: int) -> RecordOracle:
+    topic = fresh("ledger")
+    kafka.create_topic(topic, PARTITIONS)
+    producers = [
+        keep(RdkafkaProducer(kafka, fresh("older"), timeout=600)),
+        keep(JavaProducer(kafka, fresh("newer"), timeout=600)),
+        keep(RdkafkaProducer(kafka, fresh("second-older"), timeout=600)),
+        keep(JavaProducer(kafka, fresh("second-newer"), timeout=600)),
+    ]
+    for producer in producers:
+        producer.init()
+    found = RecordOracle(kafka, topic, producers, seed)
+    found.run(records)
+    return found
+
+
+def drawn(known: RecordOracle, count: int, seed: int) -> list[tuple[int, int]]:
+    places = [(number, offset) for number, offsets in enumerate(known.offsets) for offset in offsets]
+    return random.Random(seed).sample(places, min(count, len(places)))
+
+
+def agrees(known: RecordOracle, number: int, offset: int, said: RecordFate, *, one_clock: bool) -> str:
+    """Assert that what is said of an offset is what the oracle has; returns how much was said."""
+    what: KnownOffset = known.offsets[number][offset]
+    text = f"{known.topic}-{number} at {offset}: {what}, said {said}"
+    if (transaction := what.transaction) is None:
+        assert (said.state, said.transactional_id) == ("no_transaction", ""), text
+        return "no_transaction"
+    assert said.state == ("marker" if what.kind == "marker" else transaction.state), text
+    assert said.transactional_id == transaction.transactional_id, text
+    partitions = frozenset(TopicPartition(known.topic, each) for each in transaction.partitions)
+    if transaction.state == "open":
+        assert (said.partitions, said.marker, said.missing) == (partitions, None, ()), text
+        return "open"
+    commit = transaction.state == "committed"
+    assert said.marker is not None, text
+    assert (said.marker.commit, said.marker.offset) == (commit, transaction.markers[number]), text
+    if said.partitions is None:
+        assert not one_clock, text
+        assert said.decided is None, text
+        assert said.missing, text
+        return "transaction not told apart"
+    assert (said.decided, said.partitions, said.own_marker) == (commit, partitions, True), text
+    assert (said.torn, said.missing) == (False, ()), text
+    return transaction.state
+
+
+def check(known: RecordOracle, records: int, seed: int, *, one_clock: bool) -> Counter[str]:
+    told: Counter[str] = Counter()
+    with reader_of(known.kafka) as reader:
+        for number, offset in drawn(known, records, seed):
+            said = reader.read(TopicPartition(known.topic, number), offset, Deadline.after(60))
+            told[agrees(known, number, offset, said, one_clock=one_clock)] += 1
+    return told
+
+
+def explained(kafka: KafkaCluster, topic: str, number: int, offset: int) -> tuple[int, dict[str, Any]]:
+    """The exit code and the record of the command."""
+    place = ("--topic", topic, "--partition", str(number), "--offset", str(offset))
+    done = command("transactions", "explain", "--bootstrap-server", kafka.bootstrap, *place, "--output", "json")
+    document = conform("transactions-explain", json.loads(done.out))
+    assert document["not_asked"] == []
+    (record,) = document["records"]
+    return done.code, record
+
+
+def test_records_of_both_client_generations_are_explained_as_they_were_written(
+    kafka_4: KafkaCluster, keep: EnterContext, fresh: Fresh
+) -> None:
+    known = oracle(kafka_4, keep, fresh, 60, seed=1)
+    told = check(known, 40, 2, one_clock=True)
+    assert {"committed", "aborted", "open"} <= told.keys(), told
+    opened = next(
+        (number, offset)
+        for number, offsets in enumerate(known.offsets)
+        for offset, what in offsets.items()
+        if what.transaction is not None and what.transaction.state == "open"
+    )
+    code, record = explained(kafka_4, known.topic, *opened)
+    assert (code, record["state"], record["marker"], record["waiting"]) == (1, "open", None, [])
+    end = len(known.offsets[0])
+    code, record = explained(kafka_4, known.topic, 0, end)
+    assert (code, record["state"], record["high_watermark"]) == (2, "beyond_end", end)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize(("version", "brokers"), [(VERSIONS[0], 3), *((each, 1) for each in VERSIONS)])
+def test_a_thousand_records_drawn_by_seed_are_explained_as_the_oracle_has_them(
+    version: str, brokers: int, clusters: Callable[..., KafkaCluster], keep: EnterContext, fresh: Fresh
+) -> None:
+    kafka = clusters(version, brokers)
+    known = oracle(kafka, keep, fresh, 1200, seed=34)
+    told = check(known, 1000, 35, one_clock=brokers == 1)
+    print(f"{version}, {brokers} brokers: {sum(told.values())} records: {dict(told)}")
+    assert {"committed", "aborted", "open", "no_transaction"} <= told.keys()
