@@ -27,6 +27,7 @@ DOCUMENTS: dict[str, Any] = {
     "transactions-explain": commands.ExplainOutput,
     "check-connection": commands.ConnectionOutput,
     "check-posture": commands.PostureOutput,
+    "check-roll": commands.RollOutput,
     "check-applications": commands.ApplicationsOutput,
     "check-client": commands.ClientOutput,
     "audit": commands.AuditOutput,

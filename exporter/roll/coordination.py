@@ -42,8 +42,8 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
     yield from _groups(evidence, broker)
     for each in evidence.unaccounted[:MOST_ROWS]:
         text = (
-            f"open from offset {each.start_offset} on, producer id {each.producer_id}, at no coordinator: the stop changes"
-            " nothing for it; `transactions hanging` says what it is"
+            f"open from offset {each.start_offset} on, producer id {each.producer_id}, at no coordinator: the stop"
+            " changes nothing for it; `transactions hanging` says what it is"
         )
         yield RollRow(RollAnswer.SAFE, RollReason.NOT_ACCOUNTED, str(each.partition), text)
 

@@ -11,7 +11,7 @@ from exporter.roll.partitions import partition_rows
 
 def roll_of(evidence: RollEvidence, broker: int, outage: float) -> BrokerRoll:
     """The answer for one broker that is away for ``outage`` seconds."""
-    rows = tuple(sorted(_rows(evidence, broker, outage), key=lambda row: ORDER[row.effect]))
+    rows = tuple(sorted(_rows(evidence, broker, outage), key=lambda row: (ORDER[row.effect], -(row.seconds or 0.0))))
     answer = min((row.effect for row in rows), key=ORDER.__getitem__, default=RollAnswer.SAFE)
     waits = [row.seconds for row in rows if row.effect is RollAnswer.WAIT and row.seconds is not None]
     return BrokerRoll(broker, answer, max(waits) if answer is RollAnswer.WAIT and waits else None, rows)

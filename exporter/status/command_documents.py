@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from exporter.linter.rule import Level
 from exporter.posture.check import CheckResult
+from exporter.roll.facts import RollAnswer, RollReason
 from exporter.status.documents import (
     NextStepDocument,
     OpenTransactionDocument,
@@ -216,6 +217,42 @@ class PostureOutput(TypedDict):
     """``check posture``."""
 
     clusters: list[ClusterPostureDocument]
+
+
+class RollRowDocument(TypedDict):
+    """One reason, with its evidence."""
+
+    effect: RollAnswer
+    """The answer that it demands; `safe` for what is good to know."""
+    reason: RollReason
+    subject: str
+    text: str
+    wait_seconds: float | None
+
+
+class BrokerRollDocument(TypedDict):
+    """Whether one broker may be stopped."""
+
+    broker: int
+    answer: RollAnswer
+    wait_seconds: float | None
+    """With the answer `wait`."""
+    rows: list[RollRowDocument]
+
+
+class ClusterRollDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    outage_seconds: float
+    brokers: list[BrokerRollDocument]
+    not_asked: list[str]
+
+
+class RollOutput(TypedDict):
+    """``check roll``."""
+
+    clusters: list[ClusterRollDocument]
 
 
 class GroupedIdsDocument(TypedDict):
