@@ -34,8 +34,8 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser = commands.add_parser(
         "check",
         help=summary,
-        description="Check settings, the access to a cluster and its grants, its posture, whether a broker may be stopped,"
-        " or the settings of clients.",
+        description="Check settings, the access to a cluster and its grants, its posture, whether a broker may be"
+        " stopped, or the settings of clients.",
         epilog=_EXAMPLES,
     )
     parser.set_defaults(help_of=parser)
