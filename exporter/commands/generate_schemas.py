@@ -25,6 +25,7 @@ DOCUMENTS: dict[str, Any] = {
     "transactions-hanging": commands.HangingOutput,
     "transactions-recent": commands.RecentOutput,
     "transactions-explain": commands.ExplainOutput,
+    "transactions-inventory": commands.InventoryOutput,
     "check-connection": commands.ConnectionOutput,
     "check-posture": commands.PostureOutput,
     "check-roll": commands.RollOutput,

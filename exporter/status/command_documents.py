@@ -136,6 +136,60 @@ class ExplainOutput(TypedDict):
     not_asked: list[str]
 
 
+class ApplicationUseDocument(TypedDict):
+    """An application that writes in transactions."""
+
+    application: str
+    owner: str
+    """"" where no entry of ``owners`` has it."""
+    ids: int
+    committed: int
+    """At least: compaction takes records of the log."""
+    aborted: int
+    transactions_per_second: float
+    topics: list[str]
+    groups: list[str]
+    """Groups whose offsets it commits in transactions, as far as the newest commits show."""
+    offsets_in_transactions: bool
+    timeouts_seconds: list[float]
+    ids_of_v1: int
+    """Ids whose client speaks a protocol of before Transactions V2, or did not write."""
+    ids_of_v2: int
+
+
+class WrittenOutsideDocument(TypedDict):
+    """A topic that transactions write to and groups read, by its newest batches."""
+
+    topic: str
+    groups: list[str]
+    """Groups with committed offsets; brokers do not know which of them read read_committed."""
+    partitions: int
+    partitions_sampled: int
+    batches: int
+    batches_outside: int | None
+    """Batches written without a transaction; null where none could be read. 0 says nothing of what was not sampled."""
+    producer_ids: list[int]
+    """Of these batches, where their producer is idempotent; ten of a partition at most."""
+    newest_outside: str | None
+
+
+class ClusterInventoryDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    seconds: float
+    """How much of the log was read."""
+    applications: list[ApplicationUseDocument]
+    topics: list[WrittenOutsideDocument]
+    not_asked: list[str]
+
+
+class InventoryOutput(TypedDict):
+    """``transactions inventory``."""
+
+    clusters: list[ClusterInventoryDocument]
+
+
 class CapabilityDocument(TypedDict):
     """One kind of request, and whether the cluster answers it."""
 

@@ -18,6 +18,7 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offsets
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.lso.proof.log_scan import OpenRangeReader
+from exporter.lso.proof.one_clock import is_one_clock
 from exporter.lso.proof.record_fate import PartitionEnds, RecordFate
 from exporter.lso.proof.unended_record import UnendedRecord, producer_transactions
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -127,7 +128,7 @@ class RecordReader:
             window = read_window(self.cluster, metadata, number, marker.producer_id, at, self.connect, deadline)
         except AskError as error:
             return _lacks(found, f"its decision: {error.fault.detail}")
-        one_clock = self._is_one_clock(found.partition, metadata, marker, number, deadline)
+        one_clock = is_one_clock(self.cluster.client, metadata, found.partition, marker, number, deadline)
         owner = owner_of(EndedRecord(found.partition, epoch, marker), window, one_clock=one_clock)
         if (decision := owner.decision) is None:
             return _lacks(found, f"its other partitions: {owner.missing}")
@@ -140,19 +141,6 @@ class RecordReader:
             partitions=decision.partitions,
         )
         return found if decision.partitions is not None else _lacks(found, NO_PARTITIONS)
-
-    def _is_one_clock(
-        self, place: TopicPartition, metadata: Metadata, marker: Marker, number: int, deadline: Deadline
-    ) -> bool:
-        """Whether one broker wrote the marker and the decision: both partitions have its leader epochs of then."""
-        log = TopicPartition(TRANSACTION_STATE, number)
-        leader = metadata.leader(*place)
-        if leader is None or leader != metadata.leader(*log) or marker.coordinator_epoch != metadata.leader_epoch(log):
-            return False
-        at = batch_at(self.cluster.client, metadata, place, marker.offset, Isolation.READ_UNCOMMITTED, deadline)
-        if isinstance(at, Fault) or at.batch is None:
-            return False
-        return at.batch.leader_epoch == metadata.leader_epoch(place)
 
     def _named(self, found: RecordFate, writer: Marker | RecordBatch, deadline: Deadline) -> RecordFate:
         """The record with the transactional.id of its producer id, as its coordinator has it."""

@@ -10,17 +10,20 @@ from dataclasses import dataclass, replace
 
 from exporter.cluster.cluster import Cluster
 from exporter.kafka.client import AskError
-from exporter.kafka.log.open_records import read_trace
+from exporter.kafka.log.control import Marker
+from exporter.kafka.log.open_records import OpenTrace, read_trace
 from exporter.kafka.requests.coordinators import Asked, ask_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.lso.proof.evidence import OpenStart
 from exporter.lso.proof.log_scan import LogScan, OpenRangeReader
+from exporter.lso.proof.one_clock import is_one_clock
 from exporter.lso.proof.record_fate import RecordFate
 from exporter.lso.proof.rounds import Rounds, held_in
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, ProducerLog, judge
+from exporter.transactions.decided.record_owner import EndedRecord, LogWindow, owner_of
 from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine.records import UndecodableRecord
 from exporter.words import RecordState, TransactionState
@@ -69,10 +72,10 @@ class UnendedRecord:
             note = "its other partitions are those whose marker is not confirmed yet"
             return replace(known, state=RecordState.COMPLETING, decided=commit, notes=(*known.notes, note))
         # Transactions of one epoch look alike: one of before may have lost its marker. Of a complete log, is there any?
-        said = self._judged_by_log(opened.transactional_id, deadline, complete=True)
+        said, ended = self._judged_by_log(opened.transactional_id, deadline, complete=True)
         if said.fate is Fate.COMMITTED:
             return _unmarked(found, said)
-        doubt = () if said.fate is Fate.NEVER else (NOT_EXCLUDED,)
+        doubt = () if said.fate is Fate.NEVER or ended else (NOT_EXCLUDED,)
         return replace(known, state=RecordState.OPEN, missing=(*known.missing, *doubt))
 
     def _undecided(self, found: RecordFate, opened: OpenTransaction | None, deadline: Deadline) -> RecordFate:
@@ -83,7 +86,7 @@ class UnendedRecord:
             return _lacks(found, next((each.detail for each in held.faults), ENDING))
         try:
             if opened is not None:
-                said = self._judged_by_log(opened.transactional_id, deadline, complete=False)
+                said, _ = self._judged_by_log(opened.transactional_id, deadline, complete=False)
             else:
                 said = self._judged_by_round(mine, held.described, deadline)
         except (AskError, UndecodableRecord) as error:
@@ -104,12 +107,14 @@ class UnendedRecord:
             (made,) = rounds.finish(deadline)
             if gaps := tuple(made.open_gaps()):
                 return Judgement(Fate.UNKNOWN, None, gaps)
-            return self._judged(mine.start_offset, rounds.producer_log(mine.producer_id), deadline)
+            return self._judged(self._trace(mine.start_offset, deadline), rounds.producer_log(mine.producer_id))
         finally:
             rounds.close()
 
-    def _judged_by_log(self, transactional_id: str, deadline: Deadline, *, complete: bool) -> Judgement:
-        """What was decided, by the partition that has the id. ``complete``: as if the log had lost nothing."""
+    def _judged_by_log(self, transactional_id: str, deadline: Deadline, *, complete: bool) -> tuple[Judgement, bool]:
+        """What was decided, by the partition that has the id, and whether the last decision about this partition is
+        known to have its marker. ``complete``: as if the log had lost nothing.
+        """
         log_partitions = self.metadata.topics.get(TRANSACTION_STATE, {})
         number = coordinator_partition(transactional_id, len(log_partitions) or 1)
         place = TopicPartition(TRANSACTION_STATE, number)
@@ -118,23 +123,37 @@ class UnendedRecord:
         try:
             scan.look_for({self.producer_id})
             if place not in ends or not scan.read({number: ends[place]}, deadline):
-                return Judgement(Fate.UNKNOWN, None, (NOT_READ,))
+                return Judgement(Fate.UNKNOWN, None, (NOT_READ,)), False
             log = scan.producer_log(self.producer_id, {number: self.metadata.leader_epoch(place)})
         except (AskError, UndecodableRecord) as error:
-            return Judgement(Fate.UNKNOWN, None, (f"what was decided: {error}",))
+            return Judgement(Fate.UNKNOWN, None, (f"what was decided: {error}",)), False
         finally:
             scan.close()
         held = held_in(self.cluster, self.metadata, [self.found.partition], deadline).held
         starts = (each.start_offset for each in held if each.producer_id == self.producer_id)
-        start = next(starts, self.found.offset)
-        return self._judged(start, log._replace(whole_from=0, gaps=()) if complete else log, deadline)
+        trace = self._trace(next(starts, self.found.offset), deadline)
+        said = self._judged(trace, log._replace(whole_from=0, gaps=()) if complete else log)
+        return said, self._has_marker(log, trace.marker, number, deadline)
 
-    def _judged(self, start_offset: int, log: ProducerLog, deadline: Deadline) -> Judgement:
-        """What became of the open records of the record's epoch."""
+    def _has_marker(self, log: ProducerLog, marker: Marker | None, number: int, deadline: Deadline) -> bool:
+        """Whether the last decision that may name this partition is that of the marker below the open records."""
         place = self.found.partition
-        trace = read_trace(self.cluster.client, self.metadata, place, self.producer_id, start_offset, deadline)
-        records = OpenRecords(place, self.producer_id, self.epoch, self.epoch, trace.marker, trace.unmarked)
-        return judge(records, log)
+        naming = [each for each in log.decisions if each.partitions is None or place in each.partitions]
+        if marker is None or not naming:
+            return False
+        if not is_one_clock(self.cluster.client, self.metadata, place, marker, number, deadline):
+            return False
+        owner = owner_of(EndedRecord(place, None, marker), LogWindow(log.decisions), one_clock=True)
+        return owner.decision == naming[-1]
+
+    def _trace(self, start_offset: int, deadline: Deadline) -> OpenTrace:
+        place = self.found.partition
+        return read_trace(self.cluster.client, self.metadata, place, self.producer_id, start_offset, deadline)
+
+    def _judged(self, trace: OpenTrace, log: ProducerLog) -> Judgement:
+        """What became of the open records of the record's epoch."""
+        place, epoch = self.found.partition, self.epoch
+        return judge(OpenRecords(place, self.producer_id, epoch, epoch, trace.marker, trace.unmarked), log)
 
 
 def _is_of(opened: OpenTransaction, place: TopicPartition, epoch: int) -> bool:
