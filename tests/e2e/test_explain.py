@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -24,9 +22,8 @@ from exporter.lso.proof.unended_record import NOT_EXCLUDED
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.source.log_range import RangeConsumer
 from tests.e2e.conftest import VERSIONS, EnterContext
-from tests.e2e.ending_lines import command
+from tests.e2e.ending_lines import explained
 from tests.e2e.record_oracle import PARTITIONS, KnownOffset, RecordOracle
-from tests.schemas import conform
 
 Fresh = Callable[[str], str]
 
@@ -99,16 +96,6 @@ def check(known: RecordOracle, records: int, seed: int, *, one_clock: bool) -> C
     return told
 
 
-def explained(kafka: KafkaCluster, topic: str, number: int, offset: int) -> tuple[int, dict[str, Any]]:
-    """The exit code and the record of the command."""
-    place = ("--topic", topic, "--partition", str(number), "--offset", str(offset))
-    done = command("transactions", "explain", "--bootstrap-server", kafka.bootstrap, *place, "--output", "json")
-    document = conform("transactions-explain", json.loads(done.out))
-    assert document["not_asked"] == []
-    (record,) = document["records"]
-    return done.code, record
-
-
 def test_records_of_both_client_generations_are_explained_as_they_were_written(
     kafka_4: KafkaCluster, keep: EnterContext, fresh: Fresh
 ) -> None:
@@ -121,10 +108,10 @@ def test_records_of_both_client_generations_are_explained_as_they_were_written(
         for offset, what in offsets.items()
         if what.transaction is not None and what.transaction.state == "open"
     )
-    code, record = explained(kafka_4, known.topic, *opened)
+    code, record = explained(kafka_4.bootstrap, known.topic, *opened)
     assert (code, record["state"], record["marker"], record["waiting"]) == (1, "open", None, [])
     end = len(known.offsets[0])
-    code, record = explained(kafka_4, known.topic, 0, end)
+    code, record = explained(kafka_4.bootstrap, known.topic, 0, end)
     assert (code, record["state"], record["high_watermark"]) == (2, "beyond_end", end)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from exporter.cluster.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import Marker, MarkerSearch, OffsetRange, next_marker
+from exporter.kafka.log.open_records import read_trace
 from exporter.kafka.log.record_batch import BatchAtOffset, RecordBatch, batch_at
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offsets
@@ -129,7 +130,8 @@ class RecordReader:
         except AskError as error:
             return _lacks(found, f"its decision: {error.fault.detail}")
         one_clock = is_one_clock(self.cluster.client, metadata, found.partition, marker, number, deadline)
-        owner = owner_of(EndedRecord(found.partition, epoch, marker), window, one_clock=one_clock)
+        record = self._ended(found, metadata, marker, epoch, deadline)
+        owner = owner_of(record, window, one_clock=one_clock)
         if (decision := owner.decision) is None:
             return _lacks(found, f"its other partitions: {owner.missing}")
         found = replace(
@@ -141,6 +143,17 @@ class RecordReader:
             partitions=decision.partitions,
         )
         return found if decision.partitions is not None else _lacks(found, NO_PARTITIONS)
+
+    def _ended(
+        self, found: RecordFate, metadata: Metadata, marker: Marker, epoch: int | None, deadline: Deadline
+    ) -> EndedRecord:
+        """The record between its producer's markers. A marker itself needs none below it."""
+        if epoch is None or found.batch is None:
+            return EndedRecord(found.partition, None, marker)
+        client, place = self.cluster.client, found.partition
+        trace = read_trace(client, metadata, place, marker.producer_id, found.offset, deadline)
+        written = found.batch.timestamp_ms / 1000
+        return EndedRecord(place, epoch, marker, trace.marker, trace.unmarked, written)
 
     def _named(self, found: RecordFate, writer: Marker | RecordBatch, deadline: Deadline) -> RecordFate:
         """The record with the transactional.id of its producer id, as its coordinator has it."""

@@ -37,13 +37,21 @@ class RecordOwner(NamedTuple):
 
 
 class EndedRecord(NamedTuple):
-    """A record of a transaction: ``epoch`` is its producer's, None for a marker itself. ``marker`` ended it."""
+    """A record of a transaction: ``epoch`` is its producer's, None for a marker itself. ``marker`` ended it.
+
+    ``before`` is the producer's last marker below the record; ``first``: the partition was read from offset 0 and has
+    none. ``written`` is the record's timestamp in Unix seconds, by its producer's clock in most topics.
+    """
 
     partition: TopicPartition
     epoch: int | None
     marker: Marker
+    before: Marker | None = None
+    first: bool = False
+    written: float = math.inf
 
 
+NOT_EXCLUDED = "an earlier transaction of this client with the same epoch may have lost its marker here"
 NOT_THERE = "the transaction log has no record of this decision any more, or not yet: compaction keeps the newest"
 
 
@@ -62,7 +70,32 @@ def owner_of(record: EndedRecord, window: LogWindow, *, one_clock: bool) -> Reco
     at = record.marker.timestamp_ms / 1000
     if slack and any(begin <= at + slack and at - slack <= end for begin, end in window.breaks):
         return RecordOwner(None, "the transaction log may have lost another decision of this client of that time")
+    if record.epoch is not None and not _is_only(record, near[0], window, slack):
+        return RecordOwner(None, NOT_EXCLUDED)
     return RecordOwner(near[0])
+
+
+def _is_only(record: EndedRecord, owner: DecidedTransaction, window: LogWindow, slack: float) -> bool:
+    """Whether no other transaction of the record's epoch was decided between both markers: one that lost its own marker
+    is ended by the next one.
+    """
+    if record.before is None and not record.first:
+        return False
+    since = -math.inf if record.before is None else record.before.timestamp_ms / 1000
+    until = record.marker.timestamp_ms / 1000
+    lost = [each for each in window.breaks if each[1] >= since and each[0] <= until]
+    if lost and (lost[-1][0] > -math.inf or record.written - slack <= lost[-1][1]):
+        return False
+    others = [
+        each
+        for each in window.decisions
+        if each != owner
+        and record.epoch in each.client_epochs
+        and since - slack < each.decided <= until + slack
+        and (each.partitions is None or record.partition in each.partitions)
+    ]
+    # With two clocks, the one that the marker before is of is among them.
+    return not others or (len(others) == 1 and others[0].decided <= since + slack < owner.decided)
 
 
 def _has_epoch(record: EndedRecord, decision: DecidedTransaction) -> bool:
