@@ -14,7 +14,7 @@ from exporter.groups.source.groups import choose
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
 from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.lso.proof.record_fate import PartitionEnds
+from exporter.lso.proof.record_fate import RecordEnds
 from exporter.model import Deadline, TopicPartition
 from exporter.words import GroupKind
 
@@ -36,7 +36,7 @@ class WaitingGroups(NamedTuple):
 
 
 def waiting_groups(
-    cluster: Cluster, settings: ClusterConfig, place: TopicPartition, ends: PartitionEnds, deadline: Deadline
+    cluster: Cluster, settings: ClusterConfig, place: TopicPartition, ends: RecordEnds, deadline: Deadline
 ) -> WaitingGroups:
     """The groups with lag at the last stable offset of a partition. Raises AskError when no broker answers."""
     client = cluster.client

@@ -104,7 +104,7 @@ def read_markers(
     return found
 
 
-class MarkerSearch(NamedTuple):
+class NextMarker(NamedTuple):
     """The marker that was looked for, and the offset up to which there is no other; why it ended early, or None."""
 
     marker: Marker | None
@@ -119,7 +119,7 @@ def next_marker(
     producer_id: int,
     span: OffsetRange,
     deadline: Deadline,
-) -> MarkerSearch:
+) -> NextMarker:
     """The first marker of a producer id in a range of offsets, within ``MOST_READS`` reads."""
     own = PartitionMarkers(span.start, reached=span.start)
     for _ in range(MOST_READS):
@@ -128,9 +128,9 @@ def next_marker(
         _read_on(client, metadata, place, own, span.end, deadline)
         for marker in own.markers:
             if marker.producer_id == producer_id and marker.offset >= span.start:
-                return MarkerSearch(marker, own.reached)
+                return NextMarker(marker, own.reached)
         own.markers.clear()
-    return MarkerSearch(None, own.reached, own.fault)
+    return NextMarker(None, own.reached, own.fault)
 
 
 def _read_on(

@@ -11,7 +11,7 @@ from exporter.model import TopicPartition
 from exporter.words import RecordState
 
 
-class PartitionEnds(NamedTuple):
+class RecordEnds(NamedTuple):
     """Offsets of a partition: the first record, the last stable offset and the high watermark."""
 
     log_start: int
@@ -32,7 +32,7 @@ class RecordFate:
     partition: TopicPartition
     offset: int
     state: RecordState
-    ends: PartitionEnds | None = None
+    ends: RecordEnds | None = None
     batch: RecordBatch | None = None
     transactional_id: str = ""
     decided: bool | None = None

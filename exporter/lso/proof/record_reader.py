@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from exporter.cluster.cluster import Cluster
 from exporter.kafka.client import AskError
-from exporter.kafka.log.control import Marker, MarkerSearch, OffsetRange, next_marker
+from exporter.kafka.log.control import Marker, NextMarker, OffsetRange, next_marker
 from exporter.kafka.log.open_records import read_trace
 from exporter.kafka.log.record_batch import BatchAtOffset, RecordBatch, batch_at
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
@@ -20,7 +20,7 @@ from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offset
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.one_clock import is_one_clock
-from exporter.lso.proof.record_fate import PartitionEnds, RecordFate
+from exporter.lso.proof.record_fate import RecordEnds, RecordFate
 from exporter.lso.proof.unended_record import UnendedRecord, producer_transactions
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.decided.record_owner import EndedRecord, owner_of
@@ -85,7 +85,7 @@ class RecordReader:
         metadata: Metadata,
         at: BatchAtOffset,
         batch: RecordBatch,
-        search: MarkerSearch,
+        search: NextMarker,
         deadline: Deadline,
     ) -> RecordFate:
         """A record below the last stable offset: its transaction has ended."""
@@ -99,7 +99,7 @@ class RecordReader:
         found = replace(found, marker=search.marker)
         return self._with_decision(found, metadata, search.marker, batch.producer_epoch, deadline)
 
-    def _ends(self, metadata: Metadata, place: TopicPartition, deadline: Deadline) -> PartitionEnds:
+    def _ends(self, metadata: Metadata, place: TopicPartition, deadline: Deadline) -> RecordEnds:
         """Read the start first and the high watermark last. Raises AskError."""
         if (fault := metadata.errors.get(place.topic)) is not None:
             raise AskError(fault)
@@ -114,7 +114,7 @@ class RecordReader:
             if place not in answer.values:
                 raise AskError(answer.unanswered.get(place) or Fault(Reason.NO_LEADER, f"{place} gave no offsets"))
             found.append(answer.values[place])
-        return PartitionEnds(*found)
+        return RecordEnds(*found)
 
     def _with_decision(
         self, found: RecordFate, metadata: Metadata, marker: Marker, epoch: int | None, deadline: Deadline
@@ -166,7 +166,7 @@ class RecordReader:
         return _lacks(found, f"its transactional.id: {why}" if why else NO_ID)
 
 
-def _why(search: MarkerSearch) -> str:
+def _why(search: NextMarker) -> str:
     """Why no marker was found."""
     if search.fault is not None:
         return search.fault.detail

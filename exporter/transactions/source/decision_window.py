@@ -28,7 +28,7 @@ class WindowReader(RangeReader, Protocol):
     def close(self) -> None: ...
 
 
-class _Seen(NamedTuple):
+class _LogPosition(NamedTuple):
     offset: int
     leader_epoch: int | None
     at: float
@@ -54,7 +54,7 @@ def read_window(
     reader = connect()
     records: list[LogRecord] = []
     breaks: list[tuple[float, float]] = []
-    last: _Seen | None = None
+    last: _LogPosition | None = None
     count = 0
     ranges = {number: Range(number, start, until)}
     try:
@@ -64,7 +64,7 @@ def read_window(
                 raise AskError(Fault(Reason.TIMEOUT, f"{place} was not read in time around {instant:.0f}"))
             for message in messages:
                 at = message.timestamp()[1] / 1000
-                seen = _Seen(message.offset(), message.leader_epoch(), at)
+                seen = _LogPosition(message.offset(), message.leader_epoch(), at)
                 breaks += _breaks(last, seen)
                 last = seen
                 key, value = message.key() or b"", message.value()
@@ -80,7 +80,7 @@ def read_window(
     return window_of(producer_id, records, breaks)
 
 
-def _breaks(last: _Seen | None, seen: _Seen) -> list[tuple[float, float]]:
+def _breaks(last: _LogPosition | None, seen: _LogPosition) -> list[tuple[float, float]]:
     """The span before a record in which others may be missing, if there is one."""
     if last is None:
         return [] if seen.offset == 0 else [(float("-inf"), seen.at)]
