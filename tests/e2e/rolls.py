@@ -85,6 +85,7 @@ class RolledWorkload:
         self._topics = tuple(topics)
         self._ended: list[tuple[float, float]] = []
         self._refused: list[float] = []
+        self._texts: list[str] = []
         self._stopped = threading.Event()
         self._producers: list[Producer] = [
             JavaProducer(kafka, "newer-1", timeout=120.0),
@@ -119,10 +120,15 @@ class RolledWorkload:
         """Wait until each client has committed a transaction that it began from here on."""
         began = time.monotonic()
         until = Deadline.after(seconds)
-        while min(self._begun.values()) < began or self._refused_or_none(began):
-            assert poll(until, 0.1), "the workload commits nothing"
+        while min(self._begun.values()) < began or self._none_since(began):
+            assert poll(until, 0.1), f"the workload commits nothing: {self._ages()}; refused: {self._texts[-5:]}"
 
-    def _refused_or_none(self, began: float) -> bool:
+    def _ages(self) -> dict[str, float]:
+        """Seconds since which the clients have their transaction."""
+        now = time.monotonic()
+        return {each.transactional_id: round(now - begin, 1) for each, begin in self._begun.items()}
+
+    def _none_since(self, began: float) -> bool:
         return not any(begin >= began for begin, _ in self._ended)
 
     def _run(self, producer: Producer) -> None:
@@ -135,8 +141,9 @@ class RolledWorkload:
                         producer.send(topic, 1, number)
                 producer.flush()
                 producer.commit()
-            except ProducerError:
+            except ProducerError as error:
                 self._refused.append(time.monotonic())
+                self._texts.append(str(error))
                 self._again(producer)
                 continue
             self._ended.append((begin, time.monotonic()))
@@ -146,7 +153,8 @@ class RolledWorkload:
         while not self._stopped.is_set():
             try:
                 producer.init()
-            except ProducerError:
+            except ProducerError as error:
+                self._texts.append(str(error))
                 self._stopped.wait(1.0)
             else:
                 return
@@ -183,11 +191,15 @@ def lost_markers(kafka: KafkaCluster) -> set[tuple[str, int, str]]:
 def roll(
     kafka: KafkaCluster, running: RolledWorkload, number: int, topics: Sequence[str], broker: int, down: int | None
 ) -> RollResult:
-    """Predict, stop, wait for the outage, start, and look at what came of it. ``down`` is stopped before."""
-    before = lost_markers(kafka) if "pair" in topics or "single" in topics else set()
+    """Predict, stop, wait for the outage, start, and look at what came of it.
+
+    ``down`` is stopped before, and stays so until the end.
+    """
+    with_markers = "pair" in topics or "single" in topics
+    before = lost_markers(kafka) if with_markers else set()
     if down is not None:
         kafka.broker(down).stop()
-    running.wait_for_commits(60)
+        running.wait_for_commits(60)
     said = predicted(kafka, broker)
     began = time.monotonic()
     kafka.broker(broker).stop()
@@ -197,11 +209,18 @@ def roll(
         kafka.broker(node).start()
     kafka.wait_ready()
     wait_in_sync(kafka)
-    running.wait_for_commits(120)
+    running.wait_for_commits(150)
     longest = max(longest, running.longest(began))
-    lost = len(lost_markers(kafka) - before) if "pair" in topics or "single" in topics else 0
-    reasons = ",".join(sorted({row.reason.value for row in said.rows if row.effect.value == said.answer.value}))
-    names = "+".join(topics)
+    lost = len(lost_markers(kafka) - before) if with_markers else 0
+    reasons = ",".join(sorted({row.reason.value for row in said.rows if row.effect is said.answer}))
     return RollResult(
-        number, names, broker, down, said.answer.value, reasons, round(longest, 1), running.refused(began), lost
+        number,
+        "+".join(topics),
+        broker,
+        down,
+        said.answer.value,
+        reasons,
+        round(longest, 1),
+        running.refused(began),
+        lost,
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
 
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
@@ -22,8 +25,9 @@ from exporter.lso.proof.unended_record import NOT_EXCLUDED
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.source.log_range import RangeConsumer
 from tests.e2e.conftest import VERSIONS, EnterContext
-from tests.e2e.ending_lines import explained
+from tests.e2e.ending_lines import explained, run
 from tests.e2e.record_oracle import PARTITIONS, KnownOffset, RecordOracle
+from tests.schemas import conform
 
 Fresh = Callable[[str], str]
 
@@ -108,11 +112,42 @@ def test_records_of_both_client_generations_are_explained_as_they_were_written(
         for offset, what in offsets.items()
         if what.transaction is not None and what.transaction.state == "open"
     )
+    readers = fresh("readers")
+    _commit_first(kafka_4, readers, known.topic, opened[0])
     code, record = explained(kafka_4.bootstrap, known.topic, *opened)
-    assert (code, record["state"], record["marker"], record["waiting"]) == (1, "open", None, [])
+    assert (code, record["state"], record["marker"]) == (1, "open", None)
+    assert record["waiting"] == [{"group": readers, "committed_offset": 0}]
     end = len(known.offsets[0])
     code, record = explained(kafka_4.bootstrap, known.topic, 0, end)
     assert (code, record["state"], record["high_watermark"]) == (2, "beyond_end", end)
+    _the_inventory_has(known, kafka_4, fresh, readers)
+
+
+def _commit_first(kafka: KafkaCluster, group: str, topic: str, number: int) -> None:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "log_level": 0})
+    try:
+        consumer.commit(offsets=[Position(topic, number, 0)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def _the_inventory_has(known: RecordOracle, kafka: KafkaCluster, fresh: Fresh, readers: str) -> None:
+    """The applications of the oracle with their clients, and the records that were written beside them."""
+    done = run("inventory", "--bootstrap-server", kafka.bootstrap, "--output", "json")
+    (cluster,) = conform("transactions-inventory", json.loads(done.out))["clusters"]
+    found = {each["application"]: each for each in cluster["applications"]}
+    for name, generations in (("older", (1, 0)), ("newer", (0, 1))):
+        each = found[fresh(name)]
+        assert (each["ids_of_v1"], each["ids_of_v2"]) == generations, each
+        assert (each["topics"], each["timeouts_seconds"]) == ([known.topic], [600.0])
+        ended = Counter(
+            transaction.state for transaction in known.transactions if transaction.transactional_id == fresh(name)
+        )
+        assert (each["committed"], each["aborted"]) == (ended["committed"], ended["aborted"])
+    (topic,) = (each for each in cluster["topics"] if each["topic"] == known.topic)
+    plain = sum(what.transaction is None for offsets in known.offsets for what in offsets.values())
+    assert (topic["groups"], topic["batches_outside"]) == ([readers], plain)
+    assert done.code == 1
 
 
 @pytest.mark.proof
