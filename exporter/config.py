@@ -72,6 +72,13 @@ _CANARY = Override(
 """The last of all overrides: the settings may say otherwise."""
 
 
+class ServingConfig(Section):
+    """The settings of a command that serves and reads no cluster itself."""
+
+    web: EndpointConfig
+    log: LogConfig = LogConfig()
+
+
 # --- Loading and checking ---------------------------------------------------------------------------------------------
 
 
@@ -118,6 +125,19 @@ class ConfigSource:
         except UnicodeDecodeError:
             return Layer({}, {}, (Problem((), "is no UTF-8 text", str(self.file)),))
         return from_yaml(text, str(self.file))
+
+
+def serving_config(flags: Mapping[Path, tuple[str, object]]) -> ServingConfig:
+    """Return the settings of flags, by path as in ``ConfigSource``. Raises ConfigError with every problem found."""
+    layer = _from_flags(flags, 0)
+    try:
+        config = ServingConfig.model_validate(layer.tree)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        raise ConfigError([problem_of(each, ServingConfig, layer.origins) for each in details]) from None
+    if config.web.config_file and (problems := read_web_config(config.web.config_file).problems):
+        raise ConfigError(problems)
+    return config
 
 
 def _from_flags(flags: Mapping[Path, tuple[str, object]], clusters: int) -> Layer:
