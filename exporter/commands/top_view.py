@@ -67,7 +67,7 @@ class Section(NamedTuple):
 
     title: str
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 def _name(cluster: Mapping[str, Any], several: bool) -> str:
@@ -199,6 +199,7 @@ def shares(urgent: Sequence[int], others: Sequence[int], room: int) -> list[int 
 
 
 def table_of(section: Section, shown: int) -> RenderableType:
+    """Return a section with its first rows, and how many are left out."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 -- as above
     from rich.console import Group  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415

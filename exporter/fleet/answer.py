@@ -72,7 +72,7 @@ class _Reader:
 
     def _cluster(self, found: dict[str, Any]) -> AnsweredCluster:
         known = _mapping(found, "known")
-        before = self._odd
+        before, listed = self._odd, found.get("stalled_partitions")
         stalls = tuple(self._entries(found, "stalled_partitions", self._stall, MOST_STALLS))
         hour, posture = found.get("last_hour") or {}, found.get("posture") or {}
         if not isinstance(hour, dict) or not isinstance(posture, dict):
@@ -86,7 +86,7 @@ class _Reader:
             watched_seconds=_number_or_none(known, "stalls_watched_seconds"),
             stall_after=_number_or_none(known, "stall_after_seconds"),
             stalls=stalls,
-            left_out=max(0, len(found.get("stalled_partitions") or ()) - MOST_STALLS),
+            left_out=max(0, len(listed) - MOST_STALLS) if isinstance(listed, list) else 0,
             sources=tuple(self._entries(found, "sources", self._source)),
             torn=tuple(self._entries(found, "torn_markers", self._torn)),
             storms=dict(self._entries(hour, "fence_storms", self._storm)),

@@ -156,7 +156,7 @@ def _cluster(members: list[_Member], groups: Mapping[_Key, list[_Member]], lasti
         knows_stalls=knows,
         holders=holders,
         stalled=len(merged) + sum(max(each.cluster.left_out for each in of_shard) for of_shard in shards.values()),
-        agents=tuple(dict.fromkeys(each.reading.agent for each in members)),
+        agents=tuple({each.reading.agent.url: each.reading.agent for each in members}.values()),
         shards=count,
         missing_shards=missing,
         as_of=min(answered),

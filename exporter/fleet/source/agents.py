@@ -11,7 +11,7 @@ from pathlib import Path
 
 from exporter.bounds.files import read_regular
 from exporter.bounds.memory import MEMORY
-from exporter.bounds.text import printable
+from exporter.bounds.text import cut, printable
 from exporter.fleet.answer import AnswerError, read_answer
 from exporter.fleet.facts import AgentAnswer, AgentReading, FleetAgent
 from exporter.http_client import Endpoint, HttpError, ask
@@ -21,8 +21,10 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 16 * 1024 * 1024
 """Largest answer, decompressed. A status with 5,000 stalled partitions has 8 MB."""
+LONGEST_DETAIL = 500
 MAX_TOKEN_BYTES = 64 * 1024
-STATUS = "/api/v1/status?without=open_transactions,unclean_ends,unclean_ids"
+_PATH = "/api/v1/status"
+STATUS = f"{_PATH}?without=open_transactions,unclean_ends,unclean_ids"
 """What is asked for: an agent that does not know the parameter answers with all."""
 WORKERS, SILENT_WORKERS = 32, 8
 """Requests at once to agents that answered last time, and to those that did not: those wait for each other only."""
@@ -183,9 +185,10 @@ class FleetAgents:
                 with self._parsing:
                     return read_answer(reply.body)
         except HttpError as error:
-            return error.fault
+            # The row has the address.
+            return error.fault._replace(detail=cut(error.fault.detail.replace(f"{url}{STATUS}", _PATH), LONGEST_DETAIL))
         except AnswerError as error:
-            return Fault(Reason.MALFORMED, f"{url}{STATUS.partition('?')[0]} {error}")
+            return Fault(Reason.MALFORMED, f"{_PATH} {error}")
 
 
 def _not_asked(agent: FleetAgent) -> AgentReading:
