@@ -42,9 +42,7 @@ def test_a_stall_that_two_replicas_report_is_one() -> None:
 
 
 def test_shards_are_a_union_and_a_holder_of_several_shards_is_one() -> None:
-    shards = [
-        status(cluster(stalls=[stall("pay", place)]), shard={"index": place, "count": 2}) for place in (0, 1)
-    ]
+    shards = [status(cluster(stalls=[stall("pay", place)]), shard={"index": place, "count": 2}) for place in (0, 1)]
     [found] = merged(*shards).clusters
     [holder] = found.holders
     assert (found.stalled, len(holder.partitions), found.shards, found.missing_shards) == (2, 2, 2, ())
@@ -173,7 +171,10 @@ def test_the_worst_cluster_is_first() -> None:
 def test_what_is_wrong_is_said_as_on_the_page_of_the_agent() -> None:
     hour = {
         "fence_storms": [{"transactional_id": "a", "fences": 4}],
-        "applications": [{"application": "billing", "stopped_minutes": 5}, {"application": "b", "stopped_minutes": None}],
+        "applications": [
+            {"application": "billing", "stopped_minutes": 5},
+            {"application": "b", "stopped_minutes": None},
+        ],
     }
     torn = {"transactional_id": "t", "topic": "pay", "partition": 1, "decided": "commit", "found": "abort"}
     failed = {"name": "c", "failed": [{"connector": "sink", "task": "0"}]}
