@@ -132,6 +132,7 @@ class StandInAgents:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._servers: list[asyncio.Server] = []
+        self._open_connections: set[asyncio.StreamWriter] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -163,9 +164,14 @@ class StandInAgents:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._open_connections:
+            writer.transport.abort()
+        for _ in range(3):  # transports are closed by callbacks
+            await asyncio.sleep(0)
 
     def _answering(self, place: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._open_connections.add(writer)
             try:
                 self.requests.append((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
                 reply = self.replies[place]
@@ -175,10 +181,11 @@ class StandInAgents:
                     await writer.drain()
                 else:
                     await reply(reader, writer)
-            except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                pass
-            finally:
                 writer.close()
+            except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                writer.transport.abort()
+            finally:
+                self._open_connections.discard(writer)
 
         return answer
 
