@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,14 @@ from exporter.model import Clock
 
 if TYPE_CHECKING:
     from exporter.config import ServingConfig
-    from exporter.fleet.fleet import Fleet
-    from exporter.fleet.source.agents import FleetAgents
+    from exporter.fleet.fleet import RunningFleet
+    from exporter.fleet.source.agents import AgentCredentials, FleetAgents
 
 log = logging.getLogger(__name__)
 
 DEFAULT_ADDRESS = ":10619"
+ASK_INTERVAL, ASK_TIMEOUT = 15.0, 5.0
+"""How often an agent is asked, and how long it may take to answer, in seconds."""
 SHORTEST_INTERVAL = 1.0
 _FLAGS = tuple(flag for flag in RUN if flag.name.startswith(("--web.", "--log.")))
 _EXAMPLES = """\
@@ -54,9 +57,15 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         metavar="FILE|URL",
         help="where agents are listed: a file of URLs; file_sd of Prometheus (.json, .yml, .yaml); http_sd; repeatable",
     )
-    parser.add_argument("--interval", type=duration, default=15.0, metavar="DURATION", help="how often to ask (15s)")
     parser.add_argument(
-        "--timeout", type=duration, default=5.0, metavar="DURATION", help="how long an agent may take to answer (5s)"
+        "--interval", type=duration, default=ASK_INTERVAL, metavar="DURATION", help="how often to ask (15s)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=duration,
+        default=ASK_TIMEOUT,
+        metavar="DURATION",
+        help="how long an agent may take to answer (5s)",
     )
     parser.add_argument("--username", default="", metavar="NAME", help="user of the agents' web configuration")
     parser.add_argument("--password-file", type=Path, default=None, metavar="FILE", help="file with the password")
@@ -75,7 +84,8 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
 
 
 def _command(options: argparse.Namespace) -> int:
-    from exporter.fleet.fleet import Fleet, links  # noqa: PLC0415 -- the other commands start without the fleet
+    from exporter.fleet.fleet import RunningFleet, links  # noqa: PLC0415 -- the other commands start without the fleet
+    from exporter.fleet.source.agents import AgentCredentials  # noqa: PLC0415 -- as above
 
     if options.token_file and (options.username or options.password_file):
         raise UsageError("--token-file: a request has one Authorization header; leave out --username")
@@ -83,25 +93,26 @@ def _command(options: argparse.Namespace) -> int:
         raise UsageError("--password-file needs --username")
     if options.external_url and not options.external_url.startswith(("http://", "https://")):
         raise UsageError(f"--external-url {options.external_url}: must begin with http:// or https://")
-    agents = _agents(options)
+    credentials = AgentCredentials(options.username, options.password_file, options.token_file, options.ca_file)
+    agents = fleet_agents(options.agents, credentials, options.interval, options.timeout)
     if options.once:
         logs.configure(vars(options).get("--log.level", "error"), "text")
-        return _once(Fleet(agents, links(options.external_url), Clock()), options)
+        return _once(RunningFleet(agents, links(options.external_url), Clock()), options)
     return _serve(agents, _serving(options), options)
 
 
-def _agents(options: argparse.Namespace) -> FleetAgents:
-    from exporter.fleet.source.agents import AgentCredentials, FleetAgents  # noqa: PLC0415 -- as above
+def fleet_agents(places: Sequence[str], credentials: AgentCredentials, interval: float, timeout: float) -> FleetAgents:
+    """Return the agents that are listed at these places. Raises UsageError."""
+    from exporter.fleet.source.agents import FleetAgents  # noqa: PLC0415 -- the other commands start without the fleet
     from exporter.fleet.source.discovery import AgentLists, ListError, agent_list  # noqa: PLC0415 -- as above
 
-    credentials = AgentCredentials(options.username, options.password_file, options.token_file, options.ca_file)
     clock = Clock()
     try:
-        lists = AgentLists([agent_list(place, options.ca_file, clock) for place in options.agents])
+        lists = AgentLists([agent_list(place, credentials.ca_file, clock) for place in places])
     except ListError as error:
         raise UsageError(f"--agents: {error}") from None
-    interval = max(SHORTEST_INTERVAL, options.interval)
-    return FleetAgents(lists, credentials, interval, min(options.timeout, interval), clock)
+    interval = max(SHORTEST_INTERVAL, interval)
+    return FleetAgents(lists, credentials, interval, min(timeout, interval), clock)
 
 
 def _serving(options: argparse.Namespace) -> ServingConfig:
@@ -113,7 +124,7 @@ def _serving(options: argparse.Namespace) -> ServingConfig:
     return serving_config(flags)
 
 
-def _once(fleet: Fleet, options: argparse.Namespace) -> int:
+def _once(fleet: RunningFleet, options: argparse.Namespace) -> int:
     document = fleet.once()
     fleet.stop()
     if options.output == "json":
@@ -135,7 +146,7 @@ def _once(fleet: Fleet, options: argparse.Namespace) -> int:
 def _serve(agents: FleetAgents, config: ServingConfig, options: argparse.Namespace) -> int:
     from exporter.agent.allocator import collect_seldom, share_one_arena  # noqa: PLC0415 -- as above
     from exporter.fleet.endpoint import FleetEndpoint  # noqa: PLC0415 -- as above
-    from exporter.fleet.fleet import Fleet, links  # noqa: PLC0415 -- as above
+    from exporter.fleet.fleet import RunningFleet, links  # noqa: PLC0415 -- as above
     from exporter.web_server.server import ListenError  # noqa: PLC0415 -- as above
 
     logs.configure(config.log.level, config.log.format)
@@ -143,7 +154,7 @@ def _serve(agents: FleetAgents, config: ServingConfig, options: argparse.Namespa
     share_one_arena()
     clock = Clock()
     endpoint = FleetEndpoint(config.web, clock)
-    fleet = Fleet(agents, links(options.external_url), clock, endpoint.publish)
+    fleet = RunningFleet(agents, links(options.external_url), clock, endpoint.publish)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     try:
         endpoint.start(fleet)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exporter.bounds.text import printable
-from exporter.commands.top_view import COLOURS, Section, shares, table_of
+from exporter.commands.top_view import COLOURS, TableSection, shares, table_of
 from exporter.core.durations import format_age
 from exporter.fleet.page import worst_holders
 from exporter.lso.next_step import clock_time
@@ -38,7 +38,7 @@ def fleet_view(fleet: Mapping[str, Any], height: int) -> RenderableType:
     return Group(*parts, *tables)
 
 
-def _clusters(fleet: Mapping[str, Any]) -> Section:
+def _clusters(fleet: Mapping[str, Any]) -> TableSection:
     rows = [
         (
             each["name"],
@@ -51,7 +51,9 @@ def _clusters(fleet: Mapping[str, Any]) -> Section:
         )
         for each in fleet["clusters"]
     ]
-    return Section(f"clusters: {len(rows)}", ("cluster", "state", "stalled", "agents", "owner", "as of", "what"), rows)
+    return TableSection(
+        f"clusters: {len(rows)}", ("cluster", "state", "stalled", "agents", "owner", "as of", "what"), rows
+    )
 
 
 def _stalled(cluster: Mapping[str, Any]) -> str:
@@ -61,7 +63,7 @@ def _stalled(cluster: Mapping[str, Any]) -> str:
     return str(number) if cluster["stalls_known"] else f"{number}+" if number else "?"
 
 
-def _stalls(fleet: Mapping[str, Any]) -> Section:
+def _stalls(fleet: Mapping[str, Any]) -> TableSection:
     rows = []
     for cluster, holder in worst_holders(fleet["clusters"]):
         first, more = holder["partitions"][0], len(holder["partitions"]) - 1
@@ -70,10 +72,10 @@ def _stalls(fleet: Mapping[str, Any]) -> Section:
         age, who = format_age(holder["seconds"]), holder["transactional_id"] or "?"
         rows.append((cluster["name"], place, kind, age, str(holder["lag_offsets"]), who, holder["application"] or "?"))
     columns = ("cluster", "partition", "kind", "stalled", "waiting", "transactional.id", "application")
-    return Section(f"holders of stalled partitions: {len(rows)}", columns, rows)
+    return TableSection(f"holders of stalled partitions: {len(rows)}", columns, rows)
 
 
-def _agents(agents: Sequence[Mapping[str, Any]]) -> Section:
+def _agents(agents: Sequence[Mapping[str, Any]]) -> TableSection:
     rows = [
         (
             each["agent"],
@@ -87,11 +89,11 @@ def _agents(agents: Sequence[Mapping[str, Any]]) -> Section:
     ]
     silent = sum(each["answers"] is False for each in agents)
     title = f"agents: {len(rows)}, {silent} of them do not answer"
-    return Section(title, ("agent", "answers", "version", "shard", "last answer", "why"), rows)
+    return TableSection(title, ("agent", "answers", "version", "shard", "last answer", "why"), rows)
 
 
-def _changes(fleet: Mapping[str, Any]) -> Section:
+def _changes(fleet: Mapping[str, Any]) -> TableSection:
     rows = [
         (clock_time(each["at_timestamp"]), each["cluster"] or each["agent"], each["text"]) for each in fleet["changes"]
     ]
-    return Section(f"changed in the last hour: {len(rows)}", ("when", "cluster or agent", "what"), rows)
+    return TableSection(f"changed in the last hour: {len(rows)}", ("when", "cluster or agent", "what"), rows)

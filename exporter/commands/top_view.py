@@ -62,7 +62,7 @@ def unreachable(url: str, why: str) -> RenderableType:
     return Text(f"{url} does not answer: {printable(why)}\nq quits", style="bold red")
 
 
-class Section(NamedTuple):
+class TableSection(NamedTuple):
     """A table below its heading."""
 
     title: str
@@ -74,33 +74,33 @@ def _name(cluster: Mapping[str, Any], several: bool) -> str:
     return f" of {cluster['name'] or cluster['bootstrap_servers']}" if several else ""
 
 
-def _stalls(cluster: Mapping[str, Any], several: bool) -> Section:
+def _stalls(cluster: Mapping[str, Any], several: bool) -> TableSection:
     stalled, known = cluster["stalled_partitions"], cluster["known"]["stalled_partitions"]
-    return Section(
+    return TableSection(
         f"stalled partitions{_name(cluster, several)}: {_how_many(len(stalled), known)}",
         ("partition", "kind", "stalled", "waiting", "transactional.id", "application"),
         [_stall(held) for held in by_holder(stalled)],
     )
 
 
-def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[Section]:
+def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[TableSection]:
     name, known = _name(cluster, several), cluster["known"]
     hour = cluster["last_hour"]
     if hour is None:
-        yield Section(f"applications{name}: not known, the transaction log is not read", (), [])
+        yield TableSection(f"applications{name}: not known, the transaction log is not read", (), [])
     else:
         minutes = hour["minutes"]
-        yield Section(
+        yield TableSection(
             f"applications{name}, last {minutes} min",
             ("application", "per min", "", "committed", "aborted", "timed out", "fenced", "state"),
             [_application(each) for each in hour["applications"]],
         )
-    yield Section(
+    yield TableSection(
         f"open transactions{name}: {_how_many(len(cluster['open_transactions']), known['open_transactions'])}",
         ("open for", "transactional.id", "application", "state", "times out", "partitions"),
         [_open(each) for each in cluster["open_transactions"]],
     )
-    yield Section(
+    yield TableSection(
         f"fences and timeouts{name}, last hour: {_how_many(_ends(cluster), known['unclean_ends'])}",
         ("times", "newest", "transactional.id", "application", "what"),
         [_unclean(each) for each in cluster["unclean_ids"]],
@@ -198,7 +198,7 @@ def shares(urgent: Sequence[int], others: Sequence[int], room: int) -> list[int 
     return [*shown_rows, *rest]
 
 
-def table_of(section: Section, shown: int) -> RenderableType:
+def table_of(section: TableSection, shown: int) -> RenderableType:
     """Return a section with its first rows, and how many are left out."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 -- as above
     from rich.console import Group  # noqa: PLC0415

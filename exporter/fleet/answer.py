@@ -45,12 +45,12 @@ class _OddError(Exception):
 def read_answer(content: bytes) -> AgentAnswer:
     """Return what is kept of a status document. Raises AnswerError."""
     try:
-        return _Reader().answer(parse_json(content))
+        return _AnswerReader().answer(parse_json(content))
     except JsonError as error:
         raise AnswerError(str(error)) from None
 
 
-class _Reader:
+class _AnswerReader:
     """Reads one document. Entries of another form are counted and left out."""
 
     def __init__(self) -> None:

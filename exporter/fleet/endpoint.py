@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter import catalogue
 from exporter.exposition.process_metrics import ProcessMetrics
 from exporter.exposition.render import Exposition
-from exporter.fleet.fleet import Fleet
+from exporter.fleet.fleet import RunningFleet
 from exporter.fleet.page import fleet_page_pieces
 from exporter.model import Clock, Sample, Snapshot
 from exporter.settings.sections import EndpointConfig
@@ -24,7 +24,7 @@ DOCUMENT_LEVELS = 4
 class FleetApp(App):
     """The agent's application with the fleet's page and document."""
 
-    def __init__(self, exposition: Exposition, fleet: Fleet, web: EndpointConfig, guard: Guard) -> None:
+    def __init__(self, exposition: Exposition, fleet: RunningFleet, web: EndpointConfig, guard: Guard) -> None:
         super().__init__(
             exposition, None, lambda: fleet.ready, None, web.route_prefix, guard=guard, hosts=web.allowed_hosts
         )
@@ -74,7 +74,7 @@ class FleetEndpoint:
         """Serve these samples from now on."""
         self._exposition.swap({("fleet",): Snapshot.until_replaced("fleet", samples, self._clock)})
 
-    def start(self, fleet: Fleet) -> None:
+    def start(self, fleet: RunningFleet) -> None:
         """Listen. Raises ListenError."""
         app = FleetApp(self._exposition, fleet, self._web, Guard(lambda: self._file.config))
         addresses = [split_address(address) for address in self._web.listen_address]

@@ -28,7 +28,7 @@ DISPUTE_SECONDS = 90.0
 LONGEST_LABEL = 200
 
 
-class Fleet:
+class RunningFleet:
     """Threads that ask and merge; ``publish`` gets the samples of each view. Any thread may call ``document``."""
 
     def __init__(

@@ -38,7 +38,7 @@ _SURER = (BlockerKind.COMPLETING, BlockerKind.OPEN, BlockerKind.UNMARKED, Blocke
 _RANK = {state: place for place, state in enumerate(FleetState)}
 
 
-class _Member(NamedTuple):
+class _ClusterMember(NamedTuple):
     """An agent's answer about one cluster."""
 
     reading: AgentReading
@@ -90,10 +90,10 @@ def merge(
 _Key = tuple[str, str]
 
 
-def _by_cluster(readings: Iterable[AgentReading]) -> dict[_Key, list[_Member]]:
+def _by_cluster(readings: Iterable[AgentReading]) -> dict[_Key, list[_ClusterMember]]:
     """Answers by name and cluster id. One without an id belongs to the only cluster of its name, if there is one."""
     members = [
-        _Member(reading, cluster, reading.answer.shard, reading.answer.ready)
+        _ClusterMember(reading, cluster, reading.answer.shard, reading.answer.ready)
         for reading in readings
         if reading.answer
         for cluster in reading.answer.clusters
@@ -101,7 +101,7 @@ def _by_cluster(readings: Iterable[AgentReading]) -> dict[_Key, list[_Member]]:
     ids: dict[str, set[str]] = {}
     for member in members:
         ids.setdefault(_name(member.cluster), set()).add(member.cluster.cluster_id)
-    groups: dict[_Key, list[_Member]] = {}
+    groups: dict[_Key, list[_ClusterMember]] = {}
     for member in members:
         name, cluster_id = _name(member.cluster), member.cluster.cluster_id
         known = ids[name] - {""}
@@ -116,7 +116,9 @@ def _name(cluster: AnsweredCluster) -> str:
     return cluster.name or cluster.cluster_id or cluster.bootstrap_servers
 
 
-def _cluster(members: list[_Member], groups: Mapping[_Key, list[_Member]], lasting: Container[Dispute]) -> FleetCluster:
+def _cluster(
+    members: list[_ClusterMember], groups: Mapping[_Key, list[_ClusterMember]], lasting: Container[Dispute]
+) -> FleetCluster:
     members.sort(key=lambda each: (each.reading.stale, each.seconds))
     shards = _used_by_shard(members)
     used = [member for of_shard in shards.values() for member in of_shard]
@@ -165,9 +167,9 @@ def _cluster(members: list[_Member], groups: Mapping[_Key, list[_Member]], lasti
     )
 
 
-def _used_by_shard(members: Sequence[_Member]) -> dict[int, list[_Member]]:
+def _used_by_shard(members: Sequence[_ClusterMember]) -> dict[int, list[_ClusterMember]]:
     """The answers that count, by shard: an old one only where no agent of the shard answers."""
-    found: dict[int, list[_Member]] = {}
+    found: dict[int, list[_ClusterMember]] = {}
     for member in members:  # those that answer first
         of_shard = found.setdefault(member.shard[0], [])
         if not of_shard or member.reading.stale == of_shard[0].reading.stale:
@@ -178,7 +180,7 @@ def _used_by_shard(members: Sequence[_Member]) -> dict[int, list[_Member]]:
 # --- Stalls -----------------------------------------------------------------------------------------------------------
 
 
-def _stalls(members: Sequence[_Member]) -> dict[TopicPartition, _MergedStall]:
+def _stalls(members: Sequence[_ClusterMember]) -> dict[TopicPartition, _MergedStall]:
     """Stalled partitions of all replicas and shards: the earliest beginning, the most records, the surest kind."""
     kinds: dict[object, BlockerKind] = {}
     for member in members:
@@ -242,7 +244,7 @@ def _holders(merged: Iterable[_MergedStall]) -> tuple[FleetHolder, ...]:
 # --- What agents contradict -------------------------------------------------------------------------------------------
 
 
-def _contradictions(members: Sequence[_Member], groups: Mapping[_Key, list[_Member]]) -> Iterator[str]:
+def _contradictions(members: Sequence[_ClusterMember], groups: Mapping[_Key, list[_ClusterMember]]) -> Iterator[str]:
     """Yield a line for each setting that differs between agents of one cluster."""
     name, cluster_id = _name(members[0].cluster), members[0].cluster.cluster_id
     others = [key for key in groups if key[0] == name and key[1] not in {"", cluster_id}]
@@ -266,7 +268,7 @@ def _kinds_differ(merged: Iterable[_MergedStall]) -> Iterator[tuple[Dispute, str
             yield (str(partition), *said.values()), f"Agents contradict each other about {partition}: {texts}"
 
 
-def _not_seen(shards: Iterable[Sequence[_Member]]) -> Iterator[tuple[Dispute, str]]:
+def _not_seen(shards: Iterable[Sequence[_ClusterMember]]) -> Iterator[tuple[Dispute, str]]:
     """Yield old stalls that another replica, which knows every stall, does not have."""
     for replicas in shards:
         sure = [each for each in replicas if _knows_old_stalls(each.cluster) and not each.cluster.left_out]
@@ -294,7 +296,7 @@ def _knows_old_stalls(cluster: AnsweredCluster) -> bool:
 
 
 def _verdict(
-    shards: Mapping[int, Sequence[_Member]], merged: Iterable[_MergedStall], *, knows: bool
+    shards: Mapping[int, Sequence[_ClusterMember]], merged: Iterable[_MergedStall], *, knows: bool
 ) -> tuple[FleetState, str, tuple[str, ...]]:
     """State, line and details of a cluster, by the rule of the agent's own page."""
     used = [member for of_shard in shards.values() for member in of_shard]
@@ -340,7 +342,7 @@ def _verdict(
     return FleetState(found.level), found.text, details if found.level != FleetState.GOOD else ()
 
 
-def _watched(member: _Member) -> float:
+def _watched(member: _ClusterMember) -> float:
     return member.cluster.watched_seconds or 0.0
 
 
@@ -415,7 +417,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + more
 
 
-def _agent(members: Sequence[_Member]) -> str:
+def _agent(members: Sequence[_ClusterMember]) -> str:
     return members[0].reading.agent.name
 
 

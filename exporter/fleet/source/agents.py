@@ -67,7 +67,7 @@ class AgentCredentials:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _AskedAgent:
     """An agent's state; ``due`` and the other instants are monotonic but for those of ``reading``."""
 
     reading: AgentReading
@@ -94,7 +94,7 @@ class FleetAgents:
         self._credentials = credentials
         self._interval, self._timeout, self._clock = interval, timeout, clock
         self._lock = threading.Lock()  # guards the two below
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _AskedAgent] = {}
         self.problems: tuple[str, ...] = ()
         self._prompt = ThreadPoolExecutor(WORKERS, thread_name_prefix="agents")
         self._parsing = threading.Lock()  # one document at a time is in memory as Python's objects
@@ -109,7 +109,7 @@ class FleetAgents:
             before = self._asked
             self._asked = {}
             for agent in listed:
-                known = before.get(agent.url) or _Asked(_not_asked(agent), now)
+                known = before.get(agent.url) or _AskedAgent(_not_asked(agent), now)
                 known.reading = known.reading._replace(agent=agent)
                 self._asked[agent.url] = known
 
@@ -144,13 +144,13 @@ class FleetAgents:
         self._prompt.shutdown(wait=False, cancel_futures=True)
         self._silent.shutdown(wait=False, cancel_futures=True)
 
-    def _aged(self, asked: _Asked, now: float) -> AgentReading:
+    def _aged(self, asked: _AskedAgent, now: float) -> AgentReading:
         if asked.reading.answer is None:
             return asked.reading
         age = max(0.0, now - asked.answered)
         return asked.reading._replace(age=age, stale=age > STALE_INTERVALS * self._interval)
 
-    def _ask(self, asked: _Asked) -> None:
+    def _ask(self, asked: _AskedAgent) -> None:
         began = self._clock.monotonic()
         try:
             found = self._answer(asked.reading.agent.url)
@@ -195,7 +195,7 @@ def _not_asked(agent: FleetAgent) -> AgentReading:
     return AgentReading(agent, None, None, None, None, None, None, stale=False)
 
 
-def _bound(answered: Sequence[_Asked]) -> None:
+def _bound(answered: Sequence[_AskedAgent]) -> None:
     """Keep all answers together within ``KEPT_BYTES``: of the largest, half of the stalled partitions is left out."""
     sizes = {id(each): each.reading.answer.size for each in answered if each.reading.answer}
     while sum(sizes.values()) > KEPT_BYTES:

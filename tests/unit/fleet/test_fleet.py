@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 
 from exporter.commands.generate_schemas import schema
 from exporter.fleet.facts import FleetAgent
-from exporter.fleet.fleet import DISPUTE_SECONDS, Fleet, links
+from exporter.fleet.fleet import DISPUTE_SECONDS, RunningFleet, links
 from exporter.fleet.source.agents import AgentCredentials, FleetAgents
 from exporter.model import Clock, Sample
 from tests.fakes.fleet_agents import (
-    Json,
     Reply,
     StandInAgents,
     body,
@@ -33,16 +23,17 @@ from tests.fakes.fleet_agents import (
     stall,
     status,
 )
+from tests.fakes.fleet_process import fleet_process, within
 
 MOST_RESIDENT = 150 * 1024 * 1024
 NOW = [1000.0]
 CLOCK = Clock(lambda: NOW[0], lambda: NOW[0] + 1.79e9)
 
 
-def fleet_of(server: StandInAgents, published: list[list[Sample]] | None = None) -> Fleet:
+def fleet_of(server: StandInAgents, published: list[list[Sample]] | None = None) -> RunningFleet:
     listed = [FleetAgent(url, {}) for url in server.urls]
     agents = FleetAgents(lambda: (listed, ()), AgentCredentials(), 15.0, 60.0, CLOCK)
-    return Fleet(agents, links(""), CLOCK, published.append if published is not None else lambda _: None)
+    return RunningFleet(agents, links(""), CLOCK, published.append if published is not None else lambda _: None)
 
 
 def test_the_document_has_the_published_form_and_its_texts_are_lines() -> None:
@@ -112,55 +103,6 @@ def test_a_link_leads_to_the_page_of_the_agent_or_where_the_template_says(
 
 
 # --- The command ------------------------------------------------------------------------------------------------------
-
-
-class FleetProcess:
-    """The command in a process of its own."""
-
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
-        self.process, self.url = process, url
-
-    def get(self, path: str) -> bytes:
-        with urllib.request.urlopen(self.url + path, timeout=60) as reply:  # noqa: S310 -- our own
-            return bytes(reply.read())
-
-    def document(self) -> Json:
-        found: Json = json.loads(self.get("/api/v1/fleet"))
-        return found
-
-    def peak(self) -> int:
-        """Bytes of memory that were resident at most."""
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
-        match = re.search(r"VmHWM:\s+(\d+) kB", text)
-        assert match
-        return int(match[1]) * 1024
-
-
-@contextmanager
-def fleet_process(*flags: str) -> Iterator[FleetProcess]:
-    command = [sys.executable, "-m", "exporter", "fleet", "--web.listen-address", "127.0.0.1:0", *flags]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr
-        for line in process.stderr:
-            if match := re.search(r"listening on (127\.0\.0\.1:\d+)", line):
-                break
-        else:
-            raise AssertionError("it does not listen")
-        yield FleetProcess(process, f"http://{match[1]}")
-    finally:
-        process.terminate()
-        assert process.stderr
-        process.stderr.close()
-        assert process.wait(30) == 0
-
-
-def within(seconds: float, found: Any) -> Any:
-    end = time.monotonic() + seconds
-    while not (value := found()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.2)
-    return value
 
 
 def test_200_agents_with_5000_stalls_take_at_most_150_mb_and_every_row_is_right(tmp_path: Path) -> None:
