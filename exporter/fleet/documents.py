@@ -57,7 +57,7 @@ class FleetClusterDocument(TypedDict):
     """Those of topics that are ignored included."""
     holders: list[FleetHolderDocument]
     agents: list[str]
-    """The agents that watch it, those that answered last first."""
+    """The agents that watch it, those that answer first."""
     link: str
     """The page of the first of them."""
     shards: int

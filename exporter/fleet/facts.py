@@ -150,7 +150,7 @@ class FleetCluster(NamedTuple):
     stalled: int
     """Stalled partitions, those that are ignored and those beyond what is kept included."""
     agents: tuple[FleetAgent, ...]
-    """Those that answered last first."""
+    """Those that answer first."""
     shards: int
     missing_shards: tuple[int, ...]
     as_of: float | None

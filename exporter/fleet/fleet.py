@@ -20,7 +20,7 @@ from exporter.words import FleetState
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""How often answers are merged, at least: many stalls, and it is a tenth of the time that takes."""
+"""How often answers are merged; more seldom where it would take more than a fifth of the time."""
 LIST_SECONDS = 5.0
 """How often lists of agents are looked at."""
 DISPUTE_SECONDS = 90.0
@@ -101,7 +101,7 @@ class RunningFleet:
                 began = self._clock.monotonic()
                 if began >= look_at:
                     self.look()
-                    look_at = began + max(LOOK_SECONDS, 10 * (self._clock.monotonic() - began))
+                    look_at = began + max(LOOK_SECONDS, 5 * (self._clock.monotonic() - began))
             except Exception:
                 if self._closed.is_set():
                     return

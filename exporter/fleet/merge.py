@@ -53,10 +53,10 @@ class _ClusterMember(NamedTuple):
 
 
 class _MergedStall(NamedTuple):
-    """A stalled partition of all replicas; ``kinds`` by the name of the agent that says so."""
+    """A stalled partition of all replicas; ``kinds`` is what each agent says."""
 
     stall: FleetStall
-    kinds: Mapping[str, BlockerKind]
+    kinds: tuple[tuple[str, BlockerKind], ...]
 
 
 def merge(
@@ -119,7 +119,7 @@ def _name(cluster: AnsweredCluster) -> str:
 def _cluster(
     members: list[_ClusterMember], groups: Mapping[_Key, list[_ClusterMember]], lasting: Container[Dispute]
 ) -> FleetCluster:
-    members.sort(key=lambda each: (each.reading.stale, each.seconds))
+    members.sort(key=lambda each: (each.reading.stale, each.reading.agent.url))
     shards = _used_by_shard(members)
     used = [member for of_shard in shards.values() for member in of_shard]
     count = max(member.shard[1] for member in members)
@@ -191,9 +191,9 @@ def _stalls(members: Sequence[_ClusterMember]) -> dict[TopicPartition, _MergedSt
     for member in members:
         for stall in member.cluster.stalls:
             aged = stall._replace(seconds=stall.seconds + member.seconds, kind=kinds[_holder_of(stall)])
-            says = {member.reading.agent.name: stall.kind}
+            says = (member.reading.agent.name, stall.kind)
             before = found.get(stall.partition)
-            found[stall.partition] = _MergedStall(aged, says) if before is None else _together(before, aged, says)
+            found[stall.partition] = _MergedStall(aged, (says,)) if before is None else _together(before, aged, says)
     return found
 
 
@@ -201,7 +201,7 @@ def _holder_of(stall: FleetStall) -> object:
     return stall.producer_id if stall.producer_id is not None else stall.partition
 
 
-def _together(before: _MergedStall, other: FleetStall, says: Mapping[str, BlockerKind]) -> _MergedStall:
+def _together(before: _MergedStall, other: FleetStall, says: tuple[str, BlockerKind]) -> _MergedStall:
     one = before.stall
     named = one if _SURER.index(one.kind) <= _SURER.index(other.kind) and one.transactional_id else other
     stall = named._replace(
@@ -213,7 +213,7 @@ def _together(before: _MergedStall, other: FleetStall, says: Mapping[str, Blocke
         ignored=one.ignored and other.ignored,
         owner=one.owner or other.owner,
     )
-    return _MergedStall(stall, {**before.kinds, **says})
+    return _MergedStall(stall, (*before.kinds, says))
 
 
 def _holders(merged: Iterable[_MergedStall]) -> tuple[FleetHolder, ...]:
@@ -262,7 +262,7 @@ def _contradictions(members: Sequence[_ClusterMember], groups: Mapping[_Key, lis
 def _kinds_differ(merged: Iterable[_MergedStall]) -> Iterator[tuple[Dispute, str]]:
     """Yield where one agent says that nobody has the transaction, and another one that somebody has."""
     for partition, kinds in ((each.stall.partition, each.kinds) for each in merged):
-        said = {kind: agent for agent, kind in kinds.items() if kind is not BlockerKind.UNKNOWN}
+        said = {kind: agent for agent, kind in kinds if kind is not BlockerKind.UNKNOWN}
         if len(said) > 1 and {BlockerKind.HANGING, BlockerKind.UNMARKED} & said.keys():
             texts = " and ".join(f"{said[kind]} says {kind}" for kind in sorted(said, key=_SURER.index))
             yield (str(partition), *said.values()), f"Agents contradict each other about {partition}: {texts}"

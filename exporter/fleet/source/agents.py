@@ -6,10 +6,12 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.bounds.files import read_regular
+from exporter.bounds.json_text import weight
 from exporter.bounds.memory import MEMORY
 from exporter.bounds.text import cut, printable
 from exporter.fleet.answer import AnswerError, read_answer
@@ -26,9 +28,14 @@ MAX_TOKEN_BYTES = 64 * 1024
 _PATH = "/api/v1/status"
 STATUS = f"{_PATH}?without=open_transactions,unclean_ends,unclean_ids"
 """What is asked for: an agent that does not know the parameter answers with all."""
-WORKERS, SILENT_WORKERS = 32, 8
-"""Requests at once to agents that answered last time, and to those that did not: those wait for each other only."""
-KEPT_BYTES = 24 * 1024 * 1024
+WORKERS, SLOW_WORKERS, SILENT_WORKERS = 32, 4, 8
+"""Requests at once to agents that answered last time, to those that took long, and to those that did not answer: they
+wait for their own kind only.
+"""
+SLOW_SECONDS = 1.0
+LIGHT_BYTES = 1024 * 1024
+"""Memory of a document, while it is read, up to which it does not wait for others."""
+KEPT_BYTES = 12 * 1024 * 1024
 """Memory of all answers that are kept, about. Beyond, the largest keeps half of its stalled partitions."""
 STALE_INTERVALS = 3
 """Intervals after which an answer is no longer the present, as for the gauges of a source."""
@@ -97,7 +104,8 @@ class FleetAgents:
         self._asked: dict[str, _AskedAgent] = {}
         self.problems: tuple[str, ...] = ()
         self._prompt = ThreadPoolExecutor(WORKERS, thread_name_prefix="agents")
-        self._parsing = threading.Lock()  # one document at a time is in memory as Python's objects
+        self._parsing = threading.Lock()  # one large document at a time is in memory as Python's objects
+        self._slow = ThreadPoolExecutor(SLOW_WORKERS, thread_name_prefix="slow agents")
         self._silent = ThreadPoolExecutor(SILENT_WORKERS, thread_name_prefix="silent agents")
 
     def refresh(self) -> None:
@@ -122,9 +130,13 @@ class FleetAgents:
                 each.asking = True
             left = min((each.due - now for each in self._asked.values() if not each.asking), default=self._interval)
         for each in due:
-            lane = self._prompt if each.reading.fault is None else self._silent
-            lane.submit(self._ask, each)
+            self._lane(each.reading).submit(self._ask, each)
         return max(0.0, left)
+
+    def _lane(self, reading: AgentReading) -> ThreadPoolExecutor:
+        if reading.fault is not None:
+            return self._silent
+        return self._prompt if reading.took is None or reading.took < SLOW_SECONDS else self._slow
 
     def ask_all(self) -> None:
         """Ask every agent once and wait for all of them: for a command that ends then."""
@@ -141,8 +153,8 @@ class FleetAgents:
 
     def close(self) -> None:
         """End the threads; a request that runs ends at its deadline."""
-        self._prompt.shutdown(wait=False, cancel_futures=True)
-        self._silent.shutdown(wait=False, cancel_futures=True)
+        for lane in (self._prompt, self._slow, self._silent):
+            lane.shutdown(wait=False, cancel_futures=True)
 
     def _aged(self, asked: _AskedAgent, now: float) -> AgentReading:
         if asked.reading.answer is None:
@@ -182,7 +194,7 @@ class FleetAgents:
             deadline = Deadline.after(self._timeout, self._clock.monotonic)
             with MEMORY.hold() as hold:
                 reply = ask(endpoint, deadline, path=STATUS, max_bytes=MAX_BYTES, hold=hold)
-                with self._parsing:
+                with self._parsing if weight(reply.body) > LIGHT_BYTES else nullcontext():
                     return read_answer(reply.body)
         except HttpError as error:
             # The row has the address.

@@ -56,7 +56,7 @@ def test_lists_that_an_earlier_version_does_not_have_are_empty() -> None:
         stall(seconds=-1.0),
         stall(seconds=float("nan")),
         stall(lag_offsets=float("inf")),
-        stall(partition="0"),
+        {**stall(), "partition": "0"},
         {**stall(), "topic": ["pay"]},
         {**stall(), "blocker": []},
     ],
@@ -112,7 +112,7 @@ def test_a_source_that_is_refused_is_kept_as_refused() -> None:
     assert (found.sources[0].up, found.sources[0].refused) == (False, True)
 
 
-_ODD_VALUES = (None, True, -1, 2.5, 1e308, "", "x" * 1000, "\x1b[2J", [], {}, [[]], {"a": 1})
+_ODD_VALUES: tuple[Any, ...] = (None, True, -1, 2.5, 1e308, "", "x" * 1000, "\x1b[2J", [], {}, [[]], {"a": 1})
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -77,7 +77,7 @@ def test_an_agent_that_goes_comes_back_and_has_another_version_is_said() -> None
         "agent_unlisted",
         "agent_version",
     ]
-    texts = {each.kind: each.text for each in views.changes.last_hour(views.at)}
+    texts = {str(each.kind): each.text for each in views.changes.last_hour(views.at)}
     assert texts["agent_lost"] == "does not answer: no answer"
     assert texts["agent_version"] == "version 0.2.0 to 0.3.0"
 
