@@ -169,3 +169,25 @@ class HeldBytes(Word):
     """Bodies that clients have not taken to their end: the slowest reader is cut."""
     READ = "read"
     """Answers of JVMs and Connect that are being read: the largest is given up."""
+
+
+class FleetState(Word):
+    """State of a cluster or an agent of a fleet, best first: the label values of ``fleet_cluster_state{state}``."""
+
+    GOOD = "good"
+    WARN = "warn"  # something that may be intended
+    BLIND = "blind"  # something is not known
+    BAD = "bad"
+
+
+class FleetChangeKind(Word):
+    """What changed in a fleet: ``changes[].kind`` of the fleet's document."""
+
+    STALL_BEGAN = "stall_began"
+    STALL_ENDED = "stall_ended"
+    CLUSTER_STATE = "cluster_state"
+    AGENT_LOST = "agent_lost"  # stopped answering
+    AGENT_ANSWERS = "agent_answers"  # after it did not
+    AGENT_LISTED = "agent_listed"
+    AGENT_UNLISTED = "agent_unlisted"
+    AGENT_VERSION = "agent_version"
