@@ -13,7 +13,7 @@ from exporter.kafka.requests.groups import describe_group_grant, list_group_prot
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import both_ends
 from exporter.lso.proof.rounds import held_in
-from exporter.model import Deadline, Fault, TopicPartition
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.roll.facts import CoordinatedGroup, RollEvidence, UnaccountedTransaction
 from exporter.transactions.facts import OpenTransaction
 
@@ -49,7 +49,9 @@ def read_evidence(cluster: Cluster, logged: LoggedEvidence, deadline: Deadline) 
     # From all brokers: one that is cut off from the controller has an old ISR.
     metadata = cluster.client.confirmed(deadline, names)
     absent = {TRANSACTION_STATE, CONSUMER_OFFSETS} - metadata.topics.keys()
-    missing += [fault.detail for topic, fault in metadata.errors.items() if topic in names and topic not in absent]
+    # A topic that was deleted since transactions wrote to it is nothing to lose.
+    refused = {topic: each for topic, each in metadata.errors.items() if each.reason is not Reason.UNKNOWN_TOPIC}
+    missing += [fault.detail for topic, fault in refused.items() if topic in names and topic not in absent]
     missing += [f"{topic}: {metadata.errors[topic].detail}" for topic in sorted(absent) if metadata.denies(topic)]
     groups, lost = _groups(cluster, metadata, deadline)
     unaccounted, more = _unaccounted(cluster, metadata, logged.opened, deadline)
