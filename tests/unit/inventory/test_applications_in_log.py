@@ -32,7 +32,7 @@ def test_topics_outcomes_timeouts_and_generations_are_summed_by_application() ->
     log.take("pay", "pay-2", value(Status.ONGOING, "ledger", version=2, timeout_ms=30_000, producer_id=8))
     log.take("pay", "pay-2", value(Status.COMPLETE_ABORT, version=2, producer_id=8))
     use = only(log)
-    assert (use.ids, use.committed, use.aborted, use.topics) == (2, 1, 1, {"orders", "ledger"})
+    assert (use.ids, use.committed, use.aborted, set(use.topics)) == (2, 1, 1, {"orders", "ledger"})
     assert (use.timeouts, use.clients, use.commits_offsets) == ((30.0, 60.0), {0: 1, 2: 1}, True)
     assert log.topics == {"orders", "ledger"}
     assert (log.application_of(7), log.application_of(8), log.application_of(9)) == ("pay", "pay", None)
@@ -53,7 +53,7 @@ def test_applications_and_topics_beyond_the_limits_are_counted(monkeypatch: pyte
     log.take("pay", "pay-1", value(Status.ONGOING, "orders", "orders"))
     log.take("pay", "pay-1", value(Status.ONGOING, "ledger"))
     log.take("ship", "ship-1", value(Status.ONGOING, "ledger"))
-    assert (only(log).topics, log.dropped) == ({"orders"}, 2)
+    assert (set(only(log).topics), log.dropped) == ({"orders"}, 2)
 
 
 def test_groups_are_those_whose_offsets_were_committed_by_the_application() -> None:
