@@ -1182,6 +1182,37 @@ CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS = Metric(
     "canary",
 )
 
+# --- The fleet ----------------------------------------------------------------------------------------------------
+
+FLEET_AGENT_UP = Metric(
+    "kafka_eos_fleet_agent_up",
+    Kind.GAUGE,
+    "1 if the last request to this agent was answered, 0 if not.",
+    ("agent",),
+    "fleet",
+)
+FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_fleet_agent_last_answer_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time of this agent's last answer.",
+    ("agent",),
+    "fleet",
+)
+FLEET_CLUSTER_STATE = Metric(
+    "kafka_eos_fleet_cluster_state",
+    Kind.GAUGE,
+    "1 for the state of a cluster on the fleet's page, 0 for the other states.",
+    (*K, "state"),
+    "fleet",
+)
+FLEET_CLUSTER_STALLED_PARTITIONS = Metric(
+    "kafka_eos_fleet_cluster_stalled_partitions",
+    Kind.GAUGE,
+    "Stalled partitions of a cluster by all its agents; absent while a shard's are not known.",
+    K,
+    "fleet",
+)
+
 
 def rows() -> tuple[Metric, ...]:
     """Every family, in the order of this page, which is the order of exposition."""
