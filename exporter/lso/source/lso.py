@@ -226,7 +226,7 @@ class LsoSource(KafkaSource):
                 held = OpenStart(partition, producer.producer_id, producer.start_offset)
                 if self._holders.proof(held) is not None:
                     hanging[partition.topic] += 1
-                elif self._holders.missing(held):
+                elif self._holders.committed(held) is None and self._holders.missing(held):
                     unknown.add(partition.topic)
         stalls = self._shown(name, found, elsewhere)
         yield from self._series.lags(name, elsewhere, stalls.by_topic, hanging, unknown)
