@@ -35,6 +35,22 @@ class BlockerKind(Word):
     UNKNOWN = "unknown"
 
 
+class RecordState(Word):
+    """What a record of a partition is to a reader of committed records."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+    COMPLETING = "completing"  # decided, its marker is under way
+    UNMARKED = "unmarked"  # decided, open at no coordinator, and its marker is missing
+    NO_TRANSACTION = "no_transaction"
+    MARKER = "marker"  # the control record that ended a transaction
+    COMPACTED = "compacted"  # no record has the offset any more
+    BELOW_LOG_START = "below_log_start"
+    BEYOND_END = "beyond_end"  # no record has the offset yet
+    UNKNOWN = "unknown"
+
+
 class MarkerWait(Word):
     """Why the marker of a decided transaction has not released a partition."""
 

@@ -116,7 +116,7 @@ def fleet_agents(places: Sequence[str], credentials: AgentCredentials, interval:
 
 
 def _serving(options: argparse.Namespace) -> ServingConfig:
-    from exporter.config import serving_config  # noqa: PLC0415 -- checking settings takes pydantic and YAML
+    from exporter.config import serving_config  # noqa: PLC0415 -- as above
 
     given = vars(options)
     flags = {flag.path: (flag.name, given[flag.name]) for flag in _FLAGS if flag.name in given}

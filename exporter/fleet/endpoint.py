@@ -8,8 +8,8 @@ from exporter.exposition.render import Exposition
 from exporter.fleet.fleet import RunningFleet
 from exporter.fleet.page import fleet_page_pieces
 from exporter.model import Clock, Sample, Snapshot
-from exporter.settings.sections import EndpointConfig
-from exporter.settings.values import split_address
+from exporter.settings.addresses import split_address
+from exporter.settings.plain import EndpointConfig
 from exporter.status.app import App, Route
 from exporter.status.json_lines import json_pieces
 from exporter.web_server.authentication import Guard
