@@ -145,14 +145,15 @@ class ClusterVerdict(NamedTuple):
     level: str
     text: str
     others: int
-    stalled: int
+    stalled: int | None
+    """Stalled partitions that are not ignored; None where they are not known."""
     brokers: int | None
 
 
 def by_cluster(status: Mapping[str, Any]) -> list[tuple[ClusterVerdict, Mapping[str, Any]]]:
     """Return the clusters with their verdicts: by level, the one with most stalled partitions first, then by name."""
     found = [(_cluster_verdict(status, cluster), cluster) for cluster in status["clusters"]]
-    return sorted(found, key=lambda each: (LEVELS.index(each[0].level), -each[0].stalled, each[0].name))
+    return sorted(found, key=lambda each: (LEVELS.index(each[0].level), -(each[0].stalled or 0), each[0].name))
 
 
 def _cluster_verdict(status: Mapping[str, Any], cluster: Mapping[str, Any]) -> ClusterVerdict:
@@ -168,6 +169,8 @@ def _cluster_verdict(status: Mapping[str, Any], cluster: Mapping[str, Any]) -> C
         found.level,
         lines[0],
         len(lines) - 1,
-        sum(stall["ignored"] is None for stall in cluster["stalled_partitions"]),
+        sum(stall["ignored"] is None for stall in cluster["stalled_partitions"])
+        if cluster["known"]["stalled_partitions"]
+        else None,
         cluster["brokers"],
     )

@@ -53,6 +53,11 @@ def test_the_line_of_a_cluster_is_what_is_wrong_there() -> None:
     assert rows["b-fine"].text == "All fine"
 
 
+def test_a_cluster_that_does_not_answer_has_no_number_of_stalled_partitions() -> None:
+    rows = {row.name: row for row, _ in by_cluster(FLEET)}
+    assert (rows["a-dead"].stalled, rows["b-fine"].stalled) == (None, 0)
+
+
 def test_a_cluster_that_has_answered_is_not_starting_because_another_one_is() -> None:
     fleet = status(group("new", source=SourceState("lso", "new", "")), group("fine", *FINE))
     fleet["ready"] = False
