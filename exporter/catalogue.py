@@ -12,6 +12,7 @@ from exporter.words import (
     BlockerKind,
     CanaryOutcome,
     CanaryPhase,
+    EventKind,
     FailureCause,
     HeldBytes,
     ObservedOutcome,
@@ -155,6 +156,7 @@ record of its key, or of none.
 AUDIT_VERDICTS = AuditVerdict.values()
 CANARY_PHASES = CanaryPhase.values()
 CANARY_OUTCOMES = CanaryOutcome.values()
+EVENT_KINDS = EventKind.values()
 CANARY = "kafka-eos-canary"
 """Prefix of the canary's ids, its topic, its group and its application."""
 APPLICATION_KINDS = ("canary", "connect_leader", "connect_task", "streams", "flink", "producer", "other")
@@ -322,6 +324,28 @@ FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS = Metric(
     "txnlog",
 )
 
+EVENTS_TOTAL = Metric(
+    "kafka_eos_events_total",
+    Kind.COUNTER,
+    "What happened since the start of the agent, by kind, as its journal has it.",
+    (*K, "kind"),
+    "journal",
+)
+JOURNAL_LOST_EVENTS_TOTAL = Metric(
+    "kafka_eos_journal_lost_events_total",
+    Kind.COUNTER,
+    "Events that could not be written to state.dir, as on a full disk, and are lost.",
+    K,
+    "journal",
+)
+JOURNAL_SIZE_BYTES = Metric(
+    "kafka_eos_journal_size_bytes",
+    Kind.GAUGE,
+    "Bytes of the cluster's journal on disk; absent without state.dir.",
+    K,
+    "journal",
+)
+
 OF_EACH_AGENT = (
     EXPORTER_BUILD_INFO,
     EXPORTER_SHARDS,
@@ -333,6 +357,9 @@ OF_EACH_AGENT = (
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_FAULTS_TOTAL,
     SERIES_DROPPED,
+    EVENTS_TOTAL,
+    JOURNAL_LOST_EVENTS_TOTAL,
+    JOURNAL_SIZE_BYTES,
     TRANSACTION_LOG_TAIL_LAG_RECORDS,
     TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
     TRANSACTION_LOG_LOST_RECORDS_TOTAL,

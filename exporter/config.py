@@ -25,7 +25,14 @@ from exporter.settings.environment import from_environment
 from exporter.settings.layers import ConfigError, Layer, Path, Problem, Tree, did_you_mean, dotted, merged
 from exporter.settings.owners import OwnerConfig
 from exporter.settings.problems import problem_of, shape_of
-from exporter.settings.sections import ApplicationPattern, ClusterConfig, EndpointConfig, LogConfig, StateConfig
+from exporter.settings.sections import (
+    ApplicationPattern,
+    ClusterConfig,
+    EndpointConfig,
+    JournalConfig,
+    LogConfig,
+    StateConfig,
+)
 from exporter.settings.targets import Audits, Connect, Spark, Streams
 from exporter.settings.thresholds import ThresholdConfig
 from exporter.settings.values import DEFAULT_PORT, Section, Sharding, split_address
@@ -39,6 +46,7 @@ class Config(Section):
     """All settings, checked. Frozen; reloading makes a new one."""
 
     state: StateConfig = StateConfig()
+    journal: JournalConfig = JournalConfig()
     web: EndpointConfig = EndpointConfig()
     log: LogConfig = LogConfig()
     shard: Sharding = Sharding()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter import __version__
 from exporter.agent.client_sources import Clients
 from exporter.agent.engines import Engines, engines_of
+from exporter.agent.journals import Journals
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.cluster.cluster import Cluster
@@ -65,6 +66,7 @@ class Clusters:
         self._thresholds = config.in_force()
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
+        self.journals = Journals(config)
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((each.group for each in self._watched.values()), sink, clock)
         self._clients = Clients(self._runner, receivers, clock)
@@ -118,14 +120,19 @@ class Clusters:
             self._clients.prepare(config)
         self._config = config
         self._thresholds = config.in_force()
+        self.journals.apply(config)
         deadline = Deadline.after(stop_seconds, self._clock.monotonic)
         for watched in gone:
             self._runner.remove(watched.group.key, deadline)
+        self.journals.keep(wanted)
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
         for watched in came.values():
             self._runner.add(watched.group)
         self._read_clients()
         return Changes(len(kept), len(came))
+
+    def _groups_of(self, key: str) -> list[str]:
+        return [key, *self._clients.groups_of(key)]
 
     def _read_clients(self) -> None:
         if self._shard.first:
@@ -144,6 +151,8 @@ class Clusters:
             shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
+        journal = self.journals.source(key, cluster, lambda: self._runner.source_states(self._groups_of(key)))
+        sources = (*sources, journal)
         judged = tuple(
             WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources
         )

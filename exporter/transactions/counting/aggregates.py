@@ -21,7 +21,7 @@ from exporter.model import Sample
 from exporter.transactions.counting.application_counters import ApplicationCounters, ApplicationCounts
 from exporter.transactions.counting.id_changes import NewIds
 from exporter.transactions.counting.unclean_ids import UncleanIds
-from exporter.transactions.facts import OffsetPartitions, TaskCommits, UncleanEnd
+from exporter.transactions.facts import LoggedEnds, OffsetPartitions, TaskCommits, UncleanEnd
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
 from exporter.words import Outcome
 
@@ -31,6 +31,8 @@ MOST_SECTION_BYTES = 4 * 1024 * 1024
 """Size of the cache of known partition lists; a full cache is cleared. A list may have thousands of partitions."""
 MOST_NEW = 10_000
 """Largest number of applications remembered for ``recent_applications``."""
+MOST_LOGGED_ENDS = 2_000
+"""Unclean ends that are handed on at once."""
 FENCES_WINDOW = 600.0
 """Window of ``recent_producer_fences``, in seconds of log time."""
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
@@ -63,6 +65,9 @@ class Aggregates:
         self._fences: dict[str, tuple[str, deque[float]]] = {}
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
         self.unclean_ids = UncleanIds()
+        self._logged = LoggedEnds(0, ())
+        self._new_ends: deque[UncleanEnd] = deque(maxlen=MOST_LOGGED_ENDS)
+        self._ends_taken = 0
         self._seen: dict[str, int] = {}
         self._sections: set[bytes] = set()
         self._section_bytes = 0
@@ -188,6 +193,8 @@ class Aggregates:
             who = (transactional_id, application, producer_id, producer_epoch)
             end = UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms))
             self._ends.append(end)
+            self._new_ends.append(end)
+            self._ends_taken += 1
             self.unclean_ids.note(end)
         if outcome is Outcome.FENCED:
             _, instants = self._fences.setdefault(transactional_id, (application, deque(maxlen=10_000)))
@@ -362,6 +369,14 @@ class Aggregates:
     def census(self, unseen: Mapping[str, int]) -> None:
         """Take in the number of ids of each application without a record in the last hour."""
         self._seen = {name: own.ids - unseen.get(name, 0) for name, own in self._by_name.items()}
+
+    def logged_ends(self) -> LoggedEnds:
+        """Return the unclean ends that this process read. The same object while there is no new one."""
+        if self._new_ends:
+            ends = (*self._logged.ends, *self._new_ends)[-MOST_LOGGED_ENDS:]
+            self._logged = LoggedEnds(self._ends_taken, ends)
+            self._new_ends.clear()
+        return self._logged
 
     def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:
         """The latest unclean ends of the last hour, newest first, one for each id, producer and outcome."""
