@@ -230,7 +230,7 @@ class Journal:
         try:
             while self._waiting:
                 line, _ = self._waiting[0]
-                self._writer.append(line, self._header(wall), wall)
+                self._writer.append(line, partial(self._header, wall), wall)
                 self._waiting.popleft()
                 self._waiting_bytes -= len(line)
         except OSError as error:

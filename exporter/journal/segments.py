@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
@@ -76,10 +76,10 @@ class SegmentWriter:
             self._last, self._size, self._torn = found[-1], size, end != b"\n"
         return self._torn
 
-    def append(self, line: bytes, header: bytes, wall: float) -> None:
-        """Add a line, in a new segment that begins with ``header`` where the last one is full. Raises OSError."""
+    def append(self, line: bytes, header: Callable[[], bytes], wall: float) -> None:
+        """Add a line, in a new segment that begins with a ``header`` where the last one is full. Raises OSError."""
         if self._last is None or self._size + len(line) > self._limits.segment:
-            self._begin(header, wall)
+            self._begin(header(), wall)
         if self._last is None:
             raise OSError(errno.ENOENT, "there is no segment")
         if self._torn:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from exporter.groups.facts import GroupsHeld
 from exporter.journal.facts import MOST_PARTITIONS, Event, HeldPartition, Subject, Text
 from exporter.journal.reading import Reading
-from exporter.lso.facts import Blocker, Stall, Stalls
+from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
 from exporter.model import TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
@@ -145,7 +145,8 @@ class StallRules:
             now = {_place(stall) for stall in stalls.stalls}
             for place in [place for place in self._open if place not in now]:
                 stall = self._open[place]
-                if state.up or self._complete(stall) is not None:
+                known = state.up and (place not in self._restored or _every_stall_is_known(reading))
+                if known or self._complete(stall) is not None:
                     del self._open[place]
                     self._ending[place] = _Ending(stall, reading.wall, reading.wall + SETTLE_SECONDS)
             self._seen = stalls
@@ -170,6 +171,7 @@ class StallRules:
                 continue
             stall = _still_named(stall, before)
             self._open[stall.place] = stall
+            self._restored.discard(stall.place)
             for kind in _news(stall, before):
                 what = (kind, stall.subject, stall.kind)
                 found[what].append(stall)
@@ -225,9 +227,17 @@ class StallRules:
             at = ending.at
             if decision is not None and decision.completed_ms is not None:
                 at = min(at, max(decision.completed_ms / 1000, ending.stall.since))
+            elif restored:
+                at = max(reading.since, ending.stall.since)
             found[ending.stall.subject, how, restored and decision is None].append((ending.stall, at))
         for (_, how, restored), several in found.items():
             yield from _of_end(how, several, restored_at=reading.since if restored else None)
+
+
+def _every_stall_is_known(reading: Reading) -> bool:
+    """Return whether offsets were read for so long that every stall is known, as some time after a start."""
+    watch = reading.fact(StallWatch)
+    return watch is not None and reading.wall - watch.since >= watch.stall_after + SETTLE_SECONDS
 
 
 def _belongs(stall: OpenStall, decision: Decision) -> bool:
@@ -315,9 +325,9 @@ def _of_end(how: StallEnd, several: Sequence[tuple[OpenStall, float]], *, restor
         evidence: dict[str, Text] = {"holder": stalls[0].kind}
         what = f"{_partitions(held)} no longer stalled: {_HOW[how]}{_by(stalls[0])}"
         if restored_at is not None:
-            evidence["ended_before_agent_started"] = True
+            evidence["end_seen"] = False
             evidence["agent_started_timestamp"] = round(restored_at, 3)
-            what += ", while no agent was looking"
+            what += ": it ended while this agent did not look"
         elif how is StallEnd.UNKNOWN:
             evidence["missing"] = "no decision of the transaction was read in the transaction log"
         kind = EventKind.STALL_ENDED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from markupsafe import Markup
 
 from exporter.bounds.text import printable_value
 from exporter.core.durations import format_age
+from exporter.journal.query import topics_of
 from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.status.curves import curve
 from exporter.status.filters import EVERYTHING, Filter
@@ -27,6 +29,7 @@ REFRESH_SECONDS = 10
 MOST_CLUSTERS = 3
 """Clusters in full below the table of clusters."""
 MOST_DETAILS = 5
+MOST_EVENTS = 50
 MOST_STALLS = 100
 MOST_OPEN = 50
 MOST_ENDS = 50
@@ -50,17 +53,33 @@ CONTENT_SECURITY_POLICY = (
 """No script, and only the inline style sheet of the page."""
 
 
-def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING) -> str:
+Events = Sequence[Mapping[str, Any]]
+
+
+def page(
+    status: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    refresh: bool = True,
+    shown: Filter = EVERYTHING,
+    happened: Events | None = None,
+) -> str:
     """The page as a whole; see ``page_pieces``."""
-    return b"".join(page_pieces(status, prefix, refresh=refresh, shown=shown)).decode()
+    return b"".join(page_pieces(status, prefix, refresh=refresh, shown=shown, happened=happened)).decode()
 
 
 def page_pieces(
-    status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING
+    status: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    refresh: bool = True,
+    shown: Filter = EVERYTHING,
+    happened: Events | None = None,
 ) -> Iterator[bytes]:
     """The page in pieces. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
 
     Several clusters are a table, the worst first; the first ``MOST_CLUSTERS`` of them follow in full.
+    ``happened`` are the events in memory, the newest first; None where none are kept.
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
@@ -71,10 +90,15 @@ def page_pieces(
         status=status,
         verdict=NOBODY if shown.clusters and not status["clusters"] else verdict(status, hidden),
         shown=shown,
+        everything=EVERYTHING,
+        shown_names=shown.names(),
         rows=[row for row, _ in rows],
         clusters=[cluster for _, cluster in rows[:MOST_CLUSTERS]],
         most_details=MOST_DETAILS,
+        most_events=MOST_EVENTS,
         hidden_stalls=hidden,
+        happened=None if happened is None else shown_events(happened, shown),
+        event_place=event_place,
         curve=curve,
         by_holder=by_holder,
         is_new=is_new,
@@ -83,6 +107,8 @@ def page_pieces(
         filter_of=lambda **name: Filter(
             frozenset({name["cluster"]} if "cluster" in name else shown.clusters),
             frozenset({name["application"]} if "application" in name else ()),
+            frozenset({name["topic"]} if "topic" in name else ()),
+            frozenset({name["owner"]} if "owner" in name else ()),
         ).query(),
         most_applications=MOST_APPLICATIONS,
         prefix=prefix,
@@ -127,6 +153,23 @@ def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
         who = (blocker["kind"], blocker["transactional_id"], blocker["producer_id"], blocker["producer_epoch"])
         holders.setdefault((stall["topic"], stall["partition"]) if alone else who, []).append(stall)
     return list(holders.values())
+
+
+def shown_events(happened: Events, shown: Filter) -> list[Mapping[str, Any]]:
+    """Return the newest events that the filter shows."""
+    query = shown.events()
+    return list(itertools.islice((each for each in happened if query.matches(each)), MOST_EVENTS))
+
+
+def event_place(event: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Return the topic to filter by, and the partitions of an event as a text."""
+    subject, held = event["subject"], event["partitions"]
+    topics = sorted(topics_of(event))
+    first = f"{held[0]['topic']}-{held[0]['partition']}" if held else subject.get("topic", "")
+    if "partition" in subject and not held:
+        first = f"{first}-{subject['partition']}"
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return topics[0] if len(topics) == 1 else None, f"{first}{more}"
 
 
 def by_reason(ignored: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], list[str]]:
