@@ -329,21 +329,18 @@ EVENTS_TOTAL = Metric(
     Kind.COUNTER,
     "What happened since the start of the agent, by kind, as its journal has it.",
     (*K, "kind"),
-    "journal",
 )
 JOURNAL_LOST_EVENTS_TOTAL = Metric(
     "kafka_eos_journal_lost_events_total",
     Kind.COUNTER,
     "Events that could not be written to state.dir, as on a full disk, and are lost.",
     K,
-    "journal",
 )
 JOURNAL_SIZE_BYTES = Metric(
     "kafka_eos_journal_size_bytes",
     Kind.GAUGE,
     "Bytes of the cluster's journal on disk; absent without state.dir.",
     K,
-    "journal",
 )
 
 OF_EACH_AGENT = (

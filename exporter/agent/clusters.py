@@ -5,6 +5,7 @@ Most of what the agent imports is for these. So this module is imported once the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter import __version__
@@ -16,7 +17,7 @@ from exporter.applications.applications import Grouping
 from exporter.cluster.cluster import Cluster
 from exporter.config import ClusterConfig, Config
 from exporter.core.fact_store import Key
-from exporter.core.runner import Group, Runner
+from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.state import StateDir
 from exporter.core.worker import SnapshotSink
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers
     from exporter.audits.source import Names
     from exporter.status.documents import StatusDocument
+
+
+LEAST_SECONDS = 0.5
+"""Seconds that a stop gives the journals for their last events, also when reads hang."""
 
 
 class _Watched(NamedTuple):
@@ -66,7 +71,7 @@ class Clusters:
         self._thresholds = config.in_force()
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
-        self.journals = Journals(config)
+        self.journals = Journals(config, sink, clock)
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((each.group for each in self._watched.values()), sink, clock)
         self._clients = Clients(self._runner, receivers, clock)
@@ -76,11 +81,15 @@ class Clusters:
         self._read_clients()
         self._runner.start()
         self._clients.start()
+        self.journals.start()
 
     def stop(self, deadline: Deadline) -> list[Key]:
         """Stop every source. Returns the keys whose read still hangs at the deadline."""
         self._clients.stop()
-        return self._runner.stop(deadline)
+        self.journals.stop()
+        hanging = self._runner.stop(deadline)
+        self.journals.join(max(LEAST_SECONDS, deadline.remaining()))
+        return hanging
 
     def ready(self) -> bool:
         """Whether every source has answered or failed once."""
@@ -93,7 +102,7 @@ class Clusters:
             for key, each in self._watched.items()
         }
         return document(
-            self._clients.states(self._runner.states()),
+            [self._with_journal(each) for each in self._clients.states(self._runner.states())],
             settings,
             now=self._clock.wall(),
             ready=self.ready(),
@@ -131,6 +140,10 @@ class Clusters:
         self._read_clients()
         return Changes(len(kept), len(came))
 
+    def _with_journal(self, group: GroupState) -> GroupState:
+        state = self.journals.state(group.key)
+        return group if state is None else replace(group, sources=(*group.sources, state))
+
     def _groups_of(self, key: str) -> list[str]:
         return [key, *self._clients.groups_of(key)]
 
@@ -151,8 +164,7 @@ class Clusters:
             shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
-        journal = self.journals.source(key, cluster, lambda: self._runner.source_states(self._groups_of(key)))
-        sources = (*sources, journal)
+        self.journals.watch(key, cluster, lambda: self._runner.source_states(self._groups_of(key)))
         judged = tuple(
             WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources
         )

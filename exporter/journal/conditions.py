@@ -152,7 +152,7 @@ def _doubtful_checks(reading: Reading) -> frozenset[str]:
 
 def _sources(reading: Reading) -> Iterator[Condition]:
     for state in reading.states:
-        if state.ignored is not None or state.source == "journal":
+        if state.ignored is not None:
             continue
         for fault in state.faults[:1]:
             yield Condition(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from exporter import __version__, catalogue
-from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.cluster.cluster import Cluster
 from exporter.core.durations import format_age
 from exporter.core.worker import SourceState
 from exporter.journal.burst import Bursts
@@ -15,39 +15,31 @@ from exporter.journal.findings import FindingRules
 from exporter.journal.journal import Journal, Restored, Settings
 from exporter.journal.reading import Reading
 from exporter.journal.stall_rules import OpenStall, StallRules
-from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, SampleBatch
+from exporter.model import Fault, Reason, Sample
 from exporter.words import EventKind
 
-PACE = 2.0
 ID_SECONDS = 60.0
 """Seconds to wait for the cluster's id, and with it for what was open before, until events are told without it."""
 
 States = Callable[[], Sequence[SourceState]]
 
 
-class JournalSource(KafkaSource):
-    """The journal of one cluster."""
-
-    name = "journal"
-    pace = PACE
-    interval = 15.0
-    timeout = 10.0
+class JournalKeeper:
+    """Keeps the journal of one cluster. For one thread; any thread may read ``journal``."""
 
     def __init__(self, cluster: Cluster, settings: Settings, states: States) -> None:
-        """``states`` returns the last read of each source of the cluster, this one's as well."""
-        super().__init__(cluster)
+        """``states`` returns the last read of each source of the cluster."""
+        self._cluster = cluster
         self._states = states
         self._stalls, self._conditions, self._findings = StallRules(), ConditionRules(), FindingRules()
         self._bursts = Bursts()
         self.journal = Journal(settings, lambda: cluster.name, self._open)
         self._keeps = settings.folder is not None
         self._began: float | None = None
-        self._batch: SampleBatch | None = None
         self._told = False
 
-    def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
+    def look(self) -> None:
         """Compare the last reads with those before, and record what has changed."""
-        del deadline, facts  # of the disk, and without whether a read was complete
         wall = self._cluster.clock.wall()
         if self._began is None:
             self._began = wall
@@ -56,10 +48,6 @@ class JournalSource(KafkaSource):
         reading = Reading(wall, self._began, self._states())
         events = [*self._stalls.events(reading), *self._conditions.events(reading), *self._findings.events(reading)]
         self.journal.record(self._bursts.events(events, wall), wall)
-        yield from self._samples()
-        if self.journal.trouble:
-            what = f"events are not written to state.dir: {self.journal.trouble}; {self.journal.lost} are lost"
-            yield Fault(Reason.INTERNAL, what)
 
     def close(self) -> None:
         """Record what was waited for, and that this process stops."""
@@ -93,14 +81,25 @@ class JournalSource(KafkaSource):
     def _open(self) -> dict[str, object]:
         return {"open_stalls": [list(each) for each in self._stalls.open], "open": self._conditions.open}
 
-    def _samples(self) -> Iterator[Sample | SampleBatch]:
-        name = self.cluster
+    @property
+    def state(self) -> SourceState | None:
+        """The journal as a source that does not answer, while it cannot be written; otherwise None."""
+        if not self.journal.trouble:
+            return None
+        what = f"events are not written to state.dir: {self.journal.trouble}; {self.journal.lost} are lost"
+        fault = Fault(Reason.INTERNAL, what)
+        return SourceState("journal", self._cluster.target, self._cluster.name, up=False, faults=(fault,))
+
+    def samples(self) -> list[Sample]:
+        """The metrics of the journal; none before the first event, until which the cluster may have no name."""
+        if not self._told:
+            return []
+        name = self._cluster.name
         counts = [catalogue.EVENTS_TOTAL(float(self.journal.counts[kind]), name, kind) for kind in EventKind]
         counts.append(catalogue.JOURNAL_LOST_EVENTS_TOTAL(float(self.journal.lost), name))
         if self.journal.size is not None:
             counts.append(catalogue.JOURNAL_SIZE_BYTES(float(self.journal.size), name))
-        self._batch = SampleBatch.of(counts, self._batch)
-        yield self._batch
+        return counts
 
 
 def started(found: Restored, began: float) -> Event:
