@@ -235,11 +235,11 @@ class Journal:
                 self._waiting_bytes -= len(line)
         except OSError as error:
             if not self.trouble:
-                log.warning("the journal %s is not written: %s", self._writer.folder, error)
+                log.warning("the journal %s takes no events: %s", self._writer.folder, error)
             self.trouble = error.strerror or "it cannot be written"
             return
         if self.trouble:
-            log.info("the journal %s is written again", self._writer.folder)
+            log.info("the journal %s takes events again", self._writer.folder)
         self.trouble = ""
         if wall - self._touched >= TOUCH_SECONDS:
             self._touched = wall
