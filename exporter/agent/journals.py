@@ -15,10 +15,10 @@ from exporter.cluster.cluster import Cluster
 from exporter.config import Config
 from exporter.core.worker import SnapshotSink, SourceState
 from exporter.journal.documents import EventsDocument
-from exporter.journal.journal import Instants, Settings
+from exporter.journal.journal import Instants, JournalSettings
 from exporter.journal.keeper import JournalKeeper, States
 from exporter.journal.query import EventQuery, filled, page_of
-from exporter.journal.segments import Limits
+from exporter.journal.segments import KeptLimits
 from exporter.model import Clock, Sample, Snapshot
 
 log = logging.getLogger(__name__)
@@ -64,9 +64,9 @@ class Journals:
 
     def watch(self, key: str, cluster: Cluster, states: States) -> None:
         """Keep the journal of a cluster. The one that had this key ends."""
-        limits = Limits(self._settings.size, self._settings.keep)
+        limits = KeptLimits(self._settings.size, self._settings.keep)
         sink = _to_standard_output if self._settings.standard_output else None
-        settings = Settings(self._folder, limits, self._instants, self._owner, sink)
+        settings = JournalSettings(self._folder, limits, self._instants, self._owner, sink)
         if (before := self._by_key.get(key)) is not None:
             self._gone.append(before)
         self._by_key = {**self._by_key, key: JournalKeeper(cluster, settings, states)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from exporter.journal.facts import Event, Subject, Text
+from exporter.journal.facts import Event, EventSubject, Text
 from exporter.words import EventKind
 
 BURST = 500
@@ -49,7 +49,7 @@ class Bursts:
                 what = f"{count} more transactions{whose}: {kind.value.replace('_', ' ')}"
                 evidence: dict[str, Text] = {"since_timestamp": round(self._since or wall, 3)}
                 key = f"{kind.value}:more:{application}:{wall:.3f}"
-                yield Event(kind, wall, key, what, Subject(application or None), evidence=evidence, count=count)
+                yield Event(kind, wall, key, what, EventSubject(application or None), evidence=evidence, count=count)
             others.clear()
         self._since = None
 

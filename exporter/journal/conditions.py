@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from exporter.connect.facts import ConnectState
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
-from exporter.journal.facts import Event, Subject, Text
-from exporter.journal.reading import Reading
+from exporter.journal.facts import Event, EventSubject, Text
+from exporter.journal.reading import LastReads
 from exporter.posture.check import CheckResult
 from exporter.posture.evidence import Posture
 from exporter.transactions.counting.last_hour import LastHour
@@ -36,7 +36,7 @@ class Condition(NamedTuple):
     kind: EventKind
     name: str
     what: str
-    subject: Subject = Subject()
+    subject: EventSubject = EventSubject()
     evidence: Mapping[str, Text] = {}
 
 
@@ -68,12 +68,12 @@ class ConditionRules:
         for each in saved:
             try:
                 kind, name, since, subject = each
-                found = Condition(EventKind(kind), str(name), "", Subject(**subject))
+                found = Condition(EventKind(kind), str(name), "", EventSubject(**subject))
                 self._open.setdefault((found.kind, found.name), OpenCondition(found, float(since)))
             except (TypeError, ValueError):
                 continue
 
-    def events(self, reading: Reading) -> Iterator[Event]:
+    def events(self, reading: LastReads) -> Iterator[Event]:
         """Compare with the last reading."""
         doubtful = _doubtful_checks(reading)
         for kind, known in _known(reading).items():
@@ -115,7 +115,7 @@ _ENDED: Mapping[EventKind, str] = {
 }
 
 
-def _known(reading: Reading) -> dict[EventKind, list[Condition]]:
+def _known(reading: LastReads) -> dict[EventKind, list[Condition]]:
     """The conditions by kind, of the kinds of which this reading has all."""
     found = {EventKind.SOURCE_DOWN: list(_sources(reading))}
     if (posture := reading.fact(Posture)) is not None:
@@ -131,7 +131,7 @@ def _known(reading: Reading) -> dict[EventKind, list[Condition]]:
                 EventKind.FENCE_STORM_BEGUN,
                 storm.transactional_id,
                 f"Fence storm: {storm.transactional_id} was fenced {storm.fences} times in 10 minutes",
-                Subject(storm.application, storm.transactional_id),
+                EventSubject(storm.application, storm.transactional_id),
                 {"fences": storm.fences},
             )
             for storm in view.storms
@@ -143,14 +143,14 @@ def _known(reading: Reading) -> dict[EventKind, list[Condition]]:
     return found
 
 
-def _doubtful_checks(reading: Reading) -> frozenset[str]:
+def _doubtful_checks(reading: LastReads) -> frozenset[str]:
     """The names of checks that could not be made for a subject: none of them is known to pass."""
     posture = reading.fact(Posture)
     checks = posture.checks if posture is not None else ()
     return frozenset(each.name for each in checks if each.verdict is CheckResult.UNKNOWN)
 
 
-def _sources(reading: Reading) -> Iterator[Condition]:
+def _sources(reading: LastReads) -> Iterator[Condition]:
     for state in reading.states:
         if state.ignored is not None:
             continue
@@ -159,7 +159,7 @@ def _sources(reading: Reading) -> Iterator[Condition]:
                 EventKind.SOURCE_DOWN,
                 f"{state.source}/{state.target}",
                 f"The source {state.source} of {state.target} does not answer in full: {fault.detail}",
-                Subject(source=state.source, target=state.target),
+                EventSubject(source=state.source, target=state.target),
                 {"reason": fault.reason.value, "faults": len(state.faults)},
             )
 
@@ -171,7 +171,7 @@ def _checks(posture: Posture) -> Iterator[Condition]:
                 EventKind.CHECK_FAILED,
                 f"{check.name}:{check.subject}",
                 f"The check {check.name} of {check.subject} fails: {check.found}",
-                Subject(check=check.name, target=check.subject),
+                EventSubject(check=check.name, target=check.subject),
                 {"fix": check.fix},
             )
 
@@ -186,7 +186,7 @@ def _tasks(connect: ConnectState) -> Iterator[Condition]:
                     EventKind.TASK_FAILED,
                     name,
                     f"A task failed in Connect: {name}",
-                    Subject(connect=connect.name, connector=connector.name, task=task.task),
+                    EventSubject(connect=connect.name, connector=connector.name, task=task.task),
                     {"cause": cause, "worker": task.worker} if cause else {"worker": task.worker},
                 )
 
@@ -203,6 +203,6 @@ def _at_risk(flink: FlinkTransactions, opened: OpenTransactions) -> Iterator[Con
                 EventKind.FLINK_AT_RISK,
                 f"{transaction.transactional_id}/{producer_id}",
                 f"At risk: {transaction.transactional_id} is precommitted, and lost unless its job returns",
-                Subject(transaction.application, transaction.transactional_id, producer_id),
+                EventSubject(transaction.application, transaction.transactional_id, producer_id),
                 evidence,
             )

@@ -19,7 +19,7 @@ MOST_PARTITIONS = 100
 Text = str | int | float | bool
 
 
-class Subject(NamedTuple):
+class EventSubject(NamedTuple):
     """What an event is about. What does not apply, or is not known, is None."""
 
     application: str | None = None
@@ -42,7 +42,7 @@ class Subject(NamedTuple):
         return {name: _short(value) for name, value in found if value is not None and value != ""}
 
 
-NOTHING = Subject()
+NOTHING = EventSubject()
 
 
 class HeldPartition(NamedTuple):
@@ -81,7 +81,7 @@ class Event:
     at: float
     key: str
     what: str
-    subject: Subject = NOTHING
+    subject: EventSubject = NOTHING
     partitions: tuple[HeldPartition, ...] = ()
     evidence: Mapping[str, Text] = field(default_factory=lambda: MappingProxyType({}))
     how: StallEnd | None = None

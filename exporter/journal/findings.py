@@ -6,8 +6,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterator
 
 from exporter.flink.facts import FlinkLosses
-from exporter.journal.facts import Event, Subject, Text
-from exporter.journal.reading import Reading
+from exporter.journal.facts import Event, EventSubject, Text
+from exporter.journal.reading import LastReads
 from exporter.transactions.decided.marker_watch import TornMarkers
 from exporter.transactions.facts import LoggedEnds
 from exporter.transactions.machine.log_changes import BEFORE, LogChanges
@@ -25,7 +25,7 @@ class FindingRules:
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self._windows: dict[tuple[str, int], float] = {}
 
-    def events(self, reading: Reading) -> Iterator[Event]:
+    def events(self, reading: LastReads) -> Iterator[Event]:
         """Yield what is new."""
         yield from self._ends(reading)
         yield from self._torn(reading)
@@ -45,7 +45,7 @@ class FindingRules:
             self._seen.popitem(last=False)
         return True
 
-    def _ends(self, reading: Reading) -> Iterator[Event]:
+    def _ends(self, reading: LastReads) -> Iterator[Event]:
         logged = reading.fact(LoggedEnds)
         if logged is None or logged.taken == self._taken:
             return
@@ -59,7 +59,7 @@ class FindingRules:
             begun: dict[str, Text] = {} if end.started is None else {"transaction_began_timestamp": end.started}
             seconds = None if end.started is None else end.ended - end.started
             what = "timed out" if kind is EventKind.TIMED_OUT else "was fenced"
-            subject = Subject(end.application, end.transactional_id, end.producer_id, end.producer_epoch)
+            subject = EventSubject(end.application, end.transactional_id, end.producer_id, end.producer_epoch)
             text = f"The transaction of {end.transactional_id} {what}"
             yield Event(kind, end.ended, key, text, subject, evidence=begun, duration=seconds)
         if (missed := new - len(logged.ends)) > 0:
@@ -67,7 +67,7 @@ class FindingRules:
             key = f"events_lost:{reading.wall:.3f}"
             yield Event(EventKind.EVENTS_LOST, reading.wall, key, text, count=missed)
 
-    def _torn(self, reading: Reading) -> Iterator[Event]:
+    def _torn(self, reading: LastReads) -> Iterator[Event]:
         torn = reading.fact(TornMarkers)
         for each in torn.found if torn is not None else ():
             decision, partition = each.torn.decision, each.torn.partition
@@ -77,24 +77,24 @@ class FindingRules:
             decided = "COMMIT" if decision.commit else "ABORT"
             found = "no marker" if each.found is FoundMarker.NOTHING else f"the marker of {each.found.value.upper()}"
             at = (decision.completed_ms or decision.prepared_ms) / 1000
-            subject = Subject(None, decision.transactional_id, decision.producer_id, None, *partition)
+            subject = EventSubject(None, decision.transactional_id, decision.producer_id, None, *partition)
             evidence: dict[str, Text] = {"decided": decided.lower(), "found": each.found.value}
             if each.torn.marker is not None:
                 evidence["marker_offset"] = each.torn.marker.offset
             what = f"Torn: {decision.transactional_id} was decided {decided}, and {partition} has {found}"
             yield Event(EventKind.TORN, at, key, what, subject, evidence=evidence)
 
-    def _losses(self, reading: Reading) -> Iterator[Event]:
+    def _losses(self, reading: LastReads) -> Iterator[Event]:
         losses = reading.fact(FlinkLosses)
         for loss in losses.losses if losses is not None else ():
             key = f"flink_lost:{loss.transactional_id}:{loss.producer_id}:{loss.ended:.3f}"
             if self._new(key):
                 what = f"Lost: the precommitted transaction of {loss.transactional_id} was ended by the server"
-                subject = Subject(loss.application, loss.transactional_id, loss.producer_id)
+                subject = EventSubject(loss.application, loss.transactional_id, loss.producer_id)
                 evidence: dict[str, Text] = {"checkpoint": loss.id.number, "checkpoint_completed": loss.completed}
                 yield Event(EventKind.FLINK_LOST, loss.ended, key, what, subject, evidence=evidence)
 
-    def _log_changes(self, reading: Reading) -> Iterator[Event]:
+    def _log_changes(self, reading: LastReads) -> Iterator[Event]:
         changes = reading.fact(LogChanges)
         moved: list[int] = []
         lost: list[int] = []

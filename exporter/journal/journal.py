@@ -21,7 +21,7 @@ from exporter.journal.facts import Event
 from exporter.journal.query import Line
 from exporter.journal.segments import (
     DAY,
-    Limits,
+    KeptLimits,
     SegmentWriter,
     began,
     encode,
@@ -68,11 +68,11 @@ class Instants:
             self._last = max(self._last, recorded)
 
 
-class Settings(NamedTuple):
+class JournalSettings(NamedTuple):
     """Where a journal is, and what else takes its events. ``folder`` is ``state.dir``, None without."""
 
     folder: Path | None
-    limits: Limits
+    limits: KeptLimits
     instants: Instants
     owner_of: OwnerOf = lambda _: None
     sink: Sink | None = None
@@ -94,7 +94,9 @@ class Restored(NamedTuple):
 class Journal:
     """See the module. ``cluster`` gives the name of the cluster, "" while it is not known."""
 
-    def __init__(self, settings: Settings, cluster: Callable[[], str], state: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self, settings: JournalSettings, cluster: Callable[[], str], state: Callable[[], Mapping[str, Any]]
+    ) -> None:
         """``state`` returns what is open, for the header of a segment."""
         self._settings = settings
         self._cluster = cluster

@@ -12,8 +12,8 @@ from exporter.journal.burst import Bursts
 from exporter.journal.conditions import ConditionRules
 from exporter.journal.facts import Event, Text
 from exporter.journal.findings import FindingRules
-from exporter.journal.journal import Journal, Restored, Settings
-from exporter.journal.reading import Reading
+from exporter.journal.journal import Journal, JournalSettings, Restored
+from exporter.journal.reading import LastReads
 from exporter.journal.stall_rules import OpenStall, StallRules
 from exporter.model import Fault, Reason, Sample
 from exporter.words import EventKind
@@ -27,7 +27,7 @@ States = Callable[[], Sequence[SourceState]]
 class JournalKeeper:
     """Keeps the journal of one cluster. For one thread; any thread may read ``journal``."""
 
-    def __init__(self, cluster: Cluster, settings: Settings, states: States) -> None:
+    def __init__(self, cluster: Cluster, settings: JournalSettings, states: States) -> None:
         """``states`` returns the last read of each source of the cluster."""
         self._cluster = cluster
         self._states = states
@@ -45,7 +45,7 @@ class JournalKeeper:
             self._began = wall
         if not self._begin(wall):
             return
-        reading = Reading(wall, self._began, self._states())
+        reading = LastReads(wall, self._began, self._states())
         events = [*self._stalls.events(reading), *self._conditions.events(reading), *self._findings.events(reading)]
         self.journal.record(self._bursts.events(events, wall), wall)
 
@@ -54,7 +54,7 @@ class JournalKeeper:
         wall = self._cluster.clock.wall()
         if self._began is None or not self._told:
             return
-        reading = Reading(wall, self._began, ())
+        reading = LastReads(wall, self._began, ())
         stopped = Event(EventKind.AGENT_STOPPED, wall, f"agent_stopped:{wall:.3f}", "The agent stopped by itself")
         self.journal.record([*self._stalls.close(reading), *self._bursts.close(wall), stopped], wall)
 

@@ -11,7 +11,7 @@ from exporter.model import Fact
 F = TypeVar("F", bound=Fact)
 
 
-class Reading(NamedTuple):
+class LastReads(NamedTuple):
     """The last read of each source. ``wall`` is the present, ``since`` when this process began: Unix seconds."""
 
     wall: float

@@ -35,7 +35,7 @@ PRIVATE_FOLDER = 0o700
 DAY = 86_400.0
 
 
-class Limits(NamedTuple):
+class KeptLimits(NamedTuple):
     """How much of the past is kept: bytes, and seconds."""
 
     size: int
@@ -50,7 +50,7 @@ class Limits(NamedTuple):
 class SegmentWriter:
     """Appends lines. For one thread, and one process: the agent has locked ``state.dir``."""
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
+    def __init__(self, folder: Path, limits: KeptLimits) -> None:
         """``folder`` is that of the cluster; ``journal`` in it is made at the first line."""
         self._folder = folder / FOLDER
         self._limits = limits

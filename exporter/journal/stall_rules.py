@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exporter.groups.facts import GroupsHeld
-from exporter.journal.facts import MOST_PARTITIONS, Event, HeldPartition, Subject, Text
-from exporter.journal.reading import Reading
+from exporter.journal.facts import MOST_PARTITIONS, Event, EventSubject, HeldPartition, Text
+from exporter.journal.reading import LastReads
 from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
 from exporter.model import TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
@@ -60,8 +60,8 @@ class OpenStall(NamedTuple):
         return bool(self.transactional_id) or self.kind not in {BlockerKind.UNKNOWN.value, BlockerKind.OPEN.value}
 
     @property
-    def subject(self) -> Subject:
-        return Subject(self.application, self.transactional_id, self.producer_id, self.producer_epoch)
+    def subject(self) -> EventSubject:
+        return EventSubject(self.application, self.transactional_id, self.producer_id, self.producer_epoch)
 
     @classmethod
     def of(cls, stall: Stall) -> OpenStall:
@@ -135,7 +135,7 @@ class StallRules:
                 self._open[stall.place] = stall
                 self._restored.add(stall.place)
 
-    def events(self, reading: Reading) -> Iterator[Event]:
+    def events(self, reading: LastReads) -> Iterator[Event]:
         """Compare with the last reading."""
         self._note_decisions(reading)
         state, stalls = next(reading.facts(Stalls), (None, None))
@@ -152,16 +152,16 @@ class StallRules:
             self._seen = stalls
         yield from self._ended(reading, final=False)
 
-    def close(self, reading: Reading) -> Iterator[Event]:
+    def close(self, reading: LastReads) -> Iterator[Event]:
         """Return the ends that were waited for. Stalls that are open stay open in the journal."""
         yield from self._ended(reading, final=True)
 
     # --- Begun and named ---
 
-    def _begun(self, stalls: Stalls, reading: Reading) -> Iterator[Event]:
+    def _begun(self, stalls: Stalls, reading: LastReads) -> Iterator[Event]:
         waiting = (reading.fact(GroupsHeld) or GroupsHeld({})).by_partition
-        found: dict[tuple[EventKind, Subject, str], list[OpenStall]] = defaultdict(list)
-        groups: dict[tuple[EventKind, Subject, str], set[str]] = defaultdict(set)
+        found: dict[tuple[EventKind, EventSubject, str], list[OpenStall]] = defaultdict(list)
+        groups: dict[tuple[EventKind, EventSubject, str], set[str]] = defaultdict(set)
         for each in stalls.stalls:
             stall = OpenStall.of(each)
             before = self._open.get(stall.place)
@@ -187,7 +187,7 @@ class StallRules:
 
     # --- Ended ---
 
-    def _note_decisions(self, reading: Reading) -> None:
+    def _note_decisions(self, reading: LastReads) -> None:
         decided = reading.fact(RecentDecisions)
         holders = {each.producer_id for each in self._open.values()}
         holders |= {each.stall.producer_id for each in self._ending.values()}
@@ -213,8 +213,8 @@ class StallRules:
                 return decision
         return None
 
-    def _ended(self, reading: Reading, *, final: bool) -> Iterator[Event]:
-        found: dict[tuple[Subject, StallEnd, bool], list[tuple[OpenStall, float]]] = defaultdict(list)
+    def _ended(self, reading: LastReads, *, final: bool) -> Iterator[Event]:
+        found: dict[tuple[EventSubject, StallEnd, bool], list[tuple[OpenStall, float]]] = defaultdict(list)
         ends = reading.fact(LoggedEnds) if self._ending else None
         for place, ending in list(self._ending.items()):
             decision = self._complete(ending.stall)
@@ -234,7 +234,7 @@ class StallRules:
             yield from _of_end(how, several, restored_at=reading.since if restored else None)
 
 
-def _every_stall_is_known(reading: Reading) -> bool:
+def _every_stall_is_known(reading: LastReads) -> bool:
     """Return whether offsets were read for so long that every stall is known, as some time after a start."""
     watch = reading.fact(StallWatch)
     return watch is not None and reading.wall - watch.since >= watch.stall_after + SETTLE_SECONDS
@@ -357,7 +357,7 @@ def _key(kind: EventKind, stall: OpenStall) -> str:
     return f"{kind.value}:{stall.topic}-{stall.partition}@{stall.offset}"
 
 
-def _subject(stalls: Sequence[OpenStall]) -> Subject:
+def _subject(stalls: Sequence[OpenStall]) -> EventSubject:
     """The holder; with the partition where there is one only."""
     subject = stalls[0].subject
     if len(stalls) > 1:

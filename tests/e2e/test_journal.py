@@ -62,8 +62,10 @@ def test_stalls_are_in_the_journal_with_holder_and_end_and_the_report_has_what_a
         kafka_4.create_topic(name, 1)
         producers[how] = keep(RdkafkaProducer(kafka_4, f"{name}-id", timeout=15.0 if how == "timed_out" else 300.0))
         producers[how].init()
-    arguments = ("--bootstrap-server", kafka_4.bootstrap, "--cluster.name", "journal")
-    arguments += ("--state.dir", str(tmp_path / "state"), "--lso.stall-after", "3s")
+    arguments = (
+        *("--bootstrap-server", kafka_4.bootstrap, "--cluster.name", "journal"),
+        *("--state.dir", str(tmp_path / "state"), "--lso.stall-after", "3s"),
+    )
     agent = start_agent(*arguments, environment={"KAFKA_EOS_JOURNAL__STANDARD_OUTPUT": "true"})
     agent.wait_until(lambda seen: seen.samples(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS))
     began = time.time()

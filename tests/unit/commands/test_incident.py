@@ -12,22 +12,22 @@ import pytest
 from exporter.cli import main
 from exporter.commands.incident import instant
 from exporter.commands.settings import UsageError
-from exporter.journal.facts import Event, HeldPartition, Subject
-from exporter.journal.journal import Instants, Journal, Settings
+from exporter.journal.facts import Event, EventSubject, HeldPartition
+from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
-from exporter.journal.segments import DAY, Limits
+from exporter.journal.segments import DAY, KeptLimits
 from exporter.words import EventKind, StallEnd
 from tests.schemas import conform
 
 NOW = 1_795_255_200.0  # 10:00 UTC
 EVIL = "x|`a`\n\x1b[31m<script>*"
 HELD = HeldPartition("orders", 7, 100, NOW, 42, 60.0)
-HOLDER = Subject("pay", EVIL, 4711, 5)
+HOLDER = EventSubject("pay", EVIL, 4711, 5)
 SPAN = ("--from", str(NOW - 60), "--to", str(NOW + 600))
 
 
 def journal(folder: Path, name: str = "prod", cluster_id: str = "id-1") -> Journal:
-    made = Journal(Settings(folder, Limits(50 * 1024**2, 30 * DAY), Instants()), lambda: name, dict)
+    made = Journal(JournalSettings(folder, KeptLimits(50 * 1024**2, 30 * DAY), Instants()), lambda: name, dict)
     made.open(cluster_id)
     begun = Event(EventKind.STALL_BEGUN, NOW, "stall_begun:orders-7@100", EVIL, HOLDER, (HELD._replace(seconds=0),))
     ended = Event(
@@ -107,16 +107,16 @@ def test_an_agent_is_asked_page_by_page(
     made = journal(tmp_path)
     asked: list[str] = []
 
-    class Reply:
+    class EventsReply:
         def __init__(self, document: Any) -> None:
             self.body = json.dumps(document).encode()
 
-    def ask(endpoint: object, deadline: object, *, path: str) -> Reply:
+    def ask(endpoint: object, deadline: object, *, path: str) -> EventsReply:
         asked.append(path)
         query = EventQuery.parse(path.partition("?")[2])
-        return Reply(conform("events", dict(page_of(query, [made.lines], made.kept_since))))
+        return EventsReply(conform("events", dict(page_of(query, [made.lines], made.kept_since))))
 
-    one_by_one: Callable[..., Reply] = ask
+    one_by_one: Callable[..., EventsReply] = ask
     monkeypatch.setattr("exporter.commands.incident.ask", one_by_one)
     monkeypatch.setattr("exporter.commands.incident.MOST_EVENTS", 1)
     assert main(["incident", *SPAN, "--agent", "http://agent:10618", "--format", "json"]) == 0

@@ -9,7 +9,7 @@ from exporter.core.worker import SourceState
 from exporter.flink.facts import FlinkId, FlinkTransaction, FlinkTransactions
 from exporter.journal.conditions import DOWN_SECONDS, ConditionRules
 from exporter.journal.facts import Event
-from exporter.journal.reading import Reading
+from exporter.journal.reading import LastReads
 from exporter.model import Clock, Fact, Fault, Reason
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
@@ -28,7 +28,7 @@ def source(name: str, *facts: Fact, up: bool = True) -> SourceState:
 
 
 def events(rules: ConditionRules, *states: SourceState, wall: float = NOW) -> list[Event]:
-    return list(rules.events(Reading(wall, NOW - 100, states)))
+    return list(rules.events(LastReads(wall, NOW - 100, states)))
 
 
 def test_a_source_is_down_after_a_while_since_its_first_failed_read_and_back_at_once() -> None:

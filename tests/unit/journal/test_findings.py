@@ -7,7 +7,7 @@ from exporter.flink.facts import FlinkId, FlinkLosses, Loss
 from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
 from exporter.journal.facts import Event
 from exporter.journal.findings import FindingRules
-from exporter.journal.reading import Reading
+from exporter.journal.reading import LastReads
 from exporter.kafka.log.control import Marker
 from exporter.model import Fact, TopicPartition
 from exporter.transactions.decided.marker_watch import TornMarker, TornMarkers
@@ -21,7 +21,7 @@ END = UncleanEnd("pay-3", "pay", 4711, 5, "timed_out", NOW - 3, NOW - 60)
 
 
 def events(rules: FindingRules, *facts: Fact) -> list[Event]:
-    return list(rules.events(Reading(NOW, NOW - 100, (SourceState("txnlog", "p", "p", up=True, facts=facts),))))
+    return list(rules.events(LastReads(NOW, NOW - 100, (SourceState("txnlog", "p", "p", up=True, facts=facts),))))
 
 
 def test_an_unclean_end_is_told_once_at_the_time_of_the_log() -> None:

@@ -12,28 +12,36 @@ from pathlib import Path
 
 import pytest
 
-from exporter.journal.facts import Event, HeldPartition, Subject
-from exporter.journal.journal import MOST_WAITING_BYTES, Instants, Journal, Settings, restored
+from exporter.journal.facts import Event, EventSubject, HeldPartition
+from exporter.journal.journal import MOST_WAITING_BYTES, Instants, Journal, JournalSettings, restored
 from exporter.journal.query import EventQuery, page_of
-from exporter.journal.segments import DAY, LEAST_SEGMENT_BYTES, Limits, segments
+from exporter.journal.segments import DAY, LEAST_SEGMENT_BYTES, KeptLimits, segments
 from exporter.words import EventKind, StallEnd
 
 NOW = 1_795_255_200.0
-LIMITS = Limits(50 * 1024**2, 30 * DAY)
-SMALL = Limits(1024**2, 30 * DAY)
+LIMITS = KeptLimits(50 * 1024**2, 30 * DAY)
+SMALL = KeptLimits(1024**2, 30 * DAY)
 HELD = HeldPartition("orders", 7, 100, NOW, 42, 30.0)
-BEGUN = Event(EventKind.STALL_BEGUN, NOW, "stall_begun:orders-7@100", "orders-7", Subject("pay", "pay-3"), (HELD,))
+BEGUN = Event(EventKind.STALL_BEGUN, NOW, "stall_begun:orders-7@100", "orders-7", EventSubject("pay", "pay-3"), (HELD,))
 ENDED = Event(
-    EventKind.STALL_ENDED, NOW, "stall_ended:orders-7@100", "", Subject("pay"), (HELD,), {}, StallEnd.COMMITTED, 30.0
+    EventKind.STALL_ENDED,
+    NOW,
+    "stall_ended:orders-7@100",
+    "",
+    EventSubject("pay"),
+    (HELD,),
+    {},
+    StallEnd.COMMITTED,
+    30.0,
 )
 
 
 def event(number: int, kind: EventKind = EventKind.FENCED) -> Event:
-    return Event(kind, NOW + number, f"{kind}:{number}", f"event {number}", Subject("pay", f"pay-{number}"))
+    return Event(kind, NOW + number, f"{kind}:{number}", f"event {number}", EventSubject("pay", f"pay-{number}"))
 
 
-def journal(folder: Path | None, limits: Limits = LIMITS, state: dict[str, object] | None = None) -> Journal:
-    made = Journal(Settings(folder, limits, Instants()), lambda: "prod", lambda: state or {})
+def journal(folder: Path | None, limits: KeptLimits = LIMITS, state: dict[str, object] | None = None) -> Journal:
+    made = Journal(JournalSettings(folder, limits, Instants()), lambda: "prod", lambda: state or {})
     made.open("id-1")
     return made
 
@@ -70,7 +78,7 @@ def test_a_reader_that_follows_gets_each_event_once(tmp_path: Path) -> None:
 
 def test_pages_of_several_journals_go_back_in_one_order_without_gap_or_double(tmp_path: Path) -> None:
     instants = Instants()
-    both = [Journal(Settings(tmp_path / name, LIMITS, instants), lambda: "c", dict) for name in "ab"]
+    both = [Journal(JournalSettings(tmp_path / name, LIMITS, instants), lambda: "c", dict) for name in "ab"]
     for number in range(20):
         both[number % 2].open("id") if number < 2 else None
         both[number % 2].record([event(number)], NOW)  # at one instant
@@ -95,7 +103,7 @@ def test_the_size_on_disk_stays_below_the_limit_and_the_oldest_events_go(tmp_pat
 
 
 def test_events_that_are_too_old_are_dropped_by_segments(tmp_path: Path) -> None:
-    made = journal(tmp_path, Limits(1024**2, DAY))
+    made = journal(tmp_path, KeptLimits(1024**2, DAY))
     filler = [event(number) for number in range(LEAST_SEGMENT_BYTES // 200)]
     for day in range(4):
         made.record(filler, NOW + day * DAY)
@@ -109,7 +117,7 @@ def test_a_torn_last_line_is_skipped_and_said_and_the_next_one_is_whole(tmp_path
     journal(tmp_path).record([event(1), event(2)], NOW)
     (path,) = files(tmp_path)
     os.truncate(path, path.stat().st_size - cut)
-    again = Journal(Settings(tmp_path, LIMITS, Instants()), lambda: "prod", dict)
+    again = Journal(JournalSettings(tmp_path, LIMITS, Instants()), lambda: "prod", dict)
     assert again.open("id-1").torn == 1
     again.record([event(3)], NOW + 10)
     assert files(tmp_path) == [path]
@@ -230,7 +238,7 @@ def test_without_a_folder_events_are_kept_in_memory_for_a_day(tmp_path: Path) ->
 
 
 def test_memory_is_bounded_with_and_without_a_disk(tmp_path: Path) -> None:
-    long = Event(EventKind.FENCED, NOW, "k" * 10_000, "w" * 10_000, Subject("a" * 40_000, "t" * 40_000))
+    long = Event(EventKind.FENCED, NOW, "k" * 10_000, "w" * 10_000, EventSubject("a" * 40_000, "t" * 40_000))
     for folder, most in ((None, 2 * 1024**2), (tmp_path, 256 * 1024)):
         made = journal(folder)
         made.record([long] * 3_000, NOW)

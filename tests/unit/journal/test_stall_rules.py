@@ -9,7 +9,7 @@ import pytest
 from exporter.core.worker import SourceState
 from exporter.groups.facts import GroupsHeld
 from exporter.journal.facts import MOST_PARTITIONS, Event
-from exporter.journal.reading import Reading
+from exporter.journal.reading import LastReads
 from exporter.journal.stall_rules import SETTLE_SECONDS, OpenStall, StallRules
 from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
 from exporter.model import Fact, TopicPartition
@@ -25,11 +25,11 @@ STALL = Stall(ORDERS, NOW - 30, 100, 142, 2, HOLDER)
 NOBODY = Blocker("", "", None, None, 100, BlockerKind.UNKNOWN)
 
 
-def reading(*facts: Fact, wall: float = NOW, up: bool = True) -> Reading:
+def reading(*facts: Fact, wall: float = NOW, up: bool = True) -> LastReads:
     """One read of ``lso``, complete unless said otherwise, and of the log."""
     lso = tuple(fact for fact in facts if isinstance(fact, Stalls))
     log = tuple(fact for fact in facts if not isinstance(fact, Stalls))
-    return Reading(
+    return LastReads(
         wall,
         NOW - 1000,
         (
@@ -191,7 +191,7 @@ def test_a_stop_tells_the_ends_that_were_waited_for_and_leaves_open_stalls_open(
     rules = StallRules()
     list(rules.events(reading(Stalls((STALL, other)))))
     list(rules.events(reading(Stalls((other,)), wall=NOW + 5)))
-    (event,) = rules.close(Reading(NOW + 6, NOW, ()))
+    (event,) = rules.close(LastReads(NOW + 6, NOW, ()))
     assert (event.how, event.partitions[0].partition) == (StallEnd.UNKNOWN, 7)
     assert [each.partition for each in rules.open] == [8]
 
