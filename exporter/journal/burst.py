@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from exporter.journal.facts import Event, EventSubject, Text
 from exporter.words import EventKind
 
-BURST = 500
+BURST = 200
 """Events of one kind that are listed at once."""
 REFILL_SECONDS = 30.0
 """Seconds for one more."""

@@ -105,7 +105,7 @@ class Journal:
         self._lock = threading.Lock()  # guards what readers look at: the kept lines
         self._kept: deque[tuple[float, bytes]] = deque()
         self._kept_bytes = 0
-        self._waiting: deque[tuple[bytes, int]] = deque()
+        self._waiting: deque[tuple[bytes, int, float]] = deque()
         self._waiting_bytes = 0
         self._writer: SegmentWriter | None = None
         self._touched = 0.0
@@ -158,7 +158,7 @@ class Journal:
         if self._writer is None or (since is not None and oldest is not None and since >= oldest):
             yield from _in_order(kept, since, before)
         else:
-            waiting = [(_recorded(line), line) for line, _ in list(self._waiting)]
+            waiting = [(recorded, line) for line, _, recorded in list(self._waiting)]
             if since is None:
                 yield from _in_order(waiting, since, before)
             yield from _on_disk(self._writer.folder, since, before)
@@ -199,10 +199,10 @@ class Journal:
         self._keep(recorded, line, newest=True)
         if self._settings.folder is None:
             return
-        self._waiting.append((line, event.count))
+        self._waiting.append((line, event.count, recorded))
         self._waiting_bytes += len(line)
         while self._waiting_bytes > MOST_WAITING_BYTES:
-            dropped, count = self._waiting.popleft()
+            dropped, count, _ = self._waiting.popleft()
             self._waiting_bytes -= len(dropped)
             self.lost += count
             self._unwritten += count
@@ -231,8 +231,8 @@ class Journal:
             return
         try:
             while self._waiting:
-                line, _ = self._waiting[0]
-                self._writer.append(line, partial(self._header, wall), wall)
+                line, _, recorded = self._waiting[0]
+                self._writer.append(line, partial(self._header, wall), recorded, wall)
                 self._waiting.popleft()
                 self._waiting_bytes -= len(line)
         except OSError as error:

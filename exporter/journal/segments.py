@@ -1,6 +1,6 @@
 """The files of one journal: JSON lines in segments, appended by one writer, the oldest dropped.
 
-``FOLDER/journal/MICROSECONDS.jsonl``: the name is when the segment was begun. Its first line is a header with what was
+``FOLDER/journal/MICROSECONDS.jsonl``: the name is when its first event was recorded. Its first line is a header with what was
 open then, so that the last segment suffices to go on after a restart. A last line that is torn, by a kill or a crash,
 is ended by the next process, and readers skip it.
 """
@@ -76,10 +76,12 @@ class SegmentWriter:
             self._last, self._size, self._torn = found[-1], size, end != b"\n"
         return self._torn
 
-    def append(self, line: bytes, header: Callable[[], bytes], wall: float) -> None:
-        """Add a line, in a new segment that begins with a ``header`` where the last one is full. Raises OSError."""
+    def append(self, line: bytes, header: Callable[[], bytes], recorded: float, wall: float) -> None:
+        """Add a line, in a new segment that begins with a ``header`` where the last one is full. ``recorded`` is later than that of every
+        line before. Raises OSError.
+        """
         if self._last is None or self._size + len(line) > self._limits.segment:
-            self._begin(header(), wall)
+            self._begin(header(), recorded, wall)
         if self._last is None:
             raise OSError(errno.ENOENT, "there is no segment")
         if self._torn:
@@ -107,11 +109,10 @@ class SegmentWriter:
             path.unlink(missing_ok=True)
             self._total -= sizes[path]
 
-    def _begin(self, header: bytes, wall: float) -> None:
+    def _begin(self, header: bytes, recorded: float, wall: float) -> None:
         self._folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         self.drop_old(wall)
-        last = max((began(path) for path in segments(self._folder)), default=0.0)
-        path = self._folder / f"{max(int(wall * 1e6), int(last * 1e6) + 1):016d}{SUFFIX}"
+        path = self._folder / f"{round(recorded * 1e6):016d}{SUFFIX}"
         append_line(path, header)
         self._last, self._size, self._torn = path, len(header), False
         self._total += len(header)
@@ -128,7 +129,7 @@ def segments(folder: Path) -> list[Path]:
 
 
 def began(path: Path) -> float:
-    """When a segment was begun, in Unix seconds."""
+    """When the first event of a segment was recorded, in Unix seconds."""
     return int(path.name[: -len(SUFFIX)]) / 1e6
 
 

@@ -79,7 +79,7 @@ def test_lost_records_of_the_log_are_an_event() -> None:
 
 def test_a_burst_is_listed_up_to_a_budget_and_counted_beyond_it_by_application() -> None:
     bursts = Bursts()
-    ends = [END._replace(transactional_id=f"pay-{number}") for number in range(BURST + 100)]
+    ends = [END._replace(transactional_id=f"pay-{number}", producer_id=number) for number in range(BURST + 100)]
     found = events(FindingRules(), LoggedEnds(len(ends), tuple(ends)))
     assert len(list(bursts.events(found, NOW))) == BURST
     (more,) = bursts.events((), NOW + TELL_SECONDS)
