@@ -10,11 +10,9 @@ from exporter.model import Kind, Metric
 from exporter.words import (
     AuditVerdict,
     BlockerKind,
-    CanaryOutcome,
     CanaryPhase,
     EventKind,
     FailureCause,
-    HeldBytes,
     ObservedOutcome,
     Outcome,
     QueryState,
@@ -63,7 +61,6 @@ STREAMS_THREAD_STATES = (
     "dead",
 )
 STREAMS_GUARANTEES = ("exactly_once_v2", "exactly_once", "at_least_once")
-STREAMS_REBALANCE_RESULTS = ("completed", "failed")
 BROKER_REQUESTS = (
     "InitProducerId",
     "AddPartitionsToTxn",
@@ -155,7 +152,6 @@ record of its key, or of none.
 """
 AUDIT_VERDICTS = AuditVerdict.values()
 CANARY_PHASES = CanaryPhase.values()
-CANARY_OUTCOMES = CanaryOutcome.values()
 EVENT_KINDS = EventKind.values()
 CANARY = "kafka-eos-canary"
 """Prefix of the canary's ids, its topic, its group and its application."""
@@ -174,7 +170,6 @@ EXPORTER_SHARDS = Metric(
     Kind.GAUGE,
     "Number of shards, as given to each of them by --shard; absent without it.",
 )
-HELD_KINDS = tuple(HeldBytes)
 EXPORTER_HELD_BYTES = Metric(
     "kafka_eos_exporter_held_bytes",
     Kind.GAUGE,
@@ -858,7 +853,6 @@ TELEMETRY_CLIENT_INFO = Metric(
     ),
     "ingest",
 )
-TELEMETRY_POINT_RESULTS = ("taken", "ignored", "refused")
 TELEMETRY_POINTS_TOTAL = Metric(
     "kafka_eos_telemetry_points_total",
     Kind.COUNTER,
@@ -1210,6 +1204,37 @@ CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS = Metric(
     "Unix time of the canary's last turn that succeeded, or of its start before the first.",
     K,
     "canary",
+)
+
+# --- The fleet ----------------------------------------------------------------------------------------------------
+
+FLEET_AGENT_UP = Metric(
+    "kafka_eos_fleet_agent_up",
+    Kind.GAUGE,
+    "1 if the last request to this agent was answered, 0 if not.",
+    ("agent",),
+    "fleet",
+)
+FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_fleet_agent_last_answer_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time of this agent's last answer.",
+    ("agent",),
+    "fleet",
+)
+FLEET_CLUSTER_STATE = Metric(
+    "kafka_eos_fleet_cluster_state",
+    Kind.GAUGE,
+    "1 for the state of a cluster on the fleet's page, 0 for the other states.",
+    (*K, "state"),
+    "fleet",
+)
+FLEET_CLUSTER_STALLED_PARTITIONS = Metric(
+    "kafka_eos_fleet_cluster_stalled_partitions",
+    Kind.GAUGE,
+    "Stalled partitions of a cluster by all its agents; absent while a shard's are not known.",
+    K,
+    "fleet",
 )
 
 

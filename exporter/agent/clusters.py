@@ -15,7 +15,6 @@ from exporter.agent.journals import Journals
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.cluster.cluster import Cluster
-from exporter.config import ClusterConfig, Config
 from exporter.core.fact_store import Key
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.state import StateDir
@@ -27,7 +26,7 @@ from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Clock, Deadline, Source
 from exporter.posture.source import PostureSettings, PostureSource
-from exporter.settings.sections import TransactionsConfig
+from exporter.settings.plain import ClusterConfig, Config, TransactionsConfig
 from exporter.status.status import ClusterSettings, document
 from exporter.transactions.counting.aggregates import Caps
 from exporter.transactions.source.markers import MarkersSource
@@ -247,4 +246,4 @@ def _by_key(config: Config) -> dict[str, ClusterConfig]:
 
 def _without_jvms(cluster: ClusterConfig) -> ClusterConfig:
     """The settings from which the cluster's own sources are made, without its brokers' JVMs."""
-    return cluster.model_copy(update={"brokers": ()})
+    return replace(cluster, brokers=())

@@ -1,8 +1,8 @@
 """The files of one journal: JSON lines in segments, appended by one writer, the oldest dropped.
 
-``FOLDER/journal/MICROSECONDS.jsonl``: the name is when its first event was recorded. Its first line is a header with what was
-open then, so that the last segment suffices to go on after a restart. A last line that is torn, by a kill or a crash,
-is ended by the next process, and readers skip it.
+``FOLDER/journal/MICROSECONDS.jsonl``: the name is when its first event was recorded. Its first line is a header with
+what was open then, so that the last segment suffices to go on after a restart. A last line that is torn, by a kill or a
+crash, is ended by the next process, and readers skip it.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class SegmentWriter:
         return self._torn
 
     def append(self, line: bytes, header: Callable[[], bytes], recorded: float, wall: float) -> None:
-        """Add a line, in a new segment that begins with a ``header`` where the last one is full. ``recorded`` is later than that of every
-        line before. Raises OSError.
+        """Add a line, in a new segment that begins with a ``header`` where the last one is full.
+
+        ``recorded`` is later than that of every line before. Raises OSError.
         """
         if self._last is None or self._size + len(line) > self._limits.segment:
             self._begin(header(), recorded, wall)

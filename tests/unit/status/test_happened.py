@@ -12,7 +12,12 @@ from tests.unit.status.test_status import EVIL, FINE, NOW, status
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
-    found = {"recorded_timestamp": NOW + number, "timestamp": NOW + number, "time": None, "cluster": "prod"}
+    found: dict[str, Any] = {
+        "recorded_timestamp": NOW + number,
+        "timestamp": NOW + number,
+        "time": None,
+        "cluster": "prod",
+    }
     found |= {"agent": "a", "kind": "fenced", "key": str(number), "what": f"event {number}", "subject": {}}
     found |= {"partitions": [], "evidence": {}, "how": None, "duration_seconds": None, "count": 1, "owner": None}
     return {**found, **more}
