@@ -8,12 +8,15 @@ from exporter.catalogue import (
     CLOCK_DISTANCE_SECONDS,
     CLUSTER_INFO,
     COORDINATOR_CLOCK_SKEW_SECONDS,
+    EVENTS_TOTAL,
     EXPORTER_BUILD_INFO,
     EXPORTER_HELD_BYTES,
     FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS,
     FLEET_AGENT_UP,
     FLEET_CLUSTER_STALLED_PARTITIONS,
     FLEET_CLUSTER_STATE,
+    JOURNAL_LOST_EVENTS_TOTAL,
+    JOURNAL_SIZE_BYTES,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_READ_DURATION_SECONDS,
@@ -45,6 +48,7 @@ def board() -> Board:
             PanelRow("What it reads", (Line(9, (_sources(),)), Line(8, (_faults(), _last_success()), (10, 14)))),
             PanelRow("The tail of the transaction log", (Line(7, (_tail(), _clock(), _records())),)),
             PanelRow("What it costs", (Line(7, (_durations(), _cpu(), _memory())),)),
+            PanelRow("The journal", (Line(7, (_events(), _journal())),)),
             PanelRow("The fleet", (Line(7, (_fleet_clusters(), _fleet_agents()), (12, 12)),)),
             PanelRow("Who watches what", (Line(6, (_clusters(), _builds(), _dropped()), (10, 8, 6)),)),
         ),
@@ -196,6 +200,26 @@ def _memory() -> core.Panel:
             Query(own(EXPORTER_HELD_BYTES), "{{instance}} {{kind}}"),
         ],
         "bytes",
+    )
+
+
+def _events() -> core.Panel:
+    return lines(
+        "Events by kind",
+        "What happened, per second. The agent's page and /api/v1/events have each.",
+        [Query(f"{total(own_per_second(EVENTS_TOTAL), 'kind')} > 0", "{{kind}}")],
+        "ops",
+    )
+
+
+def _journal() -> core.Panel:
+    return lines(
+        "Size of the journals, and events lost",
+        "Bytes in state.dir by cluster. Events are lost, per second, where state.dir cannot be written for long.",
+        [
+            Query(own(JOURNAL_SIZE_BYTES), "{{instance}} {{kafka_cluster}} bytes"),
+            Query(f"{own_per_second(JOURNAL_LOST_EVENTS_TOTAL)} > 0", "{{instance}} {{kafka_cluster}} events lost"),
+        ],
     )
 
 

@@ -10,12 +10,14 @@ from grafanalib import core
 
 from exporter.catalogue import (
     BROKER_TXN_COORDINATOR_LOAD_SECONDS,
+    EVENTS_TOTAL,
     LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     SOURCE_UP,
     TRANSACTIONS_OPEN,
 )
 from exporter.dashboards.queries import series
 from exporter.model import Metric
+from exporter.words import EventKind
 
 WIDTH = 24
 TAG = "kafka-eos"
@@ -183,6 +185,21 @@ def _variables(own: Sequence[Variable]) -> Iterator[core.Template]:
         known.append(variable.name)
 
 
+_MARKED = (
+    EventKind.STALL_BEGUN,
+    EventKind.STALL_ENDED,
+    EventKind.HANGING_PROVEN,
+    EventKind.UNMARKED_COMMIT,
+    EventKind.TORN,
+    EventKind.FLINK_AT_RISK,
+    EventKind.FLINK_LOST,
+    EventKind.TASK_FAILED,
+    EventKind.SOURCE_DOWN,
+    EventKind.AGENT_STARTED,
+)
+"""Kinds of events that are marked on every panel."""
+
+
 def _unclean(name: str, outcome: str, colour: str, text: str, *matchers: str) -> dict[str, Any]:
     """Marks at the instants that the transaction log gives, with the id to whom it happened."""
     which = series(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, f'outcome="{outcome}"', *matchers)
@@ -200,6 +217,7 @@ def _unclean(name: str, outcome: str, colour: str, text: str, *matchers: str) ->
 def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
     """Annotations of events; where an application can be chosen, only those of that application."""
     own = ('application=~"$application"',) if "application" in chosen else ()
+    happened = series(EVENTS_TOTAL, f'kind=~"{"|".join(_MARKED)}"')
     loads = series(BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
     return [
         _unclean("Fences", "fenced", "red", "{{transactional_id}} was fenced", *own),
@@ -213,6 +231,17 @@ def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
             "titleFormat": "Broker {{broker}} loaded transaction state: a coordinator moved here",
             "textFormat": "{{kafka_cluster}}",
             "tagKeys": "broker",
+            "useValueForTime": False,
+        },
+        {
+            "name": "What happened",
+            "iconColor": "blue",
+            # Each minute with such events: fences, timeouts and moves of coordinators have marks of their own.
+            "expr": f"max by (kafka_cluster, kind) (increase({happened}[1m])) > 0",
+            "step": "60s",
+            "titleFormat": "{{kind}}",
+            "textFormat": "{{kafka_cluster}}: the agent's page, What happened, has the details",
+            "tagKeys": "kind",
             "useValueForTime": False,
         },
     ]

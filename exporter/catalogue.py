@@ -11,6 +11,7 @@ from exporter.words import (
     AuditVerdict,
     BlockerKind,
     CanaryPhase,
+    EventKind,
     FailureCause,
     ObservedOutcome,
     Outcome,
@@ -152,6 +153,7 @@ record of its key, or of none.
 """
 AUDIT_VERDICTS = AuditVerdict.values()
 CANARY_PHASES = CanaryPhase.values()
+EVENT_KINDS = EventKind.values()
 CANARY = "kafka-eos-canary"
 """Prefix of the canary's ids, its topic, its group and its application."""
 APPLICATION_KINDS = ("canary", "connect_leader", "connect_task", "streams", "flink", "producer", "other")
@@ -318,6 +320,25 @@ FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS = Metric(
     "txnlog",
 )
 
+EVENTS_TOTAL = Metric(
+    "kafka_eos_events_total",
+    Kind.COUNTER,
+    "What happened since the start of the agent, by kind, as its journal has it.",
+    (*K, "kind"),
+)
+JOURNAL_LOST_EVENTS_TOTAL = Metric(
+    "kafka_eos_journal_lost_events_total",
+    Kind.COUNTER,
+    "Events that could not be written to state.dir, as on a full disk, and are lost.",
+    K,
+)
+JOURNAL_SIZE_BYTES = Metric(
+    "kafka_eos_journal_size_bytes",
+    Kind.GAUGE,
+    "Bytes of the cluster's journal on disk; absent without state.dir.",
+    K,
+)
+
 OF_EACH_AGENT = (
     EXPORTER_BUILD_INFO,
     EXPORTER_SHARDS,
@@ -329,6 +350,9 @@ OF_EACH_AGENT = (
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_FAULTS_TOTAL,
     SERIES_DROPPED,
+    EVENTS_TOTAL,
+    JOURNAL_LOST_EVENTS_TOTAL,
+    JOURNAL_SIZE_BYTES,
     TRANSACTION_LOG_TAIL_LAG_RECORDS,
     TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
     TRANSACTION_LOG_LOST_RECORDS_TOTAL,

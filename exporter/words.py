@@ -171,6 +171,45 @@ class HeldBytes(Word):
     """Answers of JVMs and Connect that are being read: the largest is given up."""
 
 
+class EventKind(Word):
+    """What happened: the label values of ``events_total{kind}``."""
+
+    STALL_BEGUN = "stall_begun"
+    STALL_NAMED = "stall_named"  # its holder became known after it began
+    STALL_ENDED = "stall_ended"
+    HANGING_PROVEN = "hanging_proven"
+    UNMARKED_COMMIT = "unmarked_commit"  # a committed transaction lacks its marker, and holds the partition
+    TIMED_OUT = "timed_out"
+    FENCED = "fenced"
+    FENCE_STORM_BEGUN = "fence_storm_begun"
+    FENCE_STORM_ENDED = "fence_storm_ended"
+    TORN = "torn"
+    COORDINATOR_MOVED = "coordinator_moved"
+    LOG_RECORDS_LOST = "log_records_lost"
+    FLINK_AT_RISK = "flink_at_risk"
+    FLINK_RISK_ENDED = "flink_risk_ended"
+    FLINK_LOST = "flink_lost"
+    TASK_FAILED = "task_failed"
+    TASK_BACK = "task_back"
+    CHECK_FAILED = "check_failed"
+    CHECK_PASSED = "check_passed"
+    SOURCE_DOWN = "source_down"
+    SOURCE_BACK = "source_back"
+    AGENT_STARTED = "agent_started"
+    AGENT_STOPPED = "agent_stopped"
+    EVENTS_LOST = "events_lost"  # the journal could not be written
+
+
+class StallEnd(Word):
+    """How a stall ended."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    TIMED_OUT = "timed_out"
+    PRODUCER_BACK = "producer_back"  # the id was initialised again, or its producer's next transaction ended there
+    UNKNOWN = "unknown"
+
+
 class FleetState(Word):
     """State of a cluster or an agent of a fleet, best first: the label values of ``fleet_cluster_state{state}``."""
 

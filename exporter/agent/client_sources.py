@@ -86,6 +86,12 @@ class Clients:
                 kept[parent] = replace(kept[parent], sources=kept[parent].sources + found[key].sources)
         return list(kept.values())
 
+    def groups_of(self, cluster: str) -> list[str]:
+        """The keys of the groups of JVMs and posts that are shown with this cluster."""
+        with self._lock:
+            found = [key for key, running in self._running.items() if running.jvm.cluster == cluster]
+            return [*found, _INGEST] if cluster == next(iter(self._clusters), None) else found
+
     def _posted(self, receivers: Receivers) -> tuple[Source, ...]:
         from exporter.agent.posted_sources import posted_sources  # noqa: PLC0415 -- see there
 

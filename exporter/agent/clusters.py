@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter import __version__
 from exporter.agent.client_sources import Clients
 from exporter.agent.engines import Engines, engines_of
+from exporter.agent.journals import Journals
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.cluster.cluster import Cluster
 from exporter.core.fact_store import Key
-from exporter.core.runner import Group, Runner
+from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.state import StateDir
 from exporter.core.worker import SnapshotSink
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers
     from exporter.audits.source import Names
     from exporter.status.documents import StatusDocument
+
+
+LEAST_SECONDS = 0.5
+"""Seconds that a stop gives the journals for their last events, also when reads hang."""
 
 
 class _Watched(NamedTuple):
@@ -65,6 +70,7 @@ class Clusters:
         self._thresholds = config.in_force()
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
+        self.journals = Journals(config, sink, clock)
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((each.group for each in self._watched.values()), sink, clock)
         self._clients = Clients(self._runner, receivers, clock)
@@ -74,11 +80,15 @@ class Clusters:
         self._read_clients()
         self._runner.start()
         self._clients.start()
+        self.journals.start()
 
     def stop(self, deadline: Deadline) -> list[Key]:
         """Stop every source. Returns the keys whose read still hangs at the deadline."""
         self._clients.stop()
-        return self._runner.stop(deadline)
+        self.journals.stop()
+        hanging = self._runner.stop(deadline)
+        self.journals.join(max(LEAST_SECONDS, deadline.remaining()))
+        return hanging
 
     def ready(self) -> bool:
         """Whether every source has answered or failed once."""
@@ -91,7 +101,7 @@ class Clusters:
             for key, each in self._watched.items()
         }
         return document(
-            self._clients.states(self._runner.states()),
+            [self._with_journal(each) for each in self._clients.states(self._runner.states())],
             settings,
             now=self._clock.wall(),
             ready=self.ready(),
@@ -118,14 +128,23 @@ class Clusters:
             self._clients.prepare(config)
         self._config = config
         self._thresholds = config.in_force()
+        self.journals.apply(config)
         deadline = Deadline.after(stop_seconds, self._clock.monotonic)
         for watched in gone:
             self._runner.remove(watched.group.key, deadline)
+        self.journals.keep(wanted)
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
         for watched in came.values():
             self._runner.add(watched.group)
         self._read_clients()
         return Changes(len(kept), len(came))
+
+    def _with_journal(self, group: GroupState) -> GroupState:
+        state = self.journals.state(group.key)
+        return group if state is None else replace(group, sources=(*group.sources, state))
+
+    def _groups_of(self, key: str) -> list[str]:
+        return [key, *self._clients.groups_of(key)]
 
     def _read_clients(self) -> None:
         if self._shard.first:
@@ -144,6 +163,7 @@ class Clusters:
             shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
+        self.journals.watch(key, cluster, lambda: self._runner.source_states(self._groups_of(key)))
         judged = tuple(
             WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources
         )

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from exporter import __version__
 from exporter.agent.allocator import collect_seldom, share_one_arena
@@ -33,6 +33,8 @@ from exporter.words import HeldBytes
 if TYPE_CHECKING:
     from exporter.agent.clusters import Clusters
     from exporter.agent.receivers import Receivers
+    from exporter.journal.documents import EventsDocument
+    from exporter.journal.query import EventQuery
     from exporter.status.documents import StatusDocument
 
 log = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ class Agent:
             Guard(lambda: self._web.config),
             posts_have_tokens=config.ingest.has_token,
             hosts=config.web.allowed_hosts,
+            events=self,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
         self._server = Server(addresses, app, lambda: self._web.config.tls, ledger=self._ledger)
@@ -153,6 +156,14 @@ class Agent:
     def status(self) -> StatusDocument:
         """The document of ``/api/v1/status``."""
         return self._clusters.status()
+
+    def page(self, query: EventQuery) -> EventsDocument:
+        """The document of ``/api/v1/events``."""
+        return self._clusters.journals.page(query)
+
+    def newest(self) -> Sequence[Mapping[str, Any]]:
+        """The events of the page."""
+        return self._clusters.journals.newest()
 
     def reload(self) -> Sequence[str]:
         """Reread the settings. Problems leave the old ones in force; clusters that did not change run on."""

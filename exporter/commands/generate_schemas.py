@@ -13,6 +13,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from exporter.fleet import documents as fleet
+from exporter.journal import documents as journal
+from exporter.journal import incident
 from exporter.status import command_documents as commands
 from exporter.status import documents as status
 
@@ -22,6 +24,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DOCUMENTS: dict[str, Any] = {
     "status": status.StatusDocument,
     "fleet": fleet.FleetDocument,
+    "events": journal.EventsDocument,
+    "incident": incident.IncidentDocument,
     "transactions-open": commands.OpenTransactionsOutput,
     "transactions-stalled": commands.StalledOutput,
     "transactions-hanging": commands.HangingOutput,
@@ -51,7 +55,7 @@ def files() -> dict[Path, str]:
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a document. Objects are open: a minor version may add keys and words."""
     found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode="serialization")
-    texts = {**_texts(status), **_texts(commands), **_texts(fleet)}
+    texts = {**_texts(status), **_texts(commands), **_texts(fleet), **_texts(journal), **_texts(incident)}
     for title, part in ((found["title"], found), *found.get("$defs", {}).items()):
         for key, value in part.get("properties", {}).items():
             value.pop("title", None)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from exporter.bounds.text import printable
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.status.page import by_holder, verdict
+from exporter.status.page import by_holder
+from exporter.status.verdict import verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

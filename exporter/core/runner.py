@@ -111,6 +111,12 @@ class Runner:
             for key, member in members
         )
 
+    def source_states(self, keys: Iterable[str]) -> tuple[SourceState, ...]:
+        """The state of reading of all sources of these groups."""
+        with self._lock:
+            members = [self._members[key] for key in keys if key in self._members]
+        return tuple(worker.state for member in members for worker in member.workers)
+
     def _workers(self) -> list[Worker]:
         with self._lock:
             return [worker for member in self._members.values() for worker in member.workers]

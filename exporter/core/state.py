@@ -89,6 +89,10 @@ class StateDir:
         """Whether a directory is set."""
         return self._directory is not None
 
+    def folder(self, cluster_id: str) -> str:
+        """Return the name of a cluster's folder; "" while its id is not known."""
+        return re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)
+
     def load(self, cluster_id: str, name: str) -> dict[str, Any]:
         """Return the document, {} when there is none. One that cannot be read is logged and treated as absent."""
         path = self._path(cluster_id, name)
@@ -203,7 +207,7 @@ class StateDir:
     def _path(self, cluster_id: str, name: str, suffix: str = ".json") -> Path | None:
         if self._directory is None or not cluster_id:
             return None
-        return self._directory / re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id) / f"{name}{suffix}"
+        return self._directory / self.folder(cluster_id) / f"{name}{suffix}"
 
 
 def _text(document: dict[str, Any]) -> str:

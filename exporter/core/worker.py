@@ -19,7 +19,7 @@ from exporter.catalogue import (
 )
 from exporter.core.fact_store import FactStore, Key
 from exporter.core.reading import is_blind, log_traceback, next_start, only_lasting, raised_at, read_source
-from exporter.model import Clock, Deadline, Fault, IgnoredSource, Notes, Reason, Snapshot, Source
+from exporter.model import Clock, Deadline, Fact, Fault, IgnoredSource, Notes, Reason, Snapshot, Source
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,8 @@ class SourceState:
     notes: tuple[str, ...] = ()
     ignored: str | None = None
     """The reason in the settings for which it may be down, or None."""
+    facts: tuple[Fact, ...] = ()
+    """Those of the last read: with ``up``, what is not among them was not there."""
 
 
 class Worker:
@@ -129,6 +131,7 @@ class Worker:
                     faults=snapshot.faults,
                     notes=tuple(note for fact in snapshot.facts if isinstance(fact, Notes) for note in fact.notes),
                     ignored=next((fact.reason for fact in snapshot.facts if isinstance(fact, IgnoredSource)), None),
+                    facts=snapshot.facts,
                 )
             )
             # Samples that it no longer exposes are removed before another source learns from the facts that it may

@@ -24,7 +24,7 @@ from exporter.fleet.facts import (
     FleetView,
 )
 from exporter.model import Reason, TopicPartition
-from exporter.status.page import verdict
+from exporter.status.verdict import verdict
 from exporter.words import BlockerKind, FleetState
 
 MOST_NAMED = 5

@@ -91,3 +91,10 @@ class FlinkJobs(Fact):
     """The jobs that are known by what their transactions do."""
 
     jobs: tuple[JobTimes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkLosses(Fact):
+    """The losses of the last hour, newest first."""
+
+    losses: tuple[Loss, ...]

@@ -37,6 +37,15 @@ class StateConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JournalConfig:
+    """``journal``; ``keep`` is seconds."""
+
+    size: int
+    keep: float
+    standard_output: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EndpointConfig:
     """``web``."""
 
@@ -335,6 +344,7 @@ class Config:
     """All settings, checked. Frozen; reloading makes a new one."""
 
     state: StateConfig
+    journal: JournalConfig
     web: EndpointConfig
     log: LogConfig
     shard: Sharding

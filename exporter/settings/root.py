@@ -18,7 +18,14 @@ from exporter.settings.file_text import FileText
 from exporter.settings.layers import Layer, Path, Problem, Tree, did_you_mean, merged
 from exporter.settings.owners import OwnerSection
 from exporter.settings.problems import problem_of, shape_of
-from exporter.settings.sections import ApplicationSection, ClusterSection, EndpointSection, LogSection, StateSection
+from exporter.settings.sections import (
+    ApplicationSection,
+    ClusterSection,
+    EndpointSection,
+    JournalSection,
+    LogSection,
+    StateSection,
+)
 from exporter.settings.targets import AuditsSection, ConnectSection, SparkSection, StreamsSection
 from exporter.settings.thresholds import ThresholdSection
 from exporter.settings.values import Section, ShardingSection
@@ -32,6 +39,7 @@ class ConfigSection(Section):
     """All settings."""
 
     state: StateSection = StateSection()
+    journal: JournalSection = JournalSection()
     web: EndpointSection = EndpointSection()
     log: LogSection = LogSection()
     shard: ShardingSection = ShardingSection()

@@ -35,6 +35,19 @@ class StateSection(Section):
     """Folder for the state, one for each replica; it is safe to lose. Unset: nothing survives a restart."""
 
 
+class JournalSection(Section):
+    """What happened, as events: on the page, at `/api/v1/events`, and in the report of `incident`. Kept by cluster in
+    `state.dir`, without it in memory for a day.
+    """
+
+    size: Size = 50 * 1024**2
+    """Most bytes of one cluster's journal on disk: the oldest events are dropped."""
+    keep: Duration = 30 * 86_400.0
+    """How long events are kept."""
+    standard_output: bool = False
+    """Write every event to standard output as well, as a line of JSON."""
+
+
 class EndpointSection(Section):
     """The HTTP endpoint."""
 

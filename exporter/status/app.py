@@ -1,4 +1,4 @@
-"""HTTP: /metrics · / · /api/v1/status · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
+"""HTTP: /metrics · / · /api/v1/status · /api/v1/events · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
 No request to Kafka is made here: every answer is made from the last reads of the sources. The event loop's thread looks
 up or refuses an answer; rendering, password checks and disk reads are done on workers.
@@ -15,6 +15,8 @@ from email.utils import formatdate
 from typing import Any, NamedTuple, Protocol
 
 from exporter.exposition.text_format import Format
+from exporter.journal.documents import EventsDocument
+from exporter.journal.query import EventQuery, QueryError
 from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
 from exporter.status.json_lines import json_pieces
 from exporter.status.page import CONTENT_SECURITY_POLICY, page_pieces
@@ -35,7 +37,9 @@ PAGE_SECONDS = 1.0
 """Seconds for which a rendered page or document is reused: many readers cost no more than one."""
 DOCUMENT_LEVELS = 4
 """The document, its clusters, each of them, and its lists: each transaction is a line."""
-_PAGES = ("", "api/v1/status", "api/v1/fleet")
+EVENT_LEVELS = 2
+"""The document and its list: each event is a line."""
+_PAGES = ("", "api/v1/status", "api/v1/fleet", "api/v1/events")
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -66,6 +70,16 @@ class PostHandler(Protocol):
     """Accepts documents posted to one path. It is called on workers."""
 
     def __call__(self, request: Request, body: bytes) -> Answer: ...
+
+
+class Events(Protocol):
+    """What happened. Any thread may ask."""
+
+    def page(self, query: EventQuery) -> EventsDocument:
+        """A page of ``/api/v1/events``, from memory and from the disk."""
+
+    def newest(self) -> Sequence[Mapping[str, Any]]:
+        """The events in memory, the newest first."""
 
 
 class Route(NamedTuple):
@@ -101,6 +115,7 @@ class App:
         posts_have_tokens: bool = False,
         hosts: Collection[str] = (),
         page_seconds: float = PAGE_SECONDS,
+        events: Events | None = None,
     ) -> None:
         """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones.
 
@@ -129,9 +144,11 @@ class App:
             self._routes[prefix + "/-/reload"] = Route("POST", self._reload_settings)
         if status is not None:
             self._status = status
+            self._events = events
             self._routes |= {
                 prefix + "/": Route("GET", self._page),
                 prefix + "/api/v1/status": Route("GET", self._document),
+                prefix + "/api/v1/events": Route("GET", self._what_happened),
                 prefix + "/runbooks": Route("GET", self._runbooks),
             }
         if prefix and status is not None:
@@ -204,7 +221,10 @@ class App:
     async def _page(self, request: Request) -> Answer:
         refresh = "refresh=off" not in request.query.split("&")
         shown = Filter.parse(request.query)
-        make = lambda: page_pieces(self._status(), self._prefix, refresh=refresh, shown=shown)  # noqa: E731 -- of these
+        newest = self._events.newest if self._events is not None else None
+        make = lambda: page_pieces(  # noqa: E731 -- of these
+            self._status(), self._prefix, refresh=refresh, shown=shown, happened=newest() if newest else None
+        )
         try:
             body = await self._pages.get(("page", refresh, shown), make, request.client, whole=shown == EVERYTHING)
         except BusyError:
@@ -218,6 +238,21 @@ class App:
             body = await self._pages.get(("document", left_out), make, request.client, whole=not left_out)
         except BusyError:
             return refused(503, "too many documents wait", {"Retry-After": "1"})
+        return Answer(200, body, "application/json")
+
+    async def _what_happened(self, request: Request) -> Answer:
+        if self._events is None:
+            return refused(404)
+        try:
+            query = EventQuery.parse(request.query)
+        except QueryError as error:
+            return plain(str(error), 400)
+        events = self._events
+        make = lambda: json_pieces(events.page(query), EVENT_LEVELS)  # noqa: E731 -- as above
+        try:
+            body = await self._pages.get(("events", query), make, request.client, whole=False)
+        except BusyError:
+            return refused(503, "too many pages wait", {"Retry-After": "1"})
         return Answer(200, body, "application/json")
 
     async def _runbooks(self, _: Request) -> Answer:

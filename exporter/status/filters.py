@@ -1,5 +1,7 @@
 """Filters of the status page, ``/?cluster=prod&application=billing``, where each key may be repeated; and of its
 document, ``/api/v1/status?without=open_transactions,unclean_ends``.
+
+``topic=`` and ``owner=`` filter what happened only.
 """
 
 from __future__ import annotations
@@ -8,17 +10,23 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
+from exporter.journal.query import EventQuery
+
 MOST_NAMES = 20
+_OF_EVENTS = frozenset({"topic", "owner"})
+_KEYS = ("cluster", "application", "topic", "owner")
 MOST_CHARACTERS = 4000
 LONG_LISTS = frozenset({"open_transactions", "unclean_ends", "unclean_ids"})
 """Lists of a cluster that a reader of the document can leave out."""
 
 
 class Filter(NamedTuple):
-    """Names of clusters and applications; an empty set is all of them."""
+    """Names of clusters and applications, and of topics and owners of events; an empty set is all of them."""
 
     clusters: frozenset[str] = frozenset()
     applications: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
+    owners: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, query: str) -> Filter:
@@ -27,14 +35,11 @@ class Filter(NamedTuple):
             given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=2 * MOST_NAMES)
         except ValueError:
             return cls()
-        return cls(
-            frozenset(given.get("cluster", ())[:MOST_NAMES]), frozenset(given.get("application", ())[:MOST_NAMES])
-        )
+        return cls(*(frozenset(given.get(name, ())[:MOST_NAMES]) for name in _KEYS))
 
     def query(self, **more: str) -> str:
         """Return the query of a link that keeps the filter: "" or a question mark and what follows it."""
-        pairs = [("cluster", name) for name in sorted(self.clusters)]
-        pairs += [("application", name) for name in sorted(self.applications)]
+        pairs = [(key, name) for key, names in zip(_KEYS, self, strict=True) for name in sorted(names)]
         pairs += list(more.items())
         return f"?{urlencode(pairs)}" if pairs else ""
 
@@ -46,6 +51,18 @@ class Filter(NamedTuple):
             if not self.clusters or each["name"] in self.clusters
         ]
         return {**status, "clusters": clusters}
+
+    def names(self) -> list[str]:
+        """Return what is shown, as texts such as ``cluster prod``."""
+        return [
+            f"{key} {name}{' in what happened' if key in _OF_EVENTS else ''}"
+            for key, names in zip(_KEYS, self, strict=True)
+            for name in sorted(names)
+        ]
+
+    def events(self) -> EventQuery:
+        """Return the query of the events that the filter shows."""
+        return EventQuery(self.clusters, self.applications, self.topics, self.owners)
 
     def hidden(self, status: Mapping[str, Any]) -> int:
         """Return how many stalled partitions of the status the filter hides."""

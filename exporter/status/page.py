@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from exporter.bounds.text import printable_value
 from exporter.core.durations import format_age
+from exporter.journal.query import topics_of
 from exporter.lso.next_step import CHECK_FIRST, clock_time
-from exporter.model import Reason
 from exporter.status.curves import curve
 from exporter.status.filters import EVERYTHING, Filter
+from exporter.status.verdict import NOBODY, by_cluster, is_new, verdict
 from exporter.transactions.facts import NOTICEABLE_SECONDS
 from exporter.web_server.messages import encoded
 
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 REFRESH_SECONDS = 10
+MOST_CLUSTERS = 3
+"""Clusters in full below the table of clusters."""
+MOST_DETAILS = 5
+MOST_EVENTS = 50
 MOST_STALLS = 100
 MOST_OPEN = 50
 MOST_ENDS = 50
@@ -35,7 +41,6 @@ MOST_NAMES = 5
 MOST_APPLICATIONS = 50
 MOST_NAMES_OF_A_HOLDER = 12
 PARTS_OF_A_PIECE = 200
-REFUSALS = frozenset({str(Reason.AUTHORIZATION), str(Reason.AUTHENTICATION)})
 
 _TEMPLATES = Path(__file__).parent / "templates"
 STYLE = (_TEMPLATES / "status.css").read_text(encoding="utf-8")
@@ -48,144 +53,52 @@ CONTENT_SECURITY_POLICY = (
 """No script, and only the inline style sheet of the page."""
 
 
-class PageVerdict(NamedTuple):
-    """The first line of the page. ``level`` is good, bad, warn, or blind for unknown."""
-
-    level: str
-    text: str
-    details: tuple[str, ...] = ()
+Events = Sequence[Mapping[str, Any]]
 
 
-NOBODY = PageVerdict("blind", "No cluster of this name is watched")
-
-
-def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
-    """The most important state; good only where every request was answered. ``hidden`` are the stalled partitions that
-    a filter took out of the status.
-    """
-    clusters, shard = status["clusters"], status["shard"]
-    every = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
-    stalled = [stall for stall in every if stall["ignored"] is None]
-    ignored = len(every) - len(stalled)
-    beside = f" but {_count(ignored, 'partition')} of topics that are ignored" if ignored else ""
-    beside += f" but {_count(hidden, 'partition')} that the filter hides" if hidden else ""
-    blind = tuple(_blind_spots(clusters))
-    failures = (*_storms(clusters), *_failures(clusters))
-    warnings = tuple(_warnings(clusters))
-    details = (*failures, *warnings, *blind)
-    if stalled:
-        hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
-        tail = f", {hanging} by a hanging transaction" if hanging else ""
-        unmarked = sum(stall["blocker"]["kind"] == "unmarked" for stall in stalled)
-        tail += f", {unmarked} by a committed transaction that lacks its marker" if unmarked else ""
-        return PageVerdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
-    if failures:
-        return PageVerdict("bad", failures[0], details[1:])
-    if blind:
-        return PageVerdict("blind", "Cannot see everything", (*blind, *warnings))
-    if warnings:
-        return PageVerdict("warn", warnings[0], details[1:])
-    new = [cluster["known"] for cluster in clusters if is_new(cluster["known"])]
-    if new and status["ready"]:
-        least = min(new, key=lambda known: known["stalls_watched_seconds"])
-        looked, after = (format_age(least[key]) for key in ("stalls_watched_seconds", "stall_after_seconds"))
-        text = f"No partition is known to be stalled, after {looked} of looking: a stall is known after {after}."
-        return PageVerdict("blind", "Starting: too early to know every stall", (text,))
-    if not status["ready"]:
-        return PageVerdict("blind", "Starting: not every source has answered yet")
-    part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
-    down = any(source["up"] is False for cluster in clusters for source in cluster["sources"])
-    answers = "every source answers" + (" but those that are ignored" if down else "")
-    return PageVerdict("good", "All fine", (f"No partition{part} is stalled{beside}, and {answers}.",))
-
-
-def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A line for transactional.ids with a fence storm."""
-    storms = [storm for cluster in clusters if cluster["last_hour"] for storm in cluster["last_hour"]["fence_storms"]]
-    if storms:
-        worst = max(storms, key=lambda storm: (storm["fences"], storm["transactional_id"]))
-        more = f" and {len(storms) - 1} more" if len(storms) > 1 else ""
-        yield f"Fence storm: {worst['transactional_id']}{more}, fenced {worst['fences']} times in 10 minutes"
-
-
-def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Conditions that may be intended, a line for each kind: applications that stopped, settings."""
-    applications = [
-        each for cluster in clusters if cluster["last_hour"] for each in cluster["last_hour"]["applications"]
-    ]
-    if stopped := sorted(each["application"] for each in applications if each["stopped_minutes"] is not None):
-        verb = "has" if len(stopped) == 1 else "have"
-        names = ", ".join(stopped[:MOST_NAMES]) + (
-            f" and {len(stopped) - MOST_NAMES} more" if stopped[MOST_NAMES:] else ""
-        )
-        yield f"{_count(len(stopped), 'application')} {verb} stopped committing: {names}"
-    if failed := sum(len(cluster["posture"]["failed"]) for cluster in clusters if cluster["posture"]):
-        yield f"{_count(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
-
-
-_AN = {"abort": "an abort", "commit": "a commit"}
-
-
-def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Torn transactions, and failures of engines and audits, a line for each kind."""
-    torn = [each for cluster in clusters for each in cluster["torn_markers"] or ()]
-    if torn:
-        first = torn[-1]
-        what = "no marker" if first["found"] == "nothing" else f"the marker of {_AN[first['found']]}"
-        more = f", and {len(torn) - 1} more" if len(torn) > 1 else ""
-        yield (
-            f"Torn: {first['transactional_id']} was decided {first['decided'].upper()}, and"
-            f" {first['topic']}-{first['partition']} has {what}{more}"
-        )
-    if failed := sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"]):
-        yield f"Failed in Connect, connectors and tasks: {failed}"
-    if failed := sum(query["state"] == "failed" for cluster in clusters for query in cluster["spark"]):
-        yield f"Failed queries of Spark: {failed}"
-    if found := sum(audit["verdict"] == "findings" for cluster in clusters for audit in cluster["audits"]):
-        yield f"Audits with findings: {found}"
-
-
-def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    for cluster in clusters:
-        name = cluster["name"] or cluster["bootstrap_servers"]
-        asked = [source for source in cluster["sources"] if source["ignored"] is None]
-        refused = {source["source"] for source in asked if any(f["reason"] in REFUSALS for f in source["faults"])}
-        if refused:
-            verb = "is" if len(refused) == 1 else "are"
-            yield f"{name}: {', '.join(sorted(refused))} {verb} refused: a grant or a password is missing"
-        down = sorted({source["source"] for source in asked if source["up"] is False} - refused)
-        if down:
-            yield f"{name}: {', '.join(down)} {'does' if len(down) == 1 else 'do'} not answer in full"
-        if not cluster["known"]["stalled_partitions"] and any(
-            source["up"] is not None for source in cluster["sources"]
-        ):
-            yield f"{name}: whether a partition is stalled is not known"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING) -> str:
+def page(
+    status: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    refresh: bool = True,
+    shown: Filter = EVERYTHING,
+    happened: Events | None = None,
+) -> str:
     """The page as a whole; see ``page_pieces``."""
-    return b"".join(page_pieces(status, prefix, refresh=refresh, shown=shown)).decode()
+    return b"".join(page_pieces(status, prefix, refresh=refresh, shown=shown, happened=happened)).decode()
 
 
 def page_pieces(
-    status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING
+    status: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    refresh: bool = True,
+    shown: Filter = EVERYTHING,
+    happened: Events | None = None,
 ) -> Iterator[bytes]:
     """The page in pieces. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
 
+    Several clusters are a table, the worst first; the first ``MOST_CLUSTERS`` of them follow in full.
+    ``happened`` are the events in memory, the newest first; None where none are kept.
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
     hidden, status = shown.hidden(whole), shown.applied(whole)
+    rows = by_cluster(status)
     template = environment().get_template("status.html")
     stream = template.stream(
         status=status,
         verdict=NOBODY if shown.clusters and not status["clusters"] else verdict(status, hidden),
         shown=shown,
+        everything=EVERYTHING,
+        shown_names=shown.names(),
+        rows=[row for row, _ in rows],
+        clusters=[cluster for _, cluster in rows[:MOST_CLUSTERS]],
+        most_details=MOST_DETAILS,
+        most_events=MOST_EVENTS,
         hidden_stalls=hidden,
+        happened=None if happened is None else shown_events(happened, shown),
+        event_place=event_place,
         curve=curve,
         by_holder=by_holder,
         is_new=is_new,
@@ -194,6 +107,8 @@ def page_pieces(
         filter_of=lambda **name: Filter(
             frozenset({name["cluster"]} if "cluster" in name else shown.clusters),
             frozenset({name["application"]} if "application" in name else ()),
+            frozenset({name["topic"]} if "topic" in name else ()),
+            frozenset({name["owner"]} if "owner" in name else ()),
         ).query(),
         most_applications=MOST_APPLICATIONS,
         prefix=prefix,
@@ -220,12 +135,6 @@ def _with_stalls(cluster: Mapping[str, Any]) -> dict[str, Any]:
     return {**cluster, "stalled_partitions": list(cluster["stalled_partitions"])}
 
 
-def is_new(known: Mapping[str, Any]) -> bool:
-    """Whether the agent has not read last stable offsets for long enough to know every stall."""
-    looked = known["stalls_watched_seconds"]
-    return looked is not None and looked < known["stall_after_seconds"]
-
-
 def _failing_first(sources: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The sources in their order; those that do not answer first where not all are shown."""
     return sources if len(sources) <= MOST_SOURCES else sorted(sources, key=lambda each: each["up"] is True)
@@ -244,6 +153,23 @@ def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
         who = (blocker["kind"], blocker["transactional_id"], blocker["producer_id"], blocker["producer_epoch"])
         holders.setdefault((stall["topic"], stall["partition"]) if alone else who, []).append(stall)
     return list(holders.values())
+
+
+def shown_events(happened: Events, shown: Filter) -> list[Mapping[str, Any]]:
+    """Return the newest events that the filter shows."""
+    query = shown.events()
+    return list(itertools.islice((each for each in happened if query.matches(each)), MOST_EVENTS))
+
+
+def event_place(event: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Return the topic to filter by, and the partitions of an event as a text."""
+    subject, held = event["subject"], event["partitions"]
+    topics = sorted(topics_of(event))
+    first = f"{held[0]['topic']}-{held[0]['partition']}" if held else subject.get("topic", "")
+    if "partition" in subject and not held:
+        first = f"{first}-{subject['partition']}"
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return topics[0] if len(topics) == 1 else None, f"{first}{more}"
 
 
 def by_reason(ignored: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], list[str]]:

@@ -174,6 +174,14 @@ class UncleanEnds(Fact):
     of_other_ids: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LoggedEnds(Fact):
+    """Unclean ends in the order in which this process read them: the last of ``taken`` that there were."""
+
+    taken: int
+    ends: tuple[UncleanEnd, ...]
+
+
 class ConnectTaskId(NamedTuple):
     """An id of a Connect task in the log: whether it has a record of the last hour, and its timeout in seconds."""
 

@@ -103,8 +103,8 @@ nonsense: []
         "applications[0].pattern: needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*",
         "applications[1].pattern: is no regular expression: missing ), unterminated subpattern at position 0",
         (
-            "nonsense: unknown key; known here: applications, audits, clusters, connect, ingest, log, owners, "
-            "producers, "
+            "nonsense: unknown key; known here: applications, audits, clusters, connect, ingest, journal, "
+            "log, owners, producers, "
             "shard, spark, state, streams, thresholds, web"
         ),
     ]

@@ -25,13 +25,15 @@ from exporter.transactions.counting.partition_lists import PartitionLists
 from exporter.transactions.counting.recent_fences import RecentFences
 from exporter.transactions.counting.task_commits import CommitsOfTasks
 from exporter.transactions.counting.unclean_ids import UncleanIds
-from exporter.transactions.facts import OffsetPartitions, TaskCommits, UncleanEnd
+from exporter.transactions.facts import LoggedEnds, OffsetPartitions, TaskCommits, UncleanEnd
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
 from exporter.words import Outcome
 
 HOUR = 3600.0
 MOST_FREE_NAMES = 10_000
 """Largest number of applications that ``free_names`` looks at."""
+MOST_LOGGED_ENDS = 2_000
+"""Unclean ends that are handed on at once."""
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
@@ -60,6 +62,9 @@ class Aggregates:
         self._others: dict[str, int] = {}  # applications of other shards with their number of ids
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
         self.unclean_ids = UncleanIds()
+        self._logged = LoggedEnds(0, ())
+        self._new_ends: deque[UncleanEnd] = deque(maxlen=MOST_LOGGED_ENDS)
+        self._ends_taken = 0
         self._seen: dict[str, int] = {}
         self._lists = PartitionLists()
         self.flink = Jobs()
@@ -164,6 +169,8 @@ class Aggregates:
             who = (transactional_id, application, producer_id, producer_epoch)
             end = UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms))
             self._ends.append(end)
+            self._new_ends.append(end)
+            self._ends_taken += 1
             self.unclean_ids.note(end)
         if outcome is Outcome.FENCED:
             self._fences.note(transactional_id, application, ended)
@@ -316,6 +323,14 @@ class Aggregates:
     def census(self, unseen: Mapping[str, int]) -> None:
         """Take in the number of ids of each application without a record in the last hour."""
         self._seen = {name: own.ids - unseen.get(name, 0) for name, own in self._by_name.items()}
+
+    def logged_ends(self) -> LoggedEnds:
+        """Return the unclean ends that this process read. The same object while there is no new one."""
+        if self._new_ends:
+            ends = (*self._logged.ends, *self._new_ends)[-MOST_LOGGED_ENDS:]
+            self._logged = LoggedEnds(self._ends_taken, ends)
+            self._new_ends.clear()
+        return self._logged
 
     def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:
         """The latest unclean ends of the last hour, newest first, one for each id, producer and outcome."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster, KafkaSource
 from exporter.core.derived import Derived
-from exporter.flink.facts import FlinkJobs, FlinkTransactions
+from exporter.flink.facts import FlinkJobs, FlinkLosses, FlinkTransactions
 from exporter.flink.places import PrecommitPlaces
 from exporter.flink.samples import flink_samples
 from exporter.kafka.client import AskError
@@ -138,6 +138,7 @@ class TxnlogSource(KafkaSource):
                 yield from self._gauges()
             yield from self._flink(time.now(self._cluster.clock.wall()), gauges=gauges)
         yield self._decisions.read(self._cluster.clock.monotonic())
+        yield self._aggregates.logged_ends()
         self._save()
         if trouble := self._saved.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
@@ -221,6 +222,8 @@ class TxnlogSource(KafkaSource):
             return
         yield FlinkJobs(jobs.times(opened))
         self._places.complete(jobs, now)
+        if losses := jobs.losses(now):
+            yield FlinkLosses(losses)
         yield from flink_samples(self.cluster, jobs, opened, judged, now, self._cluster.shard.exposes)
 
     def _missing(self) -> tuple[str, ...]:

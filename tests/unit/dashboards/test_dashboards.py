@@ -183,10 +183,11 @@ def test_what_mends_a_check_is_what_the_check_says() -> None:
 
 
 def test_marks_follow_the_chosen_application_and_a_move_is_one_instant(board: Board, dashboard: Json) -> None:
-    fences, timeouts, moves = (note["target"]["expr"] for note in notes_of(dashboard))
+    fences, timeouts, moves, happened = (note["target"]["expr"] for note in notes_of(dashboard))
     chosen = any(each.name == "application" for each in board.variables)
     assert ('application=~"$application"' in fences, 'application=~"$application"' in timeouts) == (chosen, chosen)
     assert " unless " in moves
+    assert "stall_ended" in happened
 
 
 def test_every_variable_that_is_named_is_there(dashboard: Json) -> None:
@@ -308,7 +309,12 @@ def test_some_rows_need_a_source() -> None:
 
 
 def test_fences_timeouts_and_coordinator_moves_are_marked(dashboard: Json) -> None:
-    assert [note["name"] for note in notes_of(dashboard)] == ["Fences", "Timeouts", "Coordinator moves"]
+    assert [note["name"] for note in notes_of(dashboard)] == [
+        "Fences",
+        "Timeouts",
+        "Coordinator moves",
+        "What happened",
+    ]
     assert all(note["enable"] for note in notes_of(dashboard))
 
 

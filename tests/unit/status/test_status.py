@@ -21,8 +21,9 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.status.instants import instant
 from exporter.status.json_lines import json_lines
-from exporter.status.page import CONTENT_SECURITY_POLICY, page, verdict
+from exporter.status.page import CONTENT_SECURITY_POLICY, page
 from exporter.status.status import ClusterSettings, document
+from exporter.status.verdict import verdict
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.facts import (
     CoordinatorTime,

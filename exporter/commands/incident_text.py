@@ -1,0 +1,134 @@
+"""The report of an incident as Markdown, and as a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from exporter.bounds.text import printable
+from exporter.core.durations import format_age
+from exporter.journal.documents import EventDocument
+from exporter.journal.incident import BlockedDocument, IncidentDocument
+from exporter.lso.next_step import clock_time
+
+if TYPE_CHECKING:
+    from exporter.jobs.report.html_page import ReportPage
+
+MOST_ROWS = 500
+"""Rows of one table. The JSON has all."""
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+NOTHING_UNKNOWN = "Nothing that the journal knows of."
+BLOCKED = ("partition", "stalled", "for", "records", "held by", "application", "ended")
+TIMELINE = ("when", "what", "", "for")
+
+
+def markdown(report: IncidentDocument) -> Iterator[str]:
+    """Yield the lines of the report. Names of the cluster are escaped."""
+    yield f"# Incident on {_escaped(report['cluster'])}: {_span(report)}"
+    yield ""
+    if report["applications"]:
+        yield f"Of {_escaped(', '.join(report['applications']))}, and of what no application is known of.\n"
+    for sentence in report["summary"]:
+        yield f"- {_escaped(sentence)}"
+    yield from _section("Who was blocked", BLOCKED, [_blocked(each) for each in report["blocked"]])
+    yield "\n## How it ended\n"
+    for how, number in sorted(report["ends"].items()):
+        yield f"- {_escaped(how.replace('_', ' '))}: {number}"
+    if not report["ends"]:
+        yield "No stall ended in this time."
+    yield from _section("Timeline", TIMELINE, [_event(each) for each in report["timeline"]])
+    yield "\n## What is not known\n"
+    for sentence in report["unknown"] or [NOTHING_UNKNOWN]:
+        yield f"- {_escaped(sentence)}"
+    for gap in report["gaps"]:
+        begin, end = clock_time(gap["begin_timestamp"]), clock_time(gap["end_timestamp"])
+        yield f"- Gap from {begin} to {end}: {_escaped(gap['why'])}"
+    yield f"\nBy the journals of {_escaped(', '.join(report['agents'])) or 'no agent'}."
+
+
+def report_page(report: IncidentDocument) -> ReportPage:
+    """Return the report as a page."""
+    from exporter.jobs.report.html_page import Note, PageSection, ReportPage, Table  # noqa: PLC0415 -- templates
+
+    def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table | Note:
+        more = f"{len(rows) - MOST_ROWS} more: --format json has all." if len(rows) > MOST_ROWS else ""
+        return Table(columns, rows[:MOST_ROWS], more=more) if rows else Note("None.")
+
+    gaps = [
+        (clock_time(gap["begin_timestamp"]), clock_time(gap["end_timestamp"]), gap["why"]) for gap in report["gaps"]
+    ]
+    ends = [(how.replace("_", " "), str(number)) for how, number in sorted(report["ends"].items())]
+    level = "bad" if report["blocked"] else "blind" if report["unknown"] else "good"
+    return ReportPage(
+        title=f"Incident on {report['cluster']}",
+        level=level,
+        verdict=report["summary"][0],
+        details=report["summary"][1:],
+        facts=[
+            ("cluster", report["cluster"]),
+            ("time", _span(report)),
+            ("applications", ", ".join(report["applications"]) or "all"),
+            ("by the journals of", ", ".join(report["agents"]) or "no agent"),
+        ],
+        sections=[
+            PageSection("Who was blocked", [table(BLOCKED, [_blocked(each) for each in report["blocked"]])]),
+            PageSection("How it ended", [table(("how", "stalls"), ends)]),
+            PageSection("Timeline", [table(TIMELINE, [_event(each) for each in report["timeline"]])]),
+            PageSection(
+                "What is not known",
+                [*map(Note, report["unknown"] or [NOTHING_UNKNOWN]), table(("from", "to", "why"), gaps)],
+            ),
+        ],
+        footer="Made from the journals alone: kafka-eos-exporter incident.",
+    )
+
+
+def _section(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"\n## {heading}\n"
+    if not rows:
+        yield "None."
+        return
+    yield f"| {' | '.join(columns)} |"
+    yield f"|{'---|' * len(columns)}"
+    for row in rows[:MOST_ROWS]:
+        yield f"| {' | '.join(map(_escaped, row))} |"
+    if len(rows) > MOST_ROWS:
+        yield f"\n{len(rows) - MOST_ROWS} more: `--format json` has all."
+
+
+def _blocked(each: BlockedDocument) -> tuple[str, ...]:
+    ended = "not by the journal"
+    if each["ended_timestamp"] is not None:
+        ended = f"{clock_time(each['ended_timestamp'])}, {(each['how'] or 'unknown').replace('_', ' ')}"
+        ended += "" if each["end_seen"] else " (not seen; this or earlier)"
+    holder = each["transactional_id"] or ("" if each["producer_id"] is None else f"producer id {each['producer_id']}")
+    groups = f"; groups that waited: {each['waiting_groups']}" if each["waiting_groups"] else ""
+    return (
+        f"{each['topic']}-{each['partition']}",
+        clock_time(each["began_timestamp"]),
+        format_age(each["seconds"]),
+        str(each["records"]),
+        f"{holder or 'not known'} ({each['holder']}){groups}",
+        each["application"] or "not known",
+        ended,
+    )
+
+
+def _event(event: EventDocument) -> tuple[str, ...]:
+    times = f" ({event['count']} times)" if event["count"] > 1 else ""
+    duration = event["duration_seconds"]
+    return (
+        clock_time(event["timestamp"]),
+        f"{event['kind'].replace('_', ' ')}{times}",
+        event["what"],
+        "" if duration is None else format_age(duration),
+    )
+
+
+def _span(report: IncidentDocument) -> str:
+    return f"{clock_time(report['begin_timestamp'])} to {clock_time(report['end_timestamp'])}"
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", printable(text))

@@ -1,0 +1,117 @@
+"""Events without an end: fences and timeouts, torn transactions, losses of Flink, elections of the log. Pure rules."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterator
+
+from exporter.flink.facts import FlinkLosses
+from exporter.journal.facts import Event, EventSubject, Text
+from exporter.journal.reading import LastReads
+from exporter.transactions.decided.marker_watch import TornMarkers
+from exporter.transactions.facts import LoggedEnds
+from exporter.transactions.machine.log_changes import BEFORE, LogChanges
+from exporter.words import EventKind, FoundMarker, Outcome
+
+MOST_SEEN = 5_000
+MOST_NUMBERS = 20
+
+
+class FindingRules:
+    """What was told already. The tail of the log gives an end once, also over a restart."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._windows: dict[tuple[str, int], float] = {}
+
+    def events(self, reading: LastReads) -> Iterator[Event]:
+        """Yield what is new."""
+        yield from self._ends(reading)
+        yield from self._torn(reading)
+        yield from self._losses(reading)
+        yield from self._log_changes(reading)
+
+    def restore(self, keys: Iterator[str]) -> None:
+        """Take the keys of findings that are in the journal."""
+        for key in keys:
+            self._new(key)
+
+    def _new(self, key: Hashable) -> bool:
+        if key in self._seen:
+            return False
+        self._seen[key] = None
+        if len(self._seen) > MOST_SEEN:
+            self._seen.popitem(last=False)
+        return True
+
+    def _ends(self, reading: LastReads) -> Iterator[Event]:
+        logged = reading.fact(LoggedEnds)
+        if logged is None or logged.taken == self._taken:
+            return
+        new = logged.taken - self._taken
+        self._taken = logged.taken
+        for end in logged.ends[-new:]:
+            kind = EventKind.TIMED_OUT if end.outcome == Outcome.TIMED_OUT.value else EventKind.FENCED
+            key = f"{kind.value}:{end.producer_id}:{end.producer_epoch}:{end.ended:.3f}"
+            if not self._new(key):
+                continue
+            begun: dict[str, Text] = {} if end.started is None else {"transaction_began_timestamp": end.started}
+            seconds = None if end.started is None else end.ended - end.started
+            what = "timed out" if kind is EventKind.TIMED_OUT else "was fenced"
+            subject = EventSubject(end.application, end.transactional_id, end.producer_id, end.producer_epoch)
+            text = f"The transaction of {end.transactional_id} {what}"
+            yield Event(kind, end.ended, key, text, subject, evidence=begun, duration=seconds)
+        if (missed := new - len(logged.ends)) > 0:
+            text = f"{missed} fences or timeouts came faster than they were written"
+            key = f"events_lost:{reading.wall:.3f}"
+            yield Event(EventKind.EVENTS_LOST, reading.wall, key, text, count=missed)
+
+    def _torn(self, reading: LastReads) -> Iterator[Event]:
+        torn = reading.fact(TornMarkers)
+        for each in torn.found if torn is not None else ():
+            decision, partition = each.torn.decision, each.torn.partition
+            key = f"torn:{decision.transactional_id}:{decision.producer_id}:{decision.begun_ms}:{partition}"
+            if not self._new(key):
+                continue
+            decided = "COMMIT" if decision.commit else "ABORT"
+            found = "no marker" if each.found is FoundMarker.NOTHING else f"the marker of {each.found.value.upper()}"
+            at = (decision.completed_ms or decision.prepared_ms) / 1000
+            subject = EventSubject(None, decision.transactional_id, decision.producer_id, None, *partition)
+            evidence: dict[str, Text] = {"decided": decided.lower(), "found": each.found.value}
+            if each.torn.marker is not None:
+                evidence["marker_offset"] = each.torn.marker.offset
+            what = f"Torn: {decision.transactional_id} was decided {decided}, and {partition} has {found}"
+            yield Event(EventKind.TORN, at, key, what, subject, evidence=evidence)
+
+    def _losses(self, reading: LastReads) -> Iterator[Event]:
+        losses = reading.fact(FlinkLosses)
+        for loss in losses.losses if losses is not None else ():
+            key = f"flink_lost:{loss.transactional_id}:{loss.producer_id}:{loss.ended:.3f}"
+            if self._new(key):
+                what = f"Lost: the precommitted transaction of {loss.transactional_id} was ended by the server"
+                subject = EventSubject(loss.application, loss.transactional_id, loss.producer_id)
+                evidence: dict[str, Text] = {"checkpoint": loss.id.number, "checkpoint_completed": loss.completed}
+                yield Event(EventKind.FLINK_LOST, loss.ended, key, what, subject, evidence=evidence)
+
+    def _log_changes(self, reading: LastReads) -> Iterator[Event]:
+        changes = reading.fact(LogChanges)
+        moved: list[int] = []
+        lost: list[int] = []
+        for number, each in changes.by_partition.items() if changes is not None else ():
+            for name, windows, found in (("elected", each.elected, moved), ("lost", each.lost, lost)):
+                newest = max((one.until for one in windows if one.monotonic_until != BEFORE), default=None)
+                if newest is not None and newest > self._windows.get((name, number), 0.0):
+                    self._windows[name, number] = newest
+                    found.append(number)
+        for kind, numbers, what in (
+            (EventKind.COORDINATOR_MOVED, moved, "have another leader: their transaction coordinator moved"),
+            (EventKind.LOG_RECORDS_LOST, lost, "have lost records that were read"),
+        ):
+            if numbers:
+                counts = Counter(numbers)
+                shown = ", ".join(map(str, sorted(counts)[:MOST_NUMBERS]))
+                text = f"{len(numbers)} partitions of __transaction_state {what}"
+                key = f"{kind.value}:{shown}:{reading.wall:.0f}"
+                evidence: dict[str, Text] = {"log_partitions": shown, "log_partitions_count": len(numbers)}
+                yield Event(kind, reading.wall, key, text, evidence=evidence)

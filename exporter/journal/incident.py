@@ -1,0 +1,234 @@
+"""The report of an incident: what happened between two instants, by the journals of one cluster alone. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from typing_extensions import TypedDict
+
+from exporter.journal.documents import EventDocument
+from exporter.journal.query import filled, time_of
+from exporter.journal.rebuild import (
+    Event,
+    Gap,
+    RebuiltStall,
+    common_gaps,
+    events_in,
+    gaps_of,
+    merged,
+    stalls_of,
+)
+from exporter.words import EventKind, StallEnd
+
+
+class BlockedDocument(TypedDict):
+    """A partition that was stalled."""
+
+    topic: str
+    partition: int
+    offset: int
+    """The last stable offset at which it stood."""
+    began: str | None
+    began_timestamp: float
+    ended: str | None
+    """null where it is stalled by the journal."""
+    ended_timestamp: float | None
+    end_seen: bool
+    """False where it ended while no agent looked: ``ended`` is then the latest that it can be."""
+    how: StallEnd | None
+    seconds: float
+    """For how long; up to the end of the report where it did not end."""
+    records: int
+    """Offsets that read_committed consumers could not read, at the last read."""
+    holder: str
+    """The kind of the holder: open, completing, hanging, unmarked, unknown."""
+    application: str
+    transactional_id: str
+    producer_id: int | None
+    producer_epoch: int | None
+    waiting_groups: str
+    """Groups whose committed offsets the transaction held back."""
+
+
+class GapDocument(TypedDict):
+    """A time of which no agent can tell."""
+
+    begin: str | None
+    begin_timestamp: float
+    end: str | None
+    end_timestamp: float
+    why: str
+
+
+class IncidentDocument(TypedDict):
+    """What happened between two instants."""
+
+    cluster: str
+    begin: str | None
+    begin_timestamp: float
+    end: str | None
+    end_timestamp: float
+    applications: list[str]
+    """The filter; empty for all."""
+    agents: list[str]
+    summary: list[str]
+    """Sentences."""
+    blocked: list[BlockedDocument]
+    ends: dict[str, int]
+    """How many stalls ended how."""
+    unclean_ends: dict[str, dict[str, int]]
+    """Fences and timeouts by application."""
+    timeline: list[EventDocument]
+    gaps: list[GapDocument]
+    unknown: list[str]
+    """What is not known, as sentences."""
+
+
+class Wanted(NamedTuple):
+    """What the report is about: Unix seconds, and applications, all where there is none."""
+
+    cluster: str
+    begin: float
+    end: float
+    applications: frozenset[str] = frozenset()
+
+
+def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDocument:
+    """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well."""
+    events = merged(journals)
+    stalls = [
+        stall
+        for stall in stalls_of(events)
+        if stall.since <= wanted.end
+        and (stall.end is None or stall.end >= wanted.begin)
+        and _is_meant(stall.application, wanted)
+    ]
+    timeline = [each for each in events_in(events, wanted.begin, wanted.end) if _is_shown(each, wanted)]
+    unclean = _unclean(timeline)
+    gaps = _within(common_gaps([gaps_of(each, wanted.end) for each in journals]), wanted)
+    blocked = [_blocked(each, wanted.end) for each in stalls]
+    ends = Counter(each.how for each in stalls if each.end is not None)
+    return {
+        "cluster": wanted.cluster,
+        "begin": time_of(wanted.begin),
+        "begin_timestamp": wanted.begin,
+        "end": time_of(wanted.end),
+        "end_timestamp": wanted.end,
+        "applications": sorted(wanted.applications),
+        "agents": sorted({each["agent"] for journal in journals for each in journal if each.get("agent")}),
+        "summary": list(_summary(stalls, unclean, timeline, wanted.end)),
+        "blocked": blocked,
+        "ends": dict(ends),
+        "unclean_ends": unclean,
+        "timeline": [_shown(each) for each in timeline],
+        "gaps": [_gap(each) for each in gaps],
+        "unknown": list(_unknown(stalls, gaps, journals)),
+    }
+
+
+def _is_meant(application: str, wanted: Wanted) -> bool:
+    """Whether a stall is shown. One whose application is not known may be of any."""
+    return not wanted.applications or not application or application in wanted.applications
+
+
+def _is_shown(event: Event, wanted: Wanted) -> bool:
+    return _is_meant(event["subject"].get("application", ""), wanted)
+
+
+def _unclean(timeline: Iterable[Event]) -> dict[str, dict[str, int]]:
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for event in timeline:
+        if event["kind"] in {EventKind.FENCED.value, EventKind.TIMED_OUT.value}:
+            found[event["subject"].get("application", "")][event["kind"]] += event.get("count", 1)
+    return {application: dict(counts) for application, counts in sorted(found.items())}
+
+
+def _summary(
+    stalls: Sequence[RebuiltStall], unclean: dict[str, dict[str, int]], timeline: Sequence[Event], end: float
+) -> Iterable[str]:
+    if stalls:
+        longest = max(stalls, key=lambda each: each.seconds(end))
+        records = sum(each.records for each in stalls)
+        yield (
+            f"{_count(len(stalls), 'partition was', 'partitions were')} stalled, the longest for"
+            f" {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition});"
+            f" {records} records could not be read by read_committed consumers."
+        )
+    else:
+        yield "No partition was stalled, as far as the journal knows."
+    if open_ := sum(each.end is None for each in stalls):
+        yield f"{_count(open_, 'partition is', 'partitions are')} stalled still, by the journal."
+    for application, counts in unclean.items():
+        what = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in sorted(counts.items()))
+        yield f"Transactions of {application or 'unknown applications'}: {what}."
+    for kind, text in (
+        (EventKind.TORN, "torn transactions"),
+        (EventKind.FLINK_LOST, "transactions of Flink were lost"),
+        (EventKind.LOG_RECORDS_LOST, "times the transaction log lost records"),
+    ):
+        if number := sum(each.get("count", 1) for each in timeline if each["kind"] == kind.value):
+            yield f"{number} {text}."
+
+
+def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], journals: Sequence[Sequence[Event]]) -> Iterable[str]:
+    if not any(journals):
+        yield "No journal has any event of this time."
+    if gaps:
+        yield f"What happened in {_count(len(gaps), 'gap', 'gaps')} is not known: see the gaps."
+    if nameless := sum(not each.transactional_id and each.producer_id is None for each in stalls):
+        yield f"Who held {_count(nameless, 'partition', 'partitions')} is not known."
+    if unknown := sum(each.how == StallEnd.UNKNOWN.value for each in stalls):
+        yield (
+            f"How {_count(unknown, 'stall', 'stalls')} ended is not known: no decision of the transaction was read, as"
+            " after a marker that was written by hand, or after records that were deleted."
+        )
+
+
+def _within(gaps: Iterable[Gap], wanted: Wanted) -> list[Gap]:
+    return [
+        Gap(max(gap.begin, wanted.begin), min(gap.end, wanted.end), gap.why)
+        for gap in gaps
+        if gap.end >= wanted.begin and gap.begin <= wanted.end
+    ]
+
+
+def _blocked(stall: RebuiltStall, end: float) -> BlockedDocument:
+    return {
+        "topic": stall.topic,
+        "partition": stall.partition,
+        "offset": stall.offset,
+        "began": time_of(stall.since),
+        "began_timestamp": stall.since,
+        "ended": None if stall.end is None else time_of(stall.end),
+        "ended_timestamp": stall.end,
+        "end_seen": stall.end_seen,
+        "how": StallEnd(stall.how) if stall.end is not None and stall.how in StallEnd.values() else None,
+        "seconds": round(stall.seconds(end), 3),
+        "records": stall.records,
+        "holder": stall.kind,
+        "application": stall.application,
+        "transactional_id": stall.transactional_id,
+        "producer_id": stall.producer_id,
+        "producer_epoch": stall.producer_epoch,
+        "waiting_groups": stall.waiting_groups,
+    }
+
+
+def _gap(gap: Gap) -> GapDocument:
+    return {
+        "begin": time_of(gap.begin),
+        "begin_timestamp": gap.begin,
+        "end": time_of(gap.end),
+        "end_timestamp": gap.end,
+        "why": gap.why,
+    }
+
+
+def _shown(event: Event) -> Any:  # noqa: ANN401 -- an EventDocument, from JSON
+    return filled(event)
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"

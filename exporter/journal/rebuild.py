@@ -1,0 +1,201 @@
+"""Stalls and gaps from the events alone, of one journal or of several of the same cluster. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from exporter.words import EventKind, StallEnd
+
+Event = Mapping[str, Any]
+SEEING = frozenset({"lso", "txnlog"})
+"""Sources without which stalls and their ends are not seen."""
+OF_ONE_AGENT = frozenset(
+    {
+        EventKind.AGENT_STARTED.value,
+        EventKind.AGENT_STOPPED.value,
+        EventKind.SOURCE_DOWN.value,
+        EventKind.SOURCE_BACK.value,
+        EventKind.EVENTS_LOST.value,
+    }
+)
+"""Kinds that tell of an agent rather than of the cluster."""
+REPEATED_SECONDS = 600.0
+"""Two agents see a check fail at different times: within this, one key is one event."""
+_OF_STALLS = frozenset(
+    {
+        EventKind.STALL_BEGUN.value,
+        EventKind.STALL_NAMED.value,
+        EventKind.HANGING_PROVEN.value,
+        EventKind.UNMARKED_COMMIT.value,
+    }
+)
+
+
+@dataclass(slots=True)
+class RebuiltStall:
+    """A stall by the journal. ``end`` is None while there is none; ``end_seen`` is False where it ended unseen."""
+
+    topic: str
+    partition: int
+    offset: int
+    since: float
+    application: str = ""
+    transactional_id: str = ""
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    kind: str = ""
+    records: int = 0
+    waiting_groups: str = ""
+    end: float | None = None
+    how: str = ""
+    end_seen: bool = True
+
+    def seconds(self, now: float) -> float:
+        """For how long it was stalled, or has been."""
+        return max(0.0, (now if self.end is None else self.end) - self.since)
+
+
+class Gap(NamedTuple):
+    """A time of which an agent cannot tell, in Unix seconds, and why."""
+
+    begin: float
+    end: float
+    why: str
+
+
+def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
+    """Return the events of several journals of one cluster in the order in which they happened, each once.
+
+    What two agents saw has the same key. Partitions that stalled together for one agent may not for the other: an event
+    whose partitions were all told before is left out.
+    """
+    seen: dict[tuple[str, str], float] = {}
+    places: set[tuple[object, ...]] = set()
+    found = []
+    for event in sorted((each for journal in journals for each in journal), key=_order):
+        kind, key, at = event["kind"], event["key"], event["timestamp"]
+        if kind in _OF_STALLS or kind == EventKind.STALL_ENDED.value:
+            told = {(kind, *_place(each), event.get("how")) for each in event.get("partitions") or ()}
+            if told and told <= places:
+                continue
+            places |= told
+        elif kind not in OF_ONE_AGENT:
+            before = seen.get((kind, key))
+            if before is not None and at - before < REPEATED_SECONDS:
+                continue
+            seen[kind, key] = at
+        found.append(event)
+    return found
+
+
+def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
+    """Return the stalls that the events tell of, in the order in which they began."""
+    by_place: dict[tuple[object, ...], RebuiltStall] = {}
+    found: list[RebuiltStall] = []
+    for event in sorted(events, key=_order):
+        if event["kind"] in _OF_STALLS:
+            for each in event.get("partitions") or ():
+                stall = by_place.get(_place(each))
+                if stall is None or (stall.end is not None and each["since_timestamp"] > stall.end):
+                    stall = by_place[_place(each)] = RebuiltStall(*_place(each), each["since_timestamp"])
+                    found.append(stall)
+                _note(stall, event, each)
+        elif event["kind"] == EventKind.STALL_ENDED.value:
+            for each in event.get("partitions") or ():
+                stall = by_place.get(_place(each))
+                if stall is None:  # its begin is no longer kept
+                    stall = by_place[_place(each)] = RebuiltStall(*_place(each), each["since_timestamp"])
+                    found.append(stall)
+                _note(stall, event, each)
+                _end(stall, event, each)
+    return sorted(found, key=lambda stall: (stall.since, stall.topic, stall.partition))
+
+
+def gaps_of(events: Iterable[Event], end: float) -> list[Gap]:
+    """Return the times up to ``end`` of which the journal of one agent cannot tell, the earliest first."""
+    found: list[Gap] = []
+    down: dict[str, Event] = {}
+    stopped: float | None = None
+    first = True
+    for event in sorted(events, key=lambda each: (each["timestamp"], each["recorded_timestamp"])):
+        kind, at = event["kind"], float(event["timestamp"])
+        if kind == EventKind.AGENT_STARTED.value:
+            since = (event.get("evidence") or {}).get("not_seen_from_timestamp")
+            if isinstance(since, int | float) and since < at:
+                found.append(Gap(float(since), at, "the agent did not run"))
+            elif first and since is None:
+                found.append(Gap(0.0, at, "no agent has kept a journal before"))
+            stopped = None
+        elif kind == EventKind.AGENT_STOPPED.value:
+            stopped = at
+        elif kind == EventKind.SOURCE_DOWN.value and event["subject"].get("source") in SEEING:
+            down.setdefault(event["subject"]["source"], event)
+        elif kind == EventKind.SOURCE_BACK.value:
+            begun = down.pop(event["subject"].get("source", ""), None)
+            if begun is not None:
+                found.append(Gap(float(begun["timestamp"]), at, _not_read(begun)))
+        elif kind == EventKind.EVENTS_LOST.value:
+            found.append(Gap(at, at, event.get("what", "")))
+        first = False
+    found += [Gap(float(begun["timestamp"]), end, _not_read(begun)) for begun in down.values()]
+    if stopped is not None and stopped < end:
+        found.append(Gap(stopped, end, "the agent has stopped"))
+    return sorted(found)
+
+
+def common_gaps(journals: Sequence[Sequence[Gap]]) -> list[Gap]:
+    """Return the times of which none of several agents can tell."""
+    if not journals:
+        return []
+    common = list(journals[0])
+    for other in journals[1:]:
+        common = [
+            Gap(max(one.begin, two.begin), min(one.end, two.end), "; ".join(dict.fromkeys((one.why, two.why))))
+            for one in common
+            for two in other
+            if max(one.begin, two.begin) <= min(one.end, two.end)
+        ]
+    return sorted(set(common))
+
+
+def _order(event: Event) -> tuple[float, bool, float]:
+    """By when it happened; a stall begins before it ends."""
+    return event["timestamp"], event["kind"] == EventKind.STALL_ENDED.value, event["recorded_timestamp"]
+
+
+def _place(held: Mapping[str, Any]) -> tuple[str, int, int]:
+    return held["topic"], held["partition"], held["offset"]
+
+
+def _note(stall: RebuiltStall, event: Event, held: Mapping[str, Any]) -> None:
+    """Take what the event knows of the stall."""
+    subject, evidence = event["subject"], event.get("evidence") or {}
+    stall.since = min(stall.since, held["since_timestamp"])
+    stall.records = max(stall.records, held["records"])
+    stall.application = subject.get("application") or stall.application
+    stall.transactional_id = subject.get("transactional_id") or stall.transactional_id
+    if subject.get("producer_id") is not None:
+        stall.producer_id, stall.producer_epoch = subject["producer_id"], subject.get("producer_epoch")
+    stall.kind = evidence.get("holder") or stall.kind
+    stall.waiting_groups = evidence.get("waiting_groups") or stall.waiting_groups
+
+
+def _end(stall: RebuiltStall, event: Event, held: Mapping[str, Any]) -> None:
+    """Take the end that is known best: with its reason, then the earliest."""
+    how = event.get("how") or StallEnd.UNKNOWN.value
+    end = held["since_timestamp"] + held["seconds"]
+    better = stall.end is None or (stall.how == StallEnd.UNKNOWN.value != how)
+    if better or (stall.how == how and stall.end is not None and end < stall.end):
+        stall.end, stall.how = end, how
+        stall.end_seen = (event.get("evidence") or {}).get("end_seen") is not False
+
+
+def _not_read(begun: Event) -> str:
+    return f"the source {begun['subject']['source']} did not answer in full"
+
+
+def events_in(events: Iterable[Event], begin: float, end: float) -> Iterator[Event]:
+    """Yield the events that happened then."""
+    return (each for each in events if begin <= each["timestamp"] <= end)

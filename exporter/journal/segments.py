@@ -1,0 +1,213 @@
+"""The files of one journal: JSON lines in segments, appended by one writer, the oldest dropped.
+
+``FOLDER/journal/MICROSECONDS.jsonl``: the name is when its first event was recorded. Its first line is a header with
+what was open then, so that the last segment suffices to go on after a restart. A last line that is torn, by a kill or a
+crash, is ended by the next process, and readers skip it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from exporter.bounds.files import NotRegularError
+from exporter.bounds.json_text import JsonError, parse_json
+from exporter.core.files import append_line
+
+FOLDER = "journal"
+SUFFIX = ".jsonl"
+PARTS = 16
+"""Segments that a full journal has: so much of it, one part, is dropped at once."""
+LEAST_SEGMENT_BYTES = 64 * 1024
+MOST_LINE_BYTES = 2 * 1024 * 1024
+"""A header has every open stall; an event 100 partitions at most."""
+MOST_LINE_WEIGHT = 32 * 1024 * 1024
+MOST_NAMES = 10_000
+BLOCK = 256 * 1024
+PRIVATE_FOLDER = 0o700
+DAY = 86_400.0
+
+
+class KeptLimits(NamedTuple):
+    """How much of the past is kept: bytes, and seconds."""
+
+    size: int
+    seconds: float
+
+    @property
+    def segment(self) -> int:
+        """Bytes of one segment."""
+        return max(LEAST_SEGMENT_BYTES, self.size // PARTS)
+
+
+class SegmentWriter:
+    """Appends lines. For one thread, and one process: the agent has locked ``state.dir``."""
+
+    def __init__(self, folder: Path, limits: KeptLimits) -> None:
+        """``folder`` is that of the cluster; ``journal`` in it is made at the first line."""
+        self._folder = folder / FOLDER
+        self._limits = limits
+        self._last: Path | None = None
+        self._size = 0
+        self._total = 0
+        self._torn = False
+
+    @property
+    def folder(self) -> Path:
+        return self._folder
+
+    @property
+    def total(self) -> int:
+        """Bytes of all segments."""
+        return self._total
+
+    def go_on(self) -> bool:
+        """Go on with the last segment. Returns whether its last line is torn."""
+        found = segments(self._folder)
+        self._total = sum(map(_size, found))
+        if found and (size := _size(found[-1])) and (end := _last_byte(found[-1])):
+            self._last, self._size, self._torn = found[-1], size, end != b"\n"
+        return self._torn
+
+    def append(self, line: bytes, header: Callable[[], bytes], recorded: float, wall: float) -> None:
+        """Add a line, in a new segment that begins with a ``header`` where the last one is full.
+
+        ``recorded`` is later than that of every line before. Raises OSError.
+        """
+        if self._last is None or self._size + len(line) > self._limits.segment:
+            self._begin(header(), recorded, wall)
+        if self._last is None:
+            raise OSError(errno.ENOENT, "there is no segment")
+        if self._torn:
+            line = b"\n" + line
+        append_line(self._last, line)
+        self._torn = False
+        self._size += len(line)
+        self._total += len(line)
+
+    def touch(self, wall: float) -> None:
+        """Note in the last segment's time that this process runs: what is later is not known of it."""
+        if self._last is not None:
+            with suppress(OSError):
+                os.utime(self._last, (wall, wall), follow_symlinks=False)
+
+    def drop_old(self, wall: float) -> None:
+        """Remove the oldest segments beyond the limits; the last one stays."""
+        found = segments(self._folder)
+        sizes = {path: _size(path) for path in found}
+        self._total = sum(sizes.values())
+        for path, after in pairwise(found):
+            beyond = self._total + self._limits.segment > self._limits.size
+            if not beyond and began(after) >= wall - self._limits.seconds:
+                break
+            path.unlink(missing_ok=True)
+            self._total -= sizes[path]
+
+    def _begin(self, header: bytes, recorded: float, wall: float) -> None:
+        self._folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        self.drop_old(wall)
+        path = self._folder / f"{round(recorded * 1e6):016d}{SUFFIX}"
+        append_line(path, header)
+        self._last, self._size, self._torn = path, len(header), False
+        self._total += len(header)
+
+
+def segments(folder: Path) -> list[Path]:
+    """Return the segments of a folder, the oldest first; none where there is no folder."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [each.name for each in islice(entries, MOST_NAMES)]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if name.endswith(SUFFIX) and name[: -len(SUFFIX)].isdecimal()]
+
+
+def began(path: Path) -> float:
+    """When the first event of a segment was recorded, in Unix seconds."""
+    return int(path.name[: -len(SUFFIX)]) / 1e6
+
+
+def touched(path: Path) -> float | None:
+    """When the writer of a segment was last known to run, in Unix seconds."""
+    try:
+        return path.stat(follow_symlinks=False).st_mtime
+    except OSError:
+        return None
+
+
+def lines(path: Path, start: int = 0, most: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole lines of a segment from an offset on, each with the offset after it, reading ``most`` bytes at
+    most. A line without an end is left out. Raises OSError.
+    """
+    with _opened(path) as file:
+        file.seek(start)
+        at, rest, left = start, b"", most
+        while part := file.read(BLOCK if left is None else min(BLOCK, left)):
+            left = left if left is None else left - len(part)
+            *whole, rest = (rest + part).split(b"\n")
+            for line in whole:
+                at += len(line) + 1
+                yield at, line
+            if len(rest) > MOST_LINE_BYTES or left == 0:
+                return
+
+
+def parsed(line: bytes) -> dict[str, Any] | None:
+    """Return the document of a line, None where it is none: torn, or of something else."""
+    if len(line) > MOST_LINE_BYTES:
+        return None
+    try:
+        found = parse_json(line, MOST_LINE_WEIGHT)
+    except JsonError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """One line of ASCII: what does not print is escaped."""
+    return json.dumps(document, separators=(",", ":")).replace("\x7f", r"\u007f").encode() + b"\n"
+
+
+def is_event(document: Mapping[str, Any]) -> bool:
+    """Return whether a line is an event, with the keys that every event has."""
+    known = document.get("recorded_timestamp"), document.get("timestamp"), document.get("kind")
+    return (
+        isinstance(known[0], int | float)
+        and isinstance(known[1], int | float)
+        and isinstance(known[2], str)
+        and isinstance(document.get("subject"), dict)
+        and isinstance(document.get("key"), str)
+    )
+
+
+def _last_byte(path: Path) -> bytes:
+    """The last byte of a file that is not empty, b"" where it cannot be read."""
+    try:
+        with _opened(path) as file:
+            file.seek(-1, os.SEEK_END)
+            return bytes(file.read(1))
+    except OSError:
+        return b""
+
+
+def _opened(path: Path) -> Any:  # noqa: ANN401 -- a binary file
+    """The file for reading, if it is a regular one and no link. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularError(path)
+    return os.fdopen(descriptor, "rb", buffering=0)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,377 @@
+"""Events of stalled partitions: begun, holder named, hanging or unmarked proven, ended and how. No I/O, no clock.
+
+A stall is a partition and the last stable offset at which it stands. It has ended where a complete read of the source
+``lso`` does not show it any more, or where the log shows that its transaction is complete: a partition whose leader
+does not answer has not ended. How it ended is known from the transaction log up to ``SETTLE_SECONDS`` later, because an
+abort is told from a fence by a later record.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from exporter.groups.facts import GroupsHeld
+from exporter.journal.facts import MOST_PARTITIONS, Event, EventSubject, HeldPartition, Text
+from exporter.journal.reading import LastReads
+from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
+from exporter.model import TopicPartition
+from exporter.transactions.decided.recent_decisions import RecentDecisions
+from exporter.transactions.decided.torn import Decision
+from exporter.transactions.facts import LoggedEnds
+from exporter.words import BlockerKind, EventKind, Outcome, StallEnd
+
+SETTLE_SECONDS = 30.0
+MOST_STALLS = 10_000
+"""Stalls that are followed. The state of the journal has all of them."""
+MOST_GROUPS = 5
+MOST_DECISIONS = 8
+"""Decisions of one holder that are kept."""
+SAME_INSTANT_SECONDS = 1.0
+"""Difference of two times of one record: the log has milliseconds."""
+
+Place = tuple[str, int, int]
+"""Topic, partition and last stable offset of a stall."""
+
+
+class OpenStall(NamedTuple):
+    """A stall as the journal has it. ``kind`` is a ``BlockerKind``; ``started`` is when its transaction began."""
+
+    topic: str
+    partition: int
+    offset: int
+    since: float
+    application: str
+    transactional_id: str
+    producer_id: int | None
+    producer_epoch: int | None
+    kind: str
+    records: int
+    started: float | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition, self.offset
+
+    @property
+    def named(self) -> bool:
+        """Whether its holder is known."""
+        return bool(self.transactional_id) or self.kind not in {BlockerKind.UNKNOWN.value, BlockerKind.OPEN.value}
+
+    @property
+    def subject(self) -> EventSubject:
+        return EventSubject(self.application, self.transactional_id, self.producer_id, self.producer_epoch)
+
+    @classmethod
+    def of(cls, stall: Stall) -> OpenStall:
+        """Return the stall as the journal has it."""
+        blocker = stall.blocker
+        return cls(
+            *stall.partition,
+            stall.last_stable_offset,
+            stall.since,
+            *_names(blocker),
+            blocker.producer_id,
+            blocker.producer_epoch,
+            blocker.kind.value,
+            max(0, stall.high_watermark - stall.last_stable_offset),
+            blocker.started,
+        )
+
+    @classmethod
+    def read(cls, saved: Any) -> OpenStall | None:  # noqa: ANN401 -- JSON
+        """Return the stall that was saved as a list, None for anything else."""
+        try:
+            topic, partition, offset, since, application, transactional_id, producer_id, epoch, kind, records, start = (
+                saved
+            )
+            return cls(
+                str(topic),
+                int(partition),
+                int(offset),
+                float(since),
+                str(application),
+                str(transactional_id),
+                None if producer_id is None else int(producer_id),
+                None if epoch is None else int(epoch),
+                str(kind),
+                int(records),
+                None if start is None else float(start),
+            )
+        except (TypeError, ValueError, OverflowError):
+            return None
+
+
+class _Ending(NamedTuple):
+    """A stall that has ended at ``at``, and until when its end may still become known."""
+
+    stall: OpenStall
+    at: float
+    until: float
+
+
+class StallRules:
+    """The stalls that are open, and those whose end is not known yet."""
+
+    def __init__(self) -> None:
+        self._open: dict[Place, OpenStall] = {}
+        self._seen: Stalls | None = None
+        self._restored: set[Place] = set()
+        self._ending: dict[Place, _Ending] = {}
+        self._decisions: dict[int | None, deque[Decision]] = {}  # of the holders, by producer id
+        self._holders: set[int | None] = set()
+        self._next = 0  # the number of the first decision that was not looked at
+
+    @property
+    def open(self) -> tuple[OpenStall, ...]:
+        """The stalls without an end, for the state of the journal."""
+        return (*self._open.values(), *(each.stall for each in self._ending.values()))
+
+    def restore(self, stalls: Iterable[OpenStall]) -> None:
+        """Take the stalls that were open when the process before this one ended."""
+        for stall in stalls:
+            if stall.place not in self._open:
+                self._open[stall.place] = stall
+                self._restored.add(stall.place)
+
+    def events(self, reading: LastReads) -> Iterator[Event]:
+        """Compare with the last reading."""
+        self._note_decisions(reading)
+        state, stalls = next(reading.facts(Stalls), (None, None))
+        if stalls is not None and state is not None:
+            if stalls is not self._seen:
+                yield from self._begun(stalls, reading)
+            now = {_place(stall) for stall in stalls.stalls}
+            for place in [place for place in self._open if place not in now]:
+                stall = self._open[place]
+                known = state.up and (place not in self._restored or _every_stall_is_known(reading))
+                if known or self._complete(stall) is not None:
+                    del self._open[place]
+                    self._ending[place] = _Ending(stall, reading.wall, reading.wall + SETTLE_SECONDS)
+            self._seen = stalls
+        yield from self._ended(reading, final=False)
+
+    def close(self, reading: LastReads) -> Iterator[Event]:
+        """Return the ends that were waited for. Stalls that are open stay open in the journal."""
+        yield from self._ended(reading, final=True)
+
+    # --- Begun and named ---
+
+    def _begun(self, stalls: Stalls, reading: LastReads) -> Iterator[Event]:
+        waiting = (reading.fact(GroupsHeld) or GroupsHeld({})).by_partition
+        found: dict[tuple[EventKind, EventSubject, str], list[OpenStall]] = defaultdict(list)
+        groups: dict[tuple[EventKind, EventSubject, str], set[str]] = defaultdict(set)
+        for each in stalls.stalls:
+            stall = OpenStall.of(each)
+            before = self._open.get(stall.place)
+            if before is None and (ending := self._ending.pop(stall.place, None)) is not None:
+                before = ending.stall  # it only could not be read
+            if before is None and len(self._open) >= MOST_STALLS:
+                continue
+            stall = _still_named(stall, before)
+            self._open[stall.place] = stall
+            self._restored.discard(stall.place)
+            for kind in _news(stall, before):
+                what = (kind, stall.subject, stall.kind)
+                found[what].append(stall)
+                groups[what].update(waiting.get(TopicPartition(stall.topic, stall.partition), ()))
+        for (kind, subject, _), several in found.items():
+            evidence: dict[str, Text] = {"holder": several[0].kind}
+            if named := sorted(groups[kind, subject, several[0].kind]):
+                evidence["waiting_groups"] = ", ".join(named[:MOST_GROUPS])
+                evidence["waiting_groups_count"] = len(named)
+            if several[0].started is not None:
+                evidence["transaction_began_timestamp"] = round(several[0].started, 3)
+            yield from _of_holder(kind, several, evidence, reading.wall)
+
+    # --- Ended ---
+
+    def _note_decisions(self, reading: LastReads) -> None:
+        decided = reading.fact(RecentDecisions)
+        holders = {each.producer_id for each in self._open.values()}
+        holders |= {each.stall.producer_id for each in self._ending.values()}
+        holders.discard(None)
+        for gone in self._decisions.keys() - holders:
+            del self._decisions[gone]
+        if decided is None:
+            return
+        # A holder that is new may have been decided before: its partition stands until the marker is there.
+        start = 0 if holders - self._holders else max(0, self._next - decided.first)
+        for decision in decided.decisions[start:] if holders else ():
+            if decision.producer_id in holders:
+                known = self._decisions.setdefault(decision.producer_id, deque(maxlen=MOST_DECISIONS))
+                if decision not in known:
+                    known.append(decision)
+        self._next, self._holders = decided.first + len(decided.decisions), holders
+
+    def _complete(self, stall: OpenStall) -> Decision | None:
+        """The decision that released the partition: the oldest that its records may belong to."""
+        partition = TopicPartition(stall.topic, stall.partition)
+        for decision in self._decisions.get(stall.producer_id, ()):
+            if partition in decision.partitions and _belongs(stall, decision):
+                return decision
+        return None
+
+    def _ended(self, reading: LastReads, *, final: bool) -> Iterator[Event]:
+        found: dict[tuple[EventSubject, StallEnd, bool], list[tuple[OpenStall, float]]] = defaultdict(list)
+        ends = reading.fact(LoggedEnds) if self._ending else None
+        for place, ending in list(self._ending.items()):
+            decision = self._complete(ending.stall)
+            restored = place in self._restored
+            if decision is None and reading.wall < ending.until and not final and not restored:
+                continue
+            del self._ending[place]
+            self._restored.discard(place)
+            how = StallEnd.UNKNOWN if decision is None else how_ended(ending.stall, decision, ends)
+            at = ending.at
+            if decision is not None and decision.completed_ms is not None:
+                at = min(at, max(decision.completed_ms / 1000, ending.stall.since))
+            elif restored:
+                at = max(reading.since, ending.stall.since)
+            found[ending.stall.subject, how, restored and decision is None].append((ending.stall, at))
+        for (_, how, restored), several in found.items():
+            yield from _of_end(how, several, restored_at=reading.since if restored else None)
+
+
+def _every_stall_is_known(reading: LastReads) -> bool:
+    """Return whether offsets were read for so long that every stall is known, as some time after a start."""
+    watch = reading.fact(StallWatch)
+    return watch is not None and reading.wall - watch.since >= watch.stall_after + SETTLE_SECONDS
+
+
+def _belongs(stall: OpenStall, decision: Decision) -> bool:
+    """Return whether the decision may have released the partition: it completed while the partition stood.
+
+    A hanging transaction belongs to no decision: a later one of its producer releases the partition.
+    """
+    completed = (decision.completed_ms or 0) / 1000
+    if stall.kind == BlockerKind.HANGING.value:
+        return completed >= stall.since
+    if stall.producer_epoch not in decision.client_epochs:
+        return False
+    if stall.started is not None:
+        return decision.begun_ms / 1000 >= stall.started - SAME_INSTANT_SECONDS
+    return completed >= stall.since - SAME_INSTANT_SECONDS
+
+
+def how_ended(stall: OpenStall, decision: Decision, ends: LoggedEnds | None) -> StallEnd:
+    """Return how the decision ended the stall.
+
+    The end of a hanging transaction is that its producer is back, see ``_belongs``.
+    """
+    if stall.kind == BlockerKind.HANGING.value:
+        return StallEnd.PRODUCER_BACK
+    if decision.commit:
+        return StallEnd.COMMITTED
+    completed = (decision.completed_ms or 0) / 1000
+    for end in ends.ends if ends is not None else ():
+        same = end.transactional_id == decision.transactional_id and end.producer_id == decision.producer_id
+        if same and abs(end.ended - completed) < SAME_INSTANT_SECONDS:
+            return StallEnd.TIMED_OUT if end.outcome == Outcome.TIMED_OUT.value else StallEnd.PRODUCER_BACK
+    return StallEnd.ABORTED
+
+
+def _names(blocker: Blocker) -> tuple[str, str]:
+    return blocker.application, blocker.transactional_id
+
+
+def _place(stall: Stall) -> Place:
+    return stall.partition.topic, stall.partition.partition, stall.last_stable_offset
+
+
+def _still_named(stall: OpenStall, before: OpenStall | None) -> OpenStall:
+    """The stall with the holder that was known before, where this read could not ask for it."""
+    if before is None or stall.named or not before.named or stall.kind != BlockerKind.UNKNOWN.value:
+        return stall if before is None else stall._replace(since=before.since)
+    return before._replace(records=stall.records)
+
+
+def _news(stall: OpenStall, before: OpenStall | None) -> Iterator[EventKind]:
+    if before is None:
+        yield EventKind.STALL_BEGUN
+    elif stall.named and not before.named:
+        yield EventKind.STALL_NAMED
+    if before is None or before.kind != stall.kind:
+        if stall.kind == BlockerKind.HANGING.value:
+            yield EventKind.HANGING_PROVEN
+        elif stall.kind == BlockerKind.UNMARKED.value:
+            yield EventKind.UNMARKED_COMMIT
+
+
+_WHAT: Mapping[EventKind, str] = {
+    EventKind.STALL_BEGUN: "stalled",
+    EventKind.STALL_NAMED: "stalled: the holder is known",
+    EventKind.HANGING_PROVEN: "held by a transaction that is proven to hang",
+    EventKind.UNMARKED_COMMIT: "held by a committed transaction that lacks its marker",
+}
+
+
+def _of_holder(
+    kind: EventKind, several: Sequence[OpenStall], evidence: Mapping[str, Text], now: float
+) -> Iterator[Event]:
+    for part in _parts(sorted(several)):
+        held = tuple(_held(stall, now) for stall in part)
+        at = min(each.since for each in held) if kind is EventKind.STALL_BEGUN else now
+        what = f"{_partitions(held)} {_WHAT[kind]}{_by(part[0])}"
+        yield Event(kind, at, _key(kind, part[0]), what, _subject(part), held, evidence)
+
+
+def _of_end(how: StallEnd, several: Sequence[tuple[OpenStall, float]], *, restored_at: float | None) -> Iterator[Event]:
+    for part in _parts(sorted(several, key=lambda each: each[0])):
+        stalls = [stall for stall, _ in part]
+        held = tuple(_held(stall, at) for stall, at in part)
+        at = max(at for _, at in part)
+        evidence: dict[str, Text] = {"holder": stalls[0].kind}
+        what = f"{_partitions(held)} no longer stalled: {_HOW[how]}{_by(stalls[0])}"
+        if restored_at is not None:
+            evidence["end_seen"] = False
+            evidence["agent_started_timestamp"] = round(restored_at, 3)
+            what += ": it ended while this agent did not look"
+        elif how is StallEnd.UNKNOWN:
+            evidence["missing"] = "no decision of the transaction was read in the transaction log"
+        kind = EventKind.STALL_ENDED
+        duration = max(each.seconds for each in held)
+        yield Event(kind, at, _key(kind, stalls[0]), what, _subject(stalls), held, evidence, how, duration)
+
+
+_HOW: Mapping[StallEnd, str] = {
+    StallEnd.COMMITTED: "committed",
+    StallEnd.ABORTED: "aborted",
+    StallEnd.TIMED_OUT: "timed out",
+    StallEnd.PRODUCER_BACK: "its producer came back",
+    StallEnd.UNKNOWN: "how is not known",
+}
+
+
+def _parts(several: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for at in range(0, len(several), MOST_PARTITIONS):
+        yield several[at : at + MOST_PARTITIONS]
+
+
+def _held(stall: OpenStall, now: float) -> HeldPartition:
+    return HeldPartition(stall.topic, stall.partition, stall.offset, stall.since, stall.records, now - stall.since)
+
+
+def _key(kind: EventKind, stall: OpenStall) -> str:
+    return f"{kind.value}:{stall.topic}-{stall.partition}@{stall.offset}"
+
+
+def _subject(stalls: Sequence[OpenStall]) -> EventSubject:
+    """The holder; with the partition where there is one only."""
+    subject = stalls[0].subject
+    if len(stalls) > 1:
+        return subject
+    return subject._replace(topic=stalls[0].topic, partition=stalls[0].partition)
+
+
+def _partitions(held: Sequence[HeldPartition]) -> str:
+    first = f"{held[0].topic}-{held[0].partition}"
+    return f"{first} is" if len(held) == 1 else f"{first} and {len(held) - 1} more partitions are"
+
+
+def _by(stall: OpenStall) -> str:
+    """The holder, where it is known."""
+    if stall.transactional_id:
+        return f", transaction of {stall.transactional_id}"
+    return "" if stall.producer_id is None else f", producer id {stall.producer_id}"

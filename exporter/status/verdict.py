@@ -1,0 +1,176 @@
+"""What is wrong in one line: of all clusters that an agent watches, and of one of them. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from exporter.core.durations import format_age
+from exporter.model import Reason
+
+MOST_NAMES = 5
+REFUSALS = frozenset({str(Reason.AUTHORIZATION), str(Reason.AUTHENTICATION)})
+LEVELS = ("bad", "blind", "warn", "good")
+"""Levels of a verdict, the worst first."""
+
+
+class PageVerdict(NamedTuple):
+    """The first line of the page. ``level`` is good, bad, warn, or blind for unknown."""
+
+    level: str
+    text: str
+    details: tuple[str, ...] = ()
+
+
+NOBODY = PageVerdict("blind", "No cluster of this name is watched")
+
+
+def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
+    """The most important state; good only where every request was answered. ``hidden`` are the stalled partitions that
+    a filter took out of the status.
+    """
+    clusters, shard = status["clusters"], status["shard"]
+    every = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
+    stalled = [stall for stall in every if stall["ignored"] is None]
+    ignored = len(every) - len(stalled)
+    beside = f" but {_count(ignored, 'partition')} of topics that are ignored" if ignored else ""
+    beside += f" but {_count(hidden, 'partition')} that the filter hides" if hidden else ""
+    blind = tuple(_blind_spots(clusters))
+    failures = (*_storms(clusters), *_failures(clusters))
+    warnings = tuple(_warnings(clusters))
+    details = (*failures, *warnings, *blind)
+    if stalled:
+        hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
+        tail = f", {hanging} by a hanging transaction" if hanging else ""
+        unmarked = sum(stall["blocker"]["kind"] == "unmarked" for stall in stalled)
+        tail += f", {unmarked} by a committed transaction that lacks its marker" if unmarked else ""
+        return PageVerdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
+    if failures:
+        return PageVerdict("bad", failures[0], details[1:])
+    if blind:
+        return PageVerdict("blind", "Cannot see everything", (*blind, *warnings))
+    if warnings:
+        return PageVerdict("warn", warnings[0], details[1:])
+    new = [cluster["known"] for cluster in clusters if is_new(cluster["known"])]
+    if new and status["ready"]:
+        least = min(new, key=lambda known: known["stalls_watched_seconds"])
+        looked, after = (format_age(least[key]) for key in ("stalls_watched_seconds", "stall_after_seconds"))
+        text = f"No partition is known to be stalled, after {looked} of looking: a stall is known after {after}."
+        return PageVerdict("blind", "Starting: too early to know every stall", (text,))
+    if not status["ready"]:
+        return PageVerdict("blind", "Starting: not every source has answered yet")
+    part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
+    down = any(source["up"] is False for cluster in clusters for source in cluster["sources"])
+    answers = "every source answers" + (" but those that are ignored" if down else "")
+    return PageVerdict("good", "All fine", (f"No partition{part} is stalled{beside}, and {answers}.",))
+
+
+def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for transactional.ids with a fence storm."""
+    storms = [storm for cluster in clusters if cluster["last_hour"] for storm in cluster["last_hour"]["fence_storms"]]
+    if storms:
+        worst = max(storms, key=lambda storm: (storm["fences"], storm["transactional_id"]))
+        more = f" and {len(storms) - 1} more" if len(storms) > 1 else ""
+        yield f"Fence storm: {worst['transactional_id']}{more}, fenced {worst['fences']} times in 10 minutes"
+
+
+def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Conditions that may be intended, a line for each kind: applications that stopped, settings."""
+    applications = [
+        each for cluster in clusters if cluster["last_hour"] for each in cluster["last_hour"]["applications"]
+    ]
+    if stopped := sorted(each["application"] for each in applications if each["stopped_minutes"] is not None):
+        verb = "has" if len(stopped) == 1 else "have"
+        names = ", ".join(stopped[:MOST_NAMES]) + (
+            f" and {len(stopped) - MOST_NAMES} more" if stopped[MOST_NAMES:] else ""
+        )
+        yield f"{_count(len(stopped), 'application')} {verb} stopped committing: {names}"
+    if failed := sum(len(cluster["posture"]["failed"]) for cluster in clusters if cluster["posture"]):
+        yield f"{_count(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
+
+
+_AN = {"abort": "an abort", "commit": "a commit"}
+
+
+def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Torn transactions, and failures of engines and audits, a line for each kind."""
+    torn = [each for cluster in clusters for each in cluster["torn_markers"] or ()]
+    if torn:
+        first = torn[-1]
+        what = "no marker" if first["found"] == "nothing" else f"the marker of {_AN[first['found']]}"
+        more = f", and {len(torn) - 1} more" if len(torn) > 1 else ""
+        yield (
+            f"Torn: {first['transactional_id']} was decided {first['decided'].upper()}, and"
+            f" {first['topic']}-{first['partition']} has {what}{more}"
+        )
+    if failed := sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"]):
+        yield f"Failed in Connect, connectors and tasks: {failed}"
+    if failed := sum(query["state"] == "failed" for cluster in clusters for query in cluster["spark"]):
+        yield f"Failed queries of Spark: {failed}"
+    if found := sum(audit["verdict"] == "findings" for cluster in clusters for audit in cluster["audits"]):
+        yield f"Audits with findings: {found}"
+
+
+def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for cluster in clusters:
+        name = cluster["name"] or cluster["bootstrap_servers"]
+        asked = [source for source in cluster["sources"] if source["ignored"] is None]
+        refused = {source["source"] for source in asked if any(f["reason"] in REFUSALS for f in source["faults"])}
+        if refused:
+            verb = "is" if len(refused) == 1 else "are"
+            yield f"{name}: {', '.join(sorted(refused))} {verb} refused: a grant or a password is missing"
+        down = sorted({source["source"] for source in asked if source["up"] is False} - refused)
+        if down:
+            yield f"{name}: {', '.join(down)} {'does' if len(down) == 1 else 'do'} not answer in full"
+        if not cluster["known"]["stalled_partitions"] and any(
+            source["up"] is not None for source in cluster["sources"]
+        ):
+            yield f"{name}: whether a partition is stalled is not known"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def is_new(known: Mapping[str, Any]) -> bool:
+    """Whether the agent has not read last stable offsets for long enough to know every stall."""
+    looked = known["stalls_watched_seconds"]
+    return looked is not None and looked < known["stall_after_seconds"]
+
+
+class ClusterVerdict(NamedTuple):
+    """One cluster in the table of clusters. ``text`` is what is wrong in one line, ``others`` how many more lines."""
+
+    name: str
+    level: str
+    text: str
+    others: int
+    stalled: int | None
+    """Stalled partitions that are not ignored; None where they are not known."""
+    brokers: int | None
+
+
+def by_cluster(status: Mapping[str, Any]) -> list[tuple[ClusterVerdict, Mapping[str, Any]]]:
+    """Return the clusters with their verdicts: by level, the one with most stalled partitions first, then by name."""
+    found = [(_cluster_verdict(status, cluster), cluster) for cluster in status["clusters"]]
+    return sorted(found, key=lambda each: (LEVELS.index(each[0].level), -(each[0].stalled or 0), each[0].name))
+
+
+def _cluster_verdict(status: Mapping[str, Any], cluster: Mapping[str, Any]) -> ClusterVerdict:
+    ready = all(source["up"] is not None for source in cluster["sources"])
+    found = verdict({**status, "clusters": [cluster], "ready": ready})
+    lines = [found.text, *found.details]
+    if found.level == "blind" and found.details:
+        lines = [each.removeprefix(f"{cluster['name'] or cluster['bootstrap_servers']}: ") for each in found.details]
+    elif found.level == "good":
+        lines = [found.text]
+    return ClusterVerdict(
+        cluster["name"],
+        found.level,
+        lines[0],
+        len(lines) - 1,
+        sum(stall["ignored"] is None for stall in cluster["stalled_partitions"])
+        if cluster["known"]["stalled_partitions"]
+        else None,
+        cluster["brokers"],
+    )

@@ -1,0 +1,124 @@
+"""``incident``: from a ``state.dir`` and from an agent, as Markdown, HTML and JSON; hostile names stay text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.cli import main
+from exporter.commands.incident import instant
+from exporter.commands.settings import UsageError
+from exporter.journal.facts import Event, EventSubject, HeldPartition
+from exporter.journal.journal import Instants, Journal, JournalSettings
+from exporter.journal.query import EventQuery, page_of
+from exporter.journal.segments import DAY, KeptLimits
+from exporter.words import EventKind, StallEnd
+from tests.schemas import conform
+
+NOW = 1_795_255_200.0  # 10:00 UTC
+EVIL = "x|`a`\n\x1b[31m<script>*"
+HELD = HeldPartition("orders", 7, 100, NOW, 42, 60.0)
+HOLDER = EventSubject("pay", EVIL, 4711, 5)
+SPAN = ("--from", str(NOW - 60), "--to", str(NOW + 600))
+
+
+def journal(folder: Path, name: str = "prod", cluster_id: str = "id-1") -> Journal:
+    made = Journal(JournalSettings(folder, KeptLimits(50 * 1024**2, 30 * DAY), Instants()), lambda: name, dict)
+    made.open(cluster_id)
+    begun = Event(EventKind.STALL_BEGUN, NOW, "stall_begun:orders-7@100", EVIL, HOLDER, (HELD._replace(seconds=0),))
+    ended = Event(
+        *(EventKind.STALL_ENDED, NOW + 60, "stall_ended:orders-7@100", "over", HOLDER, (HELD,)),
+        how=StallEnd.COMMITTED,
+        duration=60.0,
+    )
+    made.record([begun], NOW + 1)
+    made.record([ended], NOW + 61)
+    return made
+
+
+def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal(tmp_path)
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "# Incident on prod" in text
+    assert "1 partition was stalled, the longest for 60 s" in text
+    assert "committed: 1" in text
+    assert "\x1b" not in text
+    assert "<script" not in text.replace("\\<", "")
+    (row,) = [line for line in text.splitlines() if line.startswith("| orders-7")]
+    assert row.replace("\\|", "").count("|") == 8
+
+
+def test_the_report_as_html_has_no_markup_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal(tmp_path)
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path), "--format", "html"]) == 0
+    html = capsys.readouterr().out
+    assert html.startswith("<!doctype html>")
+    assert "<script>" not in html
+    assert "What is not known" in html
+
+
+def test_two_state_dirs_of_one_cluster_are_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        journal(folder)
+    argv = [part for folder in folders for part in ("--state-dir", str(folder))]
+    assert main(["incident", *SPAN, *argv, "--format", "json"]) == 0
+    found = conform("incident", json.loads(capsys.readouterr().out))
+    assert len(found["blocked"]) == 1
+    assert [each["kind"] for each in found["timeline"]] == ["stall_begun", "stall_ended"]
+
+
+def test_with_several_clusters_one_must_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal(tmp_path)
+    journal(tmp_path, "test", "id-2")
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 2
+    assert "prod, test: choose one" in capsys.readouterr().err
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path), "--cluster", "test"]) == 0
+
+
+def test_a_folder_without_a_journal_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 2
+    assert "has no journal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("09:00", -3600), ("10:00:00", 0), ("11:30", 5400 - DAY), ("2h", -7200), ("2026-11-21T09:59:00Z", -60)],
+)
+def test_an_instant_is_a_time_of_the_day_a_duration_ago_or_rfc_3339(text: str, seconds: float) -> None:
+    assert instant(text, NOW) == NOW + seconds
+
+
+def test_what_is_no_instant_is_refused() -> None:
+    with pytest.raises(UsageError):
+        instant("yesterday", NOW)
+
+
+def test_an_agent_is_asked_page_by_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = journal(tmp_path)
+    asked: list[str] = []
+
+    class EventsReply:
+        def __init__(self, document: Any) -> None:
+            self.body = json.dumps(document).encode()
+
+    def ask(endpoint: object, deadline: object, *, path: str) -> EventsReply:
+        asked.append(path)
+        query = EventQuery.parse(path.partition("?")[2])
+        return EventsReply(conform("events", dict(page_of(query, [made.lines], made.kept_since))))
+
+    one_by_one: Callable[..., EventsReply] = ask
+    monkeypatch.setattr("exporter.commands.incident.ask", one_by_one)
+    monkeypatch.setattr("exporter.commands.incident.MOST_EVENTS", 1)
+    assert main(["incident", *SPAN, "--agent", "http://agent:10618", "--format", "json"]) == 0
+    assert len(asked) == 3
+    assert len(json.loads(capsys.readouterr().out)["timeline"]) == 2

@@ -1,0 +1,92 @@
+"""Findings as events, each told once; and a burst of them, counted beyond a budget."""
+
+from __future__ import annotations
+
+from exporter.core.worker import SourceState
+from exporter.flink.facts import FlinkId, FlinkLosses, Loss
+from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
+from exporter.journal.facts import Event
+from exporter.journal.findings import FindingRules
+from exporter.journal.reading import LastReads
+from exporter.kafka.log.control import Marker
+from exporter.model import Fact, TopicPartition
+from exporter.transactions.decided.marker_watch import TornMarker, TornMarkers
+from exporter.transactions.decided.torn import Decision, Torn
+from exporter.transactions.facts import LoggedEnds, UncleanEnd
+from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
+from exporter.words import EventKind, FoundMarker
+
+NOW = 1_795_255_200.0
+END = UncleanEnd("pay-3", "pay", 4711, 5, "timed_out", NOW - 3, NOW - 60)
+
+
+def events(rules: FindingRules, *facts: Fact) -> list[Event]:
+    return list(rules.events(LastReads(NOW, NOW - 100, (SourceState("txnlog", "p", "p", up=True, facts=facts),))))
+
+
+def test_an_unclean_end_is_told_once_at_the_time_of_the_log() -> None:
+    rules = FindingRules()
+    (event,) = events(rules, LoggedEnds(1, (END,)))
+    assert (event.kind, event.at, event.duration) == (EventKind.TIMED_OUT, NOW - 3, 57.0)
+    assert events(rules, LoggedEnds(1, (END,))) == []
+    fenced = END._replace(outcome="fenced", producer_epoch=6)
+    (event,) = events(rules, LoggedEnds(2, (END, fenced)))
+    assert (event.kind, event.subject.producer_epoch) == (EventKind.FENCED, 6)
+
+
+def test_ends_that_came_faster_than_they_are_handed_on_are_counted_as_lost() -> None:
+    *_, lost = events(FindingRules(), LoggedEnds(10, (END,)))
+    assert (lost.kind, lost.count) == (EventKind.EVENTS_LOST, 9)
+
+
+def test_a_torn_transaction_is_told_with_what_its_partition_has() -> None:
+    decision = Decision(
+        "pay-3", 4711, True, frozenset({6}), frozenset({5}), 1_000, 2_000, 3_000, frozenset(), v2=True
+    )  # fmt: skip
+    torn = TornMarker(
+        Torn(decision, TopicPartition("orders", 7), Marker(99, 1_500, 4711, 6, False, 0)), FoundMarker.ABORT, 0.0
+    )
+    rules = FindingRules()
+    (event,) = events(rules, TornMarkers((torn,)))
+    assert event.what == "Torn: pay-3 was decided COMMIT, and orders-7 has the marker of ABORT"
+    assert (event.evidence["marker_offset"], event.at) == (99, 3.0)
+    assert events(rules, TornMarkers((torn,))) == []
+
+
+def test_a_loss_of_flink_is_told_once() -> None:
+    loss = Loss(FlinkId("job", 0, 7), "job-0-7", "job", 9, NOW, completed=True, partitions=frozenset())
+    rules = FindingRules()
+    (event,) = events(rules, FlinkLosses((loss,)))
+    assert (event.kind, event.evidence["checkpoint"]) == (EventKind.FLINK_LOST, 7)
+    assert events(rules, FlinkLosses((loss,))) == []
+
+
+def test_coordinators_that_moved_together_are_one_event_and_those_of_an_earlier_process_none() -> None:
+    old = Window(NOW - 500, NOW - 400, 7)
+    new = Window(NOW - 5, NOW - 1, 9, 10.0, 14.0)
+    changes = LogChanges({3: PartitionChanges((old, new)), 4: PartitionChanges((new,)), 5: PartitionChanges((old,))})
+    rules = FindingRules()
+    (event,) = events(rules, changes)
+    assert (event.kind, event.evidence["log_partitions"]) == (EventKind.COORDINATOR_MOVED, "3, 4")
+    assert events(rules, changes) == []
+
+
+def test_lost_records_of_the_log_are_an_event() -> None:
+    window = Window(NOW - 5, NOW - 1, 9, 10.0, 14.0)
+    (event,) = events(FindingRules(), LogChanges({3: PartitionChanges((), (window,))}))
+    assert event.kind is EventKind.LOG_RECORDS_LOST
+
+
+def test_a_burst_is_listed_up_to_a_budget_and_counted_beyond_it_by_application() -> None:
+    bursts = Bursts()
+    ends = [END._replace(transactional_id=f"pay-{number}", producer_id=number) for number in range(BURST + 100)]
+    found = events(FindingRules(), LoggedEnds(len(ends), tuple(ends)))
+    assert len(list(bursts.events(found, NOW))) == BURST
+    (more,) = bursts.events((), NOW + TELL_SECONDS)
+    assert (more.kind, more.count, more.subject.application) == (EventKind.TIMED_OUT, 100, "pay")
+    assert list(bursts.close(NOW + TELL_SECONDS)) == []
+
+
+def test_other_kinds_have_no_budget() -> None:
+    moved = Event(EventKind.COORDINATOR_MOVED, NOW, "k", "w")
+    assert len(list(Bursts().events([moved] * (BURST + 5), NOW))) == BURST + 5

@@ -1,0 +1,148 @@
+"""Stalls, gaps and the report, from the events alone; two agents of one cluster told once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exporter.journal.incident import IncidentDocument, Wanted, incident
+from exporter.journal.rebuild import Gap, common_gaps, gaps_of, merged, stalls_of
+from tests.schemas import conform
+
+NOW = 1_795_255_200.0
+
+
+def event(kind: str, at: float, key: str = "", **more: Any) -> dict[str, Any]:
+    found = {"recorded_timestamp": NOW + at + 1, "timestamp": NOW + at, "kind": kind, "key": key or f"{kind}:{at}"}
+    return {**found, "cluster": "prod", "agent": "a", "what": kind, "subject": {}, **more}
+
+
+def held(*partitions: int, seconds: float = 0.0, since: float = 0.0, records: int = 42) -> list[dict[str, Any]]:
+    common = {"topic": "orders", "offset": 100, "since_timestamp": NOW + since, "records": records, "seconds": seconds}
+    return [{**common, "partition": each} for each in partitions]
+
+
+PAY = {"application": "pay", "transactional_id": "pay-3", "producer_id": 4711, "producer_epoch": 5}
+STARTED = event("agent_started", -1000, evidence={"not_seen_from_timestamp": NOW - 1000})
+BEGUN = event("stall_begun", 0, "b", subject=PAY, partitions=held(7, 8), evidence={"holder": "open"})
+ENDED = event(
+    "stall_ended", 60, "e", subject=PAY, partitions=held(7, 8, seconds=60), how="committed", duration_seconds=60.0
+)
+OTHER = [
+    event("stall_begun", 2, "b7", subject=PAY, partitions=held(7, since=2), agent="b"),
+    event("stall_begun", 4, "b8", subject=PAY, partitions=held(8, since=4), agent="b"),
+    event("stall_ended", 63, "e7", subject=PAY, partitions=held(7, 8, seconds=61, since=2), how="unknown", agent="b"),
+]
+
+
+def report(*journals: list[dict[str, Any]], begin: float = -10, end: float = 600, of: str = "") -> IncidentDocument:
+    wanted = Wanted("prod", NOW + begin, NOW + end, frozenset({of} if of else ()))
+    found = incident(journals, wanted)
+    conform("incident", dict(found))
+    return found
+
+
+def test_stalls_are_rebuilt_with_holder_and_end() -> None:
+    first, second = stalls_of([BEGUN, ENDED])
+    assert (first.partition, second.partition) == (7, 8)
+    assert (first.transactional_id, first.how, first.end, first.kind) == ("pay-3", "committed", NOW + 60, "open")
+
+
+def test_a_holder_that_was_named_later_is_that_of_the_stall() -> None:
+    nameless = {**BEGUN, "subject": {}}
+    named = event("stall_named", 20, subject=PAY, partitions=held(7, 8), evidence={"holder": "open"})
+    assert {each.transactional_id for each in stalls_of([nameless, named, ENDED])} == {"pay-3"}
+
+
+def test_two_agents_tell_a_stall_once_with_the_end_that_is_known_best() -> None:
+    stalls = stalls_of([*OTHER, BEGUN, ENDED])
+    assert [(each.partition, each.since, each.how, each.end) for each in stalls] == [
+        (7, NOW, "committed", NOW + 60),
+        (8, NOW, "committed", NOW + 60),
+    ]
+
+
+def test_two_journals_merge_without_doubles() -> None:
+    fenced = event("fenced", 5, "fenced:pay-1:1:1:5", subject=PAY)
+    kinds = [each["kind"] for each in merged([[BEGUN, fenced, ENDED], [*OTHER, {**fenced, "agent": "b"}]])]
+    assert kinds == ["stall_begun", "fenced", "stall_ended", "stall_ended"]  # the other agent does not know how
+    assert [each["kind"] for each in merged([[BEGUN, ENDED], [BEGUN, ENDED]])] == ["stall_begun", "stall_ended"]
+
+
+def test_a_partition_that_stands_again_is_another_stall() -> None:
+    again = event("stall_begun", 100, partitions=held(7, since=100))
+    assert [each.end for each in stalls_of([BEGUN, ENDED, again]) if each.partition == 7] == [NOW + 60, None]
+
+
+def test_an_end_whose_begin_is_no_longer_kept_is_a_stall() -> None:
+    (first, _) = stalls_of([ENDED])
+    assert (first.since, first.end) == (NOW, NOW + 60)
+
+
+# --- Gaps ---
+
+DOWN = event("source_down", 10, subject={"source": "lso", "target": "prod"})
+BACK = event("source_back", 40, subject={"source": "lso", "target": "prod"})
+
+
+def test_a_gap_is_where_an_agent_did_not_run_or_could_not_read() -> None:
+    restart = event("agent_started", 100, evidence={"not_seen_from_timestamp": NOW + 80})
+    groups = event("source_down", 20, subject={"source": "groups", "target": "prod"})
+    assert gaps_of([STARTED, DOWN, groups, BACK, restart], NOW + 600) == [
+        Gap(NOW + 10, NOW + 40, "the source lso did not answer in full"),
+        Gap(NOW + 80, NOW + 100, "the agent did not run"),
+    ]
+
+
+def test_a_source_that_is_down_and_an_agent_that_stopped_are_gaps_up_to_the_end() -> None:
+    assert [gap.end for gap in gaps_of([STARTED, DOWN, event("agent_stopped", 50)], NOW + 600)] == [NOW + 600] * 2
+
+
+def test_nothing_is_known_before_the_first_journal() -> None:
+    assert gaps_of([event("agent_started", 5)], NOW + 600)[0][:2] == (0.0, NOW + 5)
+
+
+@pytest.mark.parametrize(
+    ("other", "common"),
+    [([], []), ([Gap(0, 9, "x")], [(5, 9)]), ([Gap(0, 6, "x"), Gap(8, 20, "x")], [(5, 6), (8, 10)])],
+)
+def test_only_what_no_agent_saw_is_a_gap_of_several(other: list[Gap], common: list[tuple[float, float]]) -> None:
+    assert [gap[:2] for gap in common_gaps([[Gap(5, 10, "y")], other])] == common
+
+
+# --- The report ---
+
+
+def test_the_report_says_who_was_blocked_how_long_and_how_it_ended() -> None:
+    found = report([STARTED, BEGUN, ENDED])
+    assert found["summary"][0].startswith("2 partitions were stalled, the longest for 60 s (orders-7); 84 records")
+    assert [(each["partition"], each["seconds"], each["how"]) for each in found["blocked"]] == [
+        (7, 60.0, "committed"),
+        (8, 60.0, "committed"),
+    ]
+    assert (found["ends"], found["gaps"], found["unknown"]) == ({"committed": 2}, [], [])
+
+
+def test_a_stall_that_began_before_or_lasts_still_is_in_the_report() -> None:
+    found = report([STARTED, BEGUN], begin=30, end=90)
+    assert [(each["ended"], each["seconds"]) for each in found["blocked"]] == [(None, 90.0)] * 2
+    assert report([STARTED, BEGUN, ENDED], begin=61, end=90)["blocked"] == []
+
+
+def test_the_report_of_an_application_has_its_own_and_what_no_application_is_known_of() -> None:
+    other = event("fenced", 5, subject={"application": "billing"})
+    found = report([STARTED, BEGUN, ENDED, other, DOWN, BACK], of="billing")
+    assert found["blocked"] == []
+    assert [each["kind"] for each in found["timeline"]] == ["fenced", "source_down", "source_back"]
+    assert found["unclean_ends"] == {"billing": {"fenced": 1}}
+    assert len(found["gaps"]) == 1
+
+
+def test_what_is_not_known_is_said() -> None:
+    nameless = {**BEGUN, "subject": {}}
+    ended = {**ENDED, "subject": {}, "how": "unknown", "evidence": {"end_seen": False}}
+    found = report([STARTED, nameless, ended])
+    assert [each["end_seen"] for each in found["blocked"]] == [False, False]
+    assert len(found["unknown"]) == 2
+    assert report([], [])["unknown"] == ["No journal has any event of this time."]

@@ -1,0 +1,122 @@
+"""The journal's size on a busy cluster, and what is left of it when its process is killed in the middle of a write."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from exporter.journal.burst import Bursts
+from exporter.journal.facts import Event, EventSubject, HeldPartition
+from exporter.journal.journal import Instants, Journal, JournalSettings
+from exporter.journal.query import EventQuery, page_of
+from exporter.journal.segments import DAY, KeptLimits, segments
+from exporter.words import EventKind, StallEnd
+
+NOW = 1_795_255_200.0
+DEFAULT = KeptLimits(50 * 1024**2, 30 * DAY)
+IDS = 20_000
+UNCLEAN_A_DAY = 2_000
+STALLS_A_DAY = 50
+KILLS = 100
+EVENTS = 60
+"""Events of one process at most, so that none are dropped."""
+
+
+def journal(folder: Path) -> Journal:
+    made = Journal(JournalSettings(folder, DEFAULT, Instants()), lambda: "prod", dict)
+    made.open("id-1")
+    return made
+
+
+def unclean(kind: EventKind, number: int, at: float) -> Event:
+    who = f"payments-service-{number}-0123456789ab"
+    subject = EventSubject(f"payments-{number % 200}", who, number, 3)
+    evidence = {"transaction_began_timestamp": at - 60}
+    text = f"The transaction of {who} was fenced"
+    return Event(kind, at, f"{kind.value}:{number}:3:{at:.3f}", text, subject, evidence=evidence, duration=60.0)
+
+
+def stall(partitions: int, at: float) -> Iterator[Event]:
+    """A stall's begin and end, of so many partitions of one holder."""
+    subject = EventSubject("payments", "payments-service-17-0123456789ab", 4711, 5)
+    for kind, how in ((EventKind.STALL_BEGUN, None), (EventKind.STALL_ENDED, StallEnd.COMMITTED)):
+        for first in range(0, partitions, 100):
+            held = tuple(
+                HeldPartition(f"payments.orders.v{number % 40}", number, 10**6 + number, at, 4242, 35.0)
+                for number in range(first, min(partitions, first + 100))
+            )
+            what = f"payments.orders.v1-{first} and 99 more partitions are stalled, transaction of payments-service-17"
+            yield Event(kind, at, f"{kind.value}:{first}", what, subject, held, {"holder": "open"}, how, 35.0)
+
+
+def a_busy_day(random_: random.Random) -> Iterator[tuple[float, list[Event]]]:
+    """Minute by minute: fences and timeouts, stalls, one of a thousand partitions, and a deployment of every id."""
+    for minute in range(24 * 60):
+        at = NOW + 60 * minute
+        events = [
+            unclean(random_.choice((EventKind.FENCED, EventKind.TIMED_OUT)), random_.randrange(IDS), at)
+            for _ in range(UNCLEAN_A_DAY // 1440 + (random_.random() < UNCLEAN_A_DAY / 1440 % 1))
+        ]
+        if minute == 600:
+            events += [unclean(EventKind.FENCED, number, at) for number in range(IDS)]
+            events += stall(1_000, at)
+        if random_.random() < STALLS_A_DAY / 1440:
+            events += stall(random_.choice((1, 3, 12)), at)
+        yield at, events
+
+
+def test_thirty_days_of_a_busy_cluster_of_20_000_ids_fit_into_50_mb(tmp_path: Path) -> None:
+    made, bursts = journal(tmp_path), Bursts()
+    for at, events in a_busy_day(random.Random(7)):
+        made.record(bursts.events(events, at), at)
+    day = sum(path.stat().st_size for path in segments(tmp_path / "id-1" / "journal"))
+    assert 200_000 < day < 50_000_000 / 30
+    assert made.lost == 0
+    assert made.counts[EventKind.FENCED] > IDS  # those beyond the budget are counted
+
+
+def test_what_was_recorded_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """Each child goes on with the journal, and acknowledges each event in a pipe after it was recorded."""
+    random_ = random.Random(11)
+    acknowledged: list[int] = []
+    for life in range(KILLS):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _write_until_killed(tmp_path, writer, life)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            first = pipe.readline()
+            time.sleep(random_.random() * 0.004)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            whole, _, _ = (first + pipe.read()).rpartition(b"\n")
+        acknowledged += map(int, whole.split())
+    written: list[int] = []
+    query: EventQuery | None = EventQuery(since=0.0, limit=1000)
+    made = journal(tmp_path)
+    while query is not None:
+        page = page_of(query, [made.lines], None)
+        written += [int(each["key"].partition(":")[2]) for each in page["events"]]
+        query = EventQuery.parse(page["next"] or "") if page["events"] else None
+    assert len(acknowledged) >= KILLS
+    assert set(acknowledged) <= set(written)
+    assert len(written) == len(set(written))
+    assert len(written) - len(acknowledged) <= KILLS  # at most the one that was not acknowledged any more
+
+
+def _write_until_killed(folder: Path, acknowledge: int, life: int) -> None:
+    try:
+        made = journal(folder)
+        event = unclean(EventKind.FENCED, 1, NOW)
+        for number in range(life * EVENTS, (life + 1) * EVENTS):
+            made.record([replace(event, key=f"fenced:{number}")], NOW)
+            os.write(acknowledge, b"%d\n" % number)
+        signal.pause()
+    finally:
+        os._exit(1)

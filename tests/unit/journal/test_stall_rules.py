@@ -1,0 +1,203 @@
+"""Stalls as events: begun, named, proven, ended and how; and what a reading does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from exporter.core.worker import SourceState
+from exporter.groups.facts import GroupsHeld
+from exporter.journal.facts import MOST_PARTITIONS, Event
+from exporter.journal.reading import LastReads
+from exporter.journal.stall_rules import SETTLE_SECONDS, OpenStall, StallRules
+from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
+from exporter.model import Fact, TopicPartition
+from exporter.transactions.decided.recent_decisions import RecentDecisions
+from exporter.transactions.decided.torn import Decision
+from exporter.transactions.facts import LoggedEnds, UncleanEnd
+from exporter.words import BlockerKind, EventKind, StallEnd
+
+NOW = 1_795_255_200.0
+ORDERS = TopicPartition("orders", 7)
+HOLDER = Blocker("pay-3", "pay", 4711, 5, 100, BlockerKind.OPEN, started=NOW - 60)
+STALL = Stall(ORDERS, NOW - 30, 100, 142, 2, HOLDER)
+NOBODY = Blocker("", "", None, None, 100, BlockerKind.UNKNOWN)
+
+
+def reading(*facts: Fact, wall: float = NOW, up: bool = True) -> LastReads:
+    """One read of ``lso``, complete unless said otherwise, and of the log."""
+    lso = tuple(fact for fact in facts if isinstance(fact, Stalls))
+    log = tuple(fact for fact in facts if not isinstance(fact, Stalls))
+    return LastReads(
+        wall,
+        NOW - 1000,
+        (
+            SourceState("lso", "prod", "prod", up=up, facts=lso),
+            SourceState("txnlog", "prod", "prod", up=True, facts=log),
+        ),
+    )
+
+
+def decided(*, commit: bool, completed: float, producer_id: int = 4711, begun: float = NOW - 60) -> RecentDecisions:
+    made = Decision(
+        *("pay-3", producer_id, commit, frozenset({6}), frozenset({5})),
+        *(int(begun * 1000), int(completed * 1000) - 5, int(completed * 1000)),
+        *(frozenset({ORDERS}), True),
+    )
+    return RecentDecisions(0, (made,))
+
+
+def kinds(events: Sequence[Event]) -> list[EventKind]:
+    return [each.kind for each in events]
+
+
+def begun(stall: Stall = STALL) -> StallRules:
+    rules = StallRules()
+    assert kinds(list(rules.events(reading(Stalls((stall,))))))[0] is EventKind.STALL_BEGUN
+    return rules
+
+
+def test_a_stall_begins_when_its_offset_stopped_with_its_holder_and_the_groups_that_wait() -> None:
+    held = GroupsHeld({ORDERS: ("billing",)})
+    (event,) = StallRules().events(reading(Stalls((STALL,)), held))
+    assert (event.kind, event.at) == (EventKind.STALL_BEGUN, NOW - 30)
+    assert event.subject.transactional_id == "pay-3"
+    assert event.partitions[0].records == 42
+    assert event.evidence["waiting_groups"] == "billing"
+    assert event.what == "orders-7 is stalled, transaction of pay-3"
+
+
+def test_the_same_stall_is_told_once() -> None:
+    rules = begun()
+    assert list(rules.events(reading(Stalls((STALL,)), wall=NOW + 5))) == []
+
+
+def test_a_holder_that_becomes_known_is_an_event() -> None:
+    rules = begun(STALL._replace(blocker=NOBODY))
+    (event,) = rules.events(reading(Stalls((STALL,)), wall=NOW + 5))
+    assert (event.kind, event.subject.transactional_id) == (EventKind.STALL_NAMED, "pay-3")
+
+
+def test_a_holder_that_cannot_be_asked_for_any_more_stays_named() -> None:
+    rules = begun()
+    assert list(rules.events(reading(Stalls((STALL._replace(blocker=NOBODY),)), wall=NOW + 5))) == []
+    assert rules.open[0].transactional_id == "pay-3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [(BlockerKind.HANGING, EventKind.HANGING_PROVEN), (BlockerKind.UNMARKED, EventKind.UNMARKED_COMMIT)],
+)
+def test_a_proof_about_the_holder_is_an_event(kind: BlockerKind, told: EventKind) -> None:
+    rules = begun()
+    proven = STALL._replace(blocker=HOLDER._replace(kind=kind))
+    assert kinds(list(rules.events(reading(Stalls((proven,)), wall=NOW + 30)))) == [told]
+
+
+TIMED_OUT = UncleanEnd("pay-3", "pay", 4711, 5, "timed_out", NOW + 3, NOW - 60)
+
+
+@pytest.mark.parametrize(
+    ("commit", "ends", "how"),
+    [
+        (True, (), StallEnd.COMMITTED),
+        (False, (), StallEnd.ABORTED),
+        (False, (TIMED_OUT,), StallEnd.TIMED_OUT),
+        (False, (TIMED_OUT._replace(outcome="fenced"),), StallEnd.PRODUCER_BACK),
+        (False, (TIMED_OUT._replace(ended=NOW - 40),), StallEnd.ABORTED),  # that of the transaction before
+    ],
+)
+def test_how_a_stall_ended_is_what_the_log_decided(
+    *, commit: bool, ends: tuple[UncleanEnd, ...], how: StallEnd
+) -> None:
+    log = (decided(commit=commit, completed=NOW + 3), LoggedEnds(len(ends), ends))
+    (event,) = begun().events(reading(Stalls(()), *log, wall=NOW + 5))
+    assert (event.kind, event.how, event.at) == (EventKind.STALL_ENDED, how, NOW + 3)
+    assert event.duration == pytest.approx(33)
+
+
+def test_the_decision_of_the_transaction_before_does_not_end_a_stall() -> None:
+    log = decided(commit=True, completed=NOW - 61, begun=NOW - 70)
+    rules = begun()
+    assert list(rules.events(reading(Stalls(()), log, wall=NOW + 5))) == []
+
+
+def test_an_end_without_a_decision_is_unknown_after_a_while_and_not_before() -> None:
+    rules = begun()
+    assert list(rules.events(reading(Stalls(()), wall=NOW + 5))) == []
+    (event,) = rules.events(reading(Stalls(()), wall=NOW + 6 + SETTLE_SECONDS))
+    assert (event.how, event.at) == (StallEnd.UNKNOWN, NOW + 5)
+    assert "missing" in event.evidence
+
+
+def test_a_hanging_transaction_that_its_producer_s_next_one_ended_is_a_producer_that_is_back() -> None:
+    rules = begun(STALL._replace(blocker=HOLDER._replace(kind=BlockerKind.HANGING, transactional_id="")))
+    (event,) = rules.events(reading(Stalls(()), decided(commit=True, completed=NOW + 3, begun=NOW + 1), wall=NOW + 5))
+    assert event.how is StallEnd.PRODUCER_BACK
+
+
+def test_a_partition_whose_leader_does_not_answer_has_not_ended() -> None:
+    rules = begun()
+    assert list(rules.events(reading(Stalls(()), wall=NOW + 5, up=False))) == []
+    assert list(rules.events(reading(wall=NOW + 100, up=False))) == []
+    assert [each.place for each in rules.open] == [("orders", 7, 100)]
+    assert list(rules.events(reading(Stalls((STALL,)), wall=NOW + 110))) == []  # it is the same one
+
+
+def test_a_decided_transaction_ends_its_stall_while_another_broker_does_not_answer() -> None:
+    log = decided(commit=True, completed=NOW + 3)
+    (event,) = begun().events(reading(Stalls(()), log, wall=NOW + 5, up=False))
+    assert event.how is StallEnd.COMMITTED
+
+
+def test_partitions_of_one_holder_are_one_event_up_to_a_limit() -> None:
+    several = tuple(STALL._replace(partition=TopicPartition("orders", number)) for number in range(MOST_PARTITIONS + 1))
+    events = list(StallRules().events(reading(Stalls(several))))
+    assert [len(each.partitions) for each in events] == [MOST_PARTITIONS, 1]
+    assert events[0].what == f"orders-0 and {MOST_PARTITIONS - 1} more partitions are stalled, transaction of pay-3"
+
+
+# --- Over a restart ---
+
+
+def saved(rules: StallRules) -> list[OpenStall]:
+    found = [OpenStall.read(list(each)) for each in rules.open]
+    return [each for each in found if each is not None]
+
+
+def test_a_stall_that_goes_on_over_a_restart_is_not_told_again() -> None:
+    rules = StallRules()
+    rules.restore(saved(begun()))
+    assert list(rules.events(reading(Stalls((STALL,)), wall=NOW + 60))) == []
+    (event,) = rules.events(reading(Stalls(()), decided(commit=True, completed=NOW + 70), wall=NOW + 75))
+    assert event.how is StallEnd.COMMITTED
+    assert event.duration == pytest.approx(100)
+
+
+def test_a_stall_that_ended_while_no_agent_looked_says_so() -> None:
+    rules = StallRules()
+    rules.restore(saved(begun()))
+    assert list(rules.events(reading(wall=NOW + 60))) == []  # not before the first complete read
+    watch = StallWatch(NOW + 60, 30.0)
+    assert list(rules.events(reading(Stalls(()), watch, wall=NOW + 65))) == []  # it may be too early to know it again
+    (event,) = rules.events(reading(Stalls(()), watch, wall=NOW + 61 + 30 + SETTLE_SECONDS))
+    assert event.how is StallEnd.UNKNOWN
+    assert event.evidence["end_seen"] is False
+
+
+def test_a_stop_tells_the_ends_that_were_waited_for_and_leaves_open_stalls_open() -> None:
+    other = STALL._replace(partition=TopicPartition("orders", 8))
+    rules = StallRules()
+    list(rules.events(reading(Stalls((STALL, other)))))
+    list(rules.events(reading(Stalls((other,)), wall=NOW + 5)))
+    (event,) = rules.close(LastReads(NOW + 6, NOW, ()))
+    assert (event.how, event.partitions[0].partition) == (StallEnd.UNKNOWN, 7)
+    assert [each.partition for each in rules.open] == [8]
+
+
+@pytest.mark.parametrize(
+    "document", [None, [], "x", ["orders", "no number", 1, 2, "", "", 1, 1, "", 1, None], [{}] * 11]
+)
+def test_a_saved_stall_that_is_none_is_left_out(document: object) -> None:
+    assert OpenStall.read(document) is None

@@ -1,0 +1,69 @@
+"""What happened on the page: the newest events that the filter shows, and nothing that a name could break."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exporter.status.filters import Filter
+from exporter.status.page import page
+from tests.unit.status.test_status import EVIL, FINE, NOW, status
+
+
+def event(number: int, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "recorded_timestamp": NOW + number,
+        "timestamp": NOW + number,
+        "time": None,
+        "cluster": "prod",
+    }
+    found |= {"agent": "a", "kind": "fenced", "key": str(number), "what": f"event {number}", "subject": {}}
+    found |= {"partitions": [], "evidence": {}, "how": None, "duration_seconds": None, "count": 1, "owner": None}
+    return {**found, **more}
+
+
+HELD = [{"topic": "orders", "partition": 7, "offset": 1, "since_timestamp": NOW, "records": 5, "seconds": 60.0}]
+EVENTS = [
+    event(1),
+    event(2, kind="stall_ended", subject={"application": "pay"}, partitions=HELD, how="committed", duration_seconds=60),
+    event(3, kind="torn", subject={"topic": "billing", "partition": 1}, owner="team-a", count=3),
+    event(4, cluster="test"),
+]
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"),
+    [
+        (Filter(), "1234"),
+        (Filter(clusters=frozenset({"prod"})), "123"),
+        (Filter(applications=frozenset({"pay"})), "2"),
+        (Filter(topics=frozenset({"orders"})), "2"),
+        (Filter(topics=frozenset({"billing"})), "3"),
+        (Filter(owners=frozenset({"team-a"})), "3"),
+    ],
+)
+def test_the_page_has_the_events_that_the_filter_shows(shown: Filter, found: str) -> None:
+    html = page(status(*FINE), happened=EVENTS, shown=shown)
+    assert "".join(number for number in "1234" if f"event {number}" in html) == found
+
+
+def test_an_event_shows_its_end_its_partition_and_links_to_its_topic_application_and_owner() -> None:
+    html = page(status(*FINE), happened=EVENTS)
+    assert "committed 1m" in " ".join(html.split())
+    assert '<a href="/?topic=orders#happened">orders-7</a>' in html
+    assert '<a href="/?application=pay#happened">pay</a>' in html
+    assert '<a href="/?owner=team-a#happened">team-a</a>' in html
+    assert "billing-1" in html
+
+
+def test_names_of_events_are_text() -> None:
+    evil = event(1, what=EVIL, owner=EVIL, subject={"application": EVIL, "topic": EVIL, "partition": 1}, cluster=EVIL)
+    html = page(status(*FINE), happened=[evil])
+    assert "<script>" not in html
+    assert "<img" not in html
+
+
+def test_a_page_of_an_agent_without_a_journal_has_no_section_and_one_without_events_says_so() -> None:
+    assert "What happened" not in page(status(*FINE))
+    assert "Nothing yet." in page(status(*FINE), happened=[])
