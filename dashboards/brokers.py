@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    BROKER_INFO,
     BROKER_LATE_TRANSACTION_PARTITIONS,
     BROKER_PRODUCER_IDS,
     BROKER_REQUEST_DURATION_SECONDS,
@@ -47,7 +48,8 @@ def board() -> Board:
         rows=(
             PanelRow("Now", (Line(4, _now()),)),
             PanelRow(
-                "What exactly-once rests on", (Line(8, (_posture(),)), Line(8, (_internal(), _unavailable()), (16, 8)))
+                "What exactly-once rests on",
+                (Line(8, (_posture(),)), Line(8, (_internal(), _unavailable(), _software()), (10, 7, 7))),
             ),
             PanelRow(
                 "Requests of the transaction protocol",
@@ -103,6 +105,16 @@ def _now() -> tuple[core.Panel, ...]:
             NEUTRAL,
             none="no JMX",
         ),
+    )
+
+
+def _software() -> core.Panel:
+    return table(
+        "Brokers, and their versions",
+        "The version of Kafka by the broker's JVM. Empty without Jolokia.",
+        [now(BROKER_INFO, OF_BROKER)],
+        [Column("broker", "Broker"), Column("version", "Version", width=120)],
+        sort=["Version"],
     )
 
 

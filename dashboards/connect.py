@@ -13,6 +13,7 @@ from exporter.catalogue import (
     CONNECT_TASK_RECORDS_WRITTEN_TOTAL,
     CONNECT_TASK_STATE,
     CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
+    CONNECT_WORKER_INFO,
     CONNECTOR_THRESHOLD_RATIO,
     TASK_STATES,
 )
@@ -60,7 +61,7 @@ def board() -> Board:
                 (
                     Line(7, (_failed(), _causes()), (12, 12)),
                     Line(8, (_states(), _failures()), (14, 10)),
-                    Line(7, (_connectors(),)),
+                    Line(7, (_connectors(), _workers()), (16, 8)),
                 ),
             ),
             PanelRow("Transactions and commits", (Line(8, (_commits(),)),)),
@@ -178,6 +179,20 @@ def _connectors() -> core.Panel:
             Column("connect", "Connect cluster", width=150),
         ],
         sort=["Connector"],
+    )
+
+
+def _workers() -> core.Panel:
+    return table(
+        "Workers, and their versions",
+        "Exactly-once for source connectors needs Kafka 3.3 on every worker. Empty where REST is not read.",
+        [now(CONNECT_WORKER_INFO, _OF[0])],
+        [
+            Column("worker", "Worker"),
+            Column("version", "Version", width=120),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort=["Version"],
     )
 
 

@@ -31,6 +31,7 @@ WHAT_TO_SET = {
         "exactly.once.source.support=enabled in a second one (KIP-618); posture.ignore silences this "
         "check for a connector that may write duplicates"
     ),
+    "connect_worker_version": "Kafka 3.3 or later on every worker, in a rolling restart",
     "connect_boundary_interval": (
         "a transaction.boundary.interval.ms well below producer.override.transaction.timeout.ms"
     ),

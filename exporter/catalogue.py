@@ -667,6 +667,13 @@ TRANSACTIONAL_IDS_UNAVAILABLE = Metric(
 
 # --- Cluster: metrics of the brokers' JVMs --------------------------------------------------------------------------
 
+BROKER_INFO = Metric(
+    "kafka_eos_broker_info",
+    Kind.GAUGE,
+    "The version of Kafka that a broker runs, by the app-info MBean of its JVM (Jolokia); always 1.",
+    (*K, "broker", "version"),
+    "brokers",
+)
 BROKER_REQUESTS_TOTAL = Metric(
     "kafka_eos_broker_requests_total",
     Kind.COUNTER,
@@ -852,6 +859,13 @@ CONNECT_CONNECTOR_INFO = Metric(
     "A connector and its exactly-once settings, defaults filled in; empty for a sink and where REST is not read; "
     "always 1.",
     (*CONNECT, "connector", "type", "exactly_once_support", "transaction_boundary"),
+    "connect",
+)
+CONNECT_WORKER_INFO = Metric(
+    "kafka_eos_connect_worker_info",
+    Kind.GAUGE,
+    "A worker of a Connect cluster by its REST address, and its version; always 1.",
+    (*CONNECT, "worker", "version"),
     "connect",
 )
 CONNECT_TASK_STATE = Metric(

@@ -20,8 +20,8 @@ class ConnectState(Fact):
     ``group_id`` is "" where it is not configured. ``transactional`` has by source task whether its MBeans show
     transactions, ``leader_transactional`` whether the leader's do (preparing or enabled), ``workers`` by address
     whether REST shows that exactly-once is enabled, ``plugins`` what source plugins answer about their support without
-    settings, ``supports`` by connector what unsupported ones answer with its settings; what is not known is absent or
-    None.
+    settings, ``supports`` by connector what unsupported ones answer with its settings, ``versions`` the version of each
+    worker by address; what is not known is absent or None.
     """
 
     name: str
@@ -34,6 +34,7 @@ class ConnectState(Fact):
     workers: Mapping[str, bool] = field(default_factory=dict, hash=False)
     plugins: Mapping[str, PluginSupport] = field(default_factory=dict, hash=False)
     supports: Mapping[str, PluginSupport] = field(default_factory=dict, hash=False)
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
     source_tasks: frozenset[TaskKey] = field(init=False, repr=False, compare=False)
     """The tasks that may be a source's."""
     task_workers: frozenset[str] = field(init=False, repr=False, compare=False)

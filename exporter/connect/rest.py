@@ -17,6 +17,7 @@ from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut
 from exporter.connect.preflight import PluginSupport, Preflight, preflight, with_settings
 from exporter.connect.trace import cause_of, last_line, secrets_of
+from exporter.connect.worker_versions import worker_versions
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Deadline, Fault, Reason
 from exporter.words import FailureCause
@@ -103,11 +104,15 @@ class Connector:
 
 
 class RestAnswer(NamedTuple):
-    """``connectors`` is None when no worker answered; a connector that could not be read is a fault and is left out."""
+    """``connectors`` is None when no worker answered; a connector that could not be read is a fault and is left out.
+
+    ``versions`` has the version of each worker that answered, by address.
+    """
 
     connectors: tuple[Connector, ...] | None
     faults: tuple[Fault, ...]
     preflight: Preflight = Preflight()
+    versions: Mapping[str, str] = {}
 
 
 class ConnectRest:
@@ -124,6 +129,7 @@ class ConnectRest:
         self._preflight = Preflight()
         self._preflight_at: float | None = None
         self._versions: Mapping[str, str] = {}
+        self._worker_versions: Mapping[str, str] = {}
         self._looked_at: float | None = None
 
     def read(self, deadline: Deadline) -> RestAnswer:
@@ -143,6 +149,7 @@ class ConnectRest:
             return answer._replace(
                 connectors=tuple(map(self._with_version, answer.connectors)),
                 preflight=self._ask_workers(answer.connectors, deadline),
+                versions=self._worker_versions,
             )
         return RestAnswer(None, tuple(faults))
 
@@ -157,6 +164,7 @@ class ConnectRest:
             self._versions = _ask_plugins(endpoint, share)
         except HttpError as error:
             log.info("the versions of connectors are not known: %s", error.fault.detail)
+        self._worker_versions = worker_versions(self._all, deadline.within(deadline.remaining() / 2))
 
     def _ask_workers(self, connectors: Sequence[Connector], deadline: Deadline) -> Preflight:
         """What the workers' configuration is, every two minutes. What does not answer is unknown, and no fault."""

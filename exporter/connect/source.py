@@ -114,6 +114,8 @@ class ConnectSource(ClusterSource[NamedCluster]):
             state = self._state(connectors, rest, answers)
             yield state
             yield from self._states(connectors)
+            for address, version in state.versions.items():
+                yield catalogue.CONNECT_WORKER_INFO(1.0, self.cluster, self.target, self.target, address, version)
             self._keep_commits(state, facts)
         yield from self._numbers(view.tasks)
         self._keep(view.tasks, everyone=everyone)
@@ -135,6 +137,7 @@ class ConnectSource(ClusterSource[NamedCluster]):
             preflight.workers,
             preflight.plugins,
             preflight.connectors,
+            rest.versions if rest is not None else {},
         )
 
     # --- Asking ---

@@ -299,10 +299,13 @@ def _connect(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 
 def _known_faults(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    if evidence.version_error:
+    brokers = brokers_of(
+        evidence.cluster, evidence.metadata_version, evidence.broker_versions, max(1, len(evidence.brokers))
+    )
+    if evidence.version_error and brokers.or_later:
         yield KNOWN_FAULTS.cannot(evidence.cluster, evidence.version_error)
     else:
-        yield from fault_checks([brokers_of(evidence.cluster, evidence.metadata_version)])
+        yield from fault_checks([brokers])
     yield from fault_checks(plugins_of(evidence.connects))
 
 

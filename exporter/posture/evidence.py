@@ -32,7 +32,7 @@ class PostureEvidence:
     ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
     ``written`` are the topics that transactions write to, None where the log is not read.
     ``free_names`` are applications that neither a pattern of the settings nor the form of a framework names, None where
-    the log is not read.
+    the log is not read. ``broker_versions`` are those of the brokers whose JVMs show it.
     """
 
     cluster: str
@@ -42,6 +42,7 @@ class PostureEvidence:
     transaction_version: int | None
     metadata_version: int | None = None
     version_error: str = ""
+    broker_versions: Mapping[int, str] = field(default_factory=dict)
     opened: Sequence[OpenTransaction] | None = None
     opened_error: str = ""
     clients: Mapping[str, Mapping[int, int]] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter import catalogue
+from exporter.brokers.facts import BrokerVersion
 from exporter.cluster.cluster import Cluster, KafkaSource
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
@@ -95,6 +96,9 @@ class PostureSource(KafkaSource):
             transaction_version=features.get("transaction.version"),
             metadata_version=features.get("metadata.version"),
             version_error=version_error,
+            broker_versions={
+                each.broker: each.version for each in facts.all(BrokerVersion) if each.broker in metadata.brokers
+            },
             opened=opened.transactions if opened is not None else None,
             opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
             clients=use.clients if use is not None else None,
