@@ -7,6 +7,13 @@ WHAT_TO_SET = {
     "internal_topic_replication": (
         "transaction.state.log.replication.factor=3, offsets.topic.replication.factor=3; reassign existing partitions"
     ),
+    "internal_topic_size": (
+        "the cleaner of the brokers that hold it: look for `uncleanable` and the topic in log-cleaner.log, then"
+        " restart that broker"
+    ),
+    "transaction_log_partitions": (
+        "transaction.state.log.num.partitions=50 (the default) before the first transaction of a cluster"
+    ),
     "transaction_log_min_isr": ("transaction.state.log.min.isr=2, and min.insync.replicas=2 on __transaction_state"),
     "transaction_log_isr": ("restore the missing replicas: check for brokers that are down or lag behind"),
     "transaction_max_timeout": ("transaction.max.timeout.ms=900000 or less, as far as the applications allow"),

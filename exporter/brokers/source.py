@@ -68,7 +68,13 @@ class _Gauge(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
+_UNCLEANABLE = MBeanQuery(
+    "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count,logDirectory=*", ("Value",)
+)
 _GAUGES = (
+    _Gauge(
+        MBeanQuery("kafka.log:type=LogCleaner,name=DeadThreadCount", ("Value",)), catalogue.BROKER_DEAD_CLEANER_THREADS
+    ),
     _Gauge(
         MBeanQuery(f"{_REPLICAS}PartitionsWithLateTransactionsCount", ("Value",), expected=True),
         catalogue.BROKER_LATE_TRANSACTION_PARTITIONS,
@@ -97,6 +103,7 @@ QUERIES = (
     _COORDINATOR,
     _FAILURES,
     _VERIFICATION,
+    _UNCLEANABLE,
     _IDENTITY,
 )
 
@@ -199,6 +206,9 @@ def samples(answer: JvmAnswer, cluster: str, broker: str) -> Iterator[Sample]:
     for gauge in _GAUGES:
         if (value := found.one(gauge.query, "Value")) is not None:
             yield gauge.metric(value, cluster, broker, *gauge.labels)
+    if uncleanable := found.all(_UNCLEANABLE):
+        total = sum(value for _, value in uncleanable)
+        yield catalogue.BROKER_UNCLEANABLE_PARTITIONS(total, cluster, broker)
     for stat in catalogue.LOAD_STATS:
         if (value := found.one(_COORDINATOR, f"partition-load-time-{stat}")) is not None:
             yield catalogue.BROKER_TXN_COORDINATOR_LOAD_SECONDS(value / 1000, cluster, broker, stat)

@@ -19,6 +19,7 @@ from exporter.posture.evidence import PostureEvidence, broker_error, broker_numb
 from exporter.posture.flink import flink_checks
 from exporter.posture.known_faults import RULE as KNOWN_FAULTS
 from exporter.posture.known_faults import brokers_of, fault_checks, plugins_of
+from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.stable_ids import id_checks
@@ -311,6 +312,8 @@ def _known_faults(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _replication,
+    lambda evidence: partition_check(len(evidence.topics.get(TRANSACTION_STATE, ())), len(evidence.brokers)),
+    lambda evidence: size_checks(evidence.log_sizes),
     _log_min_isr,
     _log_isr,
     _max_timeout,

@@ -32,7 +32,8 @@ class PostureEvidence:
     ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
     ``written`` are the topics that transactions write to, None where the log is not read.
     ``free_names`` are applications that neither a pattern of the settings nor the form of a framework names, None where
-    the log is not read. ``broker_versions`` are those of the brokers whose JVMs show it.
+    the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
+    known. ``broker_versions`` are those of the brokers whose JVMs show it.
     """
 
     cluster: str
@@ -57,6 +58,7 @@ class PostureEvidence:
     flink_jobs: Sequence[JobTimes] = field(default_factory=tuple)
     share_groups: Mapping[str, ShareGroup] = field(default_factory=dict)
     written: frozenset[str] | None = None
+    log_sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str] = field(default_factory=dict)
     telemetry: PushTelemetry | None = None
 
 

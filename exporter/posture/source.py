@@ -14,6 +14,7 @@ from exporter.flink.facts import FlinkJobs
 from exporter.groups.facts import GroupCommits, GroupsBeyondLso, ShareGroups
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.client_metrics import subscriptions
+from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
@@ -85,6 +86,9 @@ class PostureSource(KafkaSource):
         brokers, broker_faults = self._broker_settings(metadata, deadline)
         topics, topic_faults = self._topic_settings(names, deadline)
         yield from dict.fromkeys((*broker_faults, *topic_faults))
+        internal = [each for each in (TRANSACTION_STATE, CONSUMER_OFFSETS) if each in metadata.topics]
+        logs = log_dirs(self._cluster.client, metadata, internal, deadline) if internal else {}
+        yield from self._sizes(logs)
         features, version_error = self._features(deadline)
         opened = facts.get(OpenTransactions)
         beyond = facts.get(GroupsBeyondLso)
@@ -111,11 +115,28 @@ class PostureSource(KafkaSource):
             offset_partitions=use.offset_partitions if use is not None else {},
             id_changes=use.id_changes if use is not None else {},
             share_groups=shares.groups if (shares := facts.get(ShareGroups)) is not None else {},
+            log_sizes={
+                node: each.detail if isinstance(each, Fault) else each.sizes for node, each in sorted(logs.items())
+            },
             written=use.topics if use is not None else None,
             telemetry=self._telemetry(metadata, deadline) if self._settings.telemetry else None,
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
         )
         yield from self._say(checks_of(evidence))
+
+    def _sizes(self, logs: Mapping[int, BrokerLogs | Fault]) -> Iterator[Sample]:
+        """A refusal is no fault of the source: the check names it."""
+        for node, found in sorted(logs.items()):
+            if isinstance(found, Fault):
+                continue
+            for topic, partitions in found.sizes.items():
+                size = float(sum(partitions.values()))
+                yield catalogue.INTERNAL_TOPIC_SIZE_BYTES(size, self.cluster, topic, str(node))
+            for each in found.dirs:
+                if each.total is not None and each.usable is not None:
+                    place = (self.cluster, str(node), each.path)
+                    yield catalogue.BROKER_LOG_DIR_SIZE_BYTES(float(each.total), *place)
+                    yield catalogue.BROKER_LOG_DIR_USABLE_BYTES(float(each.usable), *place)
 
     def _say(self, found: Iterable[PostureCheck]) -> Iterator[Sample | Fact]:
         checks = tuple(

@@ -117,6 +117,9 @@ class FakeKafka:
     subscribed: dict[str, list[str]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
+    partition_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
+    disk: tuple[int, int] | None = (1000, 400)  # total and usable bytes; None: of a broker that does not know them
+    no_dirs: bool = False  # DescribeLogDirs names none, as an old broker does without the grant
     down: set[int] = field(default_factory=set)
     refuse: dict[str, int] = field(default_factory=dict)
     hidden: dict[str, Fault] = field(default_factory=dict)
@@ -229,6 +232,23 @@ class FakeKafka:
                 Answer(resource_name="orders", resource_type=2),
             ],
         )
+
+    def _describe_log_dirs(self, node: int, request: Any) -> Any:
+        """One directory with all partitions, each of ``partition_bytes``."""
+        topics = [
+            Answer(
+                name=topic.topic,
+                partitions=[
+                    Answer(partition_index=number, partition_size=self.partition_bytes.get((topic.topic, number), 100))
+                    for number in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        disk = {} if self.disk is None else {"total_bytes": self.disk[0], "usable_bytes": self.disk[1]}
+        code = self.refuse.get("DescribeLogDirs", 0)
+        found = [Answer(error_code=0, log_dir="/data", topics=topics, **disk)]
+        return Answer(error_code=code, results=[] if code or self.no_dirs else found)
 
     def _list_offsets(self, node: int, request: Any) -> Any:
         self.time.pass_(self.offset_seconds)

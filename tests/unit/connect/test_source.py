@@ -100,6 +100,7 @@ def test_both_ways_together_give_every_family_once(rest: ScriptedReaders, worker
     keys = [(each.metric, each.labels) for each in seen.samples]
     assert len(keys) == len(set(keys))
     families = {row for row in catalogue.rows() if row.source == "connect" and "threshold" not in row.labels}
+    families -= {row for row in families if row.name.startswith("kafka_eos_debezium_")}  # its own file
     assert {each.metric for each in seen.samples} == families
 
 
