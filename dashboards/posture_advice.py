@@ -11,6 +11,10 @@ WHAT_TO_SET = {
         "the cleaner of the brokers that hold it: look for `uncleanable` and the topic in log-cleaner.log, then"
         " restart that broker"
     ),
+    "transaction_log_topic": (
+        "nothing: these brokers keep their transactions outside of __transaction_state (Redpanda, WarpStream;"
+        " docs/managed.md)"
+    ),
     "transaction_log_partitions": (
         "transaction.state.log.num.partitions=50 (the default) before the first transaction of a cluster"
     ),

@@ -74,6 +74,13 @@ VERSION = Rule(
     "Transactions V2 (KIP-890) ends hanging transactions by design: every transaction has its own epoch.",
     "Kafka 4.0 or later, and kafka-features.sh upgrade --feature transaction.version=2",
 )
+NO_LOG = Rule(
+    "transaction_log_topic",
+    "Outcomes come from polling, at least, and no transaction can be proven to hang: only the log proves it.",
+    "nothing: these brokers keep their transactions outside of __transaction_state (Redpanda, WarpStream;"
+    " docs/managed.md)",
+    mendable=False,
+)
 OLD_CLIENTS = Rule(
     "transaction_clients",
     "Clients that do not speak Transactions V2 do not get its protection, whatever the brokers can do.",
@@ -229,6 +236,12 @@ def _clients(evidence: PostureEvidence) -> Iterator[PostureCheck]:
             yield OLD_CLIENTS.says(application, passed=not old, found=found)
 
 
+def _log_topic(evidence: PostureEvidence) -> Iterator[PostureCheck]:
+    if evidence.elsewhere:
+        found = "no topic __transaction_state, and brokers that list transactions"
+        yield NO_LOG.says(evidence.cluster, passed=False, found=found)
+
+
 def _verification(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     key = "transaction.partition.verification.enable"
     values = {settings[key] for settings in broker_settings(evidence) if key in settings}
@@ -314,6 +327,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _replication,
     lambda evidence: partition_check(len(evidence.topics.get(TRANSACTION_STATE, ())), len(evidence.brokers)),
     lambda evidence: size_checks(evidence.log_sizes),
+    _log_topic,
     _log_min_isr,
     _log_isr,
     _max_timeout,

@@ -33,7 +33,8 @@ class PostureEvidence:
     ``written`` are the topics that transactions write to, None where the log is not read.
     ``free_names`` are applications that neither a pattern of the settings nor the form of a framework names, None where
     the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
-    known. ``broker_versions`` are those of the brokers whose JVMs show it.
+    known. ``elsewhere``: the brokers list transactions and have no transaction log. ``broker_versions`` are those of the
+    brokers whose JVMs show it.
     """
 
     cluster: str
@@ -59,6 +60,7 @@ class PostureEvidence:
     share_groups: Mapping[str, ShareGroup] = field(default_factory=dict)
     written: frozenset[str] | None = None
     log_sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str] = field(default_factory=dict)
+    elsewhere: bool = False
     telemetry: PushTelemetry | None = None
 
 

@@ -21,7 +21,7 @@ from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import checks_of, group_checks
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
-from exporter.transactions.facts import OpenTransactions, TransactionUse
+from exporter.transactions.facts import OpenTransactions, TransactionsElsewhere, TransactionUse
 
 BROKER_KEYS = (
     "transaction.state.log.min.isr",
@@ -100,6 +100,7 @@ class PostureSource(KafkaSource):
             transaction_version=features.get("transaction.version"),
             metadata_version=features.get("metadata.version"),
             version_error=version_error,
+            elsewhere=facts.get(TransactionsElsewhere) is not None,
             broker_versions={
                 each.broker: each.version for each in facts.all(BrokerVersion) if each.broker in metadata.brokers
             },

@@ -182,6 +182,11 @@ class ConnectTaskId(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionsElsewhere(Fact):
+    """The brokers list transactions and have no topic ``__transaction_state``, as those of Redpanda do."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogRefused(Fact):
     """The cluster has refused the transaction log since this process began, so that outcomes are polled."""
 

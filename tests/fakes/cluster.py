@@ -119,6 +119,10 @@ class FakeKafka:
     levels: dict[str, int] = field(default_factory=dict)
     partition_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
     disk: tuple[int, int] | None = (1000, 400)  # total and usable bytes; None: of a broker that does not know them
+    elsewhere: bool = False
+    """As Redpanda: transactions without the topic LOG. The broker with the lowest id coordinates all, the others
+    answer NOT_COORDINATOR.
+    """
     no_dirs: bool = False  # DescribeLogDirs names none, as an old broker does without the grant
     down: set[int] = field(default_factory=set)
     refuse: dict[str, int] = field(default_factory=dict)
@@ -356,6 +360,8 @@ class FakeKafka:
 
     def _coordinated(self, node: int, transactional_id: str) -> bool:
         log = self.topics.get(LOG, [])
+        if self.elsewhere:
+            return node == min(self.brokers)
         return bool(log) and log[coordinator_partition(transactional_id, len(log))].leader == node
 
     def _list_transactions(self, node: int, request: Any) -> Any:
@@ -377,7 +383,9 @@ class FakeKafka:
         found = []
         for name in request.transactional_ids:
             each = self.transactions.get(name)
-            if not code and name in self.denied_ids:
+            if self.elsewhere and node != min(self.brokers):
+                code_here = 16
+            elif not code and name in self.denied_ids:
                 code_here = 53
             elif not code and self._coordinator(name) in self.unloaded:
                 code_here = self.unloaded[self._coordinator(name)]

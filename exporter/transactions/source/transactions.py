@@ -24,7 +24,13 @@ from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample, SampleBatch
 from exporter.transactions.clock import CoordinatorClock, coordinator_time
 from exporter.transactions.counting.open_samples import blocking_producers, first_overdue, open_transaction_samples
-from exporter.transactions.facts import KnownIds, LoggedTransactions, OpenTransaction, OpenTransactions
+from exporter.transactions.facts import (
+    KnownIds,
+    LoggedTransactions,
+    OpenTransaction,
+    OpenTransactions,
+    TransactionsElsewhere,
+)
 from exporter.transactions.outcome import is_overdue
 from exporter.transactions.source.polled_outcomes import PolledOutcomes, Where
 
@@ -97,6 +103,7 @@ class TransactionsSource(KafkaSource):
         self._none_overdue_before = -math.inf  # Unix seconds of the coordinators' clock
         self._stalls: Stalls | None = None
         self._blockers: frozenset[int | None] = frozenset()
+        self._elsewhere = False  # whether transactions were listed without a log, since this process began
         self._outcomes = PolledOutcomes(cluster, settings.outcomes, settings.applications)
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
@@ -213,6 +220,8 @@ class TransactionsSource(KafkaSource):
             self._polled_at = None
         self._poll(deadline, CONFIRM_INTERVAL if seldom else self.interval, whole=not seldom)
         yield from self._poll_faults
+        if self._elsewhere:
+            yield TransactionsElsewhere()
         yield from self._outcomes.read(deadline)
         known = facts.get(KnownIds)
         if logged is not None:
@@ -283,7 +292,8 @@ class TransactionsSource(KafkaSource):
             except AskError:
                 return self._ended & doubtful
             ids = [each.transactional_id for each in doubtful]
-            said = describe_transactions(self._cluster.client, metadata, ids, until).values
+            client = self._cluster.client
+            said = describe_transactions(client, metadata, ids, until, anywhere=self._elsewhere).values
             asked = frozenset(each for each in doubtful if each.transactional_id in said)
             ended = frozenset(each for each in asked if not _is_open(each, said[each.transactional_id]))
             self._ended = (self._ended & doubtful - asked) | ended
@@ -314,6 +324,7 @@ class TransactionsSource(KafkaSource):
             self._polled, self._poll_faults, self._describable = None, (error.fault,), frozenset()
             outcomes.interrupted()
             return
+        self._elsewhere = asked.elsewhere or (self._elsewhere and not asked.ids)
         outcomes.take(asked, now)
         if not known:
             self._all_described_at = now

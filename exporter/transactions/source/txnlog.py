@@ -51,6 +51,7 @@ from exporter.transactions.facts import (
     LogRefused,
     OpenTransaction,
     OpenTransactions,
+    TransactionsElsewhere,
     UncleanEnds,
 )
 from exporter.transactions.keeper import Keeper
@@ -82,6 +83,7 @@ own partitions.
 
 REFUSED = frozenset({Reason.AUTHORIZATION, Reason.UNSUPPORTED})
 """Reasons that stay until somebody changes the cluster."""
+NO_LOG = "the brokers have transactions and no topic __transaction_state"
 POLLED_INSTEAD = "the cluster refuses the transaction log: outcomes are polled, and counted at least"
 
 
@@ -149,6 +151,13 @@ class TxnlogSource(KafkaSource):
         if refused is not None and self._settings.or_polling and not self._readable_once():
             yield LogRefused(refused.detail)
             yield IgnoredSource(POLLED_INSTEAD)
+        elif self._settings.or_polling and self._elsewhere(facts):
+            yield LogRefused(NO_LOG)
+            yield IgnoredSource(POLLED_INSTEAD)
+
+    def _elsewhere(self, facts: Facts) -> bool:
+        """Whether there is no log, and the brokers have transactions nevertheless."""
+        return self._empty and facts.get(TransactionsElsewhere) is not None
 
     def _readable_once(self) -> bool:
         """Whether the log was readable in this process: a grant that was taken away since is a fault."""
@@ -189,7 +198,7 @@ class TxnlogSource(KafkaSource):
             {number: each.changes for number, each in self._progress.items() if each.changes != NO_CHANGES}
         )
         counts = gauges = False
-        if self._empty or (self._log is not None and self._log.readable):
+        if (self._empty and not self._elsewhere(facts)) or (self._log is not None and self._log.readable):
             if counts := self._counters_go_on():
                 yield from self._counters()
             lag = self._log.lag if self._log is not None else 0
