@@ -51,6 +51,13 @@ WHAT_TO_SET = {
     ),
     "connect_transactional_ids": ("another name for one of the two connectors: ids are <group.id>-<connector>-<task>"),
     "connect_offsets_topic": ("offsets.storage.topic of its own in the connector's configuration"),
+    "suggested_timeout": (
+        "the transaction.timeout.ms that its own transactions suggest, if a restart of the application is not longer"
+    ),
+    "two_phase_commit": (
+        "transaction.two.phase.commit.enable=false on the brokers, unless an application needs it; then"
+        " TWO_PHASE_COMMIT on its TransactionalIds only"
+    ),
     "flink_transaction_timeout": (
         "transaction.timeout.ms of the KafkaSink above the longest restart and two checkpoint intervals,"
         " and transaction.max.timeout.ms of the brokers no lower"

@@ -23,6 +23,7 @@ from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.stable_ids import id_checks
+from exporter.posture.timeouts import timeout_checks, two_phase_checks
 
 DAY_MS = 86_400_000
 LONG_TIMEOUT_MS = 900_000
@@ -180,6 +181,11 @@ def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
 
 
+def _timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
+    of_flink = {job.application for job in evidence.flink_jobs}
+    return timeout_checks(evidence.durations, evidence.timeouts, of_flink)
+
+
 def _flink(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     limits = broker_numbers(evidence, "transaction.max.timeout.ms")
     return flink_checks(evidence.flink_jobs, min(limits) / 1000 if limits else None)
@@ -333,6 +339,8 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _max_timeout,
     _open_timeouts,
     _flink,
+    _timeouts,
+    lambda evidence: two_phase_checks(evidence.cluster, broker_settings(evidence), evidence.timeouts),
     _unclean,
     _topic_min_isr,
     _version,

@@ -13,7 +13,13 @@ from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import Fact
 from exporter.posture.check import PostureCheck, Settings
 from exporter.posture.client_telemetry import PushTelemetry
-from exporter.transactions.facts import IdChanges, OffsetPartitions, OpenTransaction
+from exporter.transactions.facts import (
+    ApplicationTimeouts,
+    CommitDurations,
+    IdChanges,
+    OffsetPartitions,
+    OpenTransaction,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +39,8 @@ class PostureEvidence:
     ``written`` are the topics that transactions write to, None where the log is not read.
     ``free_names`` are applications that neither a pattern of the settings nor the form of a framework names, None where
     the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
-    known. ``elsewhere``: the brokers list transactions and have no transaction log. ``broker_versions`` are those of the
-    brokers whose JVMs show it.
+    known. ``elsewhere``: the brokers list transactions and have no transaction log. ``broker_versions`` are of the
+    brokers whose JVMs show it. ``durations`` and ``timeouts`` are those of ``TransactionUse``.
     """
 
     cluster: str
@@ -61,6 +67,8 @@ class PostureEvidence:
     written: frozenset[str] | None = None
     log_sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str] = field(default_factory=dict)
     elsewhere: bool = False
+    durations: Mapping[str, CommitDurations] = field(default_factory=dict)
+    timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)
     telemetry: PushTelemetry | None = None
 
 

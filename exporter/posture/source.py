@@ -28,6 +28,7 @@ BROKER_KEYS = (
     "transaction.max.timeout.ms",
     "transactional.id.expiration.ms",
     "transaction.partition.verification.enable",
+    "transaction.two.phase.commit.enable",
 )
 TOPIC_KEYS = ("min.insync.replicas", "unclean.leader.election.enable")
 MOST_TOPICS = 200
@@ -119,6 +120,8 @@ class PostureSource(KafkaSource):
             log_sizes={
                 node: each.detail if isinstance(each, Fault) else each.sizes for node, each in sorted(logs.items())
             },
+            durations=use.durations if use is not None else {},
+            timeouts=use.timeouts if use is not None else {},
             written=use.topics if use is not None else None,
             telemetry=self._telemetry(metadata, deadline) if self._settings.telemetry else None,
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),

@@ -144,8 +144,8 @@ def describe_transactions(
 ) -> Answers[str, Description]:
     """The transactions of these ids, from their coordinators. An id without one is neither in values nor in unanswered.
 
-    ``anywhere``: the brokers have transactions without the topic ``__transaction_state``. See ``ask_coordinators_of`` for
-    clusters without it and without DESCRIBE on it.
+    ``anywhere``: the brokers have transactions without the topic ``__transaction_state``. See ``ask_coordinators_of``
+    for clusters without it and without DESCRIBE on it.
     """
     return ask_coordinators_of(
         client,
