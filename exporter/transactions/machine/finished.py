@@ -19,7 +19,7 @@ _ROW = Struct("<IHIIBqhhhbi6q")
 _KEY = Struct("<IH")
 _USE = Struct("<6xII13xh29xq16x")
 """The part of a row with its section, its application, the version of its client and the time of its newest record."""
-_LIMIT = Struct("<10xI17xi24xq16x")
+_LIMIT = Struct("<10xI16xi24xq16x")
 """The part of a row with its application, its timeout and the time of its newest record."""
 _NONE, _GONE = -1, -2
 NEVER_MS = 2**63 - 1
