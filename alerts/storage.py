@@ -9,12 +9,14 @@ from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     BROKER_DEAD_CLEANER_THREADS,
     BROKER_LOG_DIR_USABLE_BYTES,
+    BROKER_PRODUCER_IDS,
     BROKER_UNCLEANABLE_PARTITIONS,
     INTERNAL_TOPIC_SIZE_BYTES,
 )
 
 DASHBOARD = "kafka-eos-brokers"
 LEAST_DAYS = 7
+MOST_PRODUCER_IDS = 1_000_000
 _BROKER = "kafka_cluster, broker"
 
 
@@ -36,6 +38,19 @@ max by ({_BROKER}) (max_over_time({BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}])) > 0"
         ("kafka_cluster", "broker"),
         hold="15m",
         when="a broker's cleaner has given up partitions, or lost a thread, for 15m",
+    )
+    yield Alert(
+        "KafkaEosProducerIdsMany",
+        Severity.WARNING,
+        f"max by ({_BROKER}) (max_over_time({BROKER_PRODUCER_IDS}[{BRIDGE}])) > {MOST_PRODUCER_IDS}",
+        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} keeps the state of {{ $value | humanize }} producers"
+        " in memory. Each takes some hundred bytes of its heap until it expires.",
+        "First: find clients that make a new producer for each record or request: each gets a producer id of its own,"
+        " for every partition that it writes to. They are forgotten after producer.id.expiration.ms (a day).",
+        DASHBOARD,
+        ("kafka_cluster", "broker"),
+        hold="15m",
+        when=f"a broker keeps the state of more than {MOST_PRODUCER_IDS:,} producers for 15m",
     )
     growth = f"sum by ({_BROKER}) (max by ({_BROKER}, topic) (deriv({INTERNAL_TOPIC_SIZE_BYTES}[6h])))"
     usable = f"min by ({_BROKER}) (max_over_time({BROKER_LOG_DIR_USABLE_BYTES}[15m]))"

@@ -37,6 +37,9 @@ KEPT_SETTINGS = (
     "producer.override.transaction.timeout.ms",
     "consumer.override.isolation.level",
     "consumer.override.group.id",
+    "insert.mode",
+    "pk.mode",
+    "primary.key.mode",
 )
 """Keys of a connector's configuration that are kept: those that concern exactly-once. None is a secret."""
 

@@ -22,6 +22,7 @@ from exporter.posture.known_faults import brokers_of, fault_checks, plugins_of
 from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
+from exporter.posture.sinks import connect_sink_checks, spark_sink_checks
 from exporter.posture.stable_ids import id_checks
 from exporter.posture.timeouts import timeout_checks, two_phase_checks
 
@@ -354,5 +355,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _applications,
     _stable_ids,
     _connect,
+    lambda evidence: connect_sink_checks(evidence.connects),
+    lambda evidence: spark_sink_checks(evidence.spark_sinks),
     _known_faults,
 )

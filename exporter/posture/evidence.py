@@ -41,6 +41,7 @@ class PostureEvidence:
     the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
     known. ``elsewhere``: the brokers list transactions and have no transaction log. ``broker_versions`` are of the
     brokers whose JVMs show it. ``durations`` and ``timeouts`` are those of ``TransactionUse``.
+    ``spark_sinks`` has the kind of the sink by application and query.
     """
 
     cluster: str
@@ -67,6 +68,7 @@ class PostureEvidence:
     written: frozenset[str] | None = None
     log_sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str] = field(default_factory=dict)
     elsewhere: bool = False
+    spark_sinks: Mapping[str, str] = field(default_factory=dict)
     durations: Mapping[str, CommitDurations] = field(default_factory=dict)
     timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)
     telemetry: PushTelemetry | None = None

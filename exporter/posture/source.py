@@ -21,6 +21,7 @@ from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import checks_of, group_checks
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
+from exporter.spark.queries import SparkView
 from exporter.transactions.facts import OpenTransactions, TransactionsElsewhere, TransactionUse
 
 BROKER_KEYS = (
@@ -101,6 +102,7 @@ class PostureSource(KafkaSource):
             transaction_version=features.get("transaction.version"),
             metadata_version=features.get("metadata.version"),
             version_error=version_error,
+            spark_sinks=_spark_sinks(facts.get(SparkView)),
             elsewhere=facts.get(TransactionsElsewhere) is not None,
             broker_versions={
                 each.broker: each.version for each in facts.all(BrokerVersion) if each.broker in metadata.brokers
@@ -187,6 +189,11 @@ class PostureSource(KafkaSource):
             return self._cluster.client.features(deadline), ""
         except AskError as error:
             return {}, error.fault.detail
+
+
+def _spark_sinks(view: SparkView | None) -> Mapping[str, str]:
+    queries = view.queries if view is not None else {}
+    return {f"{key.application}/{key.query}": each.sink for key, each in queries.items() if each.sink}
 
 
 def _settings(answer: Settings | Fault, faults: list[Fault]) -> Settings | str:

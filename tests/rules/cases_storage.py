@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from exporter.catalogue import (
     BROKER_DEAD_CLEANER_THREADS,
     BROKER_LOG_DIR_USABLE_BYTES,
+    BROKER_PRODUCER_IDS,
     BROKER_UNCLEANABLE_PARTITIONS,
     INTERNAL_TOPIC_SIZE_BYTES,
 )
 from exporter.model import Metric
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
+IDS = "KafkaEosProducerIdsMany"
 CLEANER, GROWS = "KafkaEosLogCleanerStuck", "KafkaEosInternalTopicGrows"
 BROKER = ("prod", "1")
 DAY = 86400
@@ -22,6 +24,24 @@ def cases() -> Iterator[Case]:
     for metric in (BROKER_UNCLEANABLE_PARTITIONS, BROKER_DEAD_CLEANER_THREADS):
         yield from _cleaner(metric)
     yield from _grows()
+    yield from _producer_ids()
+
+
+def _producer_ids() -> Iterator[Case]:
+    def ids(values: str, who: tuple[str, ...] = BROKER, agent: str = "a") -> Series:
+        return scraped(BROKER_PRODUCER_IDS, *who, values=values, agent=agent)
+
+    yield case(IDS, "more than a million", [ids("5x4 1000001x60")], {"19m": [], "20m": [_ticket()], "60m": [_ticket()]})
+    yield case(IDS, "a million", [ids("1000000x60")], {"20m": [], "60m": []})
+    each = [ids("2000000x60", who, agent) for who in spread(BROKER) for agent in "ab"]
+    yield case(IDS, "each broker", each, {"20m": [_ticket(who) for who in spread(BROKER)]})
+    two = [ids("600000x60"), ids("600000x60", agent="b")]
+    yield case(IDS, "two replicas count once", two, {"20m": [], "60m": []})
+    one = [ids("2000000x60"), ids("5x60", agent="b")]
+    yield case(IDS, "one of two replicas", one, {"20m": [_ticket()]})
+    yield case(IDS, "two failed scrapes", [ids("2000000x10 stale stale 2000000x60")], {"16m": [_ticket()]})
+    long = [ids("2000000x10 stale stale stale stale 2000000x60")]
+    yield case(IDS, "four failed scrapes begin it anew", long, {"16m": []})
 
 
 def _ticket(who: tuple[str, ...] = BROKER) -> dict[str, str]:
