@@ -197,7 +197,8 @@ def test_the_bodies_that_slow_readers_hold_are_bounded_in_bytes_and_those_who_re
             assert crowd[-1].recv(1) == b"H"
             assert len(exchange(server, SCRAPE)) > 3_000_000
         assert 3_000_000 < ledger.held[HeldBytes.ANSWERS] <= LIMITS[HeldBytes.ANSWERS]
-        assert not is_open(crowd[0])
+        while is_open(crowd[0]):  # what the kernel holds of it comes first; the test's own time limit ends this
+            time.sleep(0.01)
         assert is_open(crowd[-1])
         for each in crowd:
             each.close()
