@@ -34,10 +34,10 @@ def like(event: Any, **fields: Any) -> Any:
     return SimpleNamespace(**{**vars(event), **fields})
 
 
-def progress(number: int = 1, partitions: int = 1, query: str = ID) -> Any:
+def progress(number: int = 1, partitions: int = 1, query: str = ID, **more: object) -> Any:
     """The second batch of the capture; in the driver offsets are no text but JSON."""
     document = deepcopy(recorded("QueryProgressEvent", batchId=1)[0])
-    document |= {"batchId": number, "id": query}
+    document |= {"batchId": number, "id": query, **more}
     document["sources"][0]["endOffset"] = {"orders": {str(each): 1_000_000_000 for each in range(partitions)}}
     return SimpleNamespace(progress=SimpleNamespace(json=json.dumps(document)))
 
