@@ -28,6 +28,7 @@ from exporter.catalogue import (
     POSTURE_CHECK,
     POSTURE_INFORMATION,
     TRANSACTIONAL_IDS_UNAVAILABLE,
+    TRANSACTIONS_OPEN,
 )
 from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
 from exporter.dashboards.engines import failed_checks
@@ -59,6 +60,9 @@ def board() -> Board:
                     Line(8, (_internal(), _unavailable(), _software()), (10, 7, 7)),
                     Line(7, (_sizes(), _disks())),
                 ),
+            ),
+            PanelRow(
+                "Before a broker is stopped: kafka-eos-exporter check roll has the answer", (Line(7, (_roll(),)),)
             ),
             PanelRow(
                 "Requests of the transaction protocol",
@@ -190,6 +194,22 @@ def _internal() -> core.Panel:
         "Internal topics by condition",
         "Partitions of __transaction_state and __consumer_offsets; anything but total should be zero.",
         [Query(total(now(INTERNAL_TOPIC_PARTITIONS), "topic, condition"), "{{condition}} {{topic}}")],
+        "none",
+    )
+
+
+def _roll() -> core.Panel:
+    return lines(
+        "What speaks against a stop",
+        "Partitions of the internal topics that are not whole, and decided transactions whose markers are not written."
+        " What stays above zero is a no; the topics that transactions write to are read by check roll only.",
+        [
+            Query(
+                total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "topic, condition"),
+                "{{condition}} {{topic}}",
+            ),
+            Query(total(now(TRANSACTIONS_OPEN, 'state=~"prepare_.*"'), "state"), "{{state}}"),
+        ],
         "none",
     )
 

@@ -34,13 +34,17 @@ _LONGEST_NAME = 10_000
 
 
 class OffsetCommits(NamedTuple):
-    """The offset commits of one batch of one group and topic: how many ``records``, and when in Unix milliseconds."""
+    """The offset commits of one batch of one group and topic: how many ``records``, and when in Unix milliseconds.
+
+    ``producer_id`` is -1 for a commit outside of a transaction.
+    """
 
     group: str
     topic: str
     transactional: bool
     records: int
     timestamp_ms: int
+    producer_id: int = -1
 
 
 class GroupGeneration(NamedTuple):
@@ -170,7 +174,7 @@ def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
         if place is not None:
             counts[place] = counts.get(place, 0) + 1
     for (group, topic), count in counts.items():
-        yield OffsetCommits(group, topic, batch.is_transactional, count, batch.max_timestamp)
+        yield OffsetCommits(group, topic, batch.is_transactional, count, batch.max_timestamp, batch.producer_id)
 
 
 def generations_of(batch: DefaultRecordBatch) -> Iterator[GroupGeneration]:
