@@ -11,9 +11,11 @@ from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
     GROUP_OFFSET_COMMITS_TOTAL,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
+    GROUP_REBALANCES_TOTAL,
     GROUP_THRESHOLD_OFFSETS,
 )
 
+MOST_REBALANCES = 10
 _GROUP = "kafka_cluster, group"
 _TOPIC = "kafka_cluster, group, topic"
 _TOPIC_LABELS = ("kafka_cluster", "group", "topic")
@@ -79,4 +81,16 @@ and on ({_GROUP})
         keeps=False,
         when="a group that commits offsets in transactions (in the last 1h) also commits offsets outside of"
         " transactions (in the last 10m), for 15m",
+    )
+    yield Alert(
+        "KafkaEosRebalanceStorm",
+        Severity.WARNING,
+        f"max by ({_GROUP}) (increase({GROUP_REBALANCES_TOTAL}[15m])) > {MOST_REBALANCES}",
+        "{{ $labels.kafka_cluster }}: group {{ $labels.group }} rebalanced {{ $value | humanize }} times in 15 minutes."
+        " Its members stop or commit at each, and transactions that they had open are aborted.",
+        "First: find members that leave and come back: max.poll.interval.ms exceeded by slow records, crashes, a"
+        " deployment that restarts again and again. group.instance.id spares a restart its rebalance.",
+        "kafka-eos-lso",
+        ("kafka_cluster", "group"),
+        when=f"a group went through more than {MOST_REBALANCES} generations in 15m (groups.offset_commits)",
     )

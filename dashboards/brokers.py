@@ -5,7 +5,11 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    BROKER_DEAD_CLEANER_THREADS,
+    BROKER_INFO,
     BROKER_LATE_TRANSACTION_PARTITIONS,
+    BROKER_LOG_DIR_SIZE_BYTES,
+    BROKER_LOG_DIR_USABLE_BYTES,
     BROKER_PRODUCER_IDS,
     BROKER_REQUEST_DURATION_SECONDS,
     BROKER_REQUEST_ERRORS_TOTAL,
@@ -15,10 +19,12 @@ from exporter.catalogue import (
     BROKER_TXN_MARKER_QUEUE_SIZE,
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
     BROKER_TXN_VERIFICATION_SECONDS,
+    BROKER_UNCLEANABLE_PARTITIONS,
     CANARY_FAILING_PARTITIONS,
     CANARY_FAILURES_TOTAL,
     CANARY_PHASE_SECONDS,
     INTERNAL_TOPIC_PARTITIONS,
+    INTERNAL_TOPIC_SIZE_BYTES,
     POSTURE_CHECK,
     POSTURE_INFORMATION,
     TRANSACTIONAL_IDS_UNAVAILABLE,
@@ -48,7 +54,12 @@ def board() -> Board:
         rows=(
             PanelRow("Now", (Line(4, _now()),)),
             PanelRow(
-                "What exactly-once rests on", (Line(8, (_posture(),)), Line(8, (_internal(), _unavailable()), (16, 8)))
+                "What exactly-once rests on",
+                (
+                    Line(8, (_posture(),)),
+                    Line(8, (_internal(), _unavailable(), _software()), (10, 7, 7)),
+                    Line(7, (_sizes(), _disks())),
+                ),
             ),
             PanelRow(
                 "Before a broker is stopped: kafka-eos-exporter check roll has the answer", (Line(7, (_roll(),)),)
@@ -62,7 +73,8 @@ def board() -> Board:
                 "Coordinators and partitions",
                 (
                     Line(7, (_queues(), _loads(), _late())),
-                    Line(7, (_verification(), _verification_time(), _producer_ids())),
+                    Line(7, (_verification(), _verification_time())),
+                    Line(7, (_cleaner(), _producer_ids())),
                 ),
                 _JMX,
             ),
@@ -107,6 +119,48 @@ def _now() -> tuple[core.Panel, ...]:
             NEUTRAL,
             none="no JMX",
         ),
+    )
+
+
+def _sizes() -> core.Panel:
+    return lines(
+        "Size of the internal topics",
+        "Bytes on each broker. Compaction keeps them flat; a line that only rises is a cleaner that does not work."
+        " Needs DESCRIBE on Cluster.",
+        [Query(now(INTERNAL_TOPIC_SIZE_BYTES, OF_BROKER), "{{topic}} broker {{broker}}")],
+        "bytes",
+    )
+
+
+def _disks() -> core.Panel:
+    used = f"1 - {now(BROKER_LOG_DIR_USABLE_BYTES, OF_BROKER)} / {now(BROKER_LOG_DIR_SIZE_BYTES, OF_BROKER)}"
+    return lines(
+        "Disks below the internal topics",
+        "Share of each volume that is used, by everything on it. Kafka 3.3 or later.",
+        [Query(used, "broker {{broker}} {{log_dir}}")],
+        "percentunit",
+    )
+
+
+def _cleaner() -> core.Panel:
+    return lines(
+        "Log cleaner",
+        "Partitions that the cleaner has given up, and its dead threads; both should be zero.",
+        [
+            Query(now(BROKER_UNCLEANABLE_PARTITIONS, OF_BROKER), "broker {{broker}} uncleanable"),
+            Query(now(BROKER_DEAD_CLEANER_THREADS, OF_BROKER), "broker {{broker}} dead threads"),
+        ],
+        "none",
+    )
+
+
+def _software() -> core.Panel:
+    return table(
+        "Brokers, and their versions",
+        "The version of Kafka by the broker's JVM. Empty without Jolokia.",
+        [now(BROKER_INFO, OF_BROKER)],
+        [Column("broker", "Broker"), Column("version", "Version", width=120)],
+        sort=["Version"],
     )
 
 

@@ -13,7 +13,16 @@ from exporter.catalogue import (
     CONNECT_TASK_RECORDS_WRITTEN_TOTAL,
     CONNECT_TASK_STATE,
     CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
+    CONNECT_WORKER_INFO,
     CONNECTOR_THRESHOLD_RATIO,
+    DEBEZIUM_CONNECTED,
+    DEBEZIUM_LAG_SECONDS,
+    DEBEZIUM_LAST_EVENT_AGE_SECONDS,
+    DEBEZIUM_QUEUE_CAPACITY_RECORDS,
+    DEBEZIUM_QUEUE_RECORDS,
+    DEBEZIUM_SNAPSHOT_REMAINING_TABLES,
+    DEBEZIUM_SNAPSHOT_STATE,
+    DEBEZIUM_SNAPSHOT_STATES,
     TASK_STATES,
 )
 from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
@@ -39,6 +48,8 @@ from exporter.dashboards.shared import CONNECT, OF_THRESHOLD, WINDOW
 
 _OF = ('connect=~"$connect"', 'connector=~"$connector"')
 _JMX = Needs("no_jmx", (CONNECT_TASK_RECORDS_WRITTEN_TOTAL,), "needs JMX of the workers (connect: workers)")
+_DEBEZIUM = Needs("no_debezium", (DEBEZIUM_CONNECTED,), "needs Debezium, and JMX of its workers (connect: workers)")
+_CAPTURED = "{{connect}} {{server}}"
 _TASK = "{{connect}} {{connector}}-{{task}}"
 _COLOURS = dict(zip(TASK_STATES, (GREEN, YELLOW, GREY, RED, ORANGE, BLUE, PURPLE), strict=True))
 
@@ -60,7 +71,7 @@ def board() -> Board:
                 (
                     Line(7, (_failed(), _causes()), (12, 12)),
                     Line(8, (_states(), _failures()), (14, 10)),
-                    Line(7, (_connectors(),)),
+                    Line(7, (_connectors(), _workers()), (16, 8)),
                 ),
             ),
             PanelRow("Transactions and commits", (Line(8, (_commits(),)),)),
@@ -68,6 +79,9 @@ def board() -> Board:
                 "Size of transactions, offset commits of sinks",
                 (Line(8, (_size(), _written())), Line(8, (_ratio(), _time()))),
                 _JMX,
+            ),
+            PanelRow(
+                "Debezium", (Line(7, (_snapshots(), _connections())), Line(7, (_capture_lag(), _queue()))), _DEBEZIUM
             ),
         ),
     )
@@ -181,6 +195,20 @@ def _connectors() -> core.Panel:
     )
 
 
+def _workers() -> core.Panel:
+    return table(
+        "Workers, and their versions",
+        "Exactly-once for source connectors needs Kafka 3.3 on every worker. Empty where REST is not read.",
+        [now(CONNECT_WORKER_INFO, _OF[0])],
+        [
+            Column("worker", "Worker"),
+            Column("version", "Version", width=120),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort=["Version"],
+    )
+
+
 def _commits() -> core.Panel:
     return lines(
         "Commits",
@@ -222,4 +250,52 @@ def _time() -> core.Panel:
         "Largest of recent ones, by task.",
         [Query(now(CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_OF, 'stat="max"'), _TASK)],
         "s",
+    )
+
+
+def _snapshots() -> core.Panel:
+    numbers = {state: index for index, state in enumerate(DEBEZIUM_SNAPSHOT_STATES)}
+    state_of = " or ".join(
+        now(DEBEZIUM_SNAPSHOT_STATE, _OF[0], f'state="{state}"') + f" * {number}" for state, number in numbers.items()
+    )
+    colours = (BLUE, YELLOW, GREEN, RED, GREY)
+    return timeline(
+        "Snapshots",
+        "A snapshot that ends early begins again: its rows are in the topic twice, with exactly-once as well.",
+        [Query(f"max by (connect, server) ({state_of})", _CAPTURED)],
+        states=[(number, state, colours[number]) for state, number in numbers.items()],
+    )
+
+
+def _connections() -> core.Panel:
+    return lines(
+        "Connected, and tables left to snapshot",
+        "0 outside of a snapshot: no change reaches Kafka, and the database keeps its log for the connector.",
+        [
+            Query(now(DEBEZIUM_CONNECTED, _OF[0]), f"{_CAPTURED} connected"),
+            Query(now(DEBEZIUM_SNAPSHOT_REMAINING_TABLES, _OF[0]), f"{_CAPTURED} tables left"),
+        ],
+        "none",
+    )
+
+
+def _capture_lag() -> core.Panel:
+    return lines(
+        "Lag behind the database, and age of the last event",
+        "The lag is that of the last change; it stands while nothing changes.",
+        [
+            Query(now(DEBEZIUM_LAG_SECONDS, _OF[0]), f"{_CAPTURED} lag"),
+            Query(now(DEBEZIUM_LAST_EVENT_AGE_SECONDS, _OF[0]), f"{_CAPTURED} last event ({{{{context}}}})"),
+        ],
+        "s",
+    )
+
+
+def _queue() -> core.Panel:
+    full = f"{now(DEBEZIUM_QUEUE_RECORDS, _OF[0])} / {now(DEBEZIUM_QUEUE_CAPACITY_RECORDS, _OF[0])}"
+    return lines(
+        "Queue between reader and task",
+        "Full: Kafka, or the transactions of the task, are slower than the database. Empty: the database is.",
+        [Query(full, _CAPTURED)],
+        "percentunit",
     )

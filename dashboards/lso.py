@@ -10,6 +10,7 @@ from exporter.catalogue import (
     GROUP_OFFSET_COMMITS_TOTAL,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
     GROUP_READ_COMMITTED_LAG_RECORDS,
+    GROUP_REBALANCES_TOTAL,
     GROUP_UNSTABLE_OFFSET_PARTITIONS,
     HANGING_TRANSACTIONS,
     IGNORED_INFO,
@@ -40,8 +41,16 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import now, per_second, series, total
-from exporter.dashboards.shared import LSO, TO_APPLICATION, groups_held_up, holders, longest_stall, stalled_partitions
+from exporter.dashboards.queries import gained, now, per_second, series, total
+from exporter.dashboards.shared import (
+    LSO,
+    TO_APPLICATION,
+    WINDOW,
+    groups_held_up,
+    holders,
+    longest_stall,
+    stalled_partitions,
+)
 
 OF_TOPIC = 'topic=~"$topic"'
 OF_GROUP = 'group=~"$group"'
@@ -73,7 +82,7 @@ def board() -> Board:
             ),
             PanelRow(
                 "Consumer groups",
-                (Line(8, (_blocked(), _lag())), Line(8, (_commits(), _groups())), Line(6, (_members(),))),
+                (Line(8, (_blocked(), _lag())), Line(8, (_commits(), _groups())), Line(6, (_members(), _rebalances()))),
             ),
         ),
     )
@@ -256,6 +265,15 @@ def _commits() -> core.Panel:
             )
         ],
         "ops",
+    )
+
+
+def _rebalances() -> core.Panel:
+    return lines(
+        "Rebalances of groups",
+        f"Generations in {WINDOW}, the ten groups with most. Needs groups.offset_commits in the settings of the agent.",
+        [Query(f"topk(10, {gained(GROUP_REBALANCES_TOTAL, WINDOW, OF_GROUP)})", "{{group}}, {{kind}}")],
+        "none",
     )
 
 

@@ -7,6 +7,17 @@ WHAT_TO_SET = {
     "internal_topic_replication": (
         "transaction.state.log.replication.factor=3, offsets.topic.replication.factor=3; reassign existing partitions"
     ),
+    "internal_topic_size": (
+        "the cleaner of the brokers that hold it: look for `uncleanable` and the topic in log-cleaner.log, then"
+        " restart that broker"
+    ),
+    "transaction_log_topic": (
+        "nothing: these brokers keep their transactions outside of __transaction_state (Redpanda, WarpStream;"
+        " docs/managed.md)"
+    ),
+    "transaction_log_partitions": (
+        "transaction.state.log.num.partitions=50 (the default) before the first transaction of a cluster"
+    ),
     "transaction_log_min_isr": ("transaction.state.log.min.isr=2, and min.insync.replicas=2 on __transaction_state"),
     "transaction_log_isr": ("restore the missing replicas: check for brokers that are down or lag behind"),
     "transaction_max_timeout": ("transaction.max.timeout.ms=900000 or less, as far as the applications allow"),
@@ -31,6 +42,7 @@ WHAT_TO_SET = {
         "exactly.once.source.support=enabled in a second one (KIP-618); posture.ignore silences this "
         "check for a connector that may write duplicates"
     ),
+    "connect_worker_version": "Kafka 3.3 or later on every worker, in a rolling restart",
     "connect_boundary_interval": (
         "a transaction.boundary.interval.ms well below producer.override.transaction.timeout.ms"
     ),
@@ -39,6 +51,14 @@ WHAT_TO_SET = {
     ),
     "connect_transactional_ids": ("another name for one of the two connectors: ids are <group.id>-<connector>-<task>"),
     "connect_offsets_topic": ("offsets.storage.topic of its own in the connector's configuration"),
+    "sink_duplicates": "writes by primary key (upsert), or a deduplication behind the sink",
+    "suggested_timeout": (
+        "the transaction.timeout.ms that its own transactions suggest, if a restart of the application is not longer"
+    ),
+    "two_phase_commit": (
+        "transaction.two.phase.commit.enable=false on the brokers, unless an application needs it; then"
+        " TWO_PHASE_COMMIT on its TransactionalIds only"
+    ),
     "flink_transaction_timeout": (
         "transaction.timeout.ms of the KafkaSink above the longest restart and two checkpoint intervals,"
         " and transaction.max.timeout.ms of the brokers no lower"

@@ -187,6 +187,7 @@ ALERT_SUBJECTS = (
     "connect",
     "connector",
     "task",
+    "server",
     "spark_application",
     "query",
     "audit",

@@ -620,6 +620,14 @@ GROUP_OFFSET_COMMITS_TOTAL = Metric(
     (*K, "group", "topic", "transactional"),
     "offsets",
 )
+GROUP_REBALANCES_TOTAL = Metric(
+    "kafka_eos_group_rebalances_total",
+    Kind.COUNTER,
+    "Generations, or epochs of the newer protocols, that a group went through since an hour before the agent began to "
+    "read __consumer_offsets.",
+    (*K, "group", "kind"),
+    "offsets",
+)
 GROUP_BLOCKED_OFFSETS = Metric(
     "kafka_eos_group_blocked_offsets",
     Kind.GAUGE,
@@ -654,6 +662,28 @@ INTERNAL_TOPIC_PARTITIONS = Metric(
     (*K, "topic", "condition"),
     "transactions",
 )
+INTERNAL_TOPIC_SIZE_BYTES = Metric(
+    "kafka_eos_internal_topic_size_bytes",
+    Kind.GAUGE,
+    "Bytes of the partitions of an internal topic on a broker, read every 5 minutes; needs DESCRIBE on Cluster.",
+    (*K, "topic", "broker"),
+    "posture",
+)
+BROKER_LOG_DIR_SIZE_BYTES = Metric(
+    "kafka_eos_broker_log_dir_size_bytes",
+    Kind.GAUGE,
+    "Size of the volume of a log directory that holds partitions of internal topics; absent before Kafka 3.3.",
+    (*K, "broker", "log_dir"),
+    "posture",
+)
+BROKER_LOG_DIR_USABLE_BYTES = Metric(
+    "kafka_eos_broker_log_dir_usable_bytes",
+    Kind.GAUGE,
+    "Bytes that are free on the volume of a log directory that holds partitions of internal topics; absent before "
+    "Kafka 3.3.",
+    (*K, "broker", "log_dir"),
+    "posture",
+)
 POSTURE_CHECK = Metric(
     "kafka_eos_posture_check",
     Kind.GAUGE,
@@ -687,6 +717,13 @@ TRANSACTIONAL_IDS_UNAVAILABLE = Metric(
 
 # --- Cluster: metrics of the brokers' JVMs --------------------------------------------------------------------------
 
+BROKER_INFO = Metric(
+    "kafka_eos_broker_info",
+    Kind.GAUGE,
+    "The version of Kafka that a broker runs, by the app-info MBean of its JVM (Jolokia); always 1.",
+    (*K, "broker", "version"),
+    "brokers",
+)
 BROKER_REQUESTS_TOTAL = Metric(
     "kafka_eos_broker_requests_total",
     Kind.COUNTER,
@@ -721,6 +758,21 @@ BROKER_PRODUCER_IDS = Metric(
     "kafka_eos_broker_producer_ids",
     Kind.GAUGE,
     "Producer ids, idempotent and transactional, in the state of the partitions on the broker.",
+    (*K, "broker"),
+    "brokers",
+)
+BROKER_UNCLEANABLE_PARTITIONS = Metric(
+    "kafka_eos_broker_uncleanable_partitions",
+    Kind.GAUGE,
+    "Partitions on the broker that the log cleaner has given up until the broker restarts: internal topics among them "
+    "grow without bounds.",
+    (*K, "broker"),
+    "brokers",
+)
+BROKER_DEAD_CLEANER_THREADS = Metric(
+    "kafka_eos_broker_dead_cleaner_threads",
+    Kind.GAUGE,
+    "Threads of the broker's log cleaner that have died: without any left, no topic is compacted.",
     (*K, "broker"),
     "brokers",
 )
@@ -873,6 +925,13 @@ CONNECT_CONNECTOR_INFO = Metric(
     (*CONNECT, "connector", "type", "exactly_once_support", "transaction_boundary"),
     "connect",
 )
+CONNECT_WORKER_INFO = Metric(
+    "kafka_eos_connect_worker_info",
+    Kind.GAUGE,
+    "A worker of a Connect cluster by its REST address, and its version; always 1.",
+    (*CONNECT, "worker", "version"),
+    "connect",
+)
 CONNECT_TASK_STATE = Metric(
     "kafka_eos_connect_task_state",
     Kind.GAUGE,
@@ -923,6 +982,60 @@ CONNECT_TASK_OFFSET_COMMIT_SECONDS = Metric(
     Kind.GAUGE,
     "Time that the task's recent offset commits took, in seconds; absent before the first one.",
     (*CONNECT, "connector", "task", "stat"),
+    "connect",
+)
+
+DEBEZIUM_SNAPSHOT_STATES = ("running", "paused", "completed", "aborted", "none")
+DEBEZIUM_CONTEXTS = ("snapshot", "streaming")
+DEBEZIUM = (*CONNECT, "database", "server")
+DEBEZIUM_CONNECTED = Metric(
+    "kafka_eos_debezium_connected",
+    Kind.GAUGE,
+    "1 when a Debezium connector streams from its database, 0 when it has no connection; server is its topic.prefix.",
+    DEBEZIUM,
+    "connect",
+)
+DEBEZIUM_SNAPSHOT_STATE = Metric(
+    "kafka_eos_debezium_snapshot_state",
+    Kind.GAUGE,
+    "The state of a Debezium connector's snapshot since its task started; none where it began with the stream; always"
+    " 1.",
+    (*DEBEZIUM, "state"),
+    "connect",
+)
+DEBEZIUM_SNAPSHOT_REMAINING_TABLES = Metric(
+    "kafka_eos_debezium_snapshot_remaining_tables",
+    Kind.GAUGE,
+    "Tables that the snapshot of a Debezium connector has still to read.",
+    DEBEZIUM,
+    "connect",
+)
+DEBEZIUM_LAG_SECONDS = Metric(
+    "kafka_eos_debezium_lag_seconds",
+    Kind.GAUGE,
+    "Time between the last change in the database and its processing by Debezium; absent before the first change.",
+    DEBEZIUM,
+    "connect",
+)
+DEBEZIUM_LAST_EVENT_AGE_SECONDS = Metric(
+    "kafka_eos_debezium_last_event_age_seconds",
+    Kind.GAUGE,
+    "Time since a Debezium connector read its last row or change; absent before the first one.",
+    (*DEBEZIUM, "context"),
+    "connect",
+)
+DEBEZIUM_QUEUE_RECORDS = Metric(
+    "kafka_eos_debezium_queue_records",
+    Kind.GAUGE,
+    "Events between the reader of a Debezium connector and its task.",
+    DEBEZIUM,
+    "connect",
+)
+DEBEZIUM_QUEUE_CAPACITY_RECORDS = Metric(
+    "kafka_eos_debezium_queue_capacity_records",
+    Kind.GAUGE,
+    "Events that the queue of a Debezium connector takes at most: max.queue.size.",
+    DEBEZIUM,
     "connect",
 )
 

@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from exporter import catalogue
+from exporter.bounds.text import cut
+from exporter.brokers.facts import BrokerVersion
 from exporter.cluster.cluster import ClusterSource, NamedCluster
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBean, MBeanQuery, parse_object_name
 from exporter.kafka.faults import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, Metric, Notes, Reason, Sample
 
+LONGEST_VERSION = 60
+"""Characters of a version that are kept."""
 _QUANTILES = {
     "50thPercentile": 0.5,
     "75thPercentile": 0.75,
@@ -53,7 +57,7 @@ _COORDINATOR = MBeanQuery(
 )
 _FAILURES = MBeanQuery(f"{_VERIFIER}VerificationFailureRate", ("Count",))
 _VERIFICATION = MBeanQuery(f"{_VERIFIER}VerificationTimeMs", _HISTOGRAM)
-_IDENTITY = MBeanQuery("kafka.server:type=app-info,id=*", ("StartTimeMs",))
+_IDENTITY = MBeanQuery("kafka.server:type=app-info,id=*", ("StartTimeMs", "Version"))
 
 
 class _Gauge(NamedTuple):
@@ -64,7 +68,13 @@ class _Gauge(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
+_UNCLEANABLE = MBeanQuery(
+    "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count,logDirectory=*", ("Value",)
+)
 _GAUGES = (
+    _Gauge(
+        MBeanQuery("kafka.log:type=LogCleaner,name=DeadThreadCount", ("Value",)), catalogue.BROKER_DEAD_CLEANER_THREADS
+    ),
     _Gauge(
         MBeanQuery(f"{_REPLICAS}PartitionsWithLateTransactionsCount", ("Value",), expected=True),
         catalogue.BROKER_LATE_TRANSACTION_PARTITIONS,
@@ -93,6 +103,7 @@ QUERIES = (
     _COORDINATOR,
     _FAILURES,
     _VERIFICATION,
+    _UNCLEANABLE,
     _IDENTITY,
 )
 
@@ -146,6 +157,9 @@ class BrokersSource(ClusterSource[KnownBrokers]):
             )
         elif self._cluster.name:
             yield from samples(answer, self._cluster.name, str(node_id))
+            if version := _version(answer, str(node_id)):
+                yield catalogue.BROKER_INFO(1.0, self._cluster.name, str(node_id), version)
+                yield BrokerVersion(node_id, version)
 
     def _find_node_id(self, answer: JvmAnswer, deadline: Deadline) -> int | None:
         """The broker's node id: as configured, by the JVM (AppInfoParser), or by its host in the metadata."""
@@ -171,6 +185,17 @@ class BrokersSource(ClusterSource[KnownBrokers]):
         return here[0] if len(here) == 1 else None
 
 
+def _version(answer: JvmAnswer, broker: str) -> str:
+    """Return the version of AppInfoParser, "" where it is not shown: a jmx_exporter leaves out texts."""
+    found = {
+        reading.mbean.properties.get("id", ""): reading.value
+        for reading in answer.values
+        if reading.mbean.type == "app-info" and reading.attribute == "Version"
+    }
+    version = found.get(broker, next(iter(found.values()), "") if len(found) == 1 else "")
+    return cut(version, LONGEST_VERSION) if isinstance(version, str) else ""
+
+
 def samples(answer: JvmAnswer, cluster: str, broker: str) -> Iterator[Sample]:
     """The samples in one broker's answer."""
     found = _BrokerValues(answer)
@@ -181,6 +206,9 @@ def samples(answer: JvmAnswer, cluster: str, broker: str) -> Iterator[Sample]:
     for gauge in _GAUGES:
         if (value := found.one(gauge.query, "Value")) is not None:
             yield gauge.metric(value, cluster, broker, *gauge.labels)
+    if uncleanable := found.all(_UNCLEANABLE):
+        total = sum(value for _, value in uncleanable)
+        yield catalogue.BROKER_UNCLEANABLE_PARTITIONS(total, cluster, broker)
     for stat in catalogue.LOAD_STATS:
         if (value := found.one(_COORDINATOR, f"partition-load-time-{stat}")) is not None:
             yield catalogue.BROKER_TXN_COORDINATOR_LOAD_SECONDS(value / 1000, cluster, broker, stat)

@@ -4,6 +4,10 @@
 whether a worker enables exactly-once (DistributedHerder.validateSourceConnectorExactlyOnceSupport, KIP-618). The body
 has the plugin's class and no setting of the user, so that no secret is sent and a plugin has nothing to connect to.
 
+A standalone worker has no exactly-once, and validates without these errors (StandaloneHerder; seen on 4.3.1). So an
+answer without errors proves nothing by itself: the question also asks for boundaries by the connector, which a worker
+in distributed mode refuses for a plugin that has none.
+
 The support of some plugins depends on their settings (MirrorSourceConnector: read_committed; FileStreamSource: a file).
 So a class that answers without settings that it is unsupported is asked once more for each connector, with the settings
 that the same worker returns for it. They pass through memory: no value, and no text of such an answer, is kept or
@@ -23,12 +27,24 @@ from exporter.model import Deadline, Word
 
 NAME = "kafka-eos-exporter-preflight"
 KEY = "exactly.once.support"
+BOUNDARY = "transaction.boundary"
 MOST_BYTES = 4 * 1024 * 1024
 MOST_PLUGINS = 20
 """Plugins whose support is asked for; a Connect cluster runs a handful."""
 
 _WORKER_WITHOUT = "worker does not have exactly-once source support enabled"
 _UNSUPPORTED = "connector does not support exactly-once"
+_OF_DISTRIBUTED = (
+    _WORKER_WITHOUT,
+    _UNSUPPORTED,
+    "connector does not implement the API required for preflight validation",
+    "connector does not support connector-defined transaction boundaries",
+    "An unexpected error occurred during validation",
+)
+"""Beginnings of errors that DistributedHerder alone writes for the two settings."""
+
+
+_ASKED = {KEY: "required", BOUNDARY: "connector"}
 
 
 class PluginSupport(Word):
@@ -40,9 +56,9 @@ class PluginSupport(Word):
 
 
 class Preflight(NamedTuple):
-    """``workers`` has by address whether exactly-once is enabled there, ``plugins`` the support by configured class
-    without settings, ``connectors`` the support by connector with its settings, for classes that are unsupported
-    without.
+    """``workers`` has by address whether exactly-once is enabled there, where the answer proves it, ``plugins`` the
+    support by configured class without settings, ``connectors`` the support by connector with its settings, for classes
+    that are unsupported without.
 
     What was not answered is absent. ``error`` is the last refusal, "" without one.
     """
@@ -65,16 +81,17 @@ def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: D
     asked = list(plugins[:MOST_PLUGINS])
     workers: dict[str, bool] = {}
     support: dict[str, PluginSupport] = {}
+    proving: list[str] = []
     error = ""
     for number, endpoint in enumerate(endpoints):
         share = deadline.within(deadline.remaining() / (len(endpoints) - number))
-        for plugin in [each for each in asked if each not in support] or asked[:1]:
+        for plugin in [each for each in asked if each not in support] or proving[:1] or asked[:1]:
             try:
                 reply = ask(
                     endpoint,
                     share,
                     path=f"/connector-plugins/{quote(plugin, safe='')}/config/validate",
-                    body=json.dumps({"name": NAME, "connector.class": plugin, KEY: "required"}).encode(),
+                    body=json.dumps({"name": NAME, "connector.class": plugin, **_ASKED}).encode(),
                     method="PUT",
                     max_bytes=MOST_BYTES,
                 )
@@ -87,6 +104,7 @@ def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: D
             support[plugin] = answer.support
             if answer.enabled is not None:
                 workers[endpoint.address] = answer.enabled
+                proving.append(plugin)
     return Preflight(workers, support, error)
 
 
@@ -121,21 +139,27 @@ def _validated(endpoint: Endpoint, connector: str, deadline: Deadline) -> Plugin
         method="PUT",
         max_bytes=MOST_BYTES,
     )
-    return read_answer(reply.body)
+    return read_answer(reply.body, distributed=True)  # only one that was found unsupported is asked again
 
 
-def read_answer(body: bytes) -> PluginAnswer | None:
-    """What the answer says of ``exactly.once.support``; None for one that does not have it (before Kafka 3.3)."""
+def read_answer(body: bytes, *, distributed: bool = False) -> PluginAnswer | None:
+    """What the answer says of ``exactly.once.support``; None for one that does not have it (before Kafka 3.3).
+
+    ``distributed``: the worker is known to be in distributed mode; otherwise the answer itself has to show that.
+    """
     try:
         document = parse_json(body)
         rows: list[Any] = document["configs"]
         values = [row["value"] for row in rows]
-        errors = next([str(each) for each in value["errors"]] for value in values if value["name"] == KEY)
-    except (JsonError, TypeError, KeyError, StopIteration):
+        named = {value["name"]: [str(each) for each in value["errors"]] for value in values if value["name"] in _ASKED}
+        errors = named[KEY]
+    except (JsonError, TypeError, KeyError):
         return None
-    enabled = not any(_WORKER_WITHOUT in each for each in errors)
+    every = [error for found in named.values() for error in found]
+    distributed = distributed or any(text in each for each in every for text in _OF_DISTRIBUTED)
+    enabled = not any(_WORKER_WITHOUT in each for each in errors) if distributed else None
     others = [each for each in errors if _WORKER_WITHOUT not in each]
     if not others:
-        return PluginAnswer(enabled, PluginSupport.SUPPORTED)
+        return PluginAnswer(enabled, PluginSupport.SUPPORTED if distributed else PluginSupport.UNKNOWN)
     plainly = any(_UNSUPPORTED in each for each in others)
     return PluginAnswer(enabled, PluginSupport.UNSUPPORTED if plainly else PluginSupport.UNKNOWN)

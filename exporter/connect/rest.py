@@ -18,6 +18,7 @@ from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
 from exporter.bounds.text import cut
 from exporter.connect.preflight import PluginSupport, Preflight, preflight, with_settings
 from exporter.connect.trace import cause_of, last_line, secrets_of
+from exporter.connect.worker_versions import worker_versions
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Deadline, Fault, Reason
 from exporter.words import FailureCause
@@ -39,6 +40,9 @@ KEPT_SETTINGS = (
     "producer.override.transaction.timeout.ms",
     "consumer.override.isolation.level",
     "consumer.override.group.id",
+    "insert.mode",
+    "pk.mode",
+    "primary.key.mode",
 )
 """Keys of a connector's configuration that are kept: those that concern exactly-once. None is a secret."""
 
@@ -106,7 +110,10 @@ class Connector:
 
 
 class RestAnswer(NamedTuple):
-    """``connectors`` is None when no worker answered; a connector that could not be read is a fault and is left out."""
+    """``connectors`` is None when no worker answered; a connector that could not be read is a fault and is left out.
+
+    ``versions`` has the version of each worker that answered, by address.
+    """
 
     connectors: tuple[Connector, ...] | None
     faults: tuple[Fault, ...]
@@ -164,10 +171,8 @@ class ConnectRest:
             self._versions = _ask_plugins(endpoint, share)
         except HttpError as error:
             log.info("the versions of connectors are not known: %s", error.fault.detail)
-        for number, worker in enumerate(self._all):
-            share = deadline.within(deadline.remaining() / 2 / (len(self._all) - number))
-            if version := _ask_version(worker, share):
-                self._workers = {**self._workers, worker.address: version}
+        answered = worker_versions(self._all, deadline.within(deadline.remaining() / 2))
+        self._workers = {**self._workers, **answered}
 
     def _ask_workers(self, connectors: Sequence[Connector], deadline: Deadline) -> Preflight:
         """What the workers' configuration is, every two minutes. What does not answer is unknown, and no fault."""
@@ -205,17 +210,6 @@ def _ask_plugins(endpoint: Endpoint, deadline: Deadline) -> dict[str, str]:
         reply = ask(endpoint, deadline, path=PLUGINS_PATH, max_bytes=MOST_BYTES, hold=hold)
         with one_heavy_at_a_time(weight(reply.body)):
             return plugin_versions(reply.body)
-
-
-def _ask_version(endpoint: Endpoint, deadline: Deadline) -> str:
-    """The version of a worker (ServerInfo of RootResource), "" where it is not known."""
-    try:
-        with MEMORY.hold() as hold:
-            document = parse_json(ask(endpoint, deadline, path=ROOT_PATH, max_bytes=ROOT_BYTES, hold=hold).body)
-    except (HttpError, JsonError):
-        return ""
-    version = document.get("version") if isinstance(document, dict) else None
-    return cut(version, LONGEST_WORD) if isinstance(version, str) else ""
 
 
 def plugin_versions(body: bytes) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from exporter import catalogue
 from exporter.cluster.cluster import ClusterSource, NamedCluster
+from exporter.connect import debezium
 from exporter.connect.concurrently import run_concurrently
 from exporter.connect.exactly_once import counts_for
 from exporter.connect.facts import ConnectState
@@ -34,6 +35,8 @@ from exporter.transactions.facts import TaskCommits
 from exporter.words import FailureCause
 
 log = logging.getLogger(__name__)
+
+ALL_QUERIES = (*QUERIES, *debezium.QUERIES)
 
 WITHOUT_REST = (
     "rest is not configured: it would add why tasks fail, the connectors' exactly-once settings, and tasks that no "
@@ -105,7 +108,8 @@ class ConnectSource(ClusterSource[NamedCluster]):
         rest, answers = self._ask(deadline)
         faults = [*(rest.faults if rest else ()), *(fault for answer in answers for fault in answer.faults)]
         yield from faults
-        view = WorkerView([reading for answer in answers for reading in answer.values])
+        readings = [reading for answer in answers for reading in answer.values]
+        view = WorkerView(readings)
         everyone = not any(answer.faults for answer in answers)
         connectors = view.connectors() if rest is None else rest.connectors
         if connectors is not None:
@@ -114,8 +118,11 @@ class ConnectSource(ClusterSource[NamedCluster]):
             state = self._state(connectors, rest, answers)
             yield state
             yield from self._states(connectors)
+            for address, version in state.versions.items():
+                yield catalogue.CONNECT_WORKER_INFO(1.0, self.cluster, self.target, self.target, address, version)
             self._keep_commits(state, facts)
         yield from self._numbers(view.tasks)
+        yield from debezium.debezium_samples((self.cluster, self.target, self.target), readings)
         self._keep(view.tasks, everyone=everyone)
         yield from self._counters()
 
@@ -144,7 +151,7 @@ class ConnectSource(ClusterSource[NamedCluster]):
         """Send all requests in parallel. One that does not return in time is a fault, like one that failed."""
         workers = self._workers() if self._workers is not None else ()
         questions: list[Callable[[], RestAnswer | JvmAnswer]] = [
-            partial(worker.read, QUERIES, deadline) for worker in workers
+            partial(worker.read, ALL_QUERIES, deadline) for worker in workers
         ]
         if self._rest is not None:
             questions.append(partial(self._rest.read, deadline))

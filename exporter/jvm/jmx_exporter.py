@@ -13,7 +13,7 @@ from exporter.bounds.text import cut, decoded
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue, Missing
 from exporter.jvm.mbeans import MBean, MBeanQuery, matches, parse_object_name, unquoted
-from exporter.jvm.rule_files import PROFILES, Spelt, plain, rule_for, spelt, squashed
+from exporter.jvm.rule_files import PROFILES, RENAMED, Spelt, plain, rule_for, spelt, squashed
 from exporter.model import Deadline, Fault, Reason
 
 _ACCEPT = "text/plain; version=0.0.4"
@@ -136,7 +136,7 @@ class _Asked(NamedTuple):
         for key, value in self.mbean.properties.items():
             if key in {"type", "name"}:
                 properties[key] = value
-            elif (label := squashed(key)) in labels:
+            elif (label := _label(key, labels)) in labels:
                 properties[key] = unquoted(labels.pop(label))
             else:
                 return None
@@ -145,6 +145,12 @@ class _Asked(NamedTuple):
 
     def _is_wanted(self, reading: MBeanValue) -> bool:
         return matches(self.mbean.properties, reading.mbean.properties)
+
+
+def _label(key: str, labels: Mapping[str, str]) -> str:
+    """Return the name of the label that holds this property."""
+    own = squashed(key)
+    return own if own in labels else RENAMED.get(key, own)
 
 
 class _Match(NamedTuple):

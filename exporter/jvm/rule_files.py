@@ -16,6 +16,8 @@ from exporter.jvm.mbeans import MBean
 JMX_EXPORTER, CONFLUENT, DEFAULT = "jmx_exporter", "confluent", "default"
 PROFILES = (JMX_EXPORTER, CONFLUENT, DEFAULT)
 
+RENAMED = {"server": "name"}
+"""Properties whose label has another name: Debezium's example calls its server so."""
 STRING = "\0"
 """Value of a label that holds the attribute's text: series cannot have texts for values."""
 
@@ -54,6 +56,8 @@ SPELLINGS = (
     ),
     Spelling(JMX_EXPORTER, r"kafka\.streams:stream-(.+)-metrics::(.+)", r"kafka_streams_\1_\2"),
     Spelling(JMX_EXPORTER, r"kafka\..+:(.+)-metrics::(.+)", r"kafka_\1_\2"),
+    # Debezium's own example, for the jmx_exporter and for Confluent's images alike.
+    Spelling(JMX_EXPORTER, r"debezium\.(.+):connector-metrics::(.+)", r"debezium_metrics_\2", (("plugin", r"\1"),)),
     Spelling(CONFLUENT, r"kafka\.(.+):(.+):(.+):(?:Count|Value)", r"kafka_\1_\2_\3"),
     Spelling(CONFLUENT, r"kafka\.(.+):(.+):(.+):(\d+)thPercentile", r"kafka_\1_\2_\3", (("quantile", r"0.\4"),)),
     Spelling(

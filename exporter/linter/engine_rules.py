@@ -87,7 +87,54 @@ def _handlers(view: View, _: Context) -> Iterator[Found]:
 # --- Connect ----------------------------------------------------------------------------------------------------------
 
 
+WORKER_FLUSH_INTERVAL_MS = 60_000
+"""WorkerConfig.OFFSET_COMMIT_INTERVAL_MS_DEFAULT: the interval of transactions where a connector sets none."""
+_OF_CONNECTORS = (
+    "exactly.once.support",
+    "transaction.boundary",
+    "transaction.boundary.interval.ms",
+    "offsets.storage.topic",
+)
+
+
+def _is_standalone(view: View) -> bool:
+    return "offset.storage.file.filename" in view.settings and "offset.storage.topic" not in view.settings
+
+
+def _standalone(view: View, _: Context) -> Iterator[Found]:
+    if _is_standalone(view):
+        yield Found(
+            chosen(view, "offset.storage.file.filename"),
+            "this is a standalone worker: it keeps offsets in a file, outside of any transaction",
+        )
+
+
+def _worker_ignores(view: View, _: Context) -> Iterator[Found]:
+    for name in _OF_CONNECTORS:
+        if name in view.settings:
+            yield Found(chosen(view, name), "is a setting of a connector: a worker ignores it without a word")
+
+
+def _worker_transactional_id(view: View, context: Context) -> Iterator[Found]:
+    if "transactional.id" in view.settings:
+        yield Found(
+            chosen(view, "transactional.id"),
+            "the id of the leader is connect-cluster-<group.id>, whatever is set here, and the producers of the "
+            "worker's own topics cannot be made with it: the worker does not start",
+        )
+    for producer in context.file.producers:
+        if "transactional.id" in producer.settings:
+            setting = chosen(producer, "transactional.id")
+            yield Found(
+                setting._replace(name=f"producer.{setting.name}"),
+                "exactly-once source tasks ignore it, and every other task's producer and dead letter queue cannot be "
+                "made with it",
+            )
+
+
 def _worker_exactly_once(view: View, _: Context) -> Iterator[Found]:
+    if _is_standalone(view):
+        return  # it has no such setting
     value = view.lower("exactly.once.source.support")
     if value is None:
         yield Found(None, "exactly.once.source.support is not set, and its default is disabled")
@@ -130,7 +177,15 @@ def _boundary_interval(view: View, context: Context) -> Iterator[Found]:
         return
     interval = view.milliseconds("transaction.boundary.interval.ms")
     timeout = context.file.producers[0].milliseconds("transaction.timeout.ms") or DEFAULT_TRANSACTION_TIMEOUT_MS
-    if interval is not None and interval >= timeout:
+    if "transaction.boundary.interval.ms" not in view.settings:
+        if timeout <= WORKER_FLUSH_INTERVAL_MS:
+            yield Found(
+                None,
+                "transaction.boundary.interval.ms is not set, so it is the workers' offset.flush.interval.ms "
+                f"({WORKER_FLUSH_INTERVAL_MS} by default), which is not below the transaction timeout ({timeout})",
+                Level.WARNING,
+            )
+    elif interval is not None and interval >= timeout:
         yield Found(
             chosen(view, "transaction.boundary.interval.ms"),
             f"is not below the transaction timeout ({timeout}): each transaction times out, the task stays RUNNING "
@@ -234,6 +289,18 @@ ENGINE_RULES: tuple[ClientRule, ...] = (
          "Source connectors get transactions only on workers that have it enabled, all of them.",
          "exactly.once.source.support=preparing on every worker, then =enabled on every worker", "KIP-618", EXACTLY,
          (Client.CONNECT_WORKER,)),
+    ClientRule("worker-standalone", Scope.MAIN, Level.ERROR, _standalone,
+         "Only workers in distributed mode write source records and their offsets in one transaction.",
+         "connect-distributed with offset.storage.topic, group.id and exactly.once.source.support=enabled", "KIP-618",
+         EXACTLY, (Client.CONNECT_WORKER,)),
+    ClientRule("worker-ignores", Scope.MAIN, Level.WARNING, _worker_ignores,
+         "Each connector has its own exactly-once settings, with poll as the boundary unless its configuration says "
+         "otherwise.",
+         "it in the configuration of each connector", "KIP-618; SourceConnectorConfig", EXACTLY,
+         (Client.CONNECT_WORKER,)),
+    ClientRule("worker-transactional-id", Scope.MAIN, Level.ERROR, _worker_transactional_id,
+         "Connect names its transactions itself: connect-cluster-<group.id> and <group.id>-<connector>-<task>.",
+         "no transactional.id", "KIP-618; KafkaOffsetBackingStore, Worker", BOTH, (Client.CONNECT_WORKER,)),
     ClientRule("override-policy", Scope.MAIN, Level.INFO, _override_policy,
          "A sink's isolation level and a source's transaction timeout are set by such overrides.",
          "connector.client.config.override.policy=All", "KIP-458, KIP-722", EXACTLY, (Client.CONNECT_WORKER,)),

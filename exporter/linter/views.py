@@ -105,7 +105,8 @@ def kind_of(settings: Sequence[Setting], file: str = "") -> Client | None:
         return Client.FLINK
     if "connector.class" in names or "config.connector.class" in names:
         return Client.CONNECTOR
-    if names & {"offset.storage.topic", "config.storage.topic", "exactly.once.source.support"}:
+    if names & {"offset.storage.topic", "config.storage.topic", "exactly.once.source.support",
+                "offset.storage.file.filename"}:  # fmt: skip
         return Client.CONNECT_WORKER
     # Consumers before Kafka 0.9 had zookeeper.connect as well, with their group.
     if begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect") and "group.id" not in names:

@@ -287,8 +287,30 @@ def flink_step(blocker: Blocker, found: FlinkTransaction, now: float) -> NextSte
     }[found.precommit]
     if found.committing:
         seen += " The checkpoint was completed: another subtask has committed it."
-    text = f"Open: {job}. {seen} {_before_the_deadline(blocker, found.deadline, now)}"
+    left = _left_behind(blocker, found)
+    text = f"Open: {job}. {seen} {left or _before_the_deadline(blocker, found.deadline, now)}"
     return NextStep(text, warning=FLINK_WARNING)
+
+
+def _left_behind(blocker: Blocker, found: FlinkTransaction) -> str:
+    """What a transaction is that its job has passed by: "" while two of its checkpoints have not been committed since.
+
+    A start of the job does not end what it does not own any more: the pool of a subtask that a downscale took away, or
+    what a later attempt of the same checkpoint replaced (flink-connector-kafka#314).
+    """
+    if blocker.started is None or found.interval is None or found.last_commit is None or found.committing:
+        return ""
+    if found.last_commit <= max(blocker.started, found.since or 0.0) + 2 * found.interval:
+        return ""
+    ends = (
+        "It has no timeout" if found.deadline is None else f"It is aborted at its timeout, {clock_time(found.deadline)}"
+    )
+    return (
+        f"The job runs, and committed later checkpoints, the last at {clock_time(found.last_commit)}: this is a"
+        " transaction that an earlier start left, as after a downscale, and another start need not end it"
+        f" (flink-connector-kafka#314). {ends}; records that the job wrote again since are in its later transactions."
+        " Look in its log whether it was restored from a checkpoint before this transaction; only then nothing is lost."
+    )
 
 
 def _before_the_deadline(blocker: Blocker, deadline: float | None, now: float) -> str:

@@ -19,9 +19,12 @@ from exporter.posture.evidence import PostureEvidence, broker_error, broker_numb
 from exporter.posture.flink import flink_checks
 from exporter.posture.known_faults import RULE as KNOWN_FAULTS
 from exporter.posture.known_faults import brokers_of, clients_of, fault_checks, plugins_of, workers_of
+from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.share_groups import share_checks
+from exporter.posture.sinks import connect_sink_checks, spark_sink_checks
 from exporter.posture.stable_ids import id_checks
+from exporter.posture.timeouts import timeout_checks, two_phase_checks
 
 DAY_MS = 86_400_000
 LONG_TIMEOUT_MS = 900_000
@@ -72,6 +75,13 @@ VERSION = Rule(
     "transaction_version",
     "Transactions V2 (KIP-890) ends hanging transactions by design: every transaction has its own epoch.",
     "Kafka 4.0 or later, and kafka-features.sh upgrade --feature transaction.version=2",
+)
+NO_LOG = Rule(
+    "transaction_log_topic",
+    "Outcomes come from polling, at least, and no transaction can be proven to hang: only the log proves it.",
+    "nothing: these brokers keep their transactions outside of __transaction_state (Redpanda, WarpStream;"
+    " docs/managed.md)",
+    mendable=False,
 )
 OLD_CLIENTS = Rule(
     "transaction_clients",
@@ -172,6 +182,11 @@ def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
 
 
+def _timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
+    of_flink = {job.application for job in evidence.flink_jobs}
+    return timeout_checks(evidence.durations, evidence.timeouts, of_flink)
+
+
 def _flink(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     limits = broker_numbers(evidence, "transaction.max.timeout.ms")
     return flink_checks(evidence.flink_jobs, min(limits) / 1000 if limits else None)
@@ -226,6 +241,12 @@ def _clients(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         if total:
             found = f"{old} of {total} transactional ids end their transactions as old clients do"
             yield OLD_CLIENTS.says(application, passed=not old, found=found)
+
+
+def _log_topic(evidence: PostureEvidence) -> Iterator[PostureCheck]:
+    if evidence.elsewhere:
+        found = "no topic __transaction_state, and brokers that list transactions"
+        yield NO_LOG.says(evidence.cluster, passed=False, found=found)
 
 
 def _verification(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -299,10 +320,13 @@ def _connect(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 
 def _known_faults(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    if evidence.version_error:
+    brokers = brokers_of(
+        evidence.cluster, evidence.metadata_version, evidence.broker_versions, max(1, len(evidence.brokers))
+    )
+    if evidence.version_error and brokers.or_later:
         yield KNOWN_FAULTS.cannot(evidence.cluster, evidence.version_error)
     else:
-        yield from fault_checks([brokers_of(evidence.cluster, evidence.metadata_version)])
+        yield from fault_checks([brokers])
     yield from fault_checks(plugins_of(evidence.connects))
     yield from fault_checks(workers_of(evidence.connects))
     yield from fault_checks(clients_of(evidence.cluster, evidence.pushed))
@@ -310,11 +334,16 @@ def _known_faults(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _replication,
+    lambda evidence: partition_check(len(evidence.topics.get(TRANSACTION_STATE, ())), len(evidence.brokers)),
+    lambda evidence: size_checks(evidence.log_sizes),
+    _log_topic,
     _log_min_isr,
     _log_isr,
     _max_timeout,
     _open_timeouts,
     _flink,
+    _timeouts,
+    lambda evidence: two_phase_checks(evidence.cluster, broker_settings(evidence), evidence.timeouts),
     _unclean,
     _topic_min_isr,
     _version,
@@ -328,5 +357,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _applications,
     _stable_ids,
     _connect,
+    lambda evidence: connect_sink_checks(evidence.connects),
+    lambda evidence: spark_sink_checks(evidence.spark_sinks),
     _known_faults,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from exporter.connect.exactly_once import Guarantee, LoggedIds, SourceEvidence, shared_ids, source_evidence, timeouts
 from exporter.connect.facts import ConnectState
 from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import Connector
+from exporter.connect.worker_versions import kafka_version
 from exporter.posture.check import PostureCheck, Rule, Settings
 
 SUPPORT = "exactly.once.source.support"
@@ -21,6 +23,8 @@ PLUGIN = (
     "the settings with which the plugin supports it (MirrorSourceConnector: source.consumer.isolation.level="
     "read_committed; FileStreamSource: a file), if there are any; then exactly-once on the workers"
 )
+MOST_NAMED = 5
+"""Workers that a check names."""
 DEFAULT_TIMEOUT_MS = 60_000.0
 """transaction.timeout.ms of a producer, where neither worker nor connector sets one (ProducerConfig)."""
 
@@ -30,6 +34,14 @@ WORKER = Rule(
     "its workers do not enable it.",
     PREPARE,
 )
+VERSION = Rule(
+    "connect_worker_version",
+    "Workers before Kafka 3.3 have no exactly-once for source connectors; a cluster needs it on all of its workers.",
+    "Kafka 3.3 or later on every worker, in a rolling restart",
+)
+FIRST_WITH_SUPPORT = (3, 3)
+FLUSH_INTERVAL_MS = 60_000
+"""offset.flush.interval.ms of a worker, where none is set (WorkerConfig)."""
 BOUNDARY = Rule(
     "connect_boundary_interval",
     "A transaction that stays open for the interval is aborted at its timeout: every send fails until the interval "
@@ -72,6 +84,7 @@ def connect_checks(
             )
             yield from (rule.cannot(state.name, error) for rule in (WORKER, SINK, OFFSETS_TOPIC))
             continue
+        yield from _versions(state)
         for connector in state.connectors:
             subject = f"{state.name}/{connector.name}"
             if connector.type == "sink":
@@ -82,6 +95,20 @@ def connect_checks(
                     seen = seen._replace(found=f"{seen.found} ({log_error})")
                 yield _worker(subject, connector, state, seen)
                 yield from _transactions(subject, connector, state, connects, seen, log)
+
+
+def _versions(state: ConnectState) -> Iterator[PostureCheck]:
+    """Judge the workers whose version is known."""
+    known = {address: kafka_version(version) for address, version in state.versions.items()}
+    if not any(known.values()):
+        return
+    old = sorted(address for address, version in known.items() if version is not None and version < FIRST_WITH_SUPPORT)
+    counts = Counter(state.versions.values())
+    found = ", ".join(f"{count} of {version}" for version, count in sorted(counts.items()))
+    found = f"workers by version: {found}"
+    if old:
+        found += f"; too old: {', '.join(old[:MOST_NAMED])}{' and more' if len(old) > MOST_NAMED else ''}"
+    yield VERSION.says(state.name, passed=not old, found=found)
 
 
 def _worker(subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence) -> PostureCheck:
@@ -143,18 +170,19 @@ def _transactions(
 def _boundary(subject: str, settings: Settings, logged: Sequence[float]) -> PostureCheck:
     interval = _milliseconds(settings.get("transaction.boundary.interval.ms", ""))
     override = _milliseconds(settings.get("producer.override.transaction.timeout.ms", ""))
-    if interval is None:
-        return BOUNDARY.cannot(
-            subject,
-            "transaction.boundary.interval.ms is not set, so it is the workers' offset.flush.interval.ms, which REST "
-            "does not show: set it on the connector",
-        )
     if override is not None:
         timeout, origin = override, "producer.override.transaction.timeout.ms"
     elif logged:
         timeout, origin = min(logged) * 1000, "the timeout of its transactions in the log"
     else:
         timeout, origin = DEFAULT_TIMEOUT_MS, "the default of transaction.timeout.ms, unless a worker sets another"
+    if interval is None:
+        return BOUNDARY.cannot(
+            subject,
+            "transaction.boundary.interval.ms is not set, so it is the workers' offset.flush.interval.ms "
+            f"({FLUSH_INTERVAL_MS} by default), which REST does not show, and {timeout:.0f} ms is {origin}: set it on "
+            "the connector",
+        )
     found = f"transaction.boundary.interval.ms={interval:.0f}, and {timeout:.0f} ms is {origin}"
     return BOUNDARY.says(subject, passed=interval < timeout, found=found)
 

@@ -14,7 +14,13 @@ from exporter.model import Fact
 from exporter.posture.check import PostureCheck, Settings
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.telemetry.facts import ClientSoftware
-from exporter.transactions.facts import IdChanges, OffsetPartitions, OpenTransaction
+from exporter.transactions.facts import (
+    ApplicationTimeouts,
+    CommitDurations,
+    IdChanges,
+    OffsetPartitions,
+    OpenTransaction,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,10 @@ class PostureEvidence:
     ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
     ``written`` are the topics that transactions write to, None where the log is not read.
     ``free_names`` are applications that neither a pattern of the settings nor the form of a framework names, None where
-    the log is not read.
+    the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
+    known. ``elsewhere``: the brokers list transactions and have no transaction log. ``broker_versions`` are of the
+    brokers whose JVMs show it. ``durations`` and ``timeouts`` are those of ``TransactionUse``.
+    ``spark_sinks`` has the kind of the sink by application and query.
     """
 
     cluster: str
@@ -43,6 +52,7 @@ class PostureEvidence:
     transaction_version: int | None
     metadata_version: int | None = None
     version_error: str = ""
+    broker_versions: Mapping[int, str] = field(default_factory=dict)
     opened: Sequence[OpenTransaction] | None = None
     opened_error: str = ""
     clients: Mapping[str, Mapping[int, int]] | None = None
@@ -57,6 +67,11 @@ class PostureEvidence:
     flink_jobs: Sequence[JobTimes] = field(default_factory=tuple)
     share_groups: Mapping[str, ShareGroup] = field(default_factory=dict)
     written: frozenset[str] | None = None
+    log_sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str] = field(default_factory=dict)
+    elsewhere: bool = False
+    spark_sinks: Mapping[str, str] = field(default_factory=dict)
+    durations: Mapping[str, CommitDurations] = field(default_factory=dict)
+    timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)
     telemetry: PushTelemetry | None = None
     pushed: Sequence[tuple[ClientSoftware, int]] = field(default_factory=tuple)
 

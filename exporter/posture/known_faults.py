@@ -7,7 +7,7 @@ date at which the sources were read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -176,8 +176,17 @@ def version_of(text: str) -> Version | None:
     return None if match is None else tuple(map(int, match[1].split(".")))
 
 
-def brokers_of(cluster: str, metadata_version: int | None) -> Software:
-    """The brokers by their finalized metadata.version: no request of the protocol names a version of Kafka."""
+def brokers_of(
+    cluster: str, metadata_version: int | None, versions: Mapping[int, str] | None = None, brokers: int = 0
+) -> Software:
+    """The brokers by the versions of their JVMs where all of them are known: of several versions one that has a fault.
+
+    Otherwise by their finalized metadata.version: no request of the protocol names a version of Kafka.
+    """
+    known = sorted({version for text in (versions or {}).values() if (version := version_of(text)) is not None})
+    if versions and len(versions) >= brokers and all(map(version_of, versions.values())):
+        software = [Software(Component.BROKER, cluster, version) for version in known]
+        return next((each for each in software if faults_of(each)), software[0])
     bounds = [version for level, version in _LEVELS if metadata_version is not None and level <= metadata_version]
     how = "the protocol does not name a broker's version: see the app-info MBeans, or the start of its log"
     return Software(Component.BROKER, cluster, bounds[-1] if bounds else None, or_later=True, how=how)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter import catalogue
+from exporter.brokers.facts import BrokerVersion
 from exporter.cluster.cluster import Cluster, KafkaSource
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
@@ -13,20 +14,23 @@ from exporter.flink.facts import FlinkJobs
 from exporter.groups.facts import GroupCommits, GroupsBeyondLso, ShareGroups
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.client_metrics import subscriptions
+from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import checks_of, group_checks
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
+from exporter.spark.queries import SparkView
 from exporter.telemetry.facts import PushedSoftware
-from exporter.transactions.facts import OpenTransactions, TransactionUse
+from exporter.transactions.facts import OpenTransactions, TransactionsElsewhere, TransactionUse
 
 BROKER_KEYS = (
     "transaction.state.log.min.isr",
     "transaction.max.timeout.ms",
     "transactional.id.expiration.ms",
     "transaction.partition.verification.enable",
+    "transaction.two.phase.commit.enable",
 )
 TOPIC_KEYS = ("min.insync.replicas", "unclean.leader.election.enable")
 MOST_TOPICS = 200
@@ -85,6 +89,9 @@ class PostureSource(KafkaSource):
         brokers, broker_faults = self._broker_settings(metadata, deadline)
         topics, topic_faults = self._topic_settings(names, deadline)
         yield from dict.fromkeys((*broker_faults, *topic_faults))
+        internal = [each for each in (TRANSACTION_STATE, CONSUMER_OFFSETS) if each in metadata.topics]
+        logs = log_dirs(self._cluster.client, metadata, internal, deadline) if internal else {}
+        yield from self._sizes(logs)
         features, version_error = self._features(deadline)
         opened = facts.get(OpenTransactions)
         beyond = facts.get(GroupsBeyondLso)
@@ -96,6 +103,11 @@ class PostureSource(KafkaSource):
             transaction_version=features.get("transaction.version"),
             metadata_version=features.get("metadata.version"),
             version_error=version_error,
+            spark_sinks=_spark_sinks(facts.get(SparkView)),
+            elsewhere=facts.get(TransactionsElsewhere) is not None,
+            broker_versions={
+                each.broker: each.version for each in facts.all(BrokerVersion) if each.broker in metadata.brokers
+            },
             opened=opened.transactions if opened is not None else None,
             opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
             clients=use.clients if use is not None else None,
@@ -108,12 +120,31 @@ class PostureSource(KafkaSource):
             offset_partitions=use.offset_partitions if use is not None else {},
             id_changes=use.id_changes if use is not None else {},
             share_groups=shares.groups if (shares := facts.get(ShareGroups)) is not None else {},
+            log_sizes={
+                node: each.detail if isinstance(each, Fault) else each.sizes for node, each in sorted(logs.items())
+            },
+            durations=use.durations if use is not None else {},
+            timeouts=use.timeouts if use is not None else {},
             written=use.topics if use is not None else None,
             telemetry=self._telemetry(metadata, deadline) if self._settings.telemetry else None,
             pushed=sent.clients if (sent := facts.get(PushedSoftware)) is not None else (),
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
         )
         yield from self._say(checks_of(evidence))
+
+    def _sizes(self, logs: Mapping[int, BrokerLogs | Fault]) -> Iterator[Sample]:
+        """A refusal is no fault of the source: the check names it."""
+        for node, found in sorted(logs.items()):
+            if isinstance(found, Fault):
+                continue
+            for topic, partitions in found.sizes.items():
+                size = float(sum(partitions.values()))
+                yield catalogue.INTERNAL_TOPIC_SIZE_BYTES(size, self.cluster, topic, str(node))
+            for each in found.dirs:
+                if each.total is not None and each.usable is not None:
+                    place = (self.cluster, str(node), each.path)
+                    yield catalogue.BROKER_LOG_DIR_SIZE_BYTES(float(each.total), *place)
+                    yield catalogue.BROKER_LOG_DIR_USABLE_BYTES(float(each.usable), *place)
 
     def _say(self, found: Iterable[PostureCheck]) -> Iterator[Sample | Fact]:
         checks = tuple(
@@ -160,6 +191,11 @@ class PostureSource(KafkaSource):
             return self._cluster.client.features(deadline), ""
         except AskError as error:
             return {}, error.fault.detail
+
+
+def _spark_sinks(view: SparkView | None) -> Mapping[str, str]:
+    queries = view.queries if view is not None else {}
+    return {f"{key.application}/{key.query}": each.sink for key, each in queries.items() if each.sink}
 
 
 def _settings(answer: Settings | Fault, faults: list[Fault]) -> Settings | str:

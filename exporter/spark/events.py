@@ -40,7 +40,8 @@ class EventError(ValueError):
 
 
 class Batch(NamedTuple):
-    """A trigger, from a progress event. ``offsets`` is empty without Kafka, ``at`` is when the trigger ended.
+    """A trigger, from a progress event. ``offsets`` is empty without Kafka, ``at`` is when the trigger ended, ``sink``
+    the kind of its sink, "" where it is not said.
 
     ``completed`` is whether it ran a batch: up to Spark 3.4 there is such an event too when there was nothing to do.
     """
@@ -51,6 +52,7 @@ class Batch(NamedTuple):
     phases: Mapping[str, float]
     offsets: Mapping[TopicPartition, int]
     completed: bool
+    sink: str = ""
 
 
 class Started(NamedTuple):
@@ -141,6 +143,7 @@ def progressed(query: StreamingQuery, batch: Batch) -> StreamingQuery:
         batches=max(batch.number + 1, query.batches or 0),
         phases=batch.phases,
         offsets=batch.offsets or query.offsets,
+        sink=batch.sink or query.sink,
     )
 
 
@@ -172,7 +175,14 @@ def batch_of(progress: Mapping[str, Any]) -> Batch:
         phases,
         offsets,
         "add_batch" in phases,
+        _sink(progress.get("sink")),
     )
+
+
+def _sink(value: object) -> str:
+    """Return the description of a sink without its places: ``FileSink[/data/x]`` is ``FileSink``."""
+    found = value.get("description") if isinstance(value, dict) else None
+    return found[:LONGEST_NAME].partition("[")[0].partition("@")[0] if isinstance(found, str) else ""
 
 
 def kafka_offsets(value: object) -> Mapping[TopicPartition, int] | None:

@@ -71,7 +71,7 @@ def _weight(place: QueryPlace, query: StreamingQuery) -> int:
     """Most bytes of memory that a query takes."""
     topics = {partition.topic for partition in query.offsets}
     ends = sum(END_BYTES + text_bytes(end.run_id) for end in query.ends)
-    names = text_bytes(*place, query.id, query.name, query.application, *topics)
+    names = text_bytes(*place, query.id, query.name, query.application, query.sink, *topics)
     labels = (*place, query.application, query.name or query.id)
     written = QUERY_SERIES * series_bytes(*labels) + TOPIC_SERIES * sum(
         series_bytes(*labels, topic) for topic in topics
@@ -107,6 +107,7 @@ def _parsed(body: bytes, now: float) -> tuple[QueryPlace, StreamingQuery]:
         phases=batch.phases if batch else {},
         offsets=batch.offsets if batch else {},
         ends=ends,
+        sink=batch.sink if batch else "",
     )
 
 

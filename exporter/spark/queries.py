@@ -46,7 +46,7 @@ class StreamingQuery:
     ``id`` is in the checkpoint and stays over restarts; ``application`` and ``name`` are "" while unknown. ``heard`` is
     the last report. ``batches`` counts those completed since the checkpoint was made, ``rows`` those since the
     application was started. ``offsets`` is where the last completed batch ended in Kafka, and is empty when not known
-    or when no source is Kafka.
+    or when no source is Kafka. ``sink`` is the kind of its sink, "" while unknown.
     """
 
     id: str
@@ -63,6 +63,7 @@ class StreamingQuery:
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     uncommitted: int | None = None
     ends: tuple[QueryEnd, ...] = ()
+    sink: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,7 @@ def _together(views: list[StreamingQuery], now: float) -> StreamingQuery:
         phases=live.phases if live is not None and believed else {},
         offsets=furthest.offsets,
         uncommitted=next((view.uncommitted for view in views if view.uncommitted is not None), None),
+        sink=next((view.sink for view in views if view.sink), ""),
         ends=tuple({end.run_id: end for view in reversed(views) for end in view.ends}.values()),
     )
 

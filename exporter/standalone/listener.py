@@ -150,6 +150,7 @@ class EosListener(StreamingQueryListener):
                 "timestamp": progress["timestamp"],
                 "durationMs": durations,
                 "sources": [{key: source.get(key) for key in _SOURCE_FIELDS} for source in sources],
+                "sink": {"description": _sink(progress)},
             }
         return state
 
@@ -259,6 +260,11 @@ def _application() -> str:
         return str(session.conf.get("spark.app.name")) if session is not None else ""
     except Exception:  # noqa: BLE001 -- a driver must never fail because of its monitoring
         return ""
+
+
+def _sink(progress: dict[str, Any]) -> str:
+    """Return the kind of a query's sink, without the place that it writes to."""
+    return str((progress.get("sink") or {}).get("description") or "").partition("[")[0].partition("@")[0]
 
 
 def _instant(text: str) -> float:

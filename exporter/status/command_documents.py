@@ -432,6 +432,7 @@ class OpenSeconds(TypedDict):
 
     median: float | None
     p99: float | None
+    p999: float | None
     max: float | None
 
 
@@ -445,6 +446,7 @@ class HistoryApplication(TypedDict):
     abort_ratio: float | None
     timeout_ratio: float | None
     open_seconds: OpenSeconds
+    suggested_timeout_seconds: float | None
     timeline: list[HistoryCounts]
 
 

@@ -190,6 +190,11 @@ class ConnectTaskId(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionsElsewhere(Fact):
+    """The brokers list transactions and have no topic ``__transaction_state``, as those of Redpanda do."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogRefused(Fact):
     """The cluster has refused the transaction log since this process began, so that outcomes are polled."""
 
@@ -225,6 +230,26 @@ class IdChanges(NamedTuple):
     returned: float | None = None
 
 
+class CommitDurations(NamedTuple):
+    """How long an application's committed transactions were open, since they are counted. ``within`` is the bound of
+    the histogram's bucket in seconds below which 999 of 1000 were; None above the last bound.
+    """
+
+    transactions: int
+    within: float | None
+
+
+class ApplicationTimeouts(NamedTuple):
+    """The transaction timeouts of the ids of an application in the last hour: seconds, None without any that ends.
+
+    ``two_phase`` counts the ids without a timeout, which take part in two-phase commit (KIP-939).
+    """
+
+    shortest: float | None
+    longest: float | None
+    two_phase: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionUse(Fact):
     """Who uses transactions, from the last hour of the log.
@@ -234,7 +259,8 @@ class TransactionUse(Fact):
     ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
     application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
     ``id_changes`` has the applications that got new ids again and again in the last day. ``free_names`` are
-    applications that neither a pattern of the settings nor the form of a framework names.
+    applications that neither a pattern of the settings nor the form of a framework names. ``durations`` and
+    ``timeouts`` are by application.
     """
 
     topics: frozenset[str]
@@ -245,3 +271,5 @@ class TransactionUse(Fact):
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
     free_names: tuple[str, ...] = ()
+    durations: Mapping[str, CommitDurations] = field(default_factory=dict)
+    timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)

@@ -117,6 +117,13 @@ class FakeKafka:
     subscribed: dict[str, list[str]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
+    partition_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
+    disk: tuple[int, int] | None = (1000, 400)  # total and usable bytes; None: of a broker that does not know them
+    elsewhere: bool = False
+    """As Redpanda: transactions without the topic LOG. The broker with the lowest id coordinates all, the others
+    answer NOT_COORDINATOR.
+    """
+    no_dirs: bool = False  # DescribeLogDirs names none, as an old broker does without the grant
     down: set[int] = field(default_factory=set)
     refuse: dict[str, int] = field(default_factory=dict)
     hidden: dict[str, Fault] = field(default_factory=dict)
@@ -230,6 +237,23 @@ class FakeKafka:
             ],
         )
 
+    def _describe_log_dirs(self, node: int, request: Any) -> Any:
+        """One directory with all partitions, each of ``partition_bytes``."""
+        topics = [
+            Answer(
+                name=topic.topic,
+                partitions=[
+                    Answer(partition_index=number, partition_size=self.partition_bytes.get((topic.topic, number), 100))
+                    for number in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        disk = {} if self.disk is None else {"total_bytes": self.disk[0], "usable_bytes": self.disk[1]}
+        code = self.refuse.get("DescribeLogDirs", 0)
+        found = [Answer(error_code=0, log_dir="/data", topics=topics, **disk)]
+        return Answer(error_code=code, results=[] if code or self.no_dirs else found)
+
     def _list_offsets(self, node: int, request: Any) -> Any:
         self.time.pass_(self.offset_seconds)
 
@@ -336,6 +360,8 @@ class FakeKafka:
 
     def _coordinated(self, node: int, transactional_id: str) -> bool:
         log = self.topics.get(LOG, [])
+        if self.elsewhere:
+            return node == min(self.brokers)
         return bool(log) and log[coordinator_partition(transactional_id, len(log))].leader == node
 
     def _list_transactions(self, node: int, request: Any) -> Any:
@@ -357,7 +383,9 @@ class FakeKafka:
         found = []
         for name in request.transactional_ids:
             each = self.transactions.get(name)
-            if not code and name in self.denied_ids:
+            if self.elsewhere and node != min(self.brokers):
+                code_here = 16
+            elif not code and name in self.denied_ids:
                 code_here = 53
             elif not code and self._coordinator(name) in self.unloaded:
                 code_here = self.unloaded[self._coordinator(name)]

@@ -39,6 +39,8 @@ FOREIGN: dict[str, Use] = {
     "exporter.connect.trace:_FRAME": ("match", "", ("\t", " [", "... 1")),
     "exporter.connect.trace:_SECRET_KEY": ("search", "", ("api", "connection.", "acces", "privat")),
     "exporter.connect.trace:_USER_INFO": ("sub", "x://", ("://", "x://", ":@", "x://:")),
+    "exporter.connect.worker_versions:_CONFLUENT": ("search", "", ("-cc", "-c")),
+    "exporter.connect.worker_versions:_VERSION": ("match", "1", ("1.", "1")),
     "exporter.core.durations:_FORM": ("fullmatch", "", ("1h", "1")),
     "exporter.core.durations:_GO_PART": ("match", "1", ("1.", "1h")),
     "exporter.core.logs:_NUMBERS": ("sub", "", ("0x", "0xa")),

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.catalogue import GROUP_OFFSET_COMMITS_TOTAL, GROUP_READ_COMMITTED_LAG_OFFSETS, GROUP_THRESHOLD_OFFSETS
+from exporter.catalogue import (
+    GROUP_OFFSET_COMMITS_TOTAL,
+    GROUP_READ_COMMITTED_LAG_OFFSETS,
+    GROUP_REBALANCES_TOTAL,
+    GROUP_THRESHOLD_OFFSETS,
+)
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
 LAG = "KafkaEosGroupLagHigh"
 OUTSIDE = "KafkaEosOffsetsOutsideTransaction"
+STORM = "KafkaEosRebalanceStorm"
 WHO = ("prod", "billing", "orders")
 
 
@@ -80,8 +86,33 @@ def _outside_cases() -> Iterator[Case]:
     )
 
 
+def _storm() -> Iterator[Case]:
+    who = ("prod", "pay", "classic")
+
+    def rebalances(values: str, of_group: tuple[str, ...] = who, agent: str = "a") -> Series:
+        return scraped(GROUP_REBALANCES_TOTAL, *of_group, values=values, agent=agent)
+
+    def ticket(cluster: str = "prod", group: str = "pay") -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": cluster, "group": group}
+
+    yield case(STORM, "one a minute", [rebalances("0+1x60")], {"9m": [], "20m": [ticket()], "60m": [ticket()]})
+    yield case(STORM, "every second minute", [rebalances("0 0 1 1 2 2 3 3 4 4 5 5 6 6 7 7x60")], {"15m": [], "20m": []})
+    yield case(STORM, "exactly ten", [rebalances("0+0x5 5 10x60")], {"15m": [], "17m": []})
+    yield case(STORM, "many before the agent's start", [rebalances("500x60")], {"15m": [], "40m": []})
+    each = [rebalances("0+1x60", ("prod", "ship", "consumer")), rebalances("0+1x60", ("other", *who[1:]))]
+    yield case(
+        STORM, "each group", [rebalances("0+1x60"), *each], {"20m": [ticket(), ticket(group="ship"), ticket("other")]}
+    )
+    two = [rebalances("0 " * 5 + "7x60"), rebalances("0 " * 5 + "7x60", agent="b")]
+    yield case(STORM, "two replicas count once", two, {"15m": []})
+    late = [rebalances("0x5 12x60"), rebalances("12x60", agent="b")]
+    yield case(STORM, "seen by one replica", late, {"10m": [ticket()]})
+    yield case(STORM, "over", [rebalances("0x5 50x60")], {"27m": [ticket()], "28m": []})
+
+
 def cases() -> Iterator[Case]:
     yield from _outside_cases()
+    yield from _storm()
     for severity in ("warning", "critical"):
         name = f"lag_{severity}"
         ours = of(severity)

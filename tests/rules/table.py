@@ -10,7 +10,9 @@ from tests.rules import (
     cases_canary,
     cases_clients,
     cases_cluster,
+    cases_commits,
     cases_coverage,
+    cases_debezium,
     cases_engines,
     cases_flink,
     cases_groups,
@@ -19,6 +21,7 @@ from tests.rules import (
     cases_polled,
     cases_slo,
     cases_spark,
+    cases_storage,
     cases_transactions,
 )
 from tests.rules.promtool import Case
@@ -41,4 +44,7 @@ CASES: tuple[Case, ...] = (
     *cases_agent.cases(),
     *cases_monitoring.cases(),
     *cases_slo.cases(),
+    *cases_storage.cases(),
+    *cases_commits.cases(),
+    *cases_debezium.cases(),
 )

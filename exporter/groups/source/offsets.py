@@ -39,6 +39,8 @@ class OffsetsSource(KafkaSource):
         self._counts: dict[tuple[str, str, bool], int] = {}
         self._times: dict[tuple[str, bool], deque[float]] = {}
         self._dropped: set[tuple[str, str]] = set()
+        self._generations: dict[tuple[str, str], int] = {}
+        self._rebalances: dict[tuple[str, str], int] = {}
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         try:
@@ -59,6 +61,7 @@ class OffsetsSource(KafkaSource):
         yield from self._begin(metadata, by_number, wall, deadline)
         for commits in self._reader.read(self._cluster.client, metadata, by_number, deadline):
             self._take(commits)
+        self._take_generations()
         yield from dict.fromkeys(self._reader.faults)
         yield from self._counters()
         self._forget_silent(wall)
@@ -96,6 +99,19 @@ class OffsetsSource(KafkaSource):
             return
         self._counts[key] = self._counts.get(key, 0) + commits.records
 
+    def _take_generations(self) -> None:
+        """Count how far generations moved. A lower one is of a group that was deleted and made again."""
+        found, self._reader.generations = self._reader.generations, []
+        for group, kind, number in found:
+            key = (group, kind)
+            if not self._cluster.shard.holds(group) or (
+                key not in self._generations and len(self._generations) >= MOST_SERIES
+            ):
+                continue
+            before = self._generations.get(key, number)
+            self._rebalances[key] = self._rebalances.get(key, 0) + max(0, number - before)
+            self._generations[key] = number
+
     def _forget_silent(self, wall: float) -> None:
         """Drop what is older than an hour, and groups without a commit since: also while a partition cannot be read."""
         for key, instants in list(self._times.items()):
@@ -121,5 +137,7 @@ class OffsetsSource(KafkaSource):
         for (group, topic, transactional), count in self._counts.items():
             word = "true" if transactional else "false"
             yield catalogue.GROUP_OFFSET_COMMITS_TOTAL(float(count), self.cluster, group, topic, word)
+        for (group, kind), count in self._rebalances.items():
+            yield catalogue.GROUP_REBALANCES_TOTAL(float(count), self.cluster, group, kind)
         if self._dropped:
             yield catalogue.SERIES_DROPPED(float(len(self._dropped)), catalogue.GROUP_OFFSET_COMMITS_TOTAL.name)

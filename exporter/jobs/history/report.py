@@ -22,6 +22,7 @@ from exporter.jobs.history.tally import LEAST_HOLD_MS, MOST, MOST_LASTING, Cell,
 from exporter.jobs.history.torn import MarkerRecord, read_torn
 from exporter.jobs.report.plots import bucket_ms
 from exporter.model import TopicPartition
+from exporter.transactions.suggested_timeout import LEAST_TRANSACTIONS, QUANTILE, suggested_timeout
 from exporter.words import Outcome
 
 MOST_HOLDS = 2_000
@@ -54,8 +55,16 @@ class ApplicationSummary(NamedTuple):
     by_server: int
     median: float | None
     p99: float | None
+    p999: float | None
     longest: float | None
     timeline: tuple[Counts, ...]
+
+    @property
+    def suggested_timeout(self) -> float | None:
+        """Seconds of transaction.timeout.ms by its own durations; None of fewer than ``LEAST_TRANSACTIONS``."""
+        if self.p999 is None or self.counts.total < LEAST_TRANSACTIONS:
+            return None
+        return suggested_timeout(self.p999)
 
 
 class TransactionSummary(NamedTuple):
@@ -207,9 +216,9 @@ def _applications(tally: HistoryTally, starts: Sequence[int]) -> tuple[Applicati
         by_name.setdefault(cell.application, {})[cell] = number
     found = []
     for name, cells in by_name.items():
-        median, p99, longest = tally.open_seconds(name, (0.5, 0.99, 1.0))
+        median, p99, p999, longest = tally.open_seconds(name, (0.5, 0.99, QUANTILE, 1.0))
         timeline = _timeline(cells, starts, tally.width_ms)
-        found.append(ApplicationSummary(name, _counts(cells), _by_server(cells), median, p99, longest, timeline))
+        found.append(ApplicationSummary(name, _counts(cells), _by_server(cells), median, p99, p999, longest, timeline))
     found.sort(key=lambda each: (-(each.counts.fenced + each.counts.timed_out + each.by_server), -each.counts.total))
     return tuple(found)
 

@@ -25,7 +25,8 @@ def document(found: HistoryReport) -> HistoryOutput:
                 "aborted_by_server": each.by_server,
                 "abort_ratio": each.counts.ratio("aborted"),
                 "timeout_ratio": each.counts.ratio("timed_out"),
-                "open_seconds": {"median": each.median, "p99": each.p99, "max": each.longest},
+                "open_seconds": {"median": each.median, "p99": each.p99, "p999": each.p999, "max": each.longest},
+                "suggested_timeout_seconds": each.suggested_timeout,
                 "timeline": [_counts(counts) for counts in each.timeline],
             }
             for each in found.applications

@@ -26,7 +26,8 @@ MOST_LANES = 20
 MOST_NAMED = 3
 _NUMBERS = frozenset({
     "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "abort ratio", "timeout ratio",
-    "median", "p99", "longest", "open", "markers", "timeout", "pid", "epoch", "times", "held at most", "completed",
+    "median", "p99", "longest", "suggested timeout",
+    "open", "markers", "timeout", "pid", "epoch", "times", "held at most", "completed",
 })  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def _transactions(rows: Sequence[TransactionSummary], nothing: str) -> Block:
 
 APPLICATION_COLUMNS = (
     "application", "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "abort ratio",
-    "timeout ratio", "median", "p99", "longest",
+    "timeout ratio", "median", "p99", "longest", "suggested timeout",
 )  # fmt: skip
 TRANSACTION_COLUMNS = (
     "transactional.id", "pid", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout", "partitions",
@@ -224,7 +225,7 @@ def application_row(each: ApplicationSummary) -> tuple[object, ...]:
         *(f"{count:,}" for count in shown),
         ratio(counts.ratio("aborted")),
         ratio(counts.ratio("timed_out")),
-        *(seconds(value) for value in (each.median, each.p99, each.longest)),
+        *(seconds(value) for value in (each.median, each.p99, each.longest, each.suggested_timeout)),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from kafka.protocol.consumer import FetchRequest
@@ -20,10 +21,15 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
+MOST_GENERATIONS = 100_000
+"""Records of groups that are kept until the caller takes them."""
 PARTITION_BYTES = 1 << 20
 REQUEST_BYTES = 8 << 20
 OFFSET_OUT_OF_RANGE = 1
 _VERSION = struct.Struct(">h")
+_NUMBER = struct.Struct(">i")
+_LAST_PLAIN_GROUP = 3
+"""Last version of GroupMetadataValue that is not flexible."""
 _LONGEST_NAME = 10_000
 
 
@@ -41,11 +47,28 @@ class OffsetCommits(NamedTuple):
     producer_id: int = -1
 
 
+class GroupGeneration(NamedTuple):
+    """The generation of a classic group, or the epoch of one of the newer protocols, as a record of the group has it.
+
+    ``kind`` is the word of ``GroupKind``.
+    """
+
+    group: str
+    kind: str
+    number: int
+
+
+_KINDS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
+"""Versions of the keys of groups' records (CoordinatorRecordType of the group coordinator)."""
+
+
 class CommitReader:
     """Reads every partition of ``__consumer_offsets`` from its last position. Not thread-safe."""
 
     def __init__(self) -> None:
         self.positions: dict[int, int] = {}
+        self.generations: list[GroupGeneration] = []
+        """Generations in the order of their records, since the caller last took them."""
         self.faults: list[Fault] = []
         self.lost = 0
         self._broken: set[int] = set()
@@ -125,6 +148,7 @@ class CommitReader:
     def _commits(self, number: int, batch: DefaultRecordBatch) -> list[OffsetCommits]:
         """The commits of a batch; none, and a fault, for one that cannot be read."""
         try:
+            self.generations += islice(generations_of(batch), max(0, MOST_GENERATIONS - len(self.generations)))
             return list(commits_of(batch))
         except UNREADABLE as error:
             first = max(self.positions[number], batch.base_offset)
@@ -151,6 +175,30 @@ def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
             counts[place] = counts.get(place, 0) + 1
     for (group, topic), count in counts.items():
         yield OffsetCommits(group, topic, batch.is_transactional, count, batch.max_timestamp, batch.producer_id)
+
+
+def generations_of(batch: DefaultRecordBatch) -> Iterator[GroupGeneration]:
+    """The generations in a batch of a group coordinator. Raises ValueError or struct.error as ``decode_commit_key``."""
+    if batch.is_control_batch or batch.is_transactional:
+        return
+    for record in records_of(batch):
+        if record.value is not None and record.key:
+            kind = _KINDS.get(_VERSION.unpack_from(record.key)[0])
+            number = None if kind is None else _generation(kind, record.value)
+            if kind is not None and number is not None:
+                yield GroupGeneration(_text(record.key, _VERSION.size)[0], kind, number)
+
+
+def _generation(kind: str, value: bytes) -> int | None:
+    """GroupMetadataValue has the protocol type before the generation; the others begin with the epoch. None for a
+    layout that is newer. Raises ValueError or struct.error for a value that ends early.
+    """
+    version, at = _VERSION.unpack_from(value)[0], _VERSION.size
+    if kind == "classic":
+        if version > _LAST_PLAIN_GROUP:
+            return None  # flexible: no broker writes it yet
+        at = _text(value, at)[1]
+    return int(_NUMBER.unpack_from(value, at)[0])
 
 
 def decode_commit_key(key: bytes) -> tuple[str, str] | None:

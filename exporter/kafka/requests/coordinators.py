@@ -42,6 +42,7 @@ class Asked(NamedTuple):
 
     ``silent`` are the partitions of ``__transaction_state`` whose coordinator gave no usable answer, ``ids`` all listed
     ids, in whatever state was asked for, with the log partition each belongs to. ``described`` has every description.
+    ``elsewhere``: the brokers list transactions and have no topic ``__transaction_state``, as those of Redpanda do.
     """
 
     transactions: tuple[OpenTransaction, ...]
@@ -49,6 +50,7 @@ class Asked(NamedTuple):
     silent: frozenset[int]
     faults: tuple[Fault, ...]
     described: Mapping[str, Description] = MappingProxyType({})
+    elsewhere: bool = False
 
 
 def ask_coordinators(
@@ -68,30 +70,33 @@ def ask_coordinators(
 
     Complete only when every partition of ``__transaction_state`` has a leader and every leader answered, and DESCRIBE
     on all transactional ids is proven: without the ACL a broker returns an empty list and no error, and a stopped
-    coordinator lists nothing. A cluster that has no such topic has no transactions. Raises AskError when no broker
-    answers at all.
+    coordinator lists nothing. A cluster that has no such topic, and whose brokers list none in any state, has made no
+    transaction. Raises AskError when no broker answers at all.
     """
     metadata = client.metadata(deadline, [TRANSACTION_STATE])
     hidden = metadata.errors.get(TRANSACTION_STATE)
     log = metadata.topics.get(TRANSACTION_STATE, {})
-    if not log and (hidden is None or hidden.reason is Reason.UNKNOWN_TOPIC):
-        return Asked((), (), frozenset(), ())
-    listed = list_transactions(client, metadata, deadline, states=states, producer_ids=producer_ids)
+    absent = not log and (hidden is None or hidden.reason is Reason.UNKNOWN_TOPIC)
+    asked_states = () if absent else states
+    listed = list_transactions(client, metadata, deadline, states=asked_states, producer_ids=producer_ids)
     rows = [row for rows in listed.values.values() for row in rows]
+    if absent and not rows:
+        return Asked((), (), frozenset(), ())
     wanted = [row.transactional_id for row in rows if row.state in STATES and row.transactional_id not in known]
     if also is not None:
         wanted += also(rows)
-    described = describe_transactions(client, metadata, wanted, deadline)
+    described = describe_transactions(client, metadata, wanted, deadline, anywhere=absent)
     refused = describe_grant(client, metadata, deadline)
     silent = _silent(metadata, set(listed.values), tuple(described.unanswered), refused)
     faults = [*listed.faults, *described.faults, *_leaderless(metadata)]
-    faults += [fault for fault in (hidden, refused) if fault is not None]
+    faults += [fault for fault in (None if absent else hidden, refused) if fault is not None]
     return Asked(
         tuple(_open(described.values.values(), application_of)),
         tuple((row.transactional_id, coordinator_partition(row.transactional_id, len(log) or 1)) for row in rows),
         silent,
         tuple(dict.fromkeys(faults)),
         described.values,
+        elsewhere=absent,
     )
 
 

@@ -140,11 +140,12 @@ def list_transactions(
 
 
 def describe_transactions(
-    client: BrokerAccess, metadata: Metadata, ids: Iterable[str], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, ids: Iterable[str], deadline: Deadline, *, anywhere: bool = False
 ) -> Answers[str, Description]:
     """The transactions of these ids, from their coordinators. An id without one is neither in values nor in unanswered.
 
-    See ``ask_coordinators_of`` for clusters without ``__transaction_state`` and without DESCRIBE on it.
+    ``anywhere``: the brokers have transactions without the topic ``__transaction_state``. See ``ask_coordinators_of``
+    for clusters without it and without DESCRIBE on it.
     """
     return ask_coordinators_of(
         client,
@@ -162,6 +163,7 @@ def describe_transactions(
             frozenset({TRANSACTIONAL_ID_NOT_FOUND}),
         ),
         deadline,
+        anywhere=anywhere,
     )
 
 

@@ -6,10 +6,10 @@ No I/O; the present is an argument.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from exporter import catalogue
@@ -25,8 +25,9 @@ from exporter.transactions.counting.partition_lists import PartitionLists
 from exporter.transactions.counting.recent_fences import RecentFences
 from exporter.transactions.counting.task_commits import CommitsOfTasks
 from exporter.transactions.counting.unclean_ids import UncleanIds
-from exporter.transactions.facts import LoggedEnds, OffsetPartitions, TaskCommits, UncleanEnd
+from exporter.transactions.facts import CommitDurations, LoggedEnds, OffsetPartitions, TaskCommits, UncleanEnd
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
+from exporter.transactions.suggested_timeout import QUANTILE
 from exporter.words import Outcome
 
 HOUR = 3600.0
@@ -236,6 +237,11 @@ class Aggregates:
             name: OffsetPartitions(own.named, frozenset(own.offset_partitions)) for name, own in self._by_name.items()
         }
 
+    def durations(self) -> Mapping[str, CommitDurations]:
+        """By application, how long its committed transactions were open."""
+        found = {name: own.open_seconds.get(_COMMITTED) for name, own in self._by_name.items()}
+        return {name: _durations(histogram.counted()[0]) for name, histogram in found.items() if histogram is not None}
+
     # --- Over a restart ---
 
     def saved(self, *, everything: bool) -> dict[str, Any]:
@@ -344,3 +350,10 @@ class Aggregates:
 
 def _seconds(ms: int) -> float | None:
     return ms / 1000 if ms >= 0 else None
+
+
+def _durations(counts: Sequence[int]) -> CommitDurations:
+    """From the counts of the buckets of ``transaction_open_seconds``, that above the last bound included."""
+    total = sum(counts)
+    reached = zip(catalogue.TRANSACTION_OPEN_SECONDS.buckets, accumulate(counts), strict=False)
+    return CommitDurations(total, next((bound for bound, count in reached if count >= QUANTILE * total), None))

@@ -61,6 +61,7 @@ class Census:
                 new_applications=self._aggregates.new_applications.recent(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
                 free_names=self._aggregates.free_names(),
+                durations=self._aggregates.durations(),
                 id_changes=self._aggregates.new_ids.changes(_entries(log), log_now),
             )
         yield self._use

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from exporter.applications.applications import Grouping
-from exporter.transactions.facts import ConnectTaskId, TransactionUse
+from exporter.transactions.facts import ApplicationTimeouts, ConnectTaskId, TransactionUse
 from exporter.transactions.machine.records import NO_TIMEOUT_MS
 from exporter.transactions.machine.state_machine import StateMachine
 
@@ -18,6 +18,7 @@ def transaction_use(
 
     Topics of finished transactions are in ``written``; only those of open ones are decoded here.
     """
+    machines = list(machines)
     topics = set(written)
     found: Counter[tuple[str, int]] = Counter()
     connect_ids: dict[str, ConnectTaskId] = {}
@@ -31,8 +32,25 @@ def transaction_use(
         for entry in machine.known(grouping.is_connect_task) if grouping.connect_groups else ():
             timeout = entry.timeout_ms / 1000 if 0 <= entry.timeout_ms < NO_TIMEOUT_MS else None
             connect_ids[entry.transactional_id] = ConnectTaskId(entry.record_ms >= since_ms, timeout)
+    timeouts: dict[str, set[int]] = {}
+    two_phase: Counter[str] = Counter()
+    for machine in machines:
+        lately = [each for each in machine.entries.values() if each.record_ms >= since_ms]
+        seen = [(each.application, each.timeout_ms) for each in lately]
+        for application, timeout_ms in (*seen, *machine.finished.timeouts_since(since_ms)):
+            if timeout_ms == NO_TIMEOUT_MS:
+                two_phase[application] += 1
+            elif timeout_ms > 0:
+                timeouts.setdefault(application, set()).add(timeout_ms)
     clients: dict[str, dict[int, int]] = {}
     for (application, version), ids in found.items():
         if version >= 0:
             clients.setdefault(application, {})[version] = ids
-    return TransactionUse(frozenset(topics), clients, connect_ids, grouping.connect_groups)
+    limits = {
+        name: ApplicationTimeouts(
+            min(found, default=0) / 1000 or None, max(found, default=0) / 1000 or None, two_phase[name]
+        )
+        for name in timeouts.keys() | two_phase.keys()
+        for found in (timeouts.get(name, set()),)
+    }
+    return TransactionUse(frozenset(topics), clients, connect_ids, grouping.connect_groups, timeouts=limits)

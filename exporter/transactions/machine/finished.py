@@ -19,6 +19,8 @@ _ROW = Struct("<IHIIBqhhhbi6q")
 _KEY = Struct("<IH")
 _USE = Struct("<6xII13xh29xq16x")
 """The part of a row with its section, its application, the version of its client and the time of its newest record."""
+_LIMIT = Struct("<10xI16xi24xq16x")
+"""The part of a row with its application, its timeout and the time of its newest record."""
 _NONE, _GONE = -1, -2
 NEVER_MS = 2**63 - 1
 """Later than any timestamp."""
@@ -137,6 +139,15 @@ class FinishedIds:
             (str(names[number]), version)
             for section, number, version, at in _USE.iter_unpack(self._rows)
             if at >= record_ms and section != none and version >= 0
+        ]
+
+    def timeouts_since(self, record_ms: float) -> list[tuple[str, int]]:
+        """The application and the timeout in milliseconds of each id that wrote since then."""
+        names = self._application_names.values
+        return [
+            (str(names[number]), timeout_ms)
+            for number, timeout_ms, at in _LIMIT.iter_unpack(self._rows)
+            if NEVER_MS > at >= record_ms
         ]
 
     def _slot(self, key: bytes) -> int | None:

@@ -27,6 +27,8 @@ class CoordinatorPoll:
         self.faults: tuple[Fault, ...] = ()
         self.opened: OpenTransactions | None = None
         """The open transactions; None without an answer, or where the last poll left some out."""
+        self.elsewhere = False
+        """Whether transactions were listed without a transaction log, and none was seen since that would be in one."""
         self._polled_at: float | None = None
         self._is_part = False  # whether the last poll left out what was described before
         self._describable: frozenset[str] = frozenset()  # open ids that their coordinators described lately
@@ -75,6 +77,7 @@ class CoordinatorPoll:
             self.opened, self.faults, self._describable = None, (error.fault,), frozenset()
             outcomes.interrupted()
             return
+        self.elsewhere = asked.elsewhere or (self.elsewhere and not asked.ids)
         outcomes.take(asked, now)
         if not known:
             self._whole_at = now

@@ -105,7 +105,8 @@ class OverdueTransactions:
             except AskError:
                 return self._ended & doubtful
             ids = [transaction.transactional_id for transaction in doubtful]
-            answers = describe_transactions(self._cluster.client, metadata, ids, until).values
+            anywhere = TRANSACTION_STATE not in metadata.topics
+            answers = describe_transactions(self._cluster.client, metadata, ids, until, anywhere=anywhere).values
             asked = frozenset(transaction for transaction in doubtful if transaction.transactional_id in answers)
             ended = frozenset(
                 transaction for transaction in asked if not _is_open(transaction, answers[transaction.transactional_id])

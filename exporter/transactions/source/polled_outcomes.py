@@ -33,6 +33,7 @@ class PolledOutcomes:
         self._applications = applications
         self._observed: ObservedTransactions | None = None  # while outcomes are polled
         self._polled_at = float("-inf")
+        self._anywhere = False  # no topic names the coordinators: every broker is asked
 
     def begins(self, facts: Facts) -> bool:
         """Switch polling on or off by the facts of the log, and return whether it begins now."""
@@ -61,6 +62,7 @@ class PolledOutcomes:
             return
         clock = self._cluster.clock
         complete = not asked.faults
+        self._anywhere = asked.elsewhere
         self._polled_at = since
         self._observed.take(asked.described, CoordinatorLook(since, clock.monotonic()), clock.wall(), listed=complete)
         if complete:
@@ -89,6 +91,7 @@ class PolledOutcomes:
             metadata = self._cluster.metadata(deadline, (TRANSACTION_STATE,))
         except AskError:
             return
-        described = describe_transactions(self._cluster.client, metadata, due, deadline).values
+        client = self._cluster.client
+        described = describe_transactions(client, metadata, due, deadline, anywhere=self._anywhere).values
         clock = self._cluster.clock
         observed.take(described, CoordinatorLook(asked, clock.monotonic()), clock.wall(), listed=False)

@@ -17,7 +17,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch
 from exporter.transactions.clock import coordinator_time
-from exporter.transactions.facts import KnownIds, LoggedTransactions
+from exporter.transactions.facts import KnownIds, LoggedTransactions, TransactionsElsewhere
 from exporter.transactions.source.coordinator_poll import CoordinatorPoll
 from exporter.transactions.source.internal_topics import InternalTopics
 from exporter.transactions.source.open_series import OpenSeries
@@ -94,6 +94,8 @@ class TransactionsSource(KafkaSource):
             self._poll.again()
         self._poll.read(deadline, self.interval, self.pace, logged=logged is not None)
         yield from self._poll.faults
+        if self._poll.elsewhere:
+            yield TransactionsElsewhere()
         yield from self._outcomes.read(deadline)
         known = facts.get(KnownIds)
         if logged is not None:

@@ -29,6 +29,7 @@ from exporter.transactions.facts import (
     LogRefused,
     OpenTransaction,
     OpenTransactions,
+    TransactionsElsewhere,
     UncleanEnds,
 )
 from exporter.transactions.machine.entries import Entry
@@ -46,6 +47,7 @@ SEED_SECONDS = 2.0
 """Share of a read for the state at the start."""
 REFUSED = frozenset({Reason.AUTHORIZATION, Reason.UNSUPPORTED})
 """Reasons that stay until somebody changes the cluster."""
+NO_LOG = "the brokers have transactions and no topic __transaction_state"
 POLLED_INSTEAD = "the cluster refuses the transaction log: outcomes are polled, and counted at least"
 
 
@@ -101,6 +103,13 @@ class TxnlogSource(KafkaSource):
         if refused is not None and self._settings.or_polling and not self._partitions.readable:
             yield LogRefused(refused.detail)
             yield IgnoredSource(POLLED_INSTEAD)
+        elif self._settings.or_polling and self._elsewhere(facts):
+            yield LogRefused(NO_LOG)
+            yield IgnoredSource(POLLED_INSTEAD)
+
+    def _elsewhere(self, facts: Facts) -> bool:
+        """Whether there is no log, and the brokers have transactions nevertheless."""
+        return self._partitions.empty and facts.get(TransactionsElsewhere) is not None
 
     def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         if (stalls := facts.get(Stalls)) is not self._stalls:
@@ -126,7 +135,7 @@ class TxnlogSource(KafkaSource):
         yield from partitions.all_faults()
         yield partitions.changes()
         counts = gauges = False
-        if partitions.empty or partitions.readable:
+        if (partitions.empty and not self._elsewhere(facts)) or partitions.readable:
             if counts := self._saved.caught_up(partitions.progress):
                 yield from self._counters()
             lag = self._log.lag if self._log is not None else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pytest
@@ -134,25 +134,33 @@ def test_a_leader_with_a_transactional_producer_is_preparing_or_enabled() -> Non
     assert leader_is_transactional([], "etl") is None
 
 
-def _answer(*errors: str, name: str = "exactly.once.support") -> bytes:
+def _answer(*errors: str, name: str = "exactly.once.support", boundary: Sequence[str] = ()) -> bytes:
     return json.dumps(
-        {"name": "x", "configs": [{"definition": {}, "value": {"name": name, "errors": errors}}]}
+        {
+            "name": "x",
+            "configs": [
+                {"definition": {}, "value": {"name": name, "errors": errors}},
+                {"definition": {}, "value": {"name": "transaction.boundary", "errors": boundary}},
+            ],
+        }
     ).encode()
 
 
 OFF = "This worker does not have exactly-once source support enabled."
 NO = "The connector does not support exactly-once semantics with the provided configuration."
+NO_BOUNDARY = "The connector does not support connector-defined transaction boundaries with the given configuration."
 MUTE = "The connector does not implement the API required for preflight validation of exactly-once source support."
 
 
 @pytest.mark.parametrize(
     ("body", "answer"),
     [
-        (_answer(), PluginAnswer(True, PluginSupport.SUPPORTED)),
+        (_answer(boundary=[NO_BOUNDARY]), PluginAnswer(True, PluginSupport.SUPPORTED)),
+        (_answer(), PluginAnswer(None, PluginSupport.UNKNOWN)),  # as a standalone worker answers
         (_answer(OFF), PluginAnswer(False, PluginSupport.SUPPORTED)),
         (_answer(OFF, NO), PluginAnswer(False, PluginSupport.UNSUPPORTED)),
         (_answer(MUTE), PluginAnswer(True, PluginSupport.UNKNOWN)),
-        (_answer("Something new."), PluginAnswer(True, PluginSupport.UNKNOWN)),
+        (_answer("Something new."), PluginAnswer(None, PluginSupport.UNKNOWN)),
         (_answer(name="tasks.max"), None),
         (b"<html>", None),
         (b"[]", None),

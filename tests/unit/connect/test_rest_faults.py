@@ -11,6 +11,7 @@ import pytest
 
 from exporter.connect.concurrently import run_concurrently
 from exporter.connect.rest import ConnectRest
+from exporter.connect.worker_versions import worker_versions
 from exporter.http_client import MAX_BYTES, Endpoint
 from exporter.model import Deadline, Reason
 from tests.fakes.recordings import RECORDINGS
@@ -191,3 +192,10 @@ def test_a_worker_that_does_not_tell_its_plugins_costs_nothing_but_their_version
     assert not found.faults
     assert found.connectors
     assert {each.version for each in found.connectors} == {""}
+
+
+def test_versions_of_workers_are_those_that_answer_with_one(serve: Serve) -> None:
+    good = Endpoint(serve(says("200 OK", b'{"version": "4.3.1", "commit": "x"}')))
+    others = [Endpoint(serve(answering)) for answering in (says("200 OK", b"[]"), says("200 OK", b'{"version": 3}'))]
+    found = worker_versions([good, *others], Deadline.after(10 * SECONDS))
+    assert found == {good.address: "4.3.1"}

@@ -53,6 +53,9 @@ CASES = {  # rule: a file in which it is found, and one that differs by the mend
     ),
     "replication-factor": (STREAMS + "replication.factor=1", STREAMS + "replication.factor=-1"),
     "worker-exactly-once": (WORKER, WORKER + "exactly.once.source.support=enabled"),
+    "worker-standalone": ("offset.storage.file.filename=/tmp/offsets", WORKER),
+    "worker-ignores": (WORKER + "transaction.boundary=poll", WORKER),
+    "worker-transactional-id": (WORKER + "producer.transactional.id=mine", WORKER),
     "override-policy": (
         WORKER + "connector.client.config.override.policy=None",
         WORKER + "connector.client.config.override.policy=All",
@@ -176,6 +179,28 @@ def test_what_librdkafka_refuses_is_found(wrong: dict[str, object]) -> None:
     text = LIBRDKAFKA + "".join(f"{name}={str(value).lower()}\n" for name, value in wrong.items())
     assert any(each.severity is Level.ERROR for each in look(text).values())
     assert not look(LIBRDKAFKA + "transactional.id=a")
+
+
+def test_a_standalone_worker_is_not_asked_for_a_setting_that_it_does_not_have() -> None:
+    found = look("offset.storage.file.filename=/tmp/offsets\nbootstrap.servers=k:9092")
+    assert "worker-standalone" in found
+    assert "worker-exactly-once" not in found
+
+
+def test_a_workers_own_transactional_id_and_that_of_its_tasks_are_found_apart() -> None:
+    text = WORKER + "transactional.id=a\nproducer.transactional.id=b"
+    settings = parse(text)
+    found = findings(file_of(settings, Client.CONNECT_WORKER, (4, 0)), Goal.AT_LEAST_ONCE)
+    named = [(each.setting, each.line) for each in found if each.rule.name == "worker-transactional-id"]
+    assert named == [("transactional.id", 2), ("producer.transactional.id", 3)]
+
+
+@pytest.mark.parametrize(("timeout", "found"), [("", True), ("60000", True), ("60001", False)])
+def test_a_boundary_interval_that_is_not_set_is_the_workers_flush_interval(timeout: str, found: bool) -> None:
+    override = f"\nproducer.override.transaction.timeout.ms={timeout}" if timeout else ""
+    finding = look(SOURCE + "transaction.boundary=interval" + override).get("boundary-interval")
+    assert (finding is not None) is found
+    assert finding is None or finding.severity is Level.WARNING
 
 
 def test_a_misspelt_name_is_found_and_unknown_ones_are_not() -> None:

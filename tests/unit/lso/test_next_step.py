@@ -218,6 +218,31 @@ def test_a_transaction_of_a_flink_job_has_its_deadline_and_never_a_line(
     assert "The checkpoint was completed" in next_step(sure, "b1:9092", NOW).text
 
 
+@pytest.mark.parametrize(
+    ("committed", "completed", "left"),
+    [
+        (NOW - 100 + 121, False, True),
+        (NOW - 100 + 120, False, False),
+        (NOW - 100 + 121, True, False),
+        (None, False, False),
+    ],
+    ids=["two checkpoints later", "not yet", "its own checkpoint was completed", "none"],
+)
+def test_a_transaction_that_a_running_job_left_behind_is_not_ended_by_another_start(
+    committed: float | None, completed: bool, left: bool
+) -> None:
+    found = FlinkTransaction(
+        FlinkId("sums", 3, 17), 60.0, Precommit.PROVEN, NOW - 100, waiting=False, at_risk=True, deadline=NOW + 700,
+        committing=completed, last_commit=committed,
+    )  # fmt: skip
+    case = stall(BlockerKind.OPEN, started=NOW - 2000, flink=True, checkpoint=found)
+    step = next_step(case._replace(blocker=logged(case.blocker, 3000.0)), "b1:9092", NOW)
+    assert ("The job runs, and committed later checkpoints" in step.text) is left
+    assert ("Start the job" in step.text) is not left
+    assert step.command is None
+    assert step.warning is not None
+
+
 @pytest.mark.parametrize(("started", "when"), [(NOW - 200, "before 2026-11-21 10:11:40 UTC"), (NOW - 1000, "ago")])
 def test_a_transaction_that_may_be_flinks_is_ended_by_its_checkpoint_and_has_no_line(started: float, when: str) -> None:
     case = stall(BlockerKind.OPEN, started=started, flink=True)

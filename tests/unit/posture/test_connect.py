@@ -243,3 +243,25 @@ def test_an_interval_above_the_timeout_explains_a_failed_task_and_nothing_else_d
     assert hint("10000", "15000") is None
     assert hint("", "15000") is None
     assert hint("40000", "15000", boundary="poll") is None
+
+
+@pytest.mark.parametrize(
+    ("versions", "verdict"),
+    [
+        ({"c1:8083": "3.3.0", "c2:8083": "4.3.1"}, CheckResult.PASSED),
+        ({"c1:8083": "3.2.3", "c2:8083": "4.3.1"}, CheckResult.FAILED),
+        ({"c1:8083": "7.2.1-ccs"}, CheckResult.FAILED),
+        ({"c1:8083": "7.3.0-ccs"}, CheckResult.PASSED),
+        ({"c1:8083": "6.2.0-ce"}, CheckResult.FAILED),
+        ({"c1:8083": "8.0.0-ccs"}, CheckResult.PASSED),
+        ({"c1:8083": "unknown"}, None),
+        ({}, None),
+    ],
+)
+def test_workers_before_exactly_once_fail_by_the_number_of_kafka_and_not_of_a_platform(
+    versions: dict[str, str], verdict: CheckResult | None
+) -> None:
+    found = judge(group("etl", versions=versions))
+    check = found.get(("connect_worker_version", "etl"))
+    assert (None if check is None else check.verdict) is verdict
+    assert check is None or verdict is not CheckResult.FAILED or "c1:8083" in check.found

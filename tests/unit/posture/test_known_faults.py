@@ -136,3 +136,21 @@ def test_a_plugin_without_a_version_is_unknown() -> None:
     [check] = fault_checks(plugins_of([ConnectState("etl", (sink,), by_rest=True)]))
     assert check.verdict is CheckResult.INFORMATION
     assert "unknown version" in check.found
+
+
+@pytest.mark.parametrize(
+    ("versions", "brokers", "version", "or_later"),
+    [
+        ({1: "4.3.1", 2: "4.3.1"}, 2, (4, 3, 1), False),
+        ({1: "4.3.1", 2: "3.9.1"}, 2, (3, 9, 1), False),
+        ({1: "4.3.1"}, 2, (4, 0), True),
+        ({1: "4.3.1", 2: "unknown"}, 2, (4, 0), True),
+        ({}, 1, (4, 0), True),
+    ],
+    ids=["all alike", "one with a fault", "one not known", "one without a number", "none known"],
+)
+def test_brokers_are_judged_by_their_own_versions_where_all_are_known(
+    versions: dict[int, str], brokers: int, version: Version, or_later: bool
+) -> None:
+    found = brokers_of("prod", 22, versions, brokers)
+    assert (found.version, found.or_later) == (version, or_later)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from exporter import catalogue
-from exporter.posture.check import CheckResult
+from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSettings, PostureSource
 from exporter.transactions.facts import TransactionUse
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, partitions, read
+from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, SourceRead, partitions, read
 
 OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 
@@ -82,3 +82,64 @@ def test_an_agent_that_takes_no_pushed_metrics_does_not_ask_for_subscriptions() 
     world = FakeKafka(telemetry=[])
     read(world, PostureSource(world.cluster(), PostureSettings()))
     assert not world.requests("ListConfigResources")
+
+
+# --- Sizes of the internal topics ---
+
+
+def sizes_of(world: FakeKafka) -> tuple[SourceRead, dict[str, PostureCheck]]:
+    seen = read(world, PostureSource(world.cluster(), PostureSettings()))
+    posture = seen.facts[Posture]
+    assert isinstance(posture, Posture)
+    return seen, {each.subject: each for each in posture.checks if each.name == "internal_topic_size"}
+
+
+def test_sizes_and_disks_of_the_internal_topics_are_given_by_broker() -> None:
+    seen, checks = sizes_of(world_of())
+    assert seen.values(catalogue.INTERNAL_TOPIC_SIZE_BYTES) == {(LOG, "1"): 200, (OFFSETS, "1"): 100}
+    assert seen.values(catalogue.BROKER_LOG_DIR_SIZE_BYTES) == {("1", "/data"): 1000}
+    assert seen.values(catalogue.BROKER_LOG_DIR_USABLE_BYTES) == {("1", "/data"): 400}
+    assert {subject: each.verdict for subject, each in checks.items()} == {
+        LOG: CheckResult.PASSED,
+        OFFSETS: CheckResult.PASSED,
+    }
+
+
+def test_a_partition_that_nobody_compacts_fails_with_its_place() -> None:
+    world = world_of()
+    world.partition_bytes[LOG, 1] = 3 * 1024**3
+    check = sizes_of(world)[1][LOG]
+    assert check.verdict is CheckResult.FAILED
+    assert "partition 1 on broker 1: 3072.0 MiB" in check.found
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["refused", "an old broker names no directory"])
+def test_without_the_grant_sizes_are_unknown_and_the_source_is_well(old: bool) -> None:
+    world = world_of()
+    if old:
+        world.no_dirs = True
+    else:
+        world.refuse["DescribeLogDirs"] = 31
+    seen, checks = sizes_of(world)
+    assert not seen.faults
+    assert not seen.values(catalogue.INTERNAL_TOPIC_SIZE_BYTES)
+    [check] = checks.values()
+    assert check.verdict is CheckResult.INFORMATION, "the agent does without the grant"
+    assert "grant DESCRIBE on Cluster" in check.found
+
+
+def test_a_broker_before_3_3_gives_sizes_without_its_disk() -> None:
+    world = world_of()
+    world.disk = None
+    seen, _ = sizes_of(world)
+    assert seen.values(catalogue.INTERNAL_TOPIC_SIZE_BYTES)
+    assert not seen.values(catalogue.BROKER_LOG_DIR_SIZE_BYTES)
+
+
+@pytest.mark.parametrize(("brokers", "passed"), [(2, CheckResult.PASSED), (3, CheckResult.INFORMATION)])
+def test_brokers_beyond_the_partitions_of_the_log_coordinate_nothing(brokers: int, passed: CheckResult) -> None:
+    world = world_of()
+    world.brokers = {number: f"k{number}:9092" for number in range(1, brokers + 1)}
+    posture = read(world, PostureSource(world.cluster(), PostureSettings())).facts[Posture]
+    assert isinstance(posture, Posture)
+    assert [each.verdict for each in posture.checks if each.name == "transaction_log_partitions"] == [passed]

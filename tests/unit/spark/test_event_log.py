@@ -15,6 +15,7 @@ import zstandard
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.spark import application_log, event_log, log_files
 from exporter.spark.event_log import EventLogFolder
+from exporter.spark.events import batch_of
 from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, StreamingQuery
 from exporter.words import QueryState, TerminationReason
 from tests.fakes.recordings import RECORDINGS
@@ -474,3 +475,18 @@ def test_a_log_that_is_never_read_to_its_end_takes_no_other_s_turn(
     while "orders" not in EventLogRead(folder).queries:
         reads += 1
         assert reads < 5
+
+
+@pytest.mark.parametrize(
+    ("sink", "kind"),
+    [
+        ({"description": "FileSink[/data/secret]"}, "FileSink"),
+        ({"description": "org.apache.spark.KafkaTable@6f94967e"}, "org.apache.spark.KafkaTable"),
+        ({"description": 3}, ""),
+        (None, ""),
+        ("x", ""),
+    ],
+)
+def test_the_kind_of_a_sink_is_kept_without_its_place(sink: object, kind: str) -> None:
+    progress = {"batchId": 1, "timestamp": "2026-11-22T14:54:59.015Z", "sink": sink}
+    assert batch_of(progress).sink == kind

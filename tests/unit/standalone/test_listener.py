@@ -34,10 +34,10 @@ def like(event: Any, **fields: Any) -> Any:
     return SimpleNamespace(**{**vars(event), **fields})
 
 
-def progress(number: int = 1, partitions: int = 1, query: str = ID) -> Any:
+def progress(number: int = 1, partitions: int = 1, query: str = ID, **more: object) -> Any:
     """The second batch of the capture; in the driver offsets are no text but JSON."""
     document = deepcopy(recorded("QueryProgressEvent", batchId=1)[0])
-    document |= {"batchId": number, "id": query}
+    document |= {"batchId": number, "id": query, **more}
     document["sources"][0]["endOffset"] = {"orders": {str(each): 1_000_000_000 for each in range(partitions)}}
     return SimpleNamespace(progress=SimpleNamespace(json=json.dumps(document)))
 
@@ -117,14 +117,15 @@ def test_of_an_exception_the_classes_are_handed_over_and_no_text(agent: Receivin
     assert listener.MOST_ENDS <= MOST_CLASSES
 
 
-def test_nothing_of_plans_sinks_and_records_is_handed_over(agent: ReceivingAgent, eos: EosListener) -> None:
-    eos.onQueryProgress(progress())
+def test_nothing_of_plans_records_and_places_of_sinks_is_handed_over(agent: ReceivingAgent, eos: EosListener) -> None:
+    eos.onQueryProgress(progress(sink={"description": "FileSink[/data/secret]", "numOutputRows": 3}))
     document = agent.next()
+    assert document["progress"]["sink"] == {"description": "FileSink"}
     assert document.keys() == {
         *("id", "name", "state", "rows", "ends", "last_progress_at", "progress"),
         *("application", "kafka_cluster"),
     }
-    assert document["progress"].keys() == {"batchId", "timestamp", "durationMs", "sources"}
+    assert document["progress"].keys() == {"batchId", "timestamp", "durationMs", "sources", "sink"}
     assert document["progress"]["sources"][0].keys() == {"description", "endOffset", "numInputRows"}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from exporter import catalogue
 from exporter.groups.facts import GroupCommits
 from exporter.groups.source.offsets import HOUR, MOST_DROPPED, MOST_GROUPS, MOST_SERIES, SPACING, OffsetsSource
-from exporter.kafka.log.offset_commits import OffsetCommits
+from exporter.kafka.log.offset_commits import GroupGeneration, OffsetCommits
 from exporter.model import Reason
 from tests.fakes.cluster import OFFSETS, FakeKafka, partitions, read
 
@@ -73,3 +74,28 @@ def test_names_that_a_client_makes_up_take_a_bounded_number_of_places() -> None:
     own._take(OffsetCommits("g1", "orders", False, 1, round((NOW + SPACING) * 1000)))
     assert (len(own._times), len(own._counts), len(own._dropped)) == (2 * MOST_GROUPS, MOST_SERIES, MOST_DROPPED)
     assert len(own._fact().groups["g1"].plain) == 2
+
+
+def rebalances(own: OffsetsSource) -> dict[tuple[str, ...], float]:
+    return {
+        each.labels[1:]: float(cast("float", each.value))
+        for each in own._counters()
+        if each.metric is catalogue.GROUP_REBALANCES_TOTAL
+    }
+
+
+def test_a_group_rebalanced_as_often_as_its_generation_grew_since_it_was_first_seen() -> None:
+    own = source()
+    own._reader.generations = [GroupGeneration("pay", "classic", number) for number in (40, 41, 44)]
+    own._take_generations()
+    assert rebalances(own) == {("pay", "classic"): 4}
+    own._reader.generations = [GroupGeneration("pay", "classic", number) for number in (1, 2)]
+    own._take_generations()
+    assert rebalances(own) == {("pay", "classic"): 5}, "it was deleted, and made again"
+
+
+def test_generations_of_made_up_groups_take_a_bounded_number_of_places() -> None:
+    own = source()
+    own._reader.generations = [GroupGeneration(f"g{number}", "classic", 1) for number in range(MOST_SERIES + 10)]
+    own._take_generations()
+    assert len(rebalances(own)) == MOST_SERIES

@@ -18,6 +18,7 @@ from exporter.jobs.history.report import HistoryReport, report
 from exporter.jobs.history.store import ROWS, HistoryError, TaskResult, opened
 from exporter.jobs.history.table import RowFiles, write_kept
 from exporter.model import TopicPartition
+from exporter.transactions.suggested_timeout import LEAST_TRANSACTIONS
 from exporter.words import Outcome
 
 NOON = 1_790_078_400_000  # 2026-09-22T12:00:00Z
@@ -114,6 +115,8 @@ def test_a_report_is_what_the_rows_say(history: Path) -> None:
         mine = [row.open_seconds for row in rows if row.application == each.name and row.open_seconds is not None]
         expected = np.quantile(mine, [0.5, 0.99, 1.0])
         assert [each.median, each.p99, each.longest] == pytest.approx(expected.tolist(), rel=1e-9)
+        assert each.p999 == pytest.approx(np.quantile(mine, 0.999), rel=1e-9)
+        assert (each.suggested_timeout is None) is (each.counts.total < LEAST_TRANSACTIONS)
     worst = sorted((row.open_seconds for row in rows if row.open_seconds is not None), reverse=True)[:5]
     assert [each.open_seconds for each in found.longest] == worst
     fences: dict[str, int] = {}

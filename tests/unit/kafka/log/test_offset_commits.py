@@ -10,7 +10,14 @@ import pytest
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits, commits_of, decode_commit_key
+from exporter.kafka.log.offset_commits import (
+    CommitReader,
+    GroupGeneration,
+    OffsetCommits,
+    commits_of,
+    decode_commit_key,
+    generations_of,
+)
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import Deadline
 
@@ -149,3 +156,41 @@ def test_a_partition_that_was_left_out_of_a_full_answer_is_read_next_time() -> N
     assert (own.lost, own.positions) == (0, {0: 0})
     again = batch((key("pay", "orders"), b"x"), base=9)
     assert len(list(own.read(FetchClient(answer(again)), METADATA, ENDS, Deadline.after(5)))) == 1
+
+
+# --- Generations of groups ---
+
+
+def of_group(group: str, number: int, version: int = 2) -> tuple[bytes, bytes]:
+    """The record of a classic group (version 2 of the key), or of a newer protocol."""
+    its_key = struct.pack(">h", version) + text(group)
+    if version == 2:
+        return its_key, struct.pack(">h", 3) + text("consumer") + struct.pack(">i", number) + b"rest"
+    return its_key, struct.pack(">hi", 0, number) + b"rest"
+
+
+def generations(*records: tuple[bytes, bytes | None], transactional: bool = False) -> list[GroupGeneration]:
+    found = MemoryRecords(batch(*records, transactional=transactional)).next_batch()
+    assert isinstance(found, DefaultRecordBatch)
+    return list(generations_of(found))
+
+
+def test_a_groups_record_has_its_generation_by_the_layout_of_its_protocol() -> None:
+    kinds = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
+    records = [of_group("pay", 40 + version, version) for version in kinds]
+    found = generations(*records, (key("pay", "orders"), b"x"), (of_group("gone", 1)[0], None))
+    assert found == [GroupGeneration("pay", kind, 40 + version) for version, kind in kinds.items()]
+
+
+def test_a_layout_that_is_newer_and_records_of_a_transaction_give_no_generation() -> None:
+    newer = (of_group("pay", 1)[0], struct.pack(">h", 4) + b"\x09consumer" + struct.pack(">i", 1))
+    assert generations(newer) == []
+    assert generations(of_group("pay", 1), transactional=True) == []
+
+
+def test_generations_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.kafka.log.offset_commits.MOST_GENERATIONS", 2)
+    own = reader()
+    data = batch(*(of_group(f"g{number}", 1) for number in range(5)))
+    list(own.read(FetchClient(answer(data)), METADATA, {0: 5}, Deadline.after(5)))
+    assert len(own.generations) == 2

@@ -17,6 +17,7 @@ from exporter.model import Distribution, Metric, Sample, TopicPartition
 from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.counting.application_counters import application_samples, counter_samples, last_samples
 from exporter.transactions.counting.partition_lists import MOST_BYTES
+from exporter.transactions.facts import CommitDurations
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Forgotten, Initialised, encode_section
 from exporter.words import Outcome
 from tests.calls import calls_of
@@ -367,3 +368,18 @@ def test_lists_of_thousands_of_partitions_are_not_all_remembered() -> None:
     kept = sum(map(len, aggregates._lists.known))
     assert kept <= MOST_BYTES + len(base)
     assert aggregates.topics == {"orders"}
+
+
+def test_durations_are_the_bucket_of_999_of_1000_commits() -> None:
+    own = aggregates_of()
+    entry = entry_of(own, "pay-1")
+    for _ in range(999):
+        finish(own, entry, Outcome.COMMITTED)
+    finish(own, entry, Outcome.TIMED_OUT)
+    [found] = own.durations().values()
+    assert found == CommitDurations(999, 0.5)
+    ms = round(NOW * 1000)
+    for _ in range(2):
+        own.take(Ended(entry, 7, 1, 2, Outcome.COMMITTED, ms - 5_000_000, ms, ms, 60_000, 0), new=True)
+    [longer] = own.durations().values()
+    assert longer == CommitDurations(1001, None), "two of a thousand are above the last bound"

@@ -62,6 +62,8 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
     assert kept.earliest_since(since) == min((each.record_ms for each in seen), default=NEVER_MS)
     wrote = [(each.application, each.client_version) for each in seen if each.section and each.client_version >= 0]
     assert Counter(kept.clients_since(since)) == Counter(wrote)
+    limits = [(each.application, each.timeout_ms) for each in seen if each.record_ms < NEVER_MS]
+    assert Counter(kept.timeouts_since(since)) == Counter(limits)
 
 
 def test_numbers_that_no_record_has_are_refused_and_change_nothing() -> None:

@@ -12,7 +12,13 @@ from exporter.kafka.requests.transactions import Description, Listing
 from exporter.model import IgnoredSource, Reason
 from exporter.transactions.counting.observed import CoordinatorLook
 from exporter.transactions.counting.observed_counts import ACTIVE_SECONDS, IDLE_PER_LOOK, MOST_IDS, ObservedTransactions
-from exporter.transactions.facts import ClockBounds, LoggedTransactions, LogRefused, OpenTransactions
+from exporter.transactions.facts import (
+    ClockBounds,
+    LoggedTransactions,
+    LogRefused,
+    OpenTransactions,
+    TransactionsElsewhere,
+)
 from exporter.transactions.source.polled_outcomes import Where
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import POLLED_INSTEAD, TxnlogSettings, TxnlogSource
@@ -268,3 +274,46 @@ def test_ids_that_expired_are_forgotten_and_count_nothing_when_they_come_back_wi
     assert [each.labels[2] for each in found.samples("prod") if each.metric is COUNTS and each.value] == [
         ObservedOutcome.COMMITTED
     ]
+
+
+# --- Brokers without __transaction_state that have transactions, as Redpanda's ---
+
+
+def elsewhere_of() -> FakeKafka:
+    world = FakeKafka(topics={OFFSETS: partitions(1)}, elsewhere=True, brokers={1: "r1:9092", 2: "r2:9092"})
+    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0)], 3, 60_000, BEGUN)
+    return world
+
+
+def test_transactions_without_a_log_are_open_and_their_outcomes_are_polled() -> None:
+    world = elsewhere_of()
+    source = TransactionsSource(world.cluster(), TransactionsSettings())
+    log = TxnlogSource(world.cluster(), TxnlogSettings(or_polling=True))
+    first = read(world, source)
+    assert first.facts[TransactionsElsewhere] == TransactionsElsewhere()
+    assert first.values(catalogue.TRANSACTIONS_OPEN)["app", "ongoing"] == 1
+    assert not first.faults
+    logged = read(world, log, TransactionsElsewhere())
+    assert LoggedTransactions not in logged.facts
+    refused = logged.facts[LogRefused]
+    world.time.pass_(5.0)
+    read(world, source, refused)
+    world.transactions["app-1"].state = "CompleteCommit"
+    world.time.pass_(5.0)
+    assert counted(read(world, source, refused)) == {"committed": 1}
+
+
+def test_a_cluster_that_has_made_no_transaction_is_none_of_these() -> None:
+    world = FakeKafka(topics={OFFSETS: partitions(1)})
+    source = TransactionsSource(world.cluster(), TransactionsSettings())
+    log = TxnlogSource(world.cluster(), TxnlogSettings(or_polling=True))
+    assert TransactionsElsewhere not in read(world, source).facts
+    seen = read(world, log)
+    assert LogRefused not in seen.facts
+    assert LoggedTransactions in seen.facts
+
+
+def test_an_idle_cluster_without_a_log_is_known_by_the_ids_that_it_lists() -> None:
+    world = elsewhere_of()
+    world.transactions["app-1"].state = "CompleteAbort"
+    assert TransactionsElsewhere in read(world, TransactionsSource(world.cluster(), TransactionsSettings())).facts

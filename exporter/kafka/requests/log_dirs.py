@@ -1,0 +1,75 @@
+"""DescribeLogDirs: the bytes of topics on every broker, and the disks that hold them (KIP-113, KIP-827)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka.protocol.admin import DescribeLogDirsRequest
+
+from exporter.kafka.client import ClusterClient
+from exporter.kafka.faults import refusal
+from exporter.kafka.requests.metadata import Metadata
+from exporter.model import Deadline, Fault, Reason
+
+GRANT = "DESCRIBE on Cluster"
+MOST_DIRS = 100
+"""Log directories of one broker that are kept."""
+
+
+class LogDir(NamedTuple):
+    """A log directory that holds one of the topics. Bytes of its volume: None before Kafka 3.3."""
+
+    path: str
+    total: int | None
+    usable: int | None
+
+
+class BrokerLogs(NamedTuple):
+    """The topics on one broker: bytes by topic and partition, over all replicas and directories there."""
+
+    sizes: Mapping[str, Mapping[int, int]]
+    dirs: tuple[LogDir, ...]
+
+
+def log_dirs(
+    client: ClusterClient, metadata: Metadata, topics: Sequence[str], deadline: Deadline
+) -> dict[int, BrokerLogs | Fault]:
+    """Return the logs of these topics by broker. An answer without a directory is a refusal: before version 3 of the
+    request a missing grant looks like that.
+    """
+    # A request object is for one broker.
+    requests = {node: _request(metadata, topics) for node in metadata.brokers}
+    return {
+        node: answer if isinstance(answer, Fault) else _read(node, answer)
+        for node, answer in client.ask(requests, deadline).items()
+    }
+
+
+def _request(metadata: Metadata, topics: Sequence[str]) -> DescribeLogDirsRequest:
+    topic = DescribeLogDirsRequest.DescribableLogDirTopic
+    named = [topic(topic=name, partitions=sorted(metadata.topics.get(name, ()))) for name in topics]
+    return DescribeLogDirsRequest(topics=named)
+
+
+def _read(node: int, answer: Any) -> BrokerLogs | Fault:  # noqa: ANN401 -- kafka-python ships no types
+    code = getattr(answer, "error_code", 0) or 0
+    if code:
+        return refusal(f"DescribeLogDirs of broker {node}", code, GRANT)
+    if not answer.results:
+        return Fault(Reason.AUTHORIZATION, f"DescribeLogDirs of broker {node} names no directory: grant {GRANT}")
+    sizes: dict[str, dict[int, int]] = {}
+    for result in answer.results:
+        for topic in result.topics:
+            found = sizes.setdefault(topic.name, {})
+            for each in topic.partitions:
+                found[each.partition_index] = found.get(each.partition_index, 0) + each.partition_size
+    return BrokerLogs(sizes, tuple(_dirs(answer.results[:MOST_DIRS])))
+
+
+def _dirs(results: Sequence[Any]) -> Iterator[LogDir]:
+    for result in results:
+        if not result.error_code and result.topics:
+            total, usable = (getattr(result, name, None) for name in ("total_bytes", "usable_bytes"))
+            known = total is not None and usable is not None and total > 0
+            yield LogDir(result.log_dir[:1000], total if known else None, usable if known else None)

@@ -1,0 +1,95 @@
+"""The log cleaner of brokers, and the growth of the internal topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.catalogue import (
+    BROKER_DEAD_CLEANER_THREADS,
+    BROKER_LOG_DIR_USABLE_BYTES,
+    BROKER_PRODUCER_IDS,
+    BROKER_UNCLEANABLE_PARTITIONS,
+    INTERNAL_TOPIC_SIZE_BYTES,
+)
+from exporter.model import Metric
+from tests.rules.promtool import Case, Series, case, scraped, spread
+
+IDS = "KafkaEosProducerIdsMany"
+CLEANER, GROWS = "KafkaEosLogCleanerStuck", "KafkaEosInternalTopicGrows"
+BROKER = ("prod", "1")
+DAY = 86400
+
+
+def cases() -> Iterator[Case]:
+    for metric in (BROKER_UNCLEANABLE_PARTITIONS, BROKER_DEAD_CLEANER_THREADS):
+        yield from _cleaner(metric)
+    yield from _grows()
+    yield from _producer_ids()
+
+
+def _producer_ids() -> Iterator[Case]:
+    def ids(values: str, who: tuple[str, ...] = BROKER, agent: str = "a") -> Series:
+        return scraped(BROKER_PRODUCER_IDS, *who, values=values, agent=agent)
+
+    yield case(IDS, "more than a million", [ids("5x4 1000001x60")], {"19m": [], "20m": [_ticket()], "60m": [_ticket()]})
+    yield case(IDS, "a million", [ids("1000000x60")], {"20m": [], "60m": []})
+    each = [ids("2000000x60", who, agent) for who in spread(BROKER) for agent in "ab"]
+    yield case(IDS, "each broker", each, {"20m": [_ticket(who) for who in spread(BROKER)]})
+    two = [ids("600000x60"), ids("600000x60", agent="b")]
+    yield case(IDS, "two replicas count once", two, {"20m": [], "60m": []})
+    one = [ids("2000000x60"), ids("5x60", agent="b")]
+    yield case(IDS, "one of two replicas", one, {"20m": [_ticket()]})
+    yield case(IDS, "two failed scrapes", [ids("2000000x10 stale stale 2000000x60")], {"16m": [_ticket()]})
+    long = [ids("2000000x10 stale stale stale stale 2000000x60")]
+    yield case(IDS, "four failed scrapes begin it anew", long, {"16m": []})
+
+
+def _ticket(who: tuple[str, ...] = BROKER) -> dict[str, str]:
+    return {"severity": "warning", "kafka_cluster": who[0], "broker": who[1]}
+
+
+def _cleaner(metric: Metric) -> Iterator[Case]:
+    at = f"{metric}: "
+
+    def given_up(values: str, who: tuple[str, ...] = BROKER, agent: str = "a") -> Series:
+        return scraped(metric, *who, values=values, agent=agent)
+
+    yield case(CLEANER, at + "one", [given_up("0x4 1x60")], {"19m": [], "20m": [_ticket()], "60m": [_ticket()]})
+    yield case(CLEANER, at + "none", [given_up("0x60")], {"30m": [], "60m": []})
+    yield case(
+        CLEANER,
+        at + "each broker, and two replicas that see it",
+        [given_up("1x60", who, agent) for who in spread(BROKER) for agent in "ab"],
+        {"30m": [_ticket(who) for who in spread(BROKER)]},
+    )
+    gap = [given_up("1x10 stale stale 1x60")]
+    yield case(CLEANER, at + "two failed scrapes", gap, {"15m": [_ticket()], "30m": [_ticket()]})
+    silent = [given_up("1x10 stale stale stale stale 1x60")]
+    yield case(CLEANER, at + "four failed scrapes begin it anew", silent, {"15m": [], "30m": [_ticket()]})
+    yield case(CLEANER, at + "the broker was restarted", [given_up("1x20 0x60")], {"29m": [_ticket()], "31m": []})
+
+
+def _grows() -> Iterator[Case]:
+    def size(by_minute: float, topic: str = "__transaction_state", agent: str = "a", broker: str = "1") -> Series:
+        values = f"1000{'-' if by_minute < 0 else '+'}{abs(by_minute):g}x180"
+        return scraped(INTERNAL_TOPIC_SIZE_BYTES, "prod", topic, broker, values=values, agent=agent)
+
+    def free(size_bytes: float, log_dir: str = "/d", agent: str = "a", values: str = "", broker: str = "1") -> Series:
+        shown = values or f"{size_bytes:g}x180"
+        return scraped(BROKER_LOG_DIR_USABLE_BYTES, "prod", broker, log_dir, values=shown, agent=agent)
+
+    week = 7 * DAY
+    yield case(GROWS, "in six days", [size(60), free(week - DAY)], {"59m": [], "62m": [_ticket()], "150m": [_ticket()]})
+    yield case(GROWS, "in eight days", [size(60), free(week + DAY)], {"62m": [], "150m": []})
+    yield case(GROWS, "it shrinks", [size(-0.1), free(1)], {"62m": [], "150m": []})
+    both = [size(60), size(60, "__consumer_offsets"), free(10 * DAY)]
+    yield case(GROWS, "both topics together", both, {"62m": [_ticket()]})
+    two = [each for agent in "ab" for each in (size(60, agent=agent), free(week + DAY, agent=agent))]
+    yield case(GROWS, "two replicas count once", two, {"62m": [], "150m": []})
+    yield case(GROWS, "the fullest of two disks", [size(60), free(DAY), free(90 * DAY, "/e")], {"62m": [_ticket()]})
+    other = [size(60), free(week + DAY), size(60, broker="2"), free(week - DAY, broker="2")]
+    yield case(GROWS, "each broker", other, {"62m": [_ticket(("prod", "2"))]})
+    gap = [size(60), free(0, values=f"{DAY:g}x70 stale _x11 {DAY:g}x90")]
+    yield case(
+        GROWS, "a gap in the disk of less than a quarter of an hour", gap, {"65m": [_ticket()], "85m": [_ticket()]}
+    )
