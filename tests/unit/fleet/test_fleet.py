@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -124,11 +125,19 @@ def test_200_agents_with_5000_stalls_take_at_most_150_mb_and_every_row_is_right(
     with StandInAgents(replies) as server:
         file = tmp_path / "agents"
         file.write_text("\n".join(server.urls))
-        with fleet_process("--agents", str(file), "--interval", "2s", "--timeout", "2s") as fleet:
+        with fleet_process("--agents", str(file), "--interval", "5s", "--timeout", "5s") as fleet:
             within(120, lambda: all(each["answers"] is not None for each in fleet.document()["agents"]))
             first = len(server.requests)
-            within(120, lambda: len(server.requests) > first + 600)  # three rounds more
-            document = fleet.document()
+            within(120, lambda: len(server.requests) > first + 400)  # two rounds more
+
+            def settled() -> dict[str, Any] | None:
+                """The document, once a busy machine lets all others answer in time."""
+                found = fleet.document()
+                silent = {each["url"] for each in found["agents"] if each["answers"] is False}
+                return found if silent == set(server.urls[-5:-1]) else None
+
+            document = within(120, settled)
+            assert document
             pages = [fleet.get("/"), fleet.get("/metrics")]
             peak = fleet.peak()
     assert {each["name"]: each["stalled_partitions"] for each in document["clusters"]} == {
