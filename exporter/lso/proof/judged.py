@@ -120,7 +120,7 @@ def _read(fate: str, found: list[Any] | None) -> Judgement:
         name, producer_id, clients, markers, commit, v2, begun, decided, completed, places, offset, epoch, sure = found
         named = None if places is None else frozenset(TopicPartition(str(topic), int(n)) for topic, n in places)
         clients, markers = frozenset(map(int, clients)), frozenset(map(int, markers))
-        times = _seconds(begun), float(decided), _seconds(completed)
+        times = _seconds(begun), _seconds(decided) or 0.0, _seconds(completed)
         who = str(name), int(producer_id), clients, markers
         decision = DecidedTransaction(
             *who, bool(commit), bool(v2), *times, named, int(offset), int(epoch), sure=bool(sure)

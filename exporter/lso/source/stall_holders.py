@@ -78,7 +78,7 @@ class StallHolders:
         wait for, and faults.
         """
         known = self._of_log(_transactions(opened))
-        self._follow(metadata, facts)
+        self._follow(metadata, facts, opened)
         # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
         # read only; the next read clears it.
         wanted = self._watch.to_describe(hot, known)
@@ -114,14 +114,18 @@ class StallHolders:
         coordinators, replication = self._what_completes(metadata, coordinators, deadline)
         return coordinators, replication, faults
 
-    def _follow(self, metadata: Metadata, facts: Facts) -> None:
-        """Take in what the agent saw of the transaction log."""
+    def _follow(self, metadata: Metadata, facts: Facts, opened: OpenTransactions | None) -> None:
+        """Take in what the agent saw of the transaction log. Its losses count as known while every partition is read to
+        its end: what one lost before it is read is not known.
+        """
         if self._prover is None or self._saved is None:
             return
         self._saved.of_log(metadata.topic_ids.get(TRANSACTION_STATE, ""))
         self._history.note(facts.get(KnownLogEnds))
         torn = facts.get(TornMarkers)
-        self._prover.follow(facts.get(LogChanges), [each.torn for each in torn.found] if torn is not None else ())
+        read = opened is not None and opened.origin == "txnlog" and opened.complete
+        changes = facts.get(LogChanges) if read else None
+        self._prover.follow(changes, [each.torn for each in torn.found] if torn is not None else ())
 
     def stalls(
         self,

@@ -17,7 +17,7 @@ from exporter.transactions.decided.torn import Decision, judge
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
 from exporter.words import BlockerKind, FoundMarker
 from tests.fakes.cluster import LOG, FakeKafka
-from tests.unit.lso.source.test_lso import ABORT, go_on, source_of, stalls, stand, steps, world_of
+from tests.unit.lso.source.test_lso import ABORT, go_on, opened, source_of, stalls, stand, steps, world_of
 
 FOLLOWED = LogChanges({})
 LOST = LogChanges({0: PartitionChanges(lost=(Window(1_000.0, 1_005.0, 3),))})
@@ -32,7 +32,7 @@ COMMIT = DecidedTransaction(
 def kinds(world: FakeKafka, directory: Path, seconds: float, facts: LogChanges | None) -> list[BlockerKind]:
     """The kinds of holders after an agent has run for so long, from its start."""
     source = source_of(world, directory)
-    seen = go_on(world, source, seconds, *([facts] if facts is not None else []))
+    seen = go_on(world, source, seconds, opened(), *([facts] if facts is not None else []))
     assert (ABORT in steps(world, seen)) is (stalls(seen)[0].blocker.kind is BlockerKind.HANGING)
     source.close()
     return [stall.blocker.kind for stall in stalls(seen)]
@@ -78,7 +78,7 @@ def test_a_commit_that_compaction_took_is_known_from_the_decisions_that_the_agen
     (torn,) = judge([decision], {PLACE: PartitionMarkers(0)}, 0).torn
     source = source_of(world, tmp_path)
     found = TornMarkers((TornMarker(torn, FoundMarker.NOTHING, 1.0),))
-    seen = go_on(world, source, 60, FOLLOWED, found)
+    seen = go_on(world, source, 60, opened(), FOLLOWED, found)
     (stall,) = stalls(seen)
     assert (stall.blocker.kind, stall.blocker.transactional_id) == (BlockerKind.UNMARKED, "pay-1")
     assert ABORT not in steps(world, seen)
