@@ -22,8 +22,8 @@ DEFAULT = KeptLimits(50 * 1024**2, 30 * DAY)
 IDS = 20_000
 UNCLEAN_A_DAY = 2_000
 STALLS_A_DAY = 50
-KILLS = 100
-EVENTS = 60
+KILLS = 30
+EVENTS = 30
 """Events of one process at most, so that none are dropped."""
 
 
