@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pytest
+
 from demo.agent import COMMAND, AgentProcess
 from demo.cluster import KafkaCluster
 from demo.processes import poll
@@ -18,8 +20,10 @@ from exporter import catalogue
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.schemas import conform
+from tests.unit.journal.test_segments import check_kills
 
 SLACK_SECONDS = 10.0
+KILLS = 300
 
 
 def events(agent: AgentProcess, **filters: str) -> list[dict[str, Any]]:
@@ -110,3 +114,8 @@ def test_stalls_are_in_the_journal_with_holder_and_end_and_the_report_has_what_a
     assert "What happened" in agent.get("/").text
     counted = agent.metrics().total(catalogue.EVENTS_TOTAL, kind="agent_started")
     assert counted == 1
+
+
+@pytest.mark.proof
+def test_what_was_recorded_survives_hundreds_of_kills(tmp_path: Path) -> None:
+    check_kills(tmp_path, KILLS)
