@@ -54,7 +54,6 @@ from exporter.transactions.facts import (
     UncleanEnds,
 )
 from exporter.transactions.keeper import Keeper
-from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.log_changes import BEFORE, NO_CHANGES, LogChanges, Window
 from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.machine.records import TOPIC
@@ -458,17 +457,11 @@ class TxnlogSource(KafkaSource):
             self._ends = KnownLogEnds(now, ends) if ends and len(ends) == self._seen else None
         return self._ends
 
-    @staticmethod
-    def _opened_by(log: LogTail, entry: Entry) -> OpenTransaction:
-        opened = entry.view or entry.transaction()
-        behind = log.clock_behind(entry)
-        return opened._replace(clock_behind=behind) if behind else opened
-
     def _open_transactions(self) -> tuple[OpenTransaction, ...]:
         """The open transactions; the same tuple as in the last read if they are the same."""
         if self._log is not None and self._log.revision != self._opened_of:
             self._opened_of = self._log.revision
-            opened = tuple([self._opened_by(self._log, entry) for entry in self._log.open()])
+            opened = tuple(self._log.opened())
             if opened != self._opened:
                 self._opened = opened
         return self._opened
