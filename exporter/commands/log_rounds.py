@@ -57,11 +57,17 @@ def take_rounds(
             return Proofs({}, _unproven(first, opened), doubts, opened, _committed(first, cluster))
         say(f"{len(suspects)} may hang; looking again in {format_duration(CONFIRM_SECONDS)} ...")
         sleep(CONFIRM_SECONDS + MARGIN_SECONDS)
-        topics = sorted({each.partition.topic for each in suspects})
+        topics = sorted({suspect.partition.topic for suspect in suspects})
         deadline = Deadline.after(patience)
-        again = held_in(cluster, cluster.metadata(deadline, topics), {each.partition for each in suspects}, deadline)
-        silent = {each: (fault.detail,) for each in suspects if (fault := again.unanswered.get(each.partition))}
-        second = _round(cluster, rounds, {each: again.described for each in suspects if each in again.held}, patience)
+        again = held_in(
+            cluster, cluster.metadata(deadline, topics), {suspect.partition for suspect in suspects}, deadline
+        )
+        silent = {
+            suspect: (fault.detail,) for suspect in suspects if (fault := again.unanswered.get(suspect.partition))
+        }
+        second = _round(
+            cluster, rounds, {suspect: again.described for suspect in suspects if suspect in again.held}, patience
+        )
         pairs = {each.held: (suspects[each.held], each) for each in second}
         proofs = {each: HangingProof(*pair) for each, pair in pairs.items() if not any(lacking(*pair))}
         alive = {
@@ -93,7 +99,9 @@ def _committed(rounds: Iterable[Round], cluster: Cluster) -> dict[OpenStart, Com
 
 def _unproven(rounds: list[Round], opened: OpenTransactions) -> dict[OpenStart, tuple[str, ...]]:
     """Transactions for which a gap in the answers leaves undecided whether they hang."""
-    named = {(each.transactional_id, place) for each in opened.transactions for place in each.partitions}
+    named = {
+        (transaction.transactional_id, place) for transaction in opened.transactions for place in transaction.partitions
+    }
     return {
         each.held: gaps
         for each in rounds

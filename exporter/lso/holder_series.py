@@ -41,7 +41,7 @@ def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
     topics: set[str] = set()
     ranked = []
     for place, stall in enumerate(sorted(stalls, key=lambda each: each.since)):
-        who = holder(stall)
+        who = holder_of(stall)
         by_holder[who] += 1
         first = by_holder[who] <= WORST
         ends = stall.blocker.kind not in ENDLESS
@@ -51,7 +51,7 @@ def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
     return [stall for *_, stall in sorted(kept, key=lambda each: each[3])]
 
 
-def holder(stall: Stall) -> Holder:
+def holder_of(stall: Stall) -> Holder:
     """Return the transaction that holds a stalled partition."""
     who = stall.blocker
     number = "" if who.producer_id is None else str(who.producer_id)
@@ -87,7 +87,7 @@ def holder_samples(
     counts: defaultdict[Holder, int] = defaultdict(int)
     dues: dict[Holder, tuple[float, float]] = {}
     for stall in stalls:
-        who = holder(stall)
+        who = holder_of(stall)
         counts[who] += 1
         ticket, page = due(stall, *thresholds(stall.partition.topic))
         before = dues.get(who, (ticket, page))

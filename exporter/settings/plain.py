@@ -55,6 +55,14 @@ class LogConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ServingConfig:
+    """The settings of a command that serves and reads no cluster itself."""
+
+    web: EndpointConfig
+    log: LogConfig
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Sharding:
     """``shard``."""
 
