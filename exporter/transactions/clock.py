@@ -80,13 +80,16 @@ class CoordinatorClocks:
         """
         return {broker: wall - monotonic - ahead for broker, ahead in sorted(self._live.items())}
 
-    def behind(self, broker: int | None, monotonic: float) -> float:
-        """Whole seconds by which the clock of this broker may be behind ``bounds``; 0 where it is not known."""
+    def behind(self, monotonic: float) -> dict[int, float]:
+        """Return by broker the whole seconds by which its clock may be behind ``bounds``, where it noticeably is."""
         at_least = self._any.bounds(monotonic).at_least
-        live = None if broker is None else self._live.get(broker)
-        if at_least is None or live is None or at_least - live < NOTICEABLE_BEHIND_SECONDS:
-            return 0.0
-        return float(math.ceil(at_least - live))
+        if at_least is None:
+            return {}
+        return {
+            broker: float(math.ceil(at_least - live))
+            for broker, live in self._live.items()
+            if at_least - live >= NOTICEABLE_BEHIND_SECONDS
+        }
 
     def shift_ms(self, before: int | None, after: int | None) -> int:
         """Milliseconds by which the clock of ``after`` is ahead of that of ``before``; 0 where one is not known."""

@@ -18,7 +18,7 @@ from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gon
 from exporter.model import Clock, Deadline, Fault, Reason
 from exporter.transactions.clock import CoordinatorClocks
 from exporter.transactions.counting.aggregates import Aggregates
-from exporter.transactions.facts import ClockBounds
+from exporter.transactions.facts import ClockBounds, OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
 from exporter.transactions.machine.finished import NEVER_MS
 from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
@@ -186,10 +186,16 @@ class LogTail:
         """Seconds by which our clock is ahead of that of each broker that wrote new records."""
         return self._coordinators.skews(self._clock.monotonic(), self._clock.wall())
 
-    def clock_behind(self, entry: Entry) -> float:
-        """Seconds by which the clock that began this entry's transaction may be behind that of ``clock_bounds``."""
-        broker = self._led_in(entry.log_partition, entry.begun_in)
-        return self._coordinators.behind(broker, self._clock.monotonic())
+    def opened(self) -> Iterator[OpenTransaction]:
+        """Yield the transactions of ``open``, each with the seconds by which the clock that began it may be behind that
+        of ``clock_bounds``.
+        """
+        behind = self._coordinators.behind(self._clock.monotonic())
+        for entry in self.open():
+            opened = entry.view or entry.transaction()
+            broker = self._led_in(entry.log_partition, entry.begun_in) if behind else None
+            seconds = 0.0 if broker is None else behind.get(broker, 0.0)
+            yield opened._replace(clock_behind=seconds) if seconds else opened
 
     def _shift_ms(self, number: int, before: int, after: int) -> int:
         return self._coordinators.shift_ms(self._led_in(number, before), self._led_in(number, after))

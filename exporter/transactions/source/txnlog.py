@@ -32,7 +32,6 @@ from exporter.transactions.facts import (
     TransactionsElsewhere,
     UncleanEnds,
 )
-from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.source.log_partitions import CHECK_INTERVAL, LogPartitions
 from exporter.transactions.source.log_seed import LogSeed
@@ -212,7 +211,7 @@ class TxnlogSource(KafkaSource):
 
     @staticmethod
     def _opened_by(log: LogTail, _revision: int) -> tuple[OpenTransaction, ...]:
-        return tuple([_transaction(log, entry) for entry in log.open()])
+        return tuple(log.opened())
 
     def _flink(self, now: float, *, gauges: bool) -> Iterator[Sample | Fact]:
         """What waits for a checkpoint is told at every read, also of partitions that do not answer or were not read to
@@ -250,9 +249,3 @@ class TxnlogSource(KafkaSource):
     def _save(self, *, whole: bool = False) -> None:
         if self._saved.loaded and (self._partitions.progress or self._saved.waiting or self._partitions.empty):
             self._saved.save(self._log, whole=whole)
-
-
-def _transaction(log: LogTail, entry: Entry) -> OpenTransaction:
-    opened = entry.view or entry.transaction()
-    behind = log.clock_behind(entry)
-    return opened._replace(clock_behind=behind) if behind else opened
