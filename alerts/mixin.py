@@ -81,6 +81,7 @@ def mixin(dashboards: Mapping[str, str]) -> str:
             if "annotations" in rule:
                 for text in ("summary", "description"):
                     rule["annotations"][text] = marked_description(rule["annotations"][text])
+                rule["labels"] = {name: marked_description(text) for name, text in rule["labels"].items()}
                 rule["annotations"]["runbook_url"] = f"<<runbook_url>>/{rule['alert']}.md"
     boards = {name: _selected(json.loads(text)) for name, text in dashboards.items()}
     return _TEXT % {

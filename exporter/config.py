@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from exporter.bounds.patterns import BoundedPattern
 from exporter.catalogue import CANARY
+from exporter.core.owners import Owners
 from exporter.core.thresholds import Override, Thresholds
 from exporter.settings.clients import Ingest, Producers
 from exporter.settings.environment import from_environment
@@ -56,6 +57,10 @@ class Config(Section):
     def in_force(self) -> Thresholds:
         """Return the thresholds that these settings mean."""
         return Thresholds((*(each.override() for each in self.thresholds), _CANARY))
+
+    def owned(self) -> Owners:
+        """Return the teams that these settings name."""
+        return Owners(tuple(each.team_of_agent() for each in self.owners))
 
     def to_yaml(self) -> str:
         """The settings as YAML that can be read back, defaults included and secrets redacted."""

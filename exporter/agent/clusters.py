@@ -15,6 +15,7 @@ from exporter.applications.applications import Grouping
 from exporter.cluster.cluster import Cluster
 from exporter.config import ClusterConfig, Config
 from exporter.core.fact_store import Key
+from exporter.core.owners import Owners
 from exporter.core.runner import Group, Runner
 from exporter.core.state import StateDir
 from exporter.core.worker import SnapshotSink
@@ -27,6 +28,8 @@ from exporter.model import Clock, Deadline, Source
 from exporter.posture.source import PostureSettings, PostureSource
 from exporter.settings.sections import TransactionsConfig
 from exporter.status.status import ClusterSettings, document
+from exporter.status.watched_stalls import Links
+from exporter.telemetry.facts import PushedProducers
 from exporter.transactions.counting.aggregates import Caps
 from exporter.transactions.source.markers import MarkersSource
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
@@ -63,6 +66,8 @@ class Clusters:
         self._receivers = receivers
         self._clock = clock
         self._thresholds = config.in_force()
+        self._owners = config.owned()
+        self._links = Links(config.web.route_prefix, config.web.dashboard_url or "", config.web.alertmanager_url or "")
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
@@ -87,17 +92,24 @@ class Clusters:
     def status(self) -> StatusDocument:
         """The document of ``/api/v1/status``."""
         settings = {
-            key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers)
+            key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers, self._owners, self._links)
             for key, each in self._watched.items()
         }
+        states = self._runner.states()
         return document(
-            self._clients.states(self._runner.states()),
+            self._clients.states(states),
             settings,
             now=self._clock.wall(),
             ready=self.ready(),
             version=__version__,
             shard=self._shard,
+            pushed=next((each for state in states for each in state.facts.all(PushedProducers)), None),
         )
+
+    @property
+    def owners(self) -> Owners:
+        """The owners of the settings in force."""
+        return self._owners
 
     def apply(self, config: Config, stop_seconds: float) -> Changes:
         """Read the clusters of these settings; those that did not change are read on. What went is given so many
@@ -118,6 +130,7 @@ class Clusters:
             self._clients.prepare(config)
         self._config = config
         self._thresholds = config.in_force()
+        self._owners = config.owned()
         deadline = Deadline.after(stop_seconds, self._clock.monotonic)
         for watched in gone:
             self._runner.remove(watched.group.key, deadline)
@@ -145,7 +158,8 @@ class Clusters:
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
         judged = tuple(
-            WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources
+            WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping, lambda: self._owners)
+            for each in sources
         )
         return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
 

@@ -18,6 +18,7 @@ from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES, E
 from exporter.config import Config, split_address
 from exporter.core import logs
 from exporter.core.boot import boot_id
+from exporter.core.owners import Owners
 from exporter.core.state import StateInUseError, lock_state
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
@@ -67,6 +68,7 @@ class Agent:
             Guard(lambda: self._web.config),
             posts_have_tokens=config.ingest.has_token,
             hosts=config.web.allowed_hosts,
+            owners=self._owners,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
         self._server = Server(addresses, app, lambda: self._web.config.tls, ledger=self._ledger)
@@ -149,6 +151,9 @@ class Agent:
     def status(self) -> StatusDocument:
         """The document of ``/api/v1/status``."""
         return self._clusters.status()
+
+    def _owners(self) -> Owners:
+        return self._clusters.owners
 
     def reload(self) -> Sequence[str]:
         """Reread the settings. Problems leave the old ones in force; clusters that did not change run on."""

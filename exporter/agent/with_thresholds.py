@@ -1,10 +1,11 @@
-"""A source that also yields the thresholds of its subjects: the only place where thresholds become series."""
+"""A source that also yields the thresholds and the owners of its subjects: the only place where these become series."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cache, reduce
+from itertools import chain
 from operator import or_
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
@@ -12,9 +13,10 @@ from typing import NamedTuple, TypeAlias
 from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.kept import KeptValue
+from exporter.core.owners import KINDS, Owners
 from exporter.core.thresholds import OPTIONAL, RATIOS, Thresholds
 from exporter.lso.facts import Stalls
-from exporter.lso.holder_series import holder_samples
+from exporter.lso.holder_series import holder_samples, owner_samples
 from exporter.model import (
     Clock,
     Deadline,
@@ -70,18 +72,31 @@ class _ShownThresholds(NamedTuple):
     ignored: frozenset[IgnoredSubject]
 
 
+class _InForce(NamedTuple):
+    """What the settings say of subjects."""
+
+    thresholds: Thresholds
+    owners: Owners
+
+
 _NOTHING_SHOWN = _ShownThresholds(SampleBatch(()), frozenset())
 
 
 class WithThresholds:
-    """A source, and after what it reads the thresholds in force for the subjects that it showed."""
+    """A source, and after what it reads the thresholds in force for the subjects that it showed, and their owners."""
 
     def __init__(
-        self, source: Source, thresholds: Callable[[], Thresholds], clock: Clock, grouping: Grouping | None = None
+        self,
+        source: Source,
+        thresholds: Callable[[], Thresholds],
+        clock: Clock,
+        grouping: Grouping | None = None,
+        owners: Callable[[], Owners] = Owners,
     ) -> None:
         """``grouping`` has patterns that may have given up on an id: whichever source reads next has the fault."""
         self._source = source
         self._thresholds = thresholds
+        self._owners = owners
         self._clock = clock
         self._grouping = grouping
         self._ignores = False
@@ -118,8 +133,8 @@ class WithThresholds:
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         now = self._clock.wall()
-        in_force = self._thresholds()
-        if (reason := in_force.ignored("source", f"{self.name}/{self.target}", now)) is not None:
+        in_force = _InForce(self._thresholds(), self._owners())
+        if (reason := in_force.thresholds.ignored("source", f"{self.name}/{self.target}", now)) is not None:
             yield IgnoredSource(reason)  # first: reading may raise
         loose: _Subjects = {}
         stalls: Stalls | None = None
@@ -139,7 +154,7 @@ class WithThresholds:
                 stalls = item
             yield item
         self._showing = showing
-        if in_force.by_the_clock:
+        if in_force.thresholds.by_the_clock:
             self._forget()
         of_subjects = self._of_subjects.of(
             (in_force, loose, *showing.values()),
@@ -158,7 +173,7 @@ class WithThresholds:
         if ignored or self._ignores:
             yield IgnoredSubjects(tuple(sorted(ignored)))
         self._ignores = bool(ignored)  # when nothing is any more, that is said once
-        if given_up := tuple(in_force.given_up()):
+        if given_up := (*in_force.thresholds.given_up(), *in_force.owners.given_up()):
             self._forget()  # the fault lasts as long as the subject is shown
             yield from given_up
         if self._grouping is not None:
@@ -169,7 +184,7 @@ class WithThresholds:
         self._of_holders.forget()
 
 
-def _of_subjects(in_force: Thresholds, subjects: _Subjects, now: float, before: _ShownThresholds) -> _ShownThresholds:
+def _of_subjects(in_force: _InForce, subjects: _Subjects, now: float, before: _ShownThresholds) -> _ShownThresholds:
     samples = (
         sample
         for (kind, names), cluster in subjects.items()
@@ -181,11 +196,12 @@ def _of_subjects(in_force: Thresholds, subjects: _Subjects, now: float, before: 
 
 
 def _of_holders(
-    in_force: Thresholds, cluster: str, stalls: Stalls, now: float, before: _ShownThresholds
+    in_force: _InForce, cluster: str, stalls: Stalls, now: float, before: _ShownThresholds
 ) -> _ShownThresholds:
-    of_topic = cache(lambda topic: _stall(in_force, topic, now))
-    series = SampleBatch.of(holder_samples(cluster, stalls.stalls, of_topic), before.series)
-    return _ShownThresholds(series, _ignored_topics(in_force, stalls, now))
+    of_topic = cache(lambda topic: _stall(in_force.thresholds, topic, now))
+    owned = owner_samples(cluster, stalls.stalls, in_force.owners)
+    series = SampleBatch.of(chain(holder_samples(cluster, stalls.stalls, of_topic), owned), before.series)
+    return _ShownThresholds(series, _ignored_topics(in_force.thresholds, stalls, now))
 
 
 def _subjects(
@@ -216,7 +232,8 @@ def _stall(thresholds: Thresholds, topic: str, now: float) -> tuple[float, float
     return found["stall_warning"], found["stall_critical"]
 
 
-def _samples(thresholds: Thresholds, kind: str, names: tuple[str, ...], cluster: str, now: float) -> Iterator[Sample]:
+def _samples(in_force: _InForce, kind: str, names: tuple[str, ...], cluster: str, now: float) -> Iterator[Sample]:
+    thresholds = in_force.thresholds
     subject = "/".join(names)
     seconds, ratio = SERIES[kind]
     for name, value in thresholds.of(kind, subject, now).items():
@@ -224,3 +241,5 @@ def _samples(thresholds: Thresholds, kind: str, names: tuple[str, ...], cluster:
             yield (ratio if name in RATIOS else seconds)(value, cluster, *names, name)
     if (reason := thresholds.ignored(kind, subject, now)) is not None:
         yield catalogue.IGNORED_INFO(1.0, cluster, kind, subject, reason)
+    if kind in KINDS and (owner := in_force.owners.of(kind, subject)):
+        yield catalogue.OWNER_INFO(1.0, cluster, kind, subject, owner)

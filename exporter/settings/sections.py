@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from exporter.settings.clients import Broker
+from exporter.settings.targets import Url
 from exporter.settings.values import (
     DEFAULT_PORT,
     Addresses,
@@ -47,6 +48,10 @@ class EndpointConfig(Section):
     listener on loopback checks host names ([endpoint-security.md](endpoint-security.md))."""
     route_prefix: Prefix = ""
     """Prefix of all paths, such as `/eos`, for a proxy in front."""
+    dashboard_url: Url | None = None
+    """Base of links from a stall to its dashboard: Grafana's `/d`, such as `https://grafana.example.com/d`."""
+    alertmanager_url: Url | None = None
+    """Base of links from a stall that silence its alerts, such as `https://alertmanager.example.com`."""
 
 
 class LogConfig(Section):

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from email.utils import formatdate
 from typing import Any, NamedTuple, Protocol
 
+from exporter.core.owners import Owners
 from exporter.exposition.text_format import Format
 from exporter.status.filters import EVERYTHING, Filter
 from exporter.status.json_lines import json_pieces
@@ -100,8 +101,10 @@ class App:
         posts_have_tokens: bool = False,
         hosts: Collection[str] = (),
         page_seconds: float = PAGE_SECONDS,
+        owners: Callable[[], Owners] = Owners,
     ) -> None:
-        """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones.
+        """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones;
+        ``owners`` returns those of the settings, by which the page is filtered.
 
         Receivers with a token authenticate themselves: a request has one Authorization header, so it cannot have a
         password as well.
@@ -111,6 +114,7 @@ class App:
         self._bodies, self._ready, self._prefix = bodies, ready, prefix
         self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
+        self._owners = owners
         self._reloading: asyncio.Lock | None = None
         self._next_reload: asyncio.Future[Sequence[str]] | None = None
         self._reload_at = 0.0  # monotonic: the earliest begin of the next
@@ -203,7 +207,9 @@ class App:
     async def _page(self, request: Request) -> Answer:
         refresh = "refresh=off" not in request.query.split("&")
         shown = Filter.parse(request.query)
-        make = lambda: page_pieces(self._status(), self._prefix, refresh=refresh, shown=shown)  # noqa: E731 -- of these
+        make = lambda: page_pieces(  # noqa: E731 -- of these
+            self._status(), self._prefix, refresh=refresh, shown=shown, owners=self._owners()
+        )
         try:
             body = await self._pages.get(("page", refresh, shown), make, request.client, whole=shown == EVERYTHING)
         except BusyError:

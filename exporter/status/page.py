@@ -13,10 +13,11 @@ from markupsafe import Markup
 
 from exporter.bounds.text import printable_value
 from exporter.core.durations import format_age
+from exporter.core.owners import UNOWNED, Owners
 from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.model import Reason
 from exporter.status.curves import curve
-from exporter.status.filters import EVERYTHING, Filter
+from exporter.status.filters import EVERYTHING, NO_OWNERS, Filter
 from exporter.transactions.facts import NOTICEABLE_SECONDS
 from exporter.web_server.messages import encoded
 
@@ -172,14 +173,19 @@ def page(status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, s
 
 
 def page_pieces(
-    status: Mapping[str, Any], prefix: str = "", *, refresh: bool = True, shown: Filter = EVERYTHING
+    status: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    refresh: bool = True,
+    shown: Filter = EVERYTHING,
+    owners: Owners = NO_OWNERS,
 ) -> Iterator[bytes]:
     """The page in pieces. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
 
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
-    hidden, status = shown.hidden(whole), shown.applied(whole)
+    hidden, status = shown.hidden(whole, owners), shown.applied(whole, owners)
     template = _environment().get_template("status.html")
     stream = template.stream(
         status=status,
@@ -194,7 +200,10 @@ def page_pieces(
         filter_of=lambda **name: Filter(
             frozenset({name["cluster"]} if "cluster" in name else shown.clusters),
             frozenset({name["application"]} if "application" in name else ()),
+            frozenset({name["owner"]} if "owner" in name else ()),
         ).query(),
+        blocked_groups=blocked_groups,
+        anchors=anchors,
         most_applications=MOST_APPLICATIONS,
         prefix=prefix,
         style=_STYLE,
@@ -210,6 +219,7 @@ def page_pieces(
         most_audits=MOST_AUDITS,
         most_findings=MOST_FINDINGS,
         most_names=MOST_NAMES,
+        unowned=UNOWNED,
     )
     stream.enable_buffering(PARTS_OF_A_PIECE)
     return map(encoded, stream)
@@ -244,6 +254,26 @@ def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
         who = (blocker["kind"], blocker["transactional_id"], blocker["producer_id"], blocker["producer_epoch"])
         holders.setdefault((stall["topic"], stall["partition"]) if alone else who, []).append(stall)
     return list(holders.values())
+
+
+def anchors(cards: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Return the id of each card, "" where a card before it has it: the links of its stalls lead there."""
+    names = [card[0]["links"]["page"].partition("#")[2] for card in cards]
+    return ["" if name in names[:place] else name for place, name in enumerate(names)]
+
+
+def blocked_groups(stalls: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, str]] | None:
+    """Return the groups that wait for the partitions of a card, worst first: name, withheld offsets and owner.
+
+    None where the groups of none of the partitions were read.
+    """
+    known = [each["blocked_groups"] for each in stalls if each["blocked_groups"] is not None]
+    found: dict[tuple[str, str], int] = {}
+    for group in (group for groups in known for group in groups):
+        who = (group["group"], group["owner"])
+        found[who] = found.get(who, 0) + group["blocked_offsets"]
+    worst = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    return [(name, offsets, owner) for (name, owner), offsets in worst] if known else None
 
 
 def by_reason(ignored: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], list[str]]:

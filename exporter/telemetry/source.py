@@ -14,7 +14,8 @@ from exporter.jvm.mbeans import MBean
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
 from exporter.producers.producer_samples import TYPE, producer_samples
 from exporter.streams.streams_samples import jvm_samples
-from exporter.telemetry.clients import SenderKey, SenderState, TelemetryReceiver, process_of
+from exporter.telemetry.clients import About, SenderKey, SenderState, TelemetryReceiver, process_of
+from exporter.telemetry.facts import ClientPlace, PushedProducers
 from exporter.telemetry.series import SeriesKey
 
 
@@ -30,16 +31,20 @@ class TelemetrySource(PostedSource):
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del deadline, facts
         streams: dict[tuple[str, str], dict[SeriesKey, MBeanValue]] = defaultdict(dict)
+        producers: dict[tuple[str, str], list[ClientPlace]] = defaultdict(list)
         for sender, state in sorted(self._receiver.senders().items()):
             cluster = sender.cluster or self._only_cluster()
             yield from _producers(cluster, sender, state)
             for key, reading in _streams_readings(state):
                 streams[cluster, process_of(key.who) or sender.instance][key] = reading
             yield _info(cluster, sender, state)
+            if state.about.transactional_id:
+                producers[cluster, state.about.transactional_id].append(_place(state.about))
         for head, readings in streams.items():
             yield from jvm_samples(head, tuple(readings.values()))
         for result, count in self._receiver.points().items():
             yield catalogue.TELEMETRY_POINTS_TOTAL(float(count), result)
+        yield PushedProducers({who: tuple(sorted(set(places))) for who, places in producers.items()})
         if left_out := self._receiver.left_out():
             yield catalogue.SERIES_DROPPED(left_out, catalogue.TELEMETRY_CLIENT_INFO.name)
 
@@ -68,6 +73,11 @@ def _streams_readings(state: SenderState) -> Iterator[tuple[SeriesKey, MBeanValu
         who = "client-id" if key.place.type == "stream-metrics" else "thread-id"
         properties = {"type": key.place.type, who: key.who, "task-id": key.part}
         yield key, MBeanValue(MBean("kafka.streams", properties), key.place.attribute, tracked.value)
+
+
+def _place(about: About) -> ClientPlace:
+    software = f"{about.software} {about.version}".strip()
+    return ClientPlace(about.client_id, about.address, about.principal, software)
 
 
 def _info(cluster: str, sender: SenderKey, state: SenderState) -> Sample:

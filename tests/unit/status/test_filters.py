@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from exporter.bounds.patterns import BoundedPattern
+from exporter.core.owners import Owners, Team
+from exporter.groups.facts import BlockedGroup, BlockedGroups
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import TopicPartition
 from exporter.status.filters import MOST_NAMES, Filter
-from exporter.status.page import page
+from exporter.status.page import page, page_pieces
 from exporter.words import BlockerKind
 from tests.unit.status.test_status import FINE, NOW, STALL, status
 
@@ -47,6 +50,29 @@ def test_what_a_filter_hides_is_not_said_to_be_fine() -> None:
 def test_a_stall_whose_holder_is_not_known_is_shown_with_every_filter() -> None:
     whole = status(*FINE[:1], Stalls((UNNAMED,)))
     assert Filter(applications=frozenset({"billing"})).hidden(whole) == 0
+
+
+def test_a_filter_by_owner_shows_what_concerns_the_team_and_the_page_names_it() -> None:
+    def team(name: str, **patterns: str) -> Team:
+        channel = f"#{name}-oncall"
+        return Team(
+            name, channel, {kind: (BoundedPattern(text, "owners", whole=True),) for kind, text in patterns.items()}
+        )
+
+    owners = Owners((team("payments", application="pay"), team("billing", group="bill-.*"), team("web", topic="x")))
+    waiting = BlockedGroups({STALL.partition: (BlockedGroup("bill-eu", 42), BlockedGroup("<b>", 42))})
+    whole = status(*FINE[:1], Stalls((STALL,)), waiting, owners=owners)
+
+    def hidden(owner: str) -> int:
+        return Filter.parse(f"owner={owner}").hidden(whole, owners)
+
+    assert [hidden(name) for name in ("payments", "billing", "web", "unowned")] == [0, 0, 1, 1]
+    text = " ".join(b"".join(page_pieces(whole, owners=owners, shown=Filter.parse("owner=payments"))).decode().split())
+    assert '<a href="/?owner=payments">payments</a> <small>#payments-oncall</small>' in text
+    assert "owner payments." in text
+    assert "&lt;b&gt; <small>42, unowned</small>, bill-eu <small>42, billing</small>" in text
+    assert "unowned <small>by no entry" in page(status(Stalls((STALL,)), owners=Owners(owners.teams[1:2])))
+    assert "<dt>owner</dt>" not in page(status(Stalls((STALL,))))
 
 
 def test_a_cluster_that_is_not_chosen_is_not_shown() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern
-from exporter.groups.facts import GroupsBeyondLso, GroupsHeld, ShareGroup, ShareGroups
+from exporter.groups.facts import BlockedGroup, BlockedGroups, GroupsBeyondLso, GroupsHeld, ShareGroup, ShareGroups
 from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSettings, GroupsSource, choose, group_samples
 from exporter.kafka.requests.transactions import PROBES
 from exporter.lso.facts import Blocker, Stall, Stalls
@@ -39,6 +39,27 @@ def test_lag_is_measured_to_the_last_stable_offset_and_what_is_blocked_behind_it
     assert not seen.faults
     assert seen.values(LAG) == {("billing", "orders"): 10}
     assert seen.values(BLOCKED) == {("billing", "orders"): 40}
+
+
+def test_the_groups_that_a_stalled_partition_withholds_records_from_are_named_and_others_are_not() -> None:
+    world = world_of(3)
+    world.groups["behind"] = {("orders", 0): 70, ("orders", 1): 70}
+    world.groups["waiting"] = {("orders", 0): 80}
+    world.groups["uncommitted"] = {("orders", 0): 95}
+    stalls = Stalls(
+        tuple(
+            Stall(TopicPartition("orders", number), 0.0, 80, 100, 1, Blocker("", "", 7, 0, 80, BlockerKind.OPEN))
+            for number in (0, 2)
+        )
+    )
+    seen = read(world, source_of(world), stalls)
+    both = (BlockedGroup("behind", 20), BlockedGroup("waiting", 20))
+    assert seen.facts[BlockedGroups] == BlockedGroups(
+        {TopicPartition("orders", 0): both, TopicPartition("orders", 2): ()}
+    )
+    world.refuse["DescribeGroups"] = 30
+    seen = read(world, source_of(world), stalls)
+    assert seen.facts[BlockedGroups] == BlockedGroups({TopicPartition("orders", 0): both})
 
 
 def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it() -> None:
