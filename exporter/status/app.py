@@ -20,11 +20,11 @@ from exporter.status.filters import EVERYTHING, Filter
 from exporter.status.json_lines import json_pieces
 from exporter.status.page import CONTENT_SECURITY_POLICY, page_pieces
 from exporter.status.renders import BusyError, Renders
-from exporter.status.runbooks import names, runbook
+from exporter.status.runbooks import names, runbook, runbook_page, runbooks_page
 from exporter.web_server.authentication import Guard
 from exporter.web_server.hosts import foreign, from_browser, name_of, reload_refusal
 from exporter.web_server.messages import Answer, Request, plain, refused
-from exporter.web_server.negotiation import negotiate, takes_gzip
+from exporter.web_server.negotiation import negotiate, takes_gzip, takes_html
 from exporter.web_server.workers import Workers
 
 log = logging.getLogger(__name__)
@@ -221,12 +221,19 @@ class App:
         body = await self._pages.get("document", make, request.client, whole=True)
         return Answer(200, body, "application/json")
 
-    async def _runbooks(self, _: Request) -> Answer:
+    async def _runbooks(self, request: Request) -> Answer:
+        if takes_html(request.headers.get("accept", "")):
+            return _html(await self._posts.run(runbooks_page, self._prefix))
         return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._posts.run(names)))
 
     async def _runbook(self, request: Request) -> Answer:
-        text = await self._posts.run(runbook, request.path.removeprefix(f"{self._prefix}/runbooks/"))
-        return refused(404) if text is None else plain(text.rstrip())
+        name = request.path.removeprefix(f"{self._prefix}/runbooks/")
+        if not takes_html(request.headers.get("accept", "")):
+            text = await self._posts.run(runbook, name)
+            return refused(404) if text is None else plain(text.rstrip(), headers={"Vary": "Accept"})
+        made = lambda: runbook_page(name, request.query, self._status()["clusters"], self._prefix)  # noqa: E731
+        page = await self._posts.run(made)
+        return refused(404) if page is None else _html(page)
 
     async def _healthy(self, _: Request) -> Answer:
         return plain("Healthy.")
@@ -258,6 +265,10 @@ class App:
 
     async def _to_prefix(self, _: Request) -> Answer:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
+
+
+def _html(text: str) -> Answer:
+    return Answer(200, text.encode(), "text/html; charset=utf-8", {"Vary": "Accept"})
 
 
 def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI

@@ -39,8 +39,8 @@ PARTS_OF_A_PIECE = 200
 REFUSALS = frozenset({str(Reason.AUTHORIZATION), str(Reason.AUTHENTICATION)})
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_STYLE = (_TEMPLATES / "status.css").read_text(encoding="utf-8")
-_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+STYLE = (_TEMPLATES / "status.css").read_text(encoding="utf-8")
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:;"
@@ -186,7 +186,7 @@ def page_pieces(
     """
     whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
     hidden, status = shown.hidden(whole, owners), shown.applied(whole, owners)
-    template = _environment().get_template("status.html")
+    template = environment().get_template("status.html")
     stream = template.stream(
         status=status,
         verdict=NOBODY if shown.clusters and not status["clusters"] else verdict(status, hidden),
@@ -206,7 +206,7 @@ def page_pieces(
         anchors=anchors,
         most_applications=MOST_APPLICATIONS,
         prefix=prefix,
-        style=_STYLE,
+        style=STYLE,
         refresh=REFRESH_SECONDS if refresh else 0,
         check_first=CHECK_FIRST,
         most_stalls=MOST_STALLS,
@@ -301,7 +301,8 @@ def _grouped(number: int) -> Markup:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the templates of the pages."""
     # Most agents are scraped for months before somebody looks at their page. It is in parts: Python takes memory for a
     # part while it compiles it, seventy bytes for each of the code that Jinja makes of it.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415

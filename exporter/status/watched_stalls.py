@@ -112,6 +112,8 @@ class StallContext(NamedTuple):
         who, links = stall.blocker, self.links
         shown = {"cluster": self.cluster, "application": who.application}
         page = urlencode({name: value for name, value in shown.items() if value})
+        names = {"cluster": self.cluster, "topic": stall.partition.topic, "partition": str(stall.partition.partition)}
+        place = urlencode({name: value for name, value in names.items() if value})
         silence = None
         if links.alertmanager and who.producer_id is not None:
             matchers = {"kafka_cluster": self.cluster, "producer_id": str(who.producer_id)}
@@ -120,7 +122,7 @@ class StallContext(NamedTuple):
         dashboard = urlencode({"var-kafka_cluster": self.cluster, "var-topic": stall.partition.topic})
         return {
             "page": f"{links.prefix}/{f'?{page}' if page else ''}#{anchor(who.producer_id, stall.partition)}",
-            "runbook": f"{links.prefix}/runbooks/{_RUNBOOKS.get(who.kind, 'KafkaEosLsoStalled')}",
+            "runbook": f"{links.prefix}/runbooks/{_RUNBOOKS.get(who.kind, 'KafkaEosLsoStalled')}?{place}",
             "dashboard": f"{links.dashboard}/{_DASHBOARD}?{dashboard}" if links.dashboard else None,
             "silence": silence,
         }

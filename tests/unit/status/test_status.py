@@ -124,7 +124,7 @@ def test_a_stall_of_any_kind_leads_on_to_its_runbook_its_dashboard_its_silence_a
     [stalled] = status(Stalls((STALL,)), links=bases)["clusters"][0]["stalled_partitions"]
     assert stalled["links"] == {
         "page": "/eos/?cluster=prod&application=pay#producer-4711",
-        "runbook": "/eos/runbooks/KafkaEosLsoStalled",
+        "runbook": "/eos/runbooks/KafkaEosLsoStalled?cluster=prod&topic=orders&partition=7",
         "dashboard": "https://g/d/kafka-eos-lso?var-kafka_cluster=prod&var-topic=orders",
         "silence": "https://am/#/silences/new?filter=%7Bkafka_cluster%3D%22prod%22%2Cproducer_id%3D%224711%22%7D",
     }
@@ -133,7 +133,7 @@ def test_a_stall_of_any_kind_leads_on_to_its_runbook_its_dashboard_its_silence_a
     [stalled] = cluster(Stalls((unknown,)))["stalled_partitions"]
     assert stalled["links"] == {
         "page": "/?cluster=prod#partition-orders-7",
-        "runbook": "/runbooks/KafkaEosLsoStalled",
+        "runbook": "/runbooks/KafkaEosLsoStalled?cluster=prod&topic=orders&partition=7",
         "dashboard": None,
         "silence": None,
     }
