@@ -296,6 +296,14 @@ def _took(seconds: float | None) -> str:
     )
 
 
+def _last_commit(committed: Sequence[int]) -> str:
+    """When an application committed last, by its commits of the last minutes, the oldest first."""
+    ago = next((ago for ago, count in enumerate(reversed(committed)) if count), None)
+    if ago is None:
+        return f"none in {len(committed)} min"
+    return f"{ago} min ago" if ago else "this minute"
+
+
 def _grouped(number: int) -> Markup:
     return Markup(f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"))  # noqa: S704 -- digits
 
@@ -318,6 +326,7 @@ def environment() -> Environment:
     )
     environment.filters["age"] = lambda seconds: "unknown" if seconds is None else format_age(seconds)
     environment.filters["clock"] = lambda seconds: "unknown" if seconds is None else clock_time(seconds)
+    environment.filters["last_commit"] = _last_commit
     environment.filters["took"] = _took
     environment.filters["grouped"] = _grouped
     return environment

@@ -19,6 +19,7 @@ MOST_CHARACTERS = 4000
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 _PARTITION = re.compile(r"\d{1,10}")
 _CODE = re.compile(r"(<pre><code>)(.*?)(</code></pre>)", re.DOTALL)
+_NAME = re.compile(r'(?<![\w/">])KafkaEos\w+(?![\w"<.])|(?<![\w/">])KafkaEos\w+(?=\.\s|\.</p>)')
 _LINK = re.compile(r'href="(\w+)\.md"')
 
 
@@ -95,6 +96,7 @@ def _html(name: str) -> str:
 
 def _filled(html: str, cluster: Mapping[str, Any] | None, topic: str, partition: str) -> str:
     html = _LINK.sub(r'href="\1"', html)
+    html = _NAME.sub(lambda name: f'<a href="{name[0]}">{name[0]}</a>' if name[0] in names() else name[0], html)
     if cluster is not None:
         html = html.replace("HOST:PORT", escape(quoted(cluster["bootstrap_servers"])))
     if not _TOPIC.fullmatch(topic):

@@ -6,10 +6,11 @@ from exporter.bounds.patterns import BoundedPattern
 from exporter.core.owners import Owners, Team
 from exporter.groups.facts import BlockedGroup, BlockedGroups
 from exporter.lso.facts import Blocker, Stall, Stalls
-from exporter.model import TopicPartition
+from exporter.model import Clock, TopicPartition
 from exporter.status.filters import MOST_NAMES, Filter
 from exporter.status.page import page, page_pieces
-from exporter.words import BlockerKind
+from exporter.transactions.counting.last_hour import LastHour
+from exporter.words import BlockerKind, Outcome
 from tests.unit.status.test_status import FINE, NOW, STALL, status
 
 UNNAMED = Stall(TopicPartition("x", 1), NOW - 60, 1, 2, 1, Blocker("", "", None, None, 1, BlockerKind.UNKNOWN))
@@ -73,6 +74,22 @@ def test_a_filter_by_owner_shows_what_concerns_the_team_and_the_page_names_it() 
     assert "&lt;b&gt; <small>42, unowned</small>, bill-eu <small>42, billing</small>" in text
     assert "unowned <small>by no entry" in page(status(Stalls((STALL,)), owners=Owners(owners.teams[1:2])))
     assert "<dt>owner</dt>" not in page(status(Stalls((STALL,))))
+
+
+def test_the_totals_of_a_filtered_page_are_those_of_the_applications_that_it_shows() -> None:
+    clock = [60.0]
+    hour = LastHour(Clock(monotonic=lambda: clock[0]))
+    none = dict.fromkeys(Outcome, 0)
+    hour.note({"pay": none, "billing": none}, ())
+    hour.note({"pay": {**none, Outcome.FENCED: 7}, "billing": {**none, Outcome.COMMITTED: 4}}, ())
+    clock[0] += 180
+    whole = status(*FINE, hour)
+    assert "<b>7</b> fenced" in page(whole)
+    mine = page(whole, shown=Filter(applications=frozenset({"billing"})))
+    assert "<b>4</b> committed" in mine
+    assert "<b>0</b> fenced" in mine
+    assert '<td data-label="last commit" class="now">3 min ago</td>' in mine
+    assert '<td data-label="last commit" class="now">none in 4 min</td>' in page(whole)
 
 
 def test_a_cluster_that_is_not_chosen_is_not_shown() -> None:

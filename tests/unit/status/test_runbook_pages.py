@@ -58,3 +58,8 @@ def test_servers_are_one_word_of_the_command_and_no_markup() -> None:
 def test_the_list_has_every_runbook_and_another_name_has_no_page() -> None:
     assert all(f'<a href="/eos/runbooks/{name}">{name}</a>' in runbooks_page("/eos") for name in names())
     assert runbook_page("../runbooks/KafkaEosLsoStalled", "", (PROD,)) is None
+
+
+def test_the_name_of_another_alert_is_a_link_to_its_runbook() -> None:
+    assert 'see <a href="KafkaEosHangingTransaction">KafkaEosHangingTransaction</a>.' in page_of()
+    assert "<h1>KafkaEosLsoStalled</h1>" in page_of()

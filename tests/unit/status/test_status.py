@@ -159,7 +159,7 @@ def test_where_a_producer_runs_is_named_as_far_as_it_pushes_its_metrics() -> Non
     [stalled] = whole["clusters"][0]["stalled_partitions"]
     assert stalled["producers"] == [place._asdict()]
     assert "10.0.0.7 <small>client.id client&lt;1&gt;, User:pay, apache-kafka-java 4.3.1</small>" in page(whole)
-    assert "brokers do not say, and it pushes no metrics" in page(status(Stalls((STALL,))))
+    assert "brokers do not say, and it pushes no metrics to this agent" in page(status(Stalls((STALL,))))
     elsewhere = status(Stalls((STALL,)), pushed=PushedProducers({("other", "pay-3"): (place,)}))
     assert elsewhere["clusters"][0]["stalled_partitions"][0]["producers"] == []
 
@@ -270,8 +270,9 @@ def test_what_is_ignored_is_on_the_page_and_not_in_its_headline() -> None:
     assert said.endswith("answers but those that are ignored.")
     html = page(of_it)
     assert "ignored: a playground" in html
-    assert '<td class="id">orders</td><td class="id">a playground</td>' in html
-    assert '<td class="id">txnlog/prod</td><td class="id">READ is refused</td>' in html
+    row = '<td data-label="what" class="id">{}</td><td data-label="why" class="id">{}</td>'
+    assert row.format("orders", "a playground") in html
+    assert row.format("txnlog/prod", "READ is refused") in html
 
 
 def test_what_is_not_ignored_is_in_the_headline_and_first_on_the_page() -> None:
