@@ -74,6 +74,9 @@ def _answers_tls(host: str, port: int, seconds: float) -> bool:
     connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
     try:
         connection.connect()
+    except ssl.SSLError as error:
+        connection.close()
+        return "ALERT" in (error.reason or "")  # it refuses this client (TLS 1.2)
     except (OSError, http.client.HTTPException):
         connection.close()
         return False

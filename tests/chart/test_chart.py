@@ -240,8 +240,8 @@ def test_the_chart_installs_this_version_of_the_agent() -> None:
         ({"fullnameOverride": "EOS_agent"}, "fullnameOverride"),
         ({"podLabels": {"app.kubernetes.io/name": "mine"}}, "podLabels/app.kubernetes.io"),
         ({"webConfig": {"content": {"basic_auth": {}}}}, "basic_auth"),
-        ({"prometheusRule": {"enabled": True, "settings": {"stall_warning": "5m"}}}, "no such setting"),
-        ({"prometheusRule": {"enabled": True, "settings": {"runbook_url": 3}}}, "must be a text"),
+        ({"prometheusRule": {"enabled": True, "settings": {"stall_warning": "5m"}}}, "additional properties 'stall_warning'"),
+        ({"prometheusRule": {"enabled": True, "settings": {"runbook_url": 3}}}, "runbook_url"),
         ({"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStaled": {}}}}, "no such alert"),
         (
             {"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStalled": {"severity": "critical"}}}},
