@@ -10,15 +10,20 @@ from exporter.core.owners import UNOWNED, Owners
 
 MOST_NAMES = 20
 MOST_CHARACTERS = 4000
+MOST_SEARCHED = 250
+"""Characters that are searched for: a topic has 249 at most."""
 NO_OWNERS = Owners()
 
 
 class Filter(NamedTuple):
-    """Names of clusters, applications and owners; an empty set is all of them."""
+    """Names of clusters, applications and owners; an empty set is all of them. ``search`` is a part of the name of a
+    topic, a group, a transactional.id or an application, whatever its case.
+    """
 
     clusters: frozenset[str] = frozenset()
     applications: frozenset[str] = frozenset()
     owners: frozenset[str] = frozenset()
+    search: str = ""
 
     @classmethod
     def parse(cls, query: str) -> Filter:
@@ -27,20 +32,22 @@ class Filter(NamedTuple):
             given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=3 * MOST_NAMES)
         except ValueError:
             return cls()
-        return cls(*(frozenset(given.get(key, ())[:MOST_NAMES]) for key in ("cluster", "application", "owner")))
+        names = (frozenset(given.get(key, ())[:MOST_NAMES]) for key in ("cluster", "application", "owner"))
+        return cls(*names, given.get("q", [""])[0].strip()[:MOST_SEARCHED])
 
     def query(self, **more: str) -> str:
         """Return the query of a link that keeps the filter: "" or a question mark and what follows it."""
         pairs = [("cluster", name) for name in sorted(self.clusters)]
         pairs += [("application", name) for name in sorted(self.applications)]
         pairs += [("owner", name) for name in sorted(self.owners)]
+        pairs += [("q", self.search)] if self.search else []
         pairs += list(more.items())
         return f"?{urlencode(pairs)}" if pairs else ""
 
     @property
     def of_applications(self) -> bool:
         """Return whether it leaves out applications."""
-        return bool(self.applications or self.owners)
+        return bool(self.applications or self.owners or self.search)
 
     def applied(self, status: Mapping[str, Any], owners: Owners = NO_OWNERS) -> dict[str, Any]:
         """Return the filtered status. Sources, Connect, Spark and posture are filtered by cluster only."""
@@ -60,14 +67,24 @@ class Filter(NamedTuple):
         if not self.of_applications:
             return dict(cluster)
 
-        def mine(name: str) -> bool:
-            named = not self.applications or name in self.applications
-            return named and (not self.owners or owners.of("application", name) in self.owners)
+        wanted = self.search.casefold()
+
+        def named(*names: str) -> bool:
+            return not wanted or any(wanted in name.casefold() for name in names)
+
+        def mine(name: str, *others: str) -> bool:
+            chosen = not self.applications or name in self.applications
+            return (
+                named(name, *others) and chosen and (not self.owners or owners.of("application", name) in self.owners)
+            )
 
         def concerns(stall: Mapping[str, Any]) -> bool:
             # A stall with an unknown holder may belong to any application: every filter shows it.
             application = stall["blocker"]["application"]
-            if not application or mine(application):
+            groups = (*stall["waiting_groups"], *(each["group"] for each in stall["blocked_groups"] or ()))
+            if not named(stall["topic"], stall["blocker"]["transactional_id"], application, *groups):
+                return False
+            if not application or mine(application, self.search):
                 return True
             if self.applications and application not in self.applications:
                 return False
@@ -75,19 +92,32 @@ class Filter(NamedTuple):
             others = {*readers, owners.of("topic", stall["topic"])} - {UNOWNED}
             return not self.owners.isdisjoint(others)
 
+        def opened(transaction: Mapping[str, Any]) -> bool:
+            # Not all its partitions are listed: any topic may be among the others.
+            others = transaction["partition_count"] > len(transaction["partitions"])
+            topics = (each["topic"] for each in transaction["partitions"])
+            unlisted = (self.search,) if others else ()
+            return mine(transaction["application"], transaction["transactional_id"], *topics, *unlisted)
+
         hour = cluster["last_hour"]
         return {
             **cluster,
             "stalled_partitions": [each for each in cluster["stalled_partitions"] if concerns(each)],
-            "open_transactions": [t for t in cluster["open_transactions"] if mine(t["application"])],
+            "open_transactions": [each for each in cluster["open_transactions"] if opened(each)],
             "ignored": [each for each in cluster["ignored"] if each["kind"] != "application" or mine(each["subject"])],
-            "unclean_ends": [end for end in cluster["unclean_ends"] if mine(end["application"])],
-            "unclean_ids": [each for each in cluster["unclean_ids"] if mine(each["application"])],
+            "unclean_ends": [
+                end for end in cluster["unclean_ends"] if mine(end["application"], end["transactional_id"])
+            ],
+            "unclean_ids": [
+                each for each in cluster["unclean_ids"] if mine(each["application"], each["transactional_id"])
+            ],
             "last_hour": hour
             and {
                 **hour,
                 "applications": [a for a in hour["applications"] if mine(a["application"])],
-                "fence_storms": [storm for storm in hour["fence_storms"] if mine(storm["application"])],
+                "fence_storms": [
+                    storm for storm in hour["fence_storms"] if mine(storm["application"], storm["transactional_id"])
+                ],
             },
         }
 

@@ -44,9 +44,9 @@ _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:;"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""No script, and only the inline style sheet of the page."""
+"""No script, only the inline style sheet of the page, and a form that leads back to it."""
 
 
 class PageVerdict(NamedTuple):

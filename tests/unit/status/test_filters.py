@@ -10,8 +10,9 @@ from exporter.model import Clock, TopicPartition
 from exporter.status.filters import MOST_NAMES, Filter
 from exporter.status.page import page, page_pieces
 from exporter.transactions.counting.last_hour import LastHour
+from exporter.transactions.facts import OpenTransactions
 from exporter.words import BlockerKind, Outcome
-from tests.unit.status.test_status import FINE, NOW, STALL, status
+from tests.unit.status.test_status import ENDS, FINE, NOW, OPEN, STALL, status
 
 UNNAMED = Stall(TopicPartition("x", 1), NOW - 60, 1, 2, 1, Blocker("", "", None, None, 1, BlockerKind.UNKNOWN))
 
@@ -90,6 +91,34 @@ def test_the_totals_of_a_filtered_page_are_those_of_the_applications_that_it_sho
     assert "<b>0</b> fenced" in mine
     assert '<td data-label="last commit" class="now">3 min ago</td>' in mine
     assert '<td data-label="last commit" class="now">none in 4 min</td>' in page(whole)
+
+
+def test_a_search_finds_what_has_a_topic_a_group_an_id_or_an_application_of_that_name() -> None:
+    waiting = BlockedGroups({STALL.partition: (BlockedGroup("bill-eu", 42),)})
+    whole = status(*FINE[:1], Stalls((STALL,)), OpenTransactions("txnlog", (OPEN,), complete=True), ENDS, waiting)
+
+    def found(text: str) -> tuple[int, int, int]:
+        (cluster,) = Filter.parse(f"q={text}").applied(whole)["clusters"]
+        return tuple(len(cluster[key]) for key in ("stalled_partitions", "open_transactions", "unclean_ids"))  # type: ignore[return-value]
+
+    assert found("ORDERS") == (1, 1, 0)
+    assert found("bill") == (1, 0, 0)
+    assert found("pay-3") == (1, 1, 0)
+    assert found("pay-9") == (0, 0, 1)
+    assert found("+pay+") == (1, 1, 1)
+    assert found("nothing") == (0, 0, 0)
+    many = OPEN._replace(partitions=frozenset(TopicPartition("a", number) for number in range(21)))
+    unlisted = status(*FINE[:1], OpenTransactions("txnlog", (many,), complete=True))
+    assert len(Filter.parse("q=zz").applied(unlisted)["clusters"][0]["open_transactions"]) == 1
+
+
+def test_the_search_is_a_form_without_script_that_keeps_the_cluster_and_escapes_what_is_searched_for() -> None:
+    text = page(status(*FINE), "/eos", shown=Filter.parse("cluster=prod&q=%22%3E%3Cscript%3E"))
+    assert '<form action="/eos/">' in text
+    assert '<input type="hidden" name="cluster" value="prod">' in text
+    assert 'value="&#34;&gt;&lt;script&gt;"' in text
+    assert "<script" not in text
+    assert Filter.parse("q=" + "x" * 3000).search == "x" * 250
 
 
 def test_a_cluster_that_is_not_chosen_is_not_shown() -> None:
