@@ -58,13 +58,22 @@ class BlockedGroup(NamedTuple):
     offsets: int
 
 
+class Blocked(NamedTuple):
+    """The groups of one partition: the ``worst`` few, those with most withheld offsets in all stalled partitions first,
+    and the number of all.
+    """
+
+    worst: tuple[BlockedGroup, ...]
+    count: int
+
+
 @dataclass(frozen=True, slots=True)
 class BlockedGroups(Fact):
     """By stalled partition, the groups whose committed offset is not beyond its last stable offset, of the groups that
     are measured. A partition that was not stalled or not answered at the last read is not in it.
     """
 
-    by_partition: Mapping[TopicPartition, tuple[BlockedGroup, ...]]
+    by_partition: Mapping[TopicPartition, Blocked]
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ class WatchedStallDocument(StallDocument):
     waiting_groups: list[str]
     """Groups whose committed offsets the transaction holds back (UNSTABLE_OFFSET_COMMIT)."""
     blocked_groups: list[BlockedGroupDocument] | None
-    """Groups that measured groups' commits show to wait for this partition, worst first, at most 20; null where the
+    """Groups that measured groups' commits show to wait for this partition, worst first, at most 5; null where the
     groups of this partition were not read."""
     blocked_group_count: int | None
     """Number of all of them."""

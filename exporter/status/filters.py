@@ -32,8 +32,10 @@ class Filter(NamedTuple):
             given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=3 * MOST_NAMES)
         except ValueError:
             return cls()
-        names = (frozenset(given.get(key, ())[:MOST_NAMES]) for key in ("cluster", "application", "owner"))
-        return cls(*names, given.get("q", [""])[0].strip()[:MOST_SEARCHED])
+        clusters, applications, owners = (
+            frozenset(given.get(key, ())[:MOST_NAMES]) for key in ("cluster", "application", "owner")
+        )
+        return cls(clusters, applications, owners, given.get("q", [""])[0].strip()[:MOST_SEARCHED])
 
     def query(self, **more: str) -> str:
         """Return the query of a link that keeps the filter: "" or a question mark and what follows it."""
@@ -81,7 +83,10 @@ class Filter(NamedTuple):
         def concerns(stall: Mapping[str, Any]) -> bool:
             # A stall with an unknown holder may belong to any application: every filter shows it.
             application = stall["blocker"]["application"]
-            groups = (*stall["waiting_groups"], *(each["group"] for each in stall["blocked_groups"] or ()))
+            blocked = stall["blocked_groups"] or ()
+            groups = (*stall["waiting_groups"], *(each["group"] for each in blocked))
+            if (stall["blocked_group_count"] or 0) > len(blocked):  # any group may be among those that are not listed
+                return not application or mine(application, self.search)
             if not named(stall["topic"], stall["blocker"]["transactional_id"], application, *groups):
                 return False
             if not application or mine(application, self.search):

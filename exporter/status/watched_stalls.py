@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
-from exporter.groups.facts import BlockedGroup, BlockedGroups, GroupsHeld
+from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
 from exporter.lso.facts import Stall
 from exporter.model import TopicPartition
 from exporter.status import documents as docs
@@ -17,9 +17,8 @@ from exporter.telemetry.facts import ClientPlace, PushedProducers
 from exporter.transactions.facts import CoordinatorTime
 from exporter.words import BlockerKind
 
-MOST_GROUPS = 20
 MOST_PLACES = 5
-"""Blocked groups and producers listed for one stall; groups are counted as well."""
+"""Producers listed for one stall."""
 _DASHBOARD = "kafka-eos-lso"
 _RUNBOOKS = {
     BlockerKind.HANGING: "KafkaEosHangingTransaction",
@@ -43,7 +42,7 @@ class StallContext(NamedTuple):
     now: float
     time: CoordinatorTime
     ignored: Mapping[str, str]
-    blocked: Mapping[TopicPartition, Sequence[BlockedGroup]]
+    blocked: Mapping[TopicPartition, Blocked]
     held: Mapping[TopicPartition, Sequence[str]]
     producers: Mapping[tuple[str, str], tuple[ClientPlace, ...]]
     owners: Owners
@@ -84,8 +83,8 @@ class StallContext(NamedTuple):
             **stall_document(stall, self.bootstrap_servers, self.now, self.time),
             "ignored": self.ignored.get(place.topic),
             "waiting_groups": list(self.held.get(place, ())),
-            "blocked_groups": None if groups is None else [self._blocked(each) for each in _worst(groups)],
-            "blocked_group_count": None if groups is None else len(groups),
+            "blocked_groups": None if groups is None else [self._blocked(each) for each in groups.worst],
+            "blocked_group_count": None if groups is None else groups.count,
             "owner": owner,
             "owner_channel": self.owners.channel(owner),
             "producers": [
@@ -131,10 +130,6 @@ class StallContext(NamedTuple):
 def anchor(producer_id: int | None, place: TopicPartition) -> str:
     """Return the fragment of the card on the page: that of the holder, or of the partition where none is known."""
     return f"producer-{producer_id}" if producer_id is not None else f"partition-{place.topic}-{place.partition}"
-
-
-def _worst(groups: Sequence[BlockedGroup]) -> list[BlockedGroup]:
-    return sorted(groups, key=lambda each: (-each.offsets, each.group))[:MOST_GROUPS]
 
 
 def _quoted(value: str) -> str:

@@ -10,7 +10,15 @@ from typing import NamedTuple
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
 from exporter.cluster.cluster import Cluster, KafkaSource
-from exporter.groups.facts import BlockedGroup, BlockedGroups, GroupsBeyondLso, GroupsHeld, ShareGroup, ShareGroups
+from exporter.groups.facts import (
+    Blocked,
+    BlockedGroup,
+    BlockedGroups,
+    GroupsBeyondLso,
+    GroupsHeld,
+    ShareGroup,
+    ShareGroups,
+)
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
 from exporter.kafka.requests.group_members import group_members
@@ -23,6 +31,8 @@ from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample, TopicPar
 from exporter.words import GroupKind
 
 MOST_NAMED = 3
+MOST_BLOCKED = 5
+"""Blocked groups that are named for one partition: there may be hundreds of groups and thousands of partitions."""
 NEWER = frozenset({GroupKind.CONSUMER, GroupKind.SHARE, GroupKind.STREAMS})
 """Kinds of groups whose members are counted: few clusters have them in numbers, and each has a request of its own."""
 SHARE_ISOLATION = "share.isolation.level"
@@ -258,17 +268,24 @@ def blocked_groups(
     commits only where the commits of ``every_group`` were read.
     """
     read = {partition for offsets in committed.values() for partition in offsets} if stalls else set()
-    found: dict[TopicPartition, list[BlockedGroup]] = {
-        each.partition: []
+    counts = {
+        each.partition: 0
         for each in (stalls.stalls if stalls else ())
         if each.partition in ends.high or (every_group and each.partition not in read)
     }
-    for group, offsets in committed.items() if found else ():
+    waits: dict[str, list[TopicPartition]] = {}
+    for group, offsets in committed.items() if counts else ():
         for partition, offset in offsets.items():
-            waiting = found.get(partition)
-            if waiting is not None and offset <= ends.stable[partition] < ends.high[partition]:
-                waiting.append(BlockedGroup(group, ends.high[partition] - ends.stable[partition]))
-    return BlockedGroups({partition: tuple(groups) for partition, groups in found.items()})
+            if partition in counts and offset <= ends.stable[partition] < ends.high[partition]:
+                waits.setdefault(group, []).append(partition)
+                counts[partition] += 1
+    withheld = {partition: ends.high[partition] - ends.stable[partition] for partition in counts if counts[partition]}
+    worst: dict[TopicPartition, list[BlockedGroup]] = {partition: [] for partition in counts}
+    for group in sorted(waits, key=lambda each: (-sum(withheld[place] for place in waits[each]), each)):
+        for partition in waits[group]:
+            if len(worst[partition]) < MOST_BLOCKED:
+                worst[partition].append(BlockedGroup(group, withheld[partition]))
+    return BlockedGroups({place: Blocked(tuple(worst[place]), count) for place, count in counts.items()})
 
 
 def beyond(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.bounds.patterns import BoundedPattern
 from exporter.core.owners import Owners, Team
-from exporter.groups.facts import BlockedGroup, BlockedGroups
+from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Clock, TopicPartition
 from exporter.status.filters import MOST_NAMES, Filter
@@ -62,7 +62,7 @@ def test_a_filter_by_owner_shows_what_concerns_the_team_and_the_page_names_it() 
         )
 
     owners = Owners((team("payments", application="pay"), team("billing", group="bill-.*"), team("web", topic="x")))
-    waiting = BlockedGroups({STALL.partition: (BlockedGroup("bill-eu", 42), BlockedGroup("<b>", 42))})
+    waiting = BlockedGroups({STALL.partition: Blocked((BlockedGroup("bill-eu", 42), BlockedGroup("<b>", 42)), 2)})
     whole = status(*FINE[:1], Stalls((STALL,)), waiting, owners=owners)
 
     def hidden(owner: str) -> int:
@@ -94,7 +94,7 @@ def test_the_totals_of_a_filtered_page_are_those_of_the_applications_that_it_sho
 
 
 def test_a_search_finds_what_has_a_topic_a_group_an_id_or_an_application_of_that_name() -> None:
-    waiting = BlockedGroups({STALL.partition: (BlockedGroup("bill-eu", 42),)})
+    waiting = BlockedGroups({STALL.partition: Blocked((BlockedGroup("bill-eu", 42),), 1)})
     whole = status(*FINE[:1], Stalls((STALL,)), OpenTransactions("txnlog", (OPEN,), complete=True), ENDS, waiting)
 
     def found(text: str) -> tuple[int, int, int]:
@@ -107,6 +107,9 @@ def test_a_search_finds_what_has_a_topic_a_group_an_id_or_an_application_of_that
     assert found("pay-9") == (0, 0, 1)
     assert found("+pay+") == (1, 1, 1)
     assert found("nothing") == (0, 0, 0)
+    others = BlockedGroups({STALL.partition: Blocked((BlockedGroup("bill-eu", 42),), 2)})
+    more = status(*FINE[:1], Stalls((STALL,)), others)
+    assert len(Filter.parse("q=some-group").applied(more)["clusters"][0]["stalled_partitions"]) == 1
     many = OPEN._replace(partitions=frozenset(TopicPartition("a", number) for number in range(21)))
     unlisted = status(*FINE[:1], OpenTransactions("txnlog", (many,), complete=True))
     assert len(Filter.parse("q=zz").applied(unlisted)["clusters"][0]["open_transactions"]) == 1
