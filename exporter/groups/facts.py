@@ -64,7 +64,7 @@ class Blocked(NamedTuple):
     """
 
     worst: tuple[BlockedGroup, ...]
-    count: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class StallContext(NamedTuple):
             "ignored": self.ignored.get(place.topic),
             "waiting_groups": list(self.held.get(place, ())),
             "blocked_groups": None if groups is None else [self._blocked(each) for each in groups.worst],
-            "blocked_group_count": None if groups is None else groups.count,
+            "blocked_group_count": None if groups is None else groups.total,
             "owner": owner,
             "owner_channel": self.owners.channel(owner),
             "producers": [

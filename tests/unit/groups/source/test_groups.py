@@ -84,7 +84,7 @@ def test_of_many_groups_those_with_most_withheld_everywhere_are_named_and_all_ar
     found = read(world, source_of(world), stalls).facts[BlockedGroups]
     assert isinstance(found, BlockedGroups)
     first = found.by_partition[TopicPartition("orders", 0)]
-    assert ([each.group for each in first.worst], first.count) == (["z", "g-00", "g-01", "g-02", "g-03"], 21)
+    assert ([each.group for each in first.worst], first.total) == (["z", "g-00", "g-01", "g-02", "g-03"], 21)
 
 
 def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it() -> None:
