@@ -10,6 +10,10 @@ from exporter.catalogue import (
     COORDINATOR_CLOCK_SKEW_SECONDS,
     EXPORTER_BUILD_INFO,
     EXPORTER_HELD_BYTES,
+    FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS,
+    FLEET_AGENT_UP,
+    FLEET_CLUSTER_STALLED_PARTITIONS,
+    FLEET_CLUSTER_STATE,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_READ_DURATION_SECONDS,
@@ -41,6 +45,7 @@ def board() -> Board:
             PanelRow("What it reads", (Line(9, (_sources(),)), Line(8, (_faults(), _last_success()), (10, 14)))),
             PanelRow("The tail of the transaction log", (Line(7, (_tail(), _clock(), _records())),)),
             PanelRow("What it costs", (Line(7, (_durations(), _cpu(), _memory())),)),
+            PanelRow("The fleet", (Line(7, (_fleet_clusters(), _fleet_agents()), (12, 12)),)),
             PanelRow("Who watches what", (Line(6, (_clusters(), _builds(), _dropped()), (10, 8, 6)),)),
         ),
     )
@@ -191,6 +196,36 @@ def _memory() -> core.Panel:
             Query(own(EXPORTER_HELD_BYTES), "{{instance}} {{kind}}"),
         ],
         "bytes",
+    )
+
+
+def _fleet_clusters() -> core.Panel:
+    return table(
+        "Clusters of the fleet",
+        "The state of each cluster on the page of kafka-eos-exporter fleet, of all its agents.",
+        [f"{now(FLEET_CLUSTER_STATE)} == 1", now(FLEET_CLUSTER_STALLED_PARTITIONS)],
+        [
+            Column("kafka_cluster", "Cluster"),
+            Column("state", "State", width=90),
+            Column("Value #B", "Stalled", "short", width=90),
+        ],
+        sort=["Stalled"],
+        none="no fleet runs here",
+    )
+
+
+def _fleet_agents() -> core.Panel:
+    return table(
+        "Agents of the fleet",
+        "Whether each agent answers the fleet, and how old its last answer is.",
+        [now(FLEET_AGENT_UP), age(now(FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS))],
+        [
+            Column("agent", "Agent"),
+            Column("Value #A", "Answers", "none", steps=((None, RED), (1, GREEN)), width=90),
+            Column("Value #B", "Last answer", "s", width=110),
+        ],
+        sort=["Last answer"],
+        none="no fleet runs here",
     )
 
 

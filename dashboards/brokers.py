@@ -22,6 +22,7 @@ from exporter.catalogue import (
     POSTURE_CHECK,
     POSTURE_INFORMATION,
     TRANSACTIONAL_IDS_UNAVAILABLE,
+    TRANSACTIONS_OPEN,
 )
 from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
 from exporter.dashboards.engines import failed_checks
@@ -48,6 +49,9 @@ def board() -> Board:
             PanelRow("Now", (Line(4, _now()),)),
             PanelRow(
                 "What exactly-once rests on", (Line(8, (_posture(),)), Line(8, (_internal(), _unavailable()), (16, 8)))
+            ),
+            PanelRow(
+                "Before a broker is stopped: kafka-eos-exporter check roll has the answer", (Line(7, (_roll(),)),)
             ),
             PanelRow(
                 "Requests of the transaction protocol",
@@ -136,6 +140,22 @@ def _internal() -> core.Panel:
         "Internal topics by condition",
         "Partitions of __transaction_state and __consumer_offsets; anything but total should be zero.",
         [Query(total(now(INTERNAL_TOPIC_PARTITIONS), "topic, condition"), "{{condition}} {{topic}}")],
+        "none",
+    )
+
+
+def _roll() -> core.Panel:
+    return lines(
+        "What speaks against a stop",
+        "Partitions of the internal topics that are not whole, and decided transactions whose markers are not written."
+        " What stays above zero is a no; the topics that transactions write to are read by check roll only.",
+        [
+            Query(
+                total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "topic, condition"),
+                "{{condition}} {{topic}}",
+            ),
+            Query(total(now(TRANSACTIONS_OPEN, 'state=~"prepare_.*"'), "state"), "{{state}}"),
+        ],
         "none",
     )
 

@@ -10,10 +10,8 @@ from exporter.model import Kind, Metric
 from exporter.words import (
     AuditVerdict,
     BlockerKind,
-    CanaryOutcome,
     CanaryPhase,
     FailureCause,
-    HeldBytes,
     ObservedOutcome,
     Outcome,
     QueryState,
@@ -62,7 +60,6 @@ STREAMS_THREAD_STATES = (
     "dead",
 )
 STREAMS_GUARANTEES = ("exactly_once_v2", "exactly_once", "at_least_once")
-STREAMS_REBALANCE_RESULTS = ("completed", "failed")
 BROKER_REQUESTS = (
     "InitProducerId",
     "AddPartitionsToTxn",
@@ -154,7 +151,6 @@ record of its key, or of none.
 """
 AUDIT_VERDICTS = AuditVerdict.values()
 CANARY_PHASES = CanaryPhase.values()
-CANARY_OUTCOMES = CanaryOutcome.values()
 CANARY = "kafka-eos-canary"
 """Prefix of the canary's ids, its topic, its group and its application."""
 APPLICATION_KINDS = ("canary", "connect_leader", "connect_task", "streams", "flink", "producer", "other")
@@ -172,7 +168,6 @@ EXPORTER_SHARDS = Metric(
     Kind.GAUGE,
     "Number of shards, as given to each of them by --shard; absent without it.",
 )
-HELD_KINDS = tuple(HeldBytes)
 EXPORTER_HELD_BYTES = Metric(
     "kafka_eos_exporter_held_bytes",
     Kind.GAUGE,
@@ -834,7 +829,6 @@ TELEMETRY_CLIENT_INFO = Metric(
     ),
     "ingest",
 )
-TELEMETRY_POINT_RESULTS = ("taken", "ignored", "refused")
 TELEMETRY_POINTS_TOTAL = Metric(
     "kafka_eos_telemetry_points_total",
     Kind.COUNTER,
@@ -1194,6 +1188,37 @@ CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS = Metric(
     "Unix time of the canary's last turn that succeeded, or of its start before the first.",
     K,
     "canary",
+)
+
+# --- The fleet ----------------------------------------------------------------------------------------------------
+
+FLEET_AGENT_UP = Metric(
+    "kafka_eos_fleet_agent_up",
+    Kind.GAUGE,
+    "1 if the last request to this agent was answered, 0 if not.",
+    ("agent",),
+    "fleet",
+)
+FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS = Metric(
+    "kafka_eos_fleet_agent_last_answer_timestamp_seconds",
+    Kind.GAUGE,
+    "Unix time of this agent's last answer.",
+    ("agent",),
+    "fleet",
+)
+FLEET_CLUSTER_STATE = Metric(
+    "kafka_eos_fleet_cluster_state",
+    Kind.GAUGE,
+    "1 for the state of a cluster on the fleet's page, 0 for the other states.",
+    (*K, "state"),
+    "fleet",
+)
+FLEET_CLUSTER_STALLED_PARTITIONS = Metric(
+    "kafka_eos_fleet_cluster_stalled_partitions",
+    Kind.GAUGE,
+    "Stalled partitions of a cluster by all its agents; absent while a shard's are not known.",
+    K,
+    "fleet",
 )
 
 

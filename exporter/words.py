@@ -35,6 +35,22 @@ class BlockerKind(Word):
     UNKNOWN = "unknown"
 
 
+class RecordState(Word):
+    """What a record of a partition is to a reader of committed records."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"
+    COMPLETING = "completing"  # decided, its marker is under way
+    UNMARKED = "unmarked"  # decided, open at no coordinator, and its marker is missing
+    NO_TRANSACTION = "no_transaction"
+    MARKER = "marker"  # the control record that ended a transaction
+    COMPACTED = "compacted"  # no record has the offset any more
+    BELOW_LOG_START = "below_log_start"
+    BEYOND_END = "beyond_end"  # no record has the offset yet
+    UNKNOWN = "unknown"
+
+
 class MarkerWait(Word):
     """Why the marker of a decided transaction has not released a partition."""
 
@@ -153,3 +169,25 @@ class HeldBytes(Word):
     """Bodies that clients have not taken to their end: the slowest reader is cut."""
     READ = "read"
     """Answers of JVMs and Connect that are being read: the largest is given up."""
+
+
+class FleetState(Word):
+    """State of a cluster or an agent of a fleet, best first: the label values of ``fleet_cluster_state{state}``."""
+
+    GOOD = "good"
+    WARN = "warn"  # something that may be intended
+    BLIND = "blind"  # something is not known
+    BAD = "bad"
+
+
+class FleetChangeKind(Word):
+    """What changed in a fleet: ``changes[].kind`` of the fleet's document."""
+
+    STALL_BEGAN = "stall_began"
+    STALL_ENDED = "stall_ended"
+    CLUSTER_STATE = "cluster_state"
+    AGENT_LOST = "agent_lost"  # stopped answering
+    AGENT_ANSWERS = "agent_answers"  # after it did not
+    AGENT_LISTED = "agent_listed"
+    AGENT_UNLISTED = "agent_unlisted"
+    AGENT_VERSION = "agent_version"

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.agent.jvm_targets import WatchedJvm, listed
 from exporter.cluster.cluster import Cluster
-from exporter.config import Config
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.target_files import TargetFiles
 from exporter.model import Clock, Deadline, Source
-from exporter.settings.clients import Broker, Producers
-from exporter.settings.targets import Streams
+from exporter.settings.plain import Broker, Config, Producers, Streams
 
 if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers

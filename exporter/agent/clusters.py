@@ -5,6 +5,7 @@ Most of what the agent imports is for these. So this module is imported once the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter import __version__
@@ -13,7 +14,6 @@ from exporter.agent.engines import Engines, engines_of
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.cluster.cluster import Cluster
-from exporter.config import ClusterConfig, Config
 from exporter.core.fact_store import Key
 from exporter.core.owners import Owners
 from exporter.core.runner import Group, Runner
@@ -26,7 +26,7 @@ from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Clock, Deadline, Source
 from exporter.posture.source import PostureSettings, PostureSource
-from exporter.settings.sections import TransactionsConfig
+from exporter.settings.plain import ClusterConfig, Config, TransactionsConfig
 from exporter.status.status import ClusterSettings, document
 from exporter.status.watched_stalls import Links
 from exporter.telemetry.facts import PushedProducers
@@ -240,4 +240,4 @@ def _by_key(config: Config) -> dict[str, ClusterConfig]:
 
 def _without_jvms(cluster: ClusterConfig) -> ClusterConfig:
     """The settings from which the cluster's own sources are made, without its brokers' JVMs."""
-    return cluster.model_copy(update={"brokers": ()})
+    return replace(cluster, brokers=())

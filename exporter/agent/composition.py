@@ -15,7 +15,6 @@ from exporter.agent.allocator import collect_seldom, share_one_arena
 from exporter.bounds.ledger import Ledger
 from exporter.bounds.memory import MEMORY
 from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES, EXPORTER_SHARDS
-from exporter.config import Config, split_address
 from exporter.core import logs
 from exporter.core.boot import boot_id
 from exporter.core.owners import Owners
@@ -23,7 +22,9 @@ from exporter.core.state import StateInUseError, lock_state
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Deadline, Sample, Snapshot
+from exporter.settings.addresses import split_address
 from exporter.settings.layers import ConfigError
+from exporter.settings.plain import Config
 from exporter.status.app import App, PostHandler
 from exporter.web_server.authentication import Guard
 from exporter.web_server.config_file import WebFile
@@ -57,7 +58,7 @@ class Agent:
         self._ledger = Ledger(config.ingest.memory if config.ingest.enabled else 0)
         self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard, held=self._held)
         self._receivers, post_handlers = self._ingest(config)
-        self._web = WebFile(config.web.config_file)
+        self._web = WebFile(config.web.config_file, apart=True)
         app = App(
             self._exposition,
             self.status,
@@ -73,6 +74,7 @@ class Agent:
         addresses = [split_address(address) for address in config.web.listen_address]
         self._server = Server(addresses, app, lambda: self._web.config.tls, ledger=self._ledger)
         self._changing = threading.Lock()  # held while clusters are built, and while settings are reread
+        self._reread_asked = threading.Event()
         self._built: Clusters | None = None
         self._state_lock: int | None = None
 
@@ -90,8 +92,10 @@ class Agent:
             log.critical("%s", error)
             return 2
         collect_seldom()
+        # On a thread of its own: another process reads the settings, and SIGTERM does not wait for it.
+        threading.Thread(target=self._reread, name="settings", daemon=True).start()
         while signal.sigwait(SIGNALS) == signal.SIGHUP:
-            self.reload()
+            self._reread_asked.set()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a second Ctrl-C ends it at once
         self.stop()
         return 0
@@ -174,6 +178,14 @@ class Agent:
                 log.warning("the settings were refused, the old ones stay: %s", problem)
                 return [problem]
             return []
+
+    def _reread(self) -> None:
+        while self._reread_asked.wait():
+            self._reread_asked.clear()
+            try:
+                self.reload()
+            except Exception:
+                log.exception("the settings were not reread")
 
     def _apply(self, config: Config, clusters: Clusters) -> None:
         """Raises ImportError, and then changes no cluster."""

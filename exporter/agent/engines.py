@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.config import Config
-from exporter.settings.targets import Audits, Connect, Spark
+from exporter.settings.plain import Audits, Config, Connect, Spark
 
 
 class Engines(NamedTuple):

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from exporter.audits.posts import AuditReceiver
 from exporter.bounds.ledger import Ledger
-from exporter.config import Config
 from exporter.ingest.budget import Budget
 from exporter.model import Clock
 from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
+from exporter.settings.plain import Config
 from exporter.spark.posts import SparkReceiver
 from exporter.telemetry.clients import TelemetryReceiver
 

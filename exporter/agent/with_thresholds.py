@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cache, reduce
-from itertools import chain
 from operator import or_
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from exporter import catalogue
 from exporter.applications.applications import Grouping
-from exporter.core.kept import KeptValue
+from exporter.core.derived import Derived
 from exporter.core.owners import KINDS, Owners
 from exporter.core.thresholds import OPTIONAL, RATIOS, Thresholds
 from exporter.lso.facts import Stalls
@@ -79,9 +78,6 @@ class _InForce(NamedTuple):
     owners: Owners
 
 
-_NOTHING_SHOWN = _ShownThresholds(SampleBatch(()), frozenset())
-
-
 class WithThresholds:
     """A source, and after what it reads the thresholds in force for the subjects that it showed, and their owners."""
 
@@ -100,7 +96,8 @@ class WithThresholds:
         self._clock = clock
         self._grouping = grouping
         self._ignores = False
-        self._of_subjects, self._of_holders = KeptValue(_NOTHING_SHOWN), KeptValue(_NOTHING_SHOWN)
+        self._of_subjects, self._subjects_batch = Derived(self._thresholds_of_subjects), Derived(SampleBatch)
+        self._of_holders, self._holders_batch = Derived(self._thresholds_of_holders), Derived(SampleBatch)
         self._elsewhere = frozenset[str]()
         self._showing: dict[SampleBatch, _Subjects] = {}  # of the last read, beside those of ``elsewhere``
 
@@ -155,53 +152,46 @@ class WithThresholds:
             yield item
         self._showing = showing
         if in_force.thresholds.by_the_clock:
-            self._forget()
-        of_subjects = self._of_subjects.of(
-            (in_force, loose, *showing.values()),
-            lambda before: _of_subjects(in_force, reduce(or_, showing.values(), loose), now, before),
-        )
+            self._expire()
+        of_subjects = self._of_subjects(in_force, loose, *showing.values())
         if of_subjects.series.samples:
             yield of_subjects.series
         ignored = of_subjects.ignored
         if stalls is not None:
-            of_holders = self._of_holders.of(
-                (self.cluster, stalls, in_force),
-                lambda before: _of_holders(in_force, self.cluster, stalls, now, before),
-            )
+            of_holders = self._of_holders(in_force, self.cluster, stalls)
             ignored |= of_holders.ignored
             yield of_holders.series
         if ignored or self._ignores:
             yield IgnoredSubjects(tuple(sorted(ignored)))
         self._ignores = bool(ignored)  # when nothing is any more, that is said once
         if given_up := (*in_force.thresholds.given_up(), *in_force.owners.given_up()):
-            self._forget()  # the fault lasts as long as the subject is shown
+            self._expire()  # the fault lasts as long as the subject is shown
             yield from given_up
         if self._grouping is not None:
             yield from self._grouping.given_up()
 
-    def _forget(self) -> None:
-        self._of_subjects.forget()
-        self._of_holders.forget()
+    def _expire(self) -> None:
+        self._of_subjects.expire()
+        self._of_holders.expire()
 
+    def _thresholds_of_subjects(self, in_force: _InForce, *subjects: _Subjects) -> _ShownThresholds:
+        now, shown = self._clock.wall(), reduce(or_, subjects)
+        series = self._subjects_batch(
+            tuple(
+                sample
+                for (kind, names), cluster in shown.items()
+                for sample in _samples(in_force, kind, names, cluster, now)
+            )
+        )
+        ignored = (sample for sample in series.samples if sample.metric is catalogue.IGNORED_INFO)
+        return _ShownThresholds(series, frozenset(IgnoredSubject(*sample.labels[1:]) for sample in ignored))
 
-def _of_subjects(in_force: _InForce, subjects: _Subjects, now: float, before: _ShownThresholds) -> _ShownThresholds:
-    samples = (
-        sample
-        for (kind, names), cluster in subjects.items()
-        for sample in _samples(in_force, kind, names, cluster, now)
-    )
-    series = SampleBatch.of(samples, before.series)
-    ignored = (each for each in series.samples if each.metric is catalogue.IGNORED_INFO)
-    return _ShownThresholds(series, frozenset(IgnoredSubject(*each.labels[1:]) for each in ignored))
-
-
-def _of_holders(
-    in_force: _InForce, cluster: str, stalls: Stalls, now: float, before: _ShownThresholds
-) -> _ShownThresholds:
-    of_topic = cache(lambda topic: _stall(in_force.thresholds, topic, now))
-    owned = owner_samples(cluster, stalls.stalls, in_force.owners)
-    series = SampleBatch.of(chain(holder_samples(cluster, stalls.stalls, of_topic), owned), before.series)
-    return _ShownThresholds(series, _ignored_topics(in_force.thresholds, stalls, now))
+    def _thresholds_of_holders(self, in_force: _InForce, cluster: str, stalls: Stalls) -> _ShownThresholds:
+        now = self._clock.wall()
+        of_topic = cache(lambda topic: _stall(in_force.thresholds, topic, now))
+        owned = owner_samples(cluster, stalls.stalls, in_force.owners)
+        series = self._holders_batch((*holder_samples(cluster, stalls.stalls, of_topic), *owned))
+        return _ShownThresholds(series, _ignored_topics(in_force.thresholds, stalls, now))
 
 
 def _subjects(

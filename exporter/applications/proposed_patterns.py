@@ -38,7 +38,7 @@ def propose(applications: Iterable[str]) -> list[Proposal]:
     ``applications`` are names of applications. Those that differ in a word are not proposed: each may be one.
     """
     alike: dict[tuple[tuple[str, ...], tuple[str, ...]], set[str]] = defaultdict(set)
-    for name in {each for each in applications if len(each) <= LONGEST}:
+    for name in {application for application in applications if len(application) <= LONGEST}:
         parts = _PARTS.split(name)
         for at in range(2, min(len(parts), 2 * MOST_PARTS), 2):
             if any(form.fullmatch(parts[at]) for _, form in _CLASSES):

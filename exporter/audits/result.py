@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TopicResult:
-    """What was read of one topic; None for a number that is not known."""
+    """The records that were read of one topic; None for a number that is not known."""
 
     verdict: AuditVerdict
     records: int | None = None
@@ -143,7 +143,7 @@ def parse_result(content: bytes | str) -> AuditResult:
         audit=_name(top.get("audit"), "audit"),
         finished_at=_seconds(top.get("finished_at")),
         verdict=verdict,
-        topics={_name(name, "topics"): _topic(each) for name, each in topics.items()},
+        topics={_name(name, "topics"): _topic(topic) for name, topic in topics.items()},
         findings=findings,
         records=_count(top.get("records"), "records"),
         aborted_records=_count(top.get("aborted_records"), "aborted_records"),

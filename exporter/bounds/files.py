@@ -53,6 +53,6 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def names_in(folder: Path, most: int = MOST_NAMES) -> Iterator[os.DirEntry[str]]:
-    """What is in a folder, in no order, at most so much of it. Raises OSError."""
+    """The entries of a folder, in no order, up to a limit. Raises OSError."""
     with os.scandir(folder) as entries:
         yield from islice(entries, most)

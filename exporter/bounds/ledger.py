@@ -1,4 +1,4 @@
-"""What others can make large: the bytes that are held for each kind of it, and the most that may be."""
+"""The bytes held for inputs whose size others choose, and their limits."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class BoundedPattern:
 
 def given_up(patterns: Iterable[BoundedPattern]) -> Iterator[Fault]:
     """Return a fault for each pattern that was not tried on every name since the last call."""
-    return (fault for each in patterns if (fault := each.given_up()) is not None)
+    return (fault for pattern in patterns if (fault := pattern.given_up()) is not None)
 
 
 def _steps(tree: object) -> int:

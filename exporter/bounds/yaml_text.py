@@ -58,7 +58,7 @@ def parse_yaml(text: str) -> Any:  # noqa: ANN401 -- a YAML tree is anything
 
 
 def excess(text: str, most_depth: int, most_nodes: int) -> str:
-    """What a text has too much of, as the end of a sentence; "" if it is within bounds as far as it can be read."""
+    """The bound that a text exceeds, as the end of a sentence; "" if it is within bounds as far as it can be read."""
     depth = nodes = 0
     loader = _LOADER(text)
     try:

@@ -116,7 +116,9 @@ class Canary:
     def _read_cluster(self) -> None:
         metadata = self._cluster.metadata(Deadline.after(self._settings.timeout), [TRANSACTION_STATE])
         log_partitions = metadata.topics.get(TRANSACTION_STATE, {})
-        self._places = places_of(catalogue.CANARY, {each: found.leader for each, found in log_partitions.items()})
+        self._places = places_of(
+            catalogue.CANARY, {partition: found.leader for partition, found in log_partitions.items()}
+        )
         admin = CanaryAdmin(self._cluster.properties, self._settings.timeout)
         self._data_partitions = admin.partitions(self._settings.topic)
         if not self._data_partitions:

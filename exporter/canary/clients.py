@@ -161,7 +161,9 @@ class CommittedReader:
 
 
 class CanaryAdmin:
-    """What the canary makes and removes: its topic and the offsets of its group. Methods raise ClientError."""
+    """The objects that the canary creates and removes: its topic and the offsets of its group. Methods raise
+    ClientError.
+    """
 
     def __init__(self, properties: Properties, timeout: float) -> None:
         settings: Any = properties.for_confluent(**_SILENT)

@@ -37,8 +37,8 @@ def places_of(prefix: str, leaders: Mapping[int, int | None]) -> tuple[LogPlace,
         if len(found) == len(leaders):
             break
     return tuple(
-        LogPlace(each, found[each], UNKNOWN if leaders[each] is None else str(leaders[each]))
-        for each in sorted(leaders)
+        LogPlace(number, found[number], UNKNOWN if leaders[number] is None else str(leaders[number]))
+        for number in sorted(leaders)
     )
 
 

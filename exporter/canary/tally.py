@@ -1,4 +1,4 @@
-"""What the canary counted, as samples."""
+"""The counts of the canary, as samples."""
 
 from __future__ import annotations
 

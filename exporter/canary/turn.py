@@ -41,7 +41,7 @@ class Failure(NamedTuple):
 
 
 class TurnResult(NamedTuple):
-    """What one turn did: seconds by phase, outcomes, and the failure that ended it."""
+    """The result of one turn: seconds by phase, outcomes, and the failure that ended it."""
 
     phases: tuple[tuple[CanaryPhase, float], ...]
     outcomes: tuple[CanaryOutcome, ...]
@@ -49,7 +49,7 @@ class TurnResult(NamedTuple):
 
 
 class TurnPlan(NamedTuple):
-    """What one turn does: the id it uses, the topic and partitions it writes to, and whether it aborts and fences."""
+    """The plan of one turn: the id it uses, the topic and partitions it writes to, and whether it aborts and fences."""
 
     transactional_id: str
     topic: str

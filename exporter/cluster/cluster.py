@@ -1,4 +1,4 @@
-"""What the sources of one cluster share: its client, name, settings, and state directory."""
+"""The state that the sources of one cluster share: its client, name, settings, and state directory."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def _teller(agent: AgentAddress | None) -> Callable[[AuditReport], None]:
     """Report the result after each batch, and post it to the agent."""
 
     def on_report(report: AuditReport) -> None:
-        found = ", ".join(f"{each.count:,} {each.kind}" for each in report.result.findings) or "nothing found"
+        found = ", ".join(f"{finding.count:,} {finding.kind}" for finding in report.result.findings) or "nothing found"
         say(f"{report.result.records or 0:,} records, {report.result.aborted_records or 0:,} aborted: {found}")
         if agent is not None:
             post(agent, report.result)

@@ -86,7 +86,7 @@ def audit_of(options: argparse.Namespace) -> Audit:
 
 
 def _fill_in(options: argparse.Namespace) -> None:
-    """What Debezium's change events are known by, where the flags do not say it."""
+    """The defaults for Debezium's change events, where the flags do not say it."""
     from exporter.jobs.audit import debezium  # noqa: PLC0415 -- as above
 
     if not options.id and not options.key:

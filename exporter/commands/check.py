@@ -1,4 +1,4 @@
-"""``check``: the settings, the permissions on a cluster, its posture, and the settings of clients."""
+"""``check``: settings, the permissions on a cluster, its posture, the stop of a broker, and the settings of clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from exporter.commands import applications, client, connection, posture
+from exporter.commands import applications, client, connection, posture, roll
 from exporter.config import ConfigSource
 from exporter.settings.layers import ConfigError
 
@@ -17,6 +17,7 @@ examples:
   kafka-eos-exporter check config /etc/kafka-eos-exporter.yml
   kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
   kafka-eos-exporter check posture --bootstrap-server kafka-1:9092
+  kafka-eos-exporter check roll --bootstrap-server kafka-1:9092 --broker 3
   kafka-eos-exporter check client producer.properties
   kafka-eos-exporter check applications --bootstrap-server kafka-1:9092
 """
@@ -33,7 +34,8 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser = commands.add_parser(
         "check",
         help=summary,
-        description="Check settings, the access to a cluster and its grants, its posture, or the settings of clients.",
+        description="Check settings, the access to a cluster and its grants, its posture, whether a broker may be"
+        " stopped, or the settings of clients.",
         epilog=_EXAMPLES,
     )
     parser.set_defaults(help_of=parser)
@@ -48,6 +50,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     config.set_defaults(command=_config)
     connection.add_to(checks)
     posture.add_to(checks)
+    roll.add_to(checks)
     client.add_to(checks)
     applications.add_to(checks)
 

@@ -27,7 +27,7 @@ def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadlin
         metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
         places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
         answers = newest_timestamps(cluster.client, metadata, places, deadline)
-        newest += [each / 1000 for each in answers.values.values() if each >= 0]
+        newest += [value / 1000 for value in answers.values.values() if value >= 0]
     except AskError:
         pass  # the starts of transactions are still a bound
     monotonic = cluster.clock.monotonic()

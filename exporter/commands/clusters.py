@@ -53,7 +53,7 @@ def _cluster(settings: ClusterConfig, config: Config) -> Cluster:
     return Cluster(
         settings.kafka,
         ClusterClient(settings.kafka),
-        Grouping([each.pattern for each in config.applications]),
+        Grouping([application.pattern for application in config.applications]),
         # A command writes no state, and never moves the agent's positions.
         StateDir(None),
         settings.name,

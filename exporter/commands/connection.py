@@ -90,7 +90,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
 
 
 class _ClusterAnswer(NamedTuple):
-    """What one cluster answered. ``missing``: some of what was asked about; ``show`` prints it for people."""
+    """The answers of one cluster. ``missing``: some of what was asked about; ``show`` prints it for people."""
 
     document: ConnectionDocument
     missing: bool
@@ -111,7 +111,7 @@ def _about_worker(cluster: Cluster, worker: WorkerSettings, deadline: Callable[[
     grants = grants_of(cluster, worker, deadline)
     return _ClusterAnswer(
         {**_connection(cluster, None), "connect": grant_documents(grants)},
-        any(each.verdict is GrantVerdict.REFUSED for each in grants),
+        any(grant.verdict is GrantVerdict.REFUSED for grant in grants),
         lambda: print_grants(worker, grants),
     )
 

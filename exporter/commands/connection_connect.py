@@ -90,14 +90,14 @@ def documents(grants: Sequence[Grant]) -> list[GrantDocument]:
     """The rows for programs."""
     return [
         {
-            "operation": each.need.operation,
-            "resource_type": each.need.kind,
-            "resource": each.need.name,
-            "why": each.need.why,
-            "verdict": each.verdict.value,
-            "note": each.note,
+            "operation": grant.need.operation,
+            "resource_type": grant.need.kind,
+            "resource": grant.need.name,
+            "why": grant.need.why,
+            "verdict": grant.verdict.value,
+            "note": grant.note,
         }
-        for each in grants
+        for grant in grants
     ]
 
 

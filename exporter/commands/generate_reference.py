@@ -13,9 +13,9 @@ from pydantic import BaseModel, PlainSerializer, SecretStr
 from pydantic.fields import FieldInfo
 
 from exporter.commands.settings import CLUSTER, RUN
-from exporter.config import Config
 from exporter.core.durations import format_duration
 from exporter.model import Metric
+from exporter.settings.root import ConfigSection
 
 _FLAGS = {".".join(map(str, flag.path)): flag.name for flag in (*CLUSTER, *RUN)}
 
@@ -32,7 +32,7 @@ def metrics(rows: Iterable[Metric]) -> str:
     )
 
 
-def settings(model: type[BaseModel] = Config) -> str:
+def settings(model: type[BaseModel] = ConfigSection) -> str:
     """Return a Markdown table for each section. Raises ValueError for a key without a text below it."""
     tables = []
     for path, section in _sections("", model):

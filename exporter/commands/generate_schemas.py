@@ -1,4 +1,4 @@
-"""The JSON Schemas of docs/schemas, from the types of ``exporter.status``."""
+"""The JSON Schemas of docs/schemas, from the types of ``exporter.status`` and ``exporter.fleet``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from exporter.fleet import documents as fleet
 from exporter.status import command_documents as commands
 from exporter.status import documents as status
 
@@ -20,12 +21,16 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 DOCUMENTS: dict[str, Any] = {
     "status": status.StatusDocument,
+    "fleet": fleet.FleetDocument,
     "transactions-open": commands.OpenTransactionsOutput,
     "transactions-stalled": commands.StalledOutput,
     "transactions-hanging": commands.HangingOutput,
     "transactions-recent": commands.RecentOutput,
+    "transactions-explain": commands.ExplainOutput,
+    "transactions-inventory": commands.InventoryOutput,
     "check-connection": commands.ConnectionOutput,
     "check-posture": commands.PostureOutput,
+    "check-roll": commands.RollOutput,
     "check-applications": commands.ApplicationsOutput,
     "check-client": commands.ClientOutput,
     "audit": commands.AuditOutput,
@@ -46,7 +51,7 @@ def files() -> dict[Path, str]:
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a document. Objects are open: a minor version may add keys and words."""
     found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode="serialization")
-    texts = {**_texts(status), **_texts(commands)}
+    texts = {**_texts(status), **_texts(commands), **_texts(fleet)}
     for title, part in ((found["title"], found), *found.get("$defs", {}).items()):
         for key, value in part.get("properties", {}).items():
             value.pop("title", None)

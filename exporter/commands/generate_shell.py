@@ -86,12 +86,12 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
 def bash(parser: argparse.ArgumentParser) -> str:
     """Return a script for bash. Where nothing of ours fits, bash completes file names."""
     commands, values, choices = [], [], []
-    for path, each, below in _commands(parser):
+    for path, command, below in _commands(parser):
         here = " ".join(path)
         prefix = f"{here} " if here else " "
         commands += [f'            "{prefix}{name}") path="{" ".join((*path, name))}" ;;' for name in below]
         flags = []
-        for action in each._actions:  # noqa: SLF001 -- argparse shows its own flags nowhere else
+        for action in command._actions:  # noqa: SLF001 -- argparse shows its own flags nowhere else
             flags += [flag for flag in action.option_strings if flag.startswith("--")]
             if action.choices and not isinstance(action.choices, Mapping):
                 given = " ".join(map(str, action.choices))
@@ -159,9 +159,9 @@ def man(parser: argparse.ArgumentParser) -> str:
     """Return the manual page: the help of every command, laid out as it is printed."""
     lines = [f'.TH {PROGRAM.upper()} 1 "" "{PROGRAM} {exporter.__version__}" "User Commands"', ".SH NAME"]
     lines += [_roff(f"{PROGRAM} - {parser.description}"), ".SH SYNOPSIS", _roff(f"{PROGRAM} COMMAND [OPTION]...")]
-    for path, each, _ in _commands(parser):
+    for path, command, _ in _commands(parser):
         lines += [".SH " + _roff(" ".join((PROGRAM, *path)).upper() if path else "OVERVIEW"), ".nf"]
-        lines += [_roff(line) for line in each.format_help().rstrip().splitlines()]
+        lines += [_roff(line) for line in command.format_help().rstrip().splitlines()]
         lines.append(".fi")
     return "\n".join(lines) + "\n"
 

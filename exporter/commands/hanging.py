@@ -22,11 +22,11 @@ from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
 from exporter.lso.facts import Blocker, Stall
+from exporter.lso.holders import as_unmarked
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenStart, WriterState
 from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import Open, held_in
-from exporter.lso.source.stall_holders import as_unmarked
 from exporter.model import Deadline, Fault, TopicPartition
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.source.log_range import RangeConsumer
@@ -88,7 +88,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 class Where(NamedTuple):
-    """What is searched: one partition, one topic, or all."""
+    """The range of the search: one partition, one topic, or all."""
 
     topic: str | None = None
     partition: int | None = None
@@ -170,9 +170,9 @@ def _offsets(
     stable = end_offsets(cluster.client, metadata, partitions, Isolation.READ_COMMITTED, deadline)
     ends = end_offsets(cluster.client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
     return {
-        each: (stable.values[each], ends.values[each])
-        for each in partitions
-        if each in stable.values and each in ends.values
+        partition: (stable.values[partition], ends.values[partition])
+        for partition in partitions
+        if partition in stable.values and partition in ends.values
     }
 
 

@@ -61,11 +61,17 @@ def take_rounds(
             f" {rounds.cost.seconds:.1f} s, and is done once more."
         )
         wait(f"{len(suspects)} may hang; looking again", CONFIRM_SECONDS + MARGIN_SECONDS, sleep)
-        topics = sorted({each.partition.topic for each in suspects})
+        topics = sorted({suspect.partition.topic for suspect in suspects})
         deadline = Deadline.after(patience)
-        again = held_in(cluster, cluster.metadata(deadline, topics), {each.partition for each in suspects}, deadline)
-        silent = {each: (fault.detail,) for each in suspects if (fault := again.unanswered.get(each.partition))}
-        second = _round(cluster, rounds, {each: again.described for each in suspects if each in again.held}, patience)
+        again = held_in(
+            cluster, cluster.metadata(deadline, topics), {suspect.partition for suspect in suspects}, deadline
+        )
+        silent = {
+            suspect: (fault.detail,) for suspect in suspects if (fault := again.unanswered.get(suspect.partition))
+        }
+        second = _round(
+            cluster, rounds, {suspect: again.described for suspect in suspects if suspect in again.held}, patience
+        )
         pairs = {each.held: (suspects[each.held], each) for each in second}
         proofs = {each: HangingProof(*pair) for each, pair in pairs.items() if not any(lacking(*pair))}
         alive = {
@@ -97,7 +103,9 @@ def _committed(rounds: Iterable[Round], cluster: Cluster) -> dict[OpenStart, Com
 
 def _unproven(rounds: list[Round], opened: OpenTransactions) -> dict[OpenStart, tuple[str, ...]]:
     """Transactions for which a gap in the answers leaves undecided whether they hang."""
-    named = {(each.transactional_id, place) for each in opened.transactions for place in each.partitions}
+    named = {
+        (transaction.transactional_id, place) for transaction in opened.transactions for place in transaction.partitions
+    }
     return {
         each.held: gaps
         for each in rounds

@@ -35,13 +35,13 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
 
 def _run(options: argparse.Namespace) -> int:
     source = dataclasses.replace(config_source(options), serving=True)
-    config = source.load()
     if options.print_config:
-        print(config.to_yaml(), end="")
+        print(source.printed(), end="")
         return 0
+    config = source.load_apart()
     logs.configure(config.log.level, config.log.format)
     logs.catch_all()
     # Only this command needs the server and all sources; the others start faster without them.
     from exporter.agent.composition import Agent  # noqa: PLC0415
 
-    return Agent(config, source.load).run()
+    return Agent(config, source.load_apart).run()

@@ -19,12 +19,12 @@ from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.facts import Blocker, Stall, Stalls
+from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import OpenInLog, OpenStart
 from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import held_in
 from exporter.lso.source.lso import LsoSettings, LsoSource
-from exporter.lso.source.stall_holders import as_unmarked, with_checkpoints
 from exporter.model import Deadline, Facts, Fault, Sample
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
@@ -195,7 +195,7 @@ def _by_the_log(
     }
     deadline = Deadline.after(patience)
     places = {held.partition for held in unknown}
-    again = held_in(cluster, cluster.metadata(deadline, sorted({each.topic for each in places})), places, deadline)
+    again = held_in(cluster, cluster.metadata(deadline, sorted({place.topic for place in places})), places, deadline)
     suspects = {held: again.described for held in unknown if held in again.held}
     rounds = take_rounds(cluster, suspects, connect, patience, sleep)
     watched = cluster.clock.monotonic() - began
@@ -217,7 +217,9 @@ def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> St
         return stall._replace(blocker=as_unmarked(blocker, committed))
     opened = rounds.opened
     known = (
-        next((each for each in opened.transactions if each.producer_id == held.producer_id), None) if opened else None
+        next((transaction for transaction in opened.transactions if transaction.producer_id == held.producer_id), None)
+        if opened
+        else None
     )
     if opened is not None and known is not None and held.partition in known.partitions:
         flink = cluster.grouping.may_be_flink(known.transactional_id)

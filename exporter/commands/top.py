@@ -1,4 +1,4 @@
-"""``top``: a live view of an agent's status, for the terminal.
+"""``top``: a live view of an agent's status, or of many agents, for the terminal.
 
 It reads the agent's ``/api/v1/status`` and sends no request to Kafka, however many people use it.
 """
@@ -15,14 +15,18 @@ import termios
 import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from exporter.commands.clusters import duration
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError
+from exporter.core import logs
 from exporter.http_client import Endpoint, HttpError, ask
-from exporter.model import Deadline, Fault, Reason
+from exporter.model import Clock, Deadline, Fault, Reason
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 ANSWER_SECONDS = 3.0
 SHORTEST_INTERVAL = 0.5
@@ -32,6 +36,7 @@ examples:
   kafka-eos-exporter top
   kafka-eos-exporter top http://eos-exporter-1:10618
   kafka-eos-exporter top https://eos:10618 --username me --password-file ~/.eos --ca-file ca.pem
+  kafka-eos-exporter top --agents agents.txt
   kafka-eos-exporter top --once | less
 
 Keys: q ends it. Into a pipe it is printed once.
@@ -55,6 +60,9 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         metavar="URL",
         help="the agent, with its route prefix (http://127.0.0.1:10618)",
     )
+    parser.add_argument(
+        "--agents", action="append", metavar="FILE|URL", help="many agents instead of one, listed as for `fleet`"
+    )
     parser.add_argument("--interval", type=duration, default=2.0, metavar="DURATION", help="how often (2s)")
     parser.add_argument("--once", action="store_true", help="print it once and end")
     parser.add_argument("--username", default="", metavar="NAME", help="user of the agent's web configuration")
@@ -65,6 +73,8 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
 
 def command(options: argparse.Namespace) -> int:
     """Run the command. Returns the exit code."""
+    if options.agents:
+        return _many(options)
     if urlsplit(options.url).scheme not in {"http", "https"}:
         raise UsageError(f"{options.url}: give the agent's address, such as http://127.0.0.1:10618")
     endpoint = Endpoint(
@@ -75,11 +85,48 @@ def command(options: argparse.Namespace) -> int:
     except HttpError as error:
         say(f"top: {error}")
         return 2
-    if options.once or not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
-        _print(status, options.url)
+    from exporter.commands.top_view import unreachable, view  # noqa: PLC0415 -- reads the page's templates
+
+    if _printed_once(options):
+        _print(view(status, options.url, 10_000))
         return 0
-    _follow(endpoint, status, max(SHORTEST_INTERVAL, options.interval))
+    latest = [status]  # the first screen is of the answer that is there
+
+    def screen(height: int) -> RenderableType:
+        try:
+            return view(latest.pop() if latest else read(endpoint), endpoint.url, height)
+        except HttpError as error:
+            return unreachable(endpoint.url, str(error))
+
+    _follow(screen, max(SHORTEST_INTERVAL, options.interval))
     return 0
+
+
+def _many(options: argparse.Namespace) -> int:
+    """The view of many agents."""
+    from exporter.commands.fleet import ASK_INTERVAL, ASK_TIMEOUT, fleet_agents  # noqa: PLC0415 -- one agent needs none
+    from exporter.commands.fleet_view import fleet_view  # noqa: PLC0415 -- as above
+    from exporter.fleet.fleet import RunningFleet, links  # noqa: PLC0415 -- as above
+    from exporter.fleet.source.agents import AgentCredentials  # noqa: PLC0415 -- as above
+
+    logs.configure("error", "text")
+    credentials = AgentCredentials(options.username, options.password_file, ca_file=options.ca_file)
+    fleet = RunningFleet(fleet_agents(options.agents, credentials, ASK_INTERVAL, ASK_TIMEOUT), links(""), Clock())
+    document = fleet.once()
+    if _printed_once(options):
+        _print(fleet_view(document, 10_000))
+    else:
+        fleet.start()
+        interval = max(SHORTEST_INTERVAL, options.interval)
+        _follow(lambda height: fleet_view(fleet.document(), height), interval)
+    fleet.stop()
+    return 0
+
+
+def _printed_once(options: argparse.Namespace) -> bool:
+    """Whether there is no terminal to draw on, or nobody wants that."""
+    at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return bool(options.once) or not at_terminal
 
 
 def read(endpoint: Endpoint) -> dict[str, Any]:
@@ -95,29 +142,22 @@ def read(endpoint: Endpoint) -> dict[str, Any]:
     return dict(status)
 
 
-def _print(status: dict[str, Any], url: str) -> None:
+def _print(screen: RenderableType) -> None:
     from rich.console import Console  # noqa: PLC0415 -- the agent runs without rich
 
-    from exporter.commands.top_view import view  # noqa: PLC0415 -- reads the page's templates
-
-    Console(highlight=False, emoji=False, markup=False).print(view(status, url, 10_000))
+    Console(highlight=False, emoji=False, markup=False).print(screen)
 
 
-def _follow(endpoint: Endpoint, status: dict[str, Any], interval: float) -> None:
+def _follow(screen: Callable[[int], RenderableType], interval: float) -> None:
+    """Draw the screen of so many lines until a key ends it."""
     from rich.console import Console  # noqa: PLC0415 -- as above
     from rich.live import Live  # noqa: PLC0415
 
-    from exporter.commands.top_view import unreachable, view  # noqa: PLC0415 -- as above
-
     console = Console(highlight=False, emoji=False, markup=False)
-    screen = view(status, endpoint.url, console.height)
-    with _keys() as key, Live(screen, console=console, screen=True, auto_refresh=False) as live:
+    first = screen(console.height)
+    with _keys() as key, Live(first, console=console, screen=True, auto_refresh=False) as live:
         while key(interval) not in QUIT:
-            try:
-                screen = view(read(endpoint), endpoint.url, console.height)
-            except HttpError as error:
-                screen = unreachable(endpoint.url, str(error))
-            live.update(screen, refresh=True)
+            live.update(screen(console.height), refresh=True)
 
 
 @contextlib.contextmanager

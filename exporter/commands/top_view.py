@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _BARS = " ▁▂▃▄▅▆▇█"
-_COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "blind": "yellow"}
+COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "blind": "yellow"}
 _SPARK_MINUTES = 20
 _HEADING_LINES, _HEADER_LINES = 2, 2
 """An empty line and the heading of a section; a table's header and the line below it."""
@@ -35,7 +35,7 @@ def view(status: Mapping[str, Any], url: str, height: int) -> RenderableType:
     found = verdict(status)
     parts = [
         Text(f"kafka-eos-exporter {status['version']}  {url}  {clock_time(status['generated_at_timestamp'])}  q quits"),
-        Text(printable(found.text), style=f"bold {_COLOURS[found.level]}"),
+        Text(printable(found.text), style=f"bold {COLOURS[found.level]}"),
         *(Text(printable(detail)) for detail in found.details),
     ]
     for part in parts:
@@ -46,9 +46,11 @@ def view(status: Mapping[str, Any], url: str, height: int) -> RenderableType:
     others = [section for section in stalls if not section.rows]
     others += [section for cluster in status["clusters"] for section in _sections(cluster, several)]
     room = max(0, height - len(parts) - 1)
-    shares = _shares([len(section.rows) for section in urgent], [len(section.rows) for section in others], room)
+    shown_rows = shares([len(section.rows) for section in urgent], [len(section.rows) for section in others], room)
     tables = [
-        _table(section, shown) for section, shown in zip((*urgent, *others), shares, strict=True) if shown is not None
+        table_of(section, shown)
+        for section, shown in zip((*urgent, *others), shown_rows, strict=True)
+        if shown is not None
     ]
     return Group(*parts, *tables)
 
@@ -60,45 +62,45 @@ def unreachable(url: str, why: str) -> RenderableType:
     return Text(f"{url} does not answer: {printable(why)}\nq quits", style="bold red")
 
 
-class _Section(NamedTuple):
+class TableSection(NamedTuple):
     """A table below its heading."""
 
     title: str
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 def _name(cluster: Mapping[str, Any], several: bool) -> str:
     return f" of {cluster['name'] or cluster['bootstrap_servers']}" if several else ""
 
 
-def _stalls(cluster: Mapping[str, Any], several: bool) -> _Section:
+def _stalls(cluster: Mapping[str, Any], several: bool) -> TableSection:
     stalled, known = cluster["stalled_partitions"], cluster["known"]["stalled_partitions"]
-    return _Section(
+    return TableSection(
         f"stalled partitions{_name(cluster, several)}: {_how_many(len(stalled), known)}",
         ("partition", "kind", "stalled", "waiting", "transactional.id", "application"),
         [_stall(held) for held in by_holder(stalled)],
     )
 
 
-def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[_Section]:
+def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[TableSection]:
     name, known = _name(cluster, several), cluster["known"]
     hour = cluster["last_hour"]
     if hour is None:
-        yield _Section(f"applications{name}: not known, the transaction log is not read", (), [])
+        yield TableSection(f"applications{name}: not known, the transaction log is not read", (), [])
     else:
         minutes = hour["minutes"]
-        yield _Section(
+        yield TableSection(
             f"applications{name}, last {minutes} min",
             ("application", "per min", "", "committed", "aborted", "timed out", "fenced", "state"),
             [_application(each) for each in hour["applications"]],
         )
-    yield _Section(
+    yield TableSection(
         f"open transactions{name}: {_how_many(len(cluster['open_transactions']), known['open_transactions'])}",
         ("open for", "transactional.id", "application", "state", "times out", "partitions"),
         [_open(each) for each in cluster["open_transactions"]],
     )
-    yield _Section(
+    yield TableSection(
         f"fences and timeouts{name}, last hour: {_how_many(_ends(cluster), known['unclean_ends'])}",
         ("times", "newest", "transactional.id", "application", "what"),
         [_unclean(each) for each in cluster["unclean_ids"]],
@@ -167,18 +169,18 @@ def spark(numbers: Sequence[int]) -> str:
     return "".join(_BARS[0 if not number else 1 + (number * 7) // top] for number in last)
 
 
-def _shares(urgent: Sequence[int], others: Sequence[int], room: int) -> list[int | None]:
+def shares(urgent: Sequence[int], others: Sequence[int], room: int) -> list[int | None]:
     """Return how many rows each section shows, None for one that is not drawn at all.
 
     The urgent sections get all their rows while there is room. Then come the headings of the others, and their rows one
     each in turn.
     """
     left = room
-    shares: list[int | None] = []
+    shown_rows: list[int | None] = []
     for rows in urgent:
         shown = min(rows, max(0, left - _HEADING_LINES - _HEADER_LINES))
         lines = _HEADING_LINES + (_HEADER_LINES + shown if shown else 0)
-        shares.append(shown if lines <= left else None)
+        shown_rows.append(shown if lines <= left else None)
         left -= lines if lines <= left else 0
     headings = left // _HEADING_LINES
     rest: list[int | None] = [0 if place < headings else None for place in range(len(others))]
@@ -193,10 +195,11 @@ def _shares(urgent: Sequence[int], others: Sequence[int], room: int) -> list[int
                 rest[place] = shown_now + 1
                 left -= cost
                 grew = True
-    return [*shares, *rest]
+    return [*shown_rows, *rest]
 
 
-def _table(section: _Section, shown: int) -> RenderableType:
+def table_of(section: TableSection, shown: int) -> RenderableType:
+    """Return a section with its first rows, and how many are left out."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 -- as above
     from rich.console import Group  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415

@@ -9,7 +9,7 @@ import argparse
 from typing import Any, NamedTuple
 
 from exporter.cluster.cluster import Cluster
-from exporter.commands import hanging, recent, stalled
+from exporter.commands import explain, hanging, inventory, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.commands.clusters import duration, read_all
 from exporter.commands.report import ClusterReport, ReportFormat, show
@@ -49,7 +49,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     _add_flags(parser)
     parser.set_defaults(command=_open, timeout=30.0, output="text")
     looks = parser.add_subparsers(title="other lists", metavar="LIST")
-    for look in (hanging, stalled, recent):
+    for look in (hanging, stalled, recent, explain, inventory):
         child = look.add_to(looks)
         _add_flags(child)
         child.set_defaults(command=look.command)

@@ -1,4 +1,4 @@
-"""What of the agent works on a cluster, from the requests that the cluster answers. Pure functions."""
+"""The functions of the agent that work on a cluster, from the requests that the cluster answers. Pure functions."""
 
 from __future__ import annotations
 

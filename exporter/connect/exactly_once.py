@@ -18,7 +18,7 @@ from exporter.transactions.facts import ConnectTaskId
 
 
 class Guarantee(Word):
-    """What the tasks of a source connector do."""
+    """The work of the tasks of a source connector."""
 
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"

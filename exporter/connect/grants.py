@@ -17,7 +17,7 @@ Answer = bool | Fault
 
 
 class GrantVerdict(Word):
-    """What is known of a grant."""
+    """The state of a grant."""
 
     GRANTED = "granted"
     REFUSED = "refused"
@@ -43,7 +43,8 @@ class Grant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What decides the grants: the names of a worker's settings file, the tasks of each connector, and their topics.
+    """The inputs that decide the grants: the names of a worker's settings file, the tasks of each connector, and their
+    topics.
 
     A name is "" where the file does not have it. ``tasks`` has the number of tasks by connector.
     """

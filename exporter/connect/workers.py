@@ -62,7 +62,7 @@ class TaskNumbers:
 
     @property
     def records(self) -> float | None:
-        """What only grows from the task's start on: records that it polled, or that it read."""
+        """Counts that only grow from the task's start on: records that it polled, or that it read."""
         return self.get("source-record-poll-total", "sink-record-read-total")
 
     @property

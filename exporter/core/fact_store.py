@@ -42,5 +42,5 @@ class FactStore:
     def facts(self, now: float) -> Facts:
         """The facts that are valid at ``now`` (monotonic)."""
         with self._lock:
-            every = [each.fact for facts in self._by_source.values() for each in facts if now < each.expires]
+            every = [stored.fact for facts in self._by_source.values() for stored in facts if now < stored.expires]
             return Facts({kind: stored.fact for kind, stored in self._by_type.items() if now < stored.expires}, every)

@@ -42,7 +42,7 @@ class Histogram:
         self._total += seconds
 
     def counted(self) -> BucketCounts:
-        """What was observed up to now."""
+        """The observations up to now."""
         return tuple(self._counts), self._total + self._ms / 1000
 
     def restore(self, counted: BucketCounts) -> None:
@@ -50,7 +50,7 @@ class Histogram:
         counts, total = counted
         if len(counts) != len(self._counts):
             raise ValueError(f"a histogram of {len(counts)} buckets, and there are {len(self._counts)}")
-        self._counts = [int(each) for each in counts]
+        self._counts = [int(count) for count in counts]
         self._total, self._ms = float(total), 0
 
     def value(self) -> Distribution:
@@ -58,7 +58,7 @@ class Histogram:
 
 
 def distribution(bounds: Sequence[float], counted: BucketCounts) -> Distribution:
-    """What a histogram with these upper bounds had counted, as a sample takes it."""
+    """Return the counts of a histogram with these upper bounds as the value of a sample."""
     counts, total = counted
     *reached, count = map(float, accumulate(counts))
     return Distribution(tuple(zip(bounds, reached, strict=True)), count, total)

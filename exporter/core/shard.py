@@ -61,7 +61,7 @@ class Shard:
         """
         return OVERFLOW if self.whole else f"{OVERFLOW}_{self.index}"
 
-    def tells_of(self, application: str) -> bool:
+    def exposes(self, application: str) -> bool:
         """Whether this shard exposes the series of this application: one of its names, or its overflow."""
         return self.holds(application) or application == self.overflow
 

@@ -13,7 +13,6 @@ from exporter.bounds.files import names_in, read_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.bounds.text import cut
-from exporter.bounds.yaml_text import YamlError, parse_yaml
 from exporter.core.file_stamp import FileStamp
 
 log = logging.getLogger(__name__)
@@ -177,9 +176,13 @@ def _document(content: bytes) -> Any:  # noqa: ANN401 -- JSON or YAML is anythin
                 return parse_json(content)
             except JsonError:
                 pass  # a YAML flow sequence begins so, too
-        return parse_yaml(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise TargetFileError("is no UTF-8 text") from None
+    from exporter.bounds.yaml_text import YamlError, parse_yaml  # noqa: PLC0415 -- memory, only where a file is YAML
+
+    try:
+        return parse_yaml(text)
     except YamlError as error:
         raise TargetFileError(str(error)) from None
 

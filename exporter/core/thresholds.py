@@ -80,7 +80,7 @@ class Thresholds:
     @property
     def by_the_clock(self) -> bool:
         """Return whether some of them hold only within a window of the day."""
-        return any(each.window is not None for each in self.overrides)
+        return any(override.window is not None for override in self.overrides)
 
     def of(self, kind: str, subject: str, now: float) -> Mapping[str, float]:
         """Return every threshold of a subject by name: seconds or a share, infinite where it is ignored."""
@@ -99,9 +99,11 @@ class Thresholds:
 
     def given_up(self) -> Iterator[Fault]:
         """Return a fault for each pattern that takes too long on a subject that it met since the last call."""
-        return given_up(each.pattern for each in self.overrides)
+        return given_up(override.pattern for override in self.overrides)
 
     def _matching(self, kind: str, subject: str, now: float) -> Iterable[Override]:
         return (
-            each for each in self.overrides if each.kind == kind and each.holds(now) and each.pattern.matches(subject)
+            override
+            for override in self.overrides
+            if override.kind == kind and override.holds(now) and override.pattern.matches(subject)
         )

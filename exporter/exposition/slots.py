@@ -1,4 +1,4 @@
-"""What the exposition holds of each source: samples, and their text once a body needed it."""
+"""The samples of each source in the exposition, and their text once a body needed it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Part:
 
     def metrics(self) -> Iterable[Metric]:
         held = self._held
-        return {each.metric for each in held.samples} if isinstance(held, Unwritten) else held
+        return {sample.metric for sample in held.samples} if isinstance(held, Unwritten) else held
 
     def latest(self) -> Blocks:
         """The newest blocks that were written, of these samples or of earlier ones."""
@@ -61,7 +61,7 @@ class Part:
 
         held = self._held
         if isinstance(held, Unwritten):
-            return Part(None, held._replace(samples=[each for each in held.samples if lasts(each.metric)]))
+            return Part(None, held._replace(samples=[sample for sample in held.samples if lasts(sample.metric)]))
         return Part(None, {metric: each for metric, each in held.items() if lasts(metric)})
 
 
@@ -74,8 +74,8 @@ class Slot:
 
     def live(self, now: float, write: Callable[[Unwritten], Blocks]) -> Iterable[FamilyBlock]:
         return (
-            each
+            block
             for part in self.parts
-            for each in part.blocks(write).values()
-            if now < self.expires or each.metric.kind in LASTING
+            for block in part.blocks(write).values()
+            if now < self.expires or block.metric.kind in LASTING
         )

@@ -116,7 +116,7 @@ class Jobs:
 
     def losses(self, now: float) -> tuple[Loss, ...]:
         """The losses of the last hour, newest first."""
-        return tuple(each for each in reversed(self._losses) if each.ended >= now - HOUR)
+        return tuple(loss for loss in reversed(self._losses) if loss.ended >= now - HOUR)
 
     def replace(self, loss: Loss, better: Loss) -> None:
         """Replace a loss by one with more details."""
@@ -142,7 +142,7 @@ class Jobs:
 
     def judge(self, opened: Iterable[OpenTransaction], now: float) -> dict[int, FlinkTransaction]:
         """The ongoing transactions that belong to jobs, by producer id."""
-        found = [each for each in self._of_jobs(opened) if each.transaction.state is TransactionState.ONGOING]
+        found = [own for own in self._of_jobs(opened) if own.transaction.state is TransactionState.ONGOING]
         newest = _newest(found)
         return {each.transaction.producer_id: each.judged(newest, now) for each in found}
 

@@ -178,8 +178,8 @@ class KafkaSinkJob:
         """Asked for each open transaction of the job: all subtasks are looked at once after a commit."""
         if self._incrementing is None:
             subtasks = self.subtasks.values()
-            self._incrementing = any(len(each.commits) >= FEWEST_NUMBERS for each in subtasks) and not any(
-                each.reused for each in subtasks
+            self._incrementing = any(len(subtask.commits) >= FEWEST_NUMBERS for subtask in subtasks) and not any(
+                subtask.reused for subtask in subtasks
             )
         return self._incrementing
 

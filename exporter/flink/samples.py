@@ -22,14 +22,14 @@ def flink_samples(
     opened: Iterable[OpenTransaction],
     judged: Mapping[int, FlinkTransaction],
     now: float,
-    tells_of: Callable[[str], bool],
+    exposes: Callable[[str], bool],
 ) -> Iterator[Sample]:
     """Samples of jobs, of transactions at risk (the earliest deadline first), and of losses in the last hour.
 
-    ``now`` is Unix seconds by the coordinators' clock; ``tells_of`` says of an application whether this shard shows it.
+    ``now`` is Unix seconds by the coordinators' clock; ``exposes`` says of an application whether this shard shows it.
     """
     for job in jobs:
-        if not tells_of(job.application):
+        if not exposes(job.application):
             continue
         labels = (cluster, job.application, job.prefix)
         if job.interval is not None:
@@ -39,13 +39,13 @@ def flink_samples(
     risks = []
     for each in opened if judged else ():
         found = judged.get(each.producer_id)
-        if found is not None and found.at_risk and found.deadline is not None and tells_of(each.application):
+        if found is not None and found.at_risk and found.deadline is not None and exposes(each.application):
             risks.append((found.deadline, each, found.precommit.value))
     for deadline, each, precommit in sorted(risks, key=lambda risk: risk[0])[:MOST_AT_RISK]:
         who = (each.application, each.transactional_id, str(each.producer_id), precommit)
         yield catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS(deadline, cluster, *who)
     yield from _dropped(len(risks) - MOST_AT_RISK, catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS.name)
-    losses = [each for each in jobs.losses(now) if tells_of(each.application)]
+    losses = [each for each in jobs.losses(now) if exposes(each.application)]
     for loss in losses[:MOST_LOSSES]:
         yield from _loss(cluster, loss)
     yield from _dropped(len(losses) - MOST_LOSSES, catalogue.FLINK_LOSS_TIMESTAMP_SECONDS.name)

@@ -1,1 +1,1 @@
-"""What clients, Spark drivers and audits post to ``/ingest/...``."""
+"""The documents that clients, Spark drivers and audits post to ``/ingest/...``."""

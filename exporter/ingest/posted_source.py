@@ -1,4 +1,4 @@
-"""What sources of posted data have in common: they send no request, and hold no resources."""
+"""The base of the sources of posted data: they send no request, and hold no resources."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|jaas|keys
 LOG_LINES = 15
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC")
 _TWO_COLLECTORS = ("Multiple garbage collectors selected", "Conflicting collector combinations")
-"""What a JVM says that is told two, and does not start. One may come from the environment or Spark's own files."""
+"""The message of a JVM that is given two collectors, and does not start. One may come from the environment or Spark's
+own files.
+"""
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^:\s]+#[^;\s]+;\S+?)(?::|\s|$)")
 
@@ -70,7 +72,9 @@ def _scala_version() -> str:
 
 
 def settings(packages: Sequence[str] = ()) -> dict[str, str]:
-    """What our jobs set unless the user did: times are UTC, no web UI, nothing secret in plans or event logs."""
+    """The settings of our jobs where the user has none: times are UTC, no web UI, nothing secret in plans or event
+    logs.
+    """
     chosen = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "8",

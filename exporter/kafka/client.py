@@ -18,7 +18,7 @@ from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, 
 from exporter.kafka.requests.metadata import (
     TRANSACTION_STATE,
     Metadata,
-    MetadataMemo,
+    MetadataAnswers,
     PartitionMetadata,
     metadata_request,
     read_metadata,
@@ -73,7 +73,7 @@ class ClusterClient:
         self._cached: tuple[Metadata, float] | None = None
         self._turn = 0
         self._view = ClusterView()
-        self._memo = MetadataMemo()
+        self._answers = MetadataAnswers()
         self._failed_at = float("-inf")
         self._finalized: tuple[int, Mapping[str, int]] = -1, {}  # the epoch of the features, and their levels
 
@@ -144,7 +144,7 @@ class ClusterClient:
         """
         current = [node for node in self._brokers if not self._view.is_stale(node)]
         asked_at = self._clock.monotonic()
-        requests = {node: self._memo.request(topics) for node in current or self._brokers}
+        requests = {node: self._answers.request(topics) for node in current or self._brokers}
         answers = {node: each for node, each in self.ask(requests, deadline).items() if not isinstance(each, Fault)}
         if not answers:
             return self.metadata(deadline, topics)
@@ -198,7 +198,7 @@ class ClusterClient:
         then no broker confirms them, as after the loss of the metadata log.
         """
         first = not self._brokers
-        request = self._memo.request(topics)
+        request = self._answers.request(topics)
         faults: list[Fault] = []
         metadata: Metadata | None = None
         asked_at = self._clock.monotonic()
@@ -360,7 +360,7 @@ class ClusterClient:
         response = self._ask_anyone(_api_versions(), deadline)
         if response.error_code:
             raise AskError(refusal("ApiVersions", response.error_code))
-        return any(each.api_key == GET_TELEMETRY_SUBSCRIPTIONS for each in response.api_keys)
+        return any(key.api_key == GET_TELEMETRY_SUBSCRIPTIONS for key in response.api_keys)
 
     def config(self, resource: Resource, name: str, keys: Sequence[str], deadline: Deadline) -> dict[str, str] | Fault:
         """As ``configs``, of one."""
@@ -409,7 +409,7 @@ def _levels(response: Response) -> dict[str, int]:
 
 def _node_at(address: tuple[str, int], response: Response) -> int | None:
     """The broker at this address by its own answer; None for a bootstrap server by another name."""
-    return next((each.node_id for each in response.brokers if (each.host, each.port) == address), None)
+    return next((broker.node_id for broker in response.brokers if (broker.host, broker.port) == address), None)
 
 
 def _severity(reason: Reason) -> int:

@@ -1,4 +1,4 @@
-"""What a rule is, and the facts about a client that several rules use."""
+"""The form of a rule, and the facts about a client that several rules use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Context(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a row found: the setting (None where it is missing), what is wrong, and another severity than the row's."""
+    """The finding of a row: the setting (None where it is missing), the fault, and another severity than the row's."""
 
     setting: Setting | None
     text: str

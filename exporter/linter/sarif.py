@@ -24,20 +24,20 @@ def sarif(version: str, found: Mapping[str, Iterable[ClientFinding]]) -> dict[st
     ]
     results = [
         {
-            "ruleId": each.rule.name,
-            "level": _LEVELS[each.severity],
-            "message": {"text": f"{each.setting or each.rule.name}: {each.text}. Set: {each.rule.fix}."},
+            "ruleId": finding.rule.name,
+            "level": _LEVELS[finding.severity],
+            "message": {"text": f"{finding.setting or finding.rule.name}: {finding.text}. Set: {finding.rule.fix}."},
             "locations": [
                 {
                     "physicalLocation": {
                         "artifactLocation": {"uri": name},
-                        "region": {"startLine": max(1, each.line)},
+                        "region": {"startLine": max(1, finding.line)},
                     }
                 }
             ],
         }
         for name, findings in found.items()
-        for each in findings
+        for finding in findings
     ]
     driver = {"name": "kafka-eos-exporter", "version": version, "rules": rules}
     return {

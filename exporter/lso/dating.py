@@ -87,7 +87,7 @@ def anchor_document(anchor: Anchor) -> dict[str, Any]:
 
 
 def read_anchor(document: object) -> Anchor | None:
-    """The saved anchor; None for an invalid one, as in the state of 0.1."""
+    """The saved anchor; None for an invalid one."""
     if not isinstance(document, Mapping):
         return None
     match document.get("boot"), document.get("zero"), document.get("ahead"):

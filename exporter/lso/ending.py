@@ -60,8 +60,3 @@ def look_for_hanging(servers: str, place: str = "") -> str:
     Both arguments are quoted for a shell.
     """
     return f"{OURS} transactions hanging --bootstrap-server {servers} {place}".rstrip()
-
-
-def look_for_stalled(servers: str) -> str:
-    """The line that lists the holders of the stalled partitions, with its steps; ``servers`` is quoted for a shell."""
-    return f"{OURS} transactions stalled --bootstrap-server {servers}"

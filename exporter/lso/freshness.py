@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from exporter.lso.rules import Coordinators, LogProducer, Standing, holder
+from exporter.lso.rules import Coordinators, LogProducer, Standing, holding_producer
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
 
@@ -42,7 +42,7 @@ def withheld_ages(
     """
     ages: dict[str, float] = {}
     for partition, state in standing.items():
-        who = holder(producers(partition), state.last_stable_offset)
+        who = holding_producer(producers(partition), state.last_stable_offset)
         known = coordinators.by_producer.get(who.producer_id) if who is not None else None
         began = earliest.get(partition) if known is None else known.started
         begin = state.seen if began is None else min(state.seen, monotonic(began))

@@ -42,7 +42,7 @@ def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
     topics: set[str] = set()
     ranked = []
     for place, stall in enumerate(sorted(stalls, key=lambda each: each.since)):
-        who = holder(stall)
+        who = holder_of(stall)
         by_holder[who] += 1
         first = by_holder[who] <= WORST
         ends = stall.blocker.kind not in ENDLESS
@@ -52,7 +52,7 @@ def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
     return [stall for *_, stall in sorted(kept, key=lambda each: each[3])]
 
 
-def holder(stall: Stall) -> Holder:
+def holder_of(stall: Stall) -> Holder:
     """Return the transaction that holds a stalled partition."""
     who = stall.blocker
     number = "" if who.producer_id is None else str(who.producer_id)
@@ -88,7 +88,7 @@ def holder_samples(
     counts: defaultdict[Holder, int] = defaultdict(int)
     dues: dict[Holder, tuple[float, float]] = {}
     for stall in stalls:
-        who = holder(stall)
+        who = holder_of(stall)
         counts[who] += 1
         ticket, page = due(stall, *thresholds(stall.partition.topic))
         before = dues.get(who, (ticket, page))
@@ -113,7 +113,7 @@ def owner_samples(cluster: str, stalls: Iterable[Stall], owners: Owners) -> Iter
         return
     topics: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for stall in sorted(stalls, key=lambda each: each.blocker.kind not in ENDLESS):
-        application, _, number, _ = holder(stall)
+        application, _, number, _ = holder_of(stall)
         if number:
             topics[number, application][stall.partition.topic] = None
     found: dict[str, str] = {}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from exporter.core.derived import VersionedDict
 from exporter.lso.rules import Coordinators, LogProducer
 from exporter.model import TopicPartition
 
 NOT_ASKED = "its producers were not asked for yet"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Answer:
     """The last answer for a partition, and why there is none to the last request."""
 
@@ -19,11 +20,19 @@ class _Answer:
     unasked: str | None = None
 
 
+_NONE = _Answer()
+
+
 class OpenProducers:
     """The last answer for each partition."""
 
     def __init__(self) -> None:
-        self._answers: dict[TopicPartition, _Answer] = {}
+        self._answers = VersionedDict[TopicPartition, _Answer]()
+
+    @property
+    def version(self) -> int:
+        """Another number after each change."""
+        return self._answers.version
 
     def of(self, partition: TopicPartition) -> tuple[LogProducer, ...]:
         """The producers with an open transaction in a partition; empty when that is not known."""
@@ -36,22 +45,21 @@ class OpenProducers:
 
     def why_unknown(self, partition: TopicPartition) -> str | None:
         """Why the last request for a partition has no answer."""
-        answer = self._answers.get(partition) or _Answer()
+        answer = self._answers.get(partition, _NONE)
         return NOT_ASKED if answer.producers is None and answer.unasked is None else answer.unasked
 
     def described(
         self, partition: TopicPartition, producers: tuple[LogProducer, ...] | None, unasked: str | None
     ) -> None:
         """Store the answer for a partition; without one the last answer is kept, and ``unasked`` is the reason."""
-        answer = self._answers.setdefault(partition, _Answer())
-        answer.unasked = unasked
-        if producers is not None:
-            answer.producers = producers
+        if producers is None:
+            producers = self._answers.get(partition, _NONE).producers
+        self._answers[partition] = _Answer(producers, unasked)
 
     def outdate(self, partition: TopicPartition) -> None:
         """Drop the producers of a partition until the next answer; the reason of a failed request is kept."""
         if (answer := self._answers.get(partition)) is not None:
-            answer.producers = None
+            self._answers[partition] = _Answer(None, answer.unasked)
 
     def forget(self, partition: TopicPartition) -> None:
         self._answers.pop(partition, None)

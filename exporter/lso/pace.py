@@ -7,11 +7,11 @@ from exporter.lso.tracker import StallTracker
 
 JITTER = 0.05
 """Share of an interval by which a read may be early."""
-MOMENT = 0.15
+DELAY_SHARE = 0.15
 """Share of an interval for which a read waits for a stall that is just below the threshold, beside what the last read
 took.
 """
-LONGEST_MOMENT = 0.25
+MOST_DELAY_SHARE = 0.25
 """The largest share with that. What a read gives expires after three intervals, and a read may take two."""
 PROVING_PACE, PROVING_REST = 1.5, 0.5
 """Seconds between two reads while a proof reads the transaction log, a part of it in each: from the start of a read to
@@ -45,7 +45,7 @@ class ReadPace:
         if self._beat is not None:
             next_read = next_start(self._beat, now + PROVING_REST, interval)
             self._beat = None
-        latest = next_read + min(MOMENT * interval + now - began, LONGEST_MOMENT * interval)
+        latest = next_read + min(DELAY_SHARE * interval + now - began, MOST_DELAY_SHARE * interval)
         due = self._watch.due(max(now, next_read - early), latest)
         # A read that took longer than an interval is followed by one at a multiple of them.
         return next_read - began if due is None or now > next_read else due + early - began

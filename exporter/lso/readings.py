@@ -32,10 +32,13 @@ class Readings(dict[TopicPartition, Reading]):
         self.topics: Counter[str] = Counter()
         """How many partitions of each topic have a reading; no topic without one."""
         self._oldest = float("inf")  # no reading is older
+        self.version = 0
+        """Another number after each ``note``."""
 
     def note(self, partition: TopicPartition, reading: Reading, at: float) -> None:
         if partition not in self:
             self.topics[partition.topic] += 1
+        self.version += 1
         self[partition] = reading
         self.at[partition] = at
         self._oldest = min(self._oldest, at)

@@ -113,7 +113,7 @@ class Coordinators(NamedTuple):
         return cls({transaction.producer_id: transaction for transaction in transactions}, tuple(missing))
 
 
-def holder(producers: Iterable[LogProducer], last_stable_offset: int) -> LogProducer | None:
+def holding_producer(producers: Iterable[LogProducer], last_stable_offset: int) -> LogProducer | None:
     """The producer whose open transaction holds the LSO: that with the lowest start at or below it.
 
     The LSO is the first unstable offset, or the log's start where that is higher (UnifiedLog.

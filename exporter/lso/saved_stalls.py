@@ -1,8 +1,7 @@
 """Partitions that do not move, as ``stalls.json`` has them over a restart. No I/O.
 
 ``{"topic": {"partition": [lso, since, topic id, producer id, start offset]}}``, the last two where a holder is known,
-``since`` in Unix seconds. Under the key "" the anchor by which these are dated. 0.1 had no anchor, no topic id and no
-holder.
+``since`` in Unix seconds. Under the key "" the anchor by which these are dated.
 """
 
 from __future__ import annotations
@@ -60,8 +59,6 @@ def _stall(value: object, saved: Anchor | None, now: Anchor) -> SavedStall | Non
         case _:
             return None
     match rest:
-        case []:
-            return SavedStall(offset, at)
         case [str(topic_id)]:
             return SavedStall(offset, at, topic_id)
         case [str(topic_id), int(producer_id), int(start_offset)]:

@@ -14,7 +14,7 @@ from exporter.model import Sample, SampleBatch, TopicPartition
 
 
 class ShownStalls(NamedTuple):
-    """What is shown of the stalls of one read: how many by topic, the series by partition, the fact for others."""
+    """The stalls of one read: how many by topic, the series by partition, the fact for others."""
 
     by_topic: Counter[str]
     series: SampleBatch

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
-from exporter.core.kept import KeptValue
+from exporter.core.derived import Derived, DerivedByKey
+from exporter.lso.dating import Anchor
 from exporter.lso.facts import Stall
 from exporter.lso.readings import Reading
 from exporter.lso.rules import (
@@ -13,22 +13,16 @@ from exporter.lso.rules import (
     Replication,
     Standing,
     decided,
-    holder,
+    holding_producer,
     is_stalled,
     name_blocker,
     stall_start,
 )
+from exporter.lso.settled import Settled
 from exporter.lso.tracker import StallTracker
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction, ReleaseTimes
 from exporter.words import TransactionState
-
-
-class _Named(NamedTuple):
-    """A stall, and the values that it was made of: with the same values it is the same."""
-
-    made_of: tuple[object, ...]
-    stall: Stall
 
 
 class StalledPartitions:
@@ -39,8 +33,8 @@ class StalledPartitions:
 
     def __init__(self, watch: StallTracker) -> None:
         self._watch = watch
-        self._named: dict[TopicPartition, _Named] = {}
-        self._stalls = KeptValue(list[Stall]())
+        self._of_partition = DerivedByKey[TopicPartition, Stall | None](self._stall)
+        self._stalls = Derived(self._make_stalls)
         self._one_more_at = float("-inf")  # the instant at which a partition is stalled that is not among them
 
     def completing(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[OpenTransaction, ...]]:
@@ -50,7 +44,7 @@ class StalledPartitions:
             state = self._watch.standing[partition]
             if not is_stalled(state, self._watch.stall_after, self._watch.readings.at[partition]):
                 continue
-            who = holder(self._watch.producers.of(partition), state.last_stable_offset)
+            who = holding_producer(self._watch.producers.of(partition), state.last_stable_offset)
             if who is None:
                 candidates = decided(partition, coordinators, self._watch.held_by(partition, state))
             else:
@@ -72,22 +66,21 @@ class StalledPartitions:
         of. ``complete`` is whether the coordinators' answers are all open transactions.
         """
         if self._watch.newest >= self._one_more_at:
-            self._stalls.forget()
-        made_of = (self._watch.version, self._watch.anchor, coordinators, releases, replication, complete)
-        return self._stalls.of(
-            made_of, lambda _: self._make_stalls(coordinators, releases, replication, complete=complete)
-        )
+            self._stalls.expire()
+        watch = self._watch
+        return self._stalls(watch.version, watch.anchor, coordinators, releases, replication, complete)
 
     def _make_stalls(
         self,
+        _version: object,
+        anchor: Anchor,
         coordinators: Coordinators,
         releases: ReleaseTimes | None,
         replication: Mapping[TopicPartition, Replication],
-        *,
         complete: bool,
     ) -> list[Stall]:
-        watch, named = self._watch, dict[TopicPartition, _Named]()
-        unsettled = set(watch.unsettled(coordinators))
+        watch, found = self._watch, dict[TopicPartition, Stall]()
+        settled = watch.settled(coordinators)
         self._one_more_at = float("inf")
         for partition, before in list(watch.standing.items()):
             state, reading = before, watch.readings[partition]
@@ -98,34 +91,31 @@ class StalledPartitions:
                 self._one_more_at = min(self._one_more_at, state.seen + watch.stall_after)
                 continue
             replicas = replication.get(partition)
-            leader = None if replicas is None else replicas.leader
-            settled = None if partition in unsettled else watch.settled.of(partition)
-            made_of = (state, reading.high_watermark, leader, watch.anchor, releases, settled)
-            known = self._named.get(partition)
-            if settled is None or known is None or known.made_of != made_of:
-                stall = self._stall(partition, state, reading, coordinators, releases, replicas)
-                if stall is None:
-                    continue
-                made_of = (watch.standing[partition], *made_of[1:])  # its start may be known now
-                known = _Named(made_of, known.stall if known is not None and known.stall == stall else stall)
-            named[partition] = known
-        self._named = named
-        return [each.stall for each in named.values()]
+            known = settled.get(partition, coordinators)
+            if known is coordinators:  # what holds it depends on other partitions, too
+                self._of_partition.expire(partition)
+            stall = self._of_partition(partition, partition, state, reading, known, releases, replicas, anchor)
+            if stall is not None:
+                found[partition] = stall
+        self._of_partition.keep(found)
+        return list(found.values())
 
     def _stall(
         self,
         partition: TopicPartition,
         state: Standing,
         reading: Reading,
-        coordinators: Coordinators,
+        known: Settled | Coordinators,
         releases: ReleaseTimes | None,
         replicas: Replication | None,
+        anchor: Anchor,
     ) -> Stall | None:
         """The stall of a partition; None where its start proves to be too recent."""
+        coordinators = Coordinators.of((known.transaction,)) if isinstance(known, Settled) else known
         blocker = name_blocker(
             partition,
             state.last_stable_offset,
-            holder(self._watch.producers.of(partition), state.last_stable_offset),
+            holding_producer(self._watch.producers.of(partition), state.last_stable_offset),
             coordinators,
             unasked=self._watch.producers.why_unknown(partition),
             replication=replicas,
@@ -138,8 +128,8 @@ class StalledPartitions:
             return None
         if not stood.exact:
             ended = releases.ended.get(partition) if releases is not None else None
-            stood = self._watch.begun(partition, stood, stall_start(stood, blocker.started, ended, self._watch.anchor))
-        since = self._watch.anchor.unix(stood.seen)
+            stood = self._watch.begun(partition, stood, stall_start(stood, blocker.started, ended, anchor))
+        since = anchor.unix(stood.seen)
         leader = None if replicas is None else replicas.leader
         return Stall(partition, since, state.last_stable_offset, reading.high_watermark, leader, blocker)
 
@@ -151,7 +141,7 @@ class StalledPartitions:
         The LSO is the first offset of an open transaction: it has been there since that began, or since the transaction
         before it ended.
         """
-        who = holder(self._watch.producers.of(partition), state.last_stable_offset)
+        who = holding_producer(self._watch.producers.of(partition), state.last_stable_offset)
         if state.exact or who is None or who.start_offset != state.last_stable_offset:
             return None
         if not coordinators.knows(partition, who.producer_id):
@@ -168,7 +158,7 @@ class StalledPartitions:
         A coordinator keeps all partitions of one broker in its list until that broker has written the last marker. So
         an LSO at the high watermark, or another holder, is better evidence.
         """
-        return frozenset(each for each in partitions if not self._is_released(each, producer_id))
+        return frozenset(partition for partition in partitions if not self._is_released(partition, producer_id))
 
     def _is_released(self, partition: TopicPartition, producer_id: int | None) -> bool:
         if partition not in self._watch.readings:
@@ -176,5 +166,5 @@ class StalledPartitions:
         state = self._watch.standing.get(partition)
         if state is None:
             return True
-        who = holder(self._watch.producers.of(partition), state.last_stable_offset)
+        who = holding_producer(self._watch.producers.of(partition), state.last_stable_offset)
         return who is not None and who.producer_id != producer_id

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-from exporter.core.kept import KeptValue
+from exporter.core.derived import Derived, VersionedDict
 from exporter.lso.dating import Anchor, Dated, anchored
 from exporter.lso.open_producers import OpenProducers
 from exporter.lso.readings import Reading, Readings
@@ -18,12 +18,12 @@ from exporter.lso.rules import (
     Coordinators,
     LogProducer,
     Standing,
-    holder,
+    holding_producer,
     is_stalled,
     standing,
 )
 from exporter.lso.saved_stalls import SavedStall, read_stalls, stalls_document
-from exporter.lso.settled import SettledPartitions
+from exporter.lso.settled import Settled, settled_partitions
 from exporter.model import TopicPartition
 from exporter.words import TransactionState
 
@@ -51,21 +51,18 @@ class StallTracker:
         self.stall_after = stall_after
         self._anchor: Anchor | None = None
         self.readings = Readings()
-        self.standing: dict[TopicPartition, Standing] = {}
+        self.standing = VersionedDict[TopicPartition, Standing]()
         self.newest = float("-inf")
         """The instant of the newest reading."""
         self.producers = OpenProducers()
         self._held: dict[TopicPartition, Held] = {}
         self._saved: dict[TopicPartition, SavedStall] = {}
         self._topic_ids: dict[str, str] = {}
-        self._proven: dict[TopicPartition, float] = {}
-        self.settled = SettledPartitions()
-        self._memories: dict[TopicPartition, tuple[tuple[object, ...], SavedStall]] = {}
-        self._revision = 0  # counts changes of ``standing`` and of what else ``unsettled`` depends on
-        self._begins = KeptValue(list[float]())  # of ``standing``, in order
+        self._confirmed: dict[TopicPartition, float] = {}
+        self._settled = Derived(self._find_settled)
+        self._begins = Derived(lambda _: sorted(state.seen for state in self.standing.values()))
         # When the end of each partition was read last before what is open in it was written.
         self._closed_at: dict[TopicPartition, float] = {}
-        self._growths = 0  # counts readings with another offset than the one before
         # The last readings of partitions that are not read any more, and their instants.
         self._lost: dict[TopicPartition, tuple[Reading, float]] = {}
 
@@ -80,8 +77,7 @@ class StallTracker:
         self._anchor = now
         if before is None or before.zero == now.zero:
             return
-        self._revision += 1
-        for partition, state in self.standing.items():
+        for partition, state in list(self.standing.items()):
             self.standing[partition] = state._replace(since=state.since.moved(before, now))
         for partition, held in self._held.items():
             self._held[partition] = held._replace(since=held.since.moved(before, now))
@@ -102,17 +98,8 @@ class StallTracker:
 
     def memory(self) -> dict[str, dict[str, Any]]:
         """The state to save: every partition whose LSO is below its high watermark."""
-        standing = {partition: self._remembered_of(partition) for partition in self.standing}
-        self._memories = {each: self._memories[each] for each in standing}
+        standing = {partition: self._memory_of(partition) for partition in self.standing}
         return stalls_document(self._saved | standing, self.anchor)
-
-    def _remembered_of(self, partition: TopicPartition) -> SavedStall:
-        """As ``_memory_of``, made again only after a change."""
-        made_of = (self.standing[partition], self._held.get(partition), self._topic_ids.get(partition.topic))
-        known = self._memories.get(partition)
-        if known is None or known[0] != made_of:
-            known = self._memories[partition] = made_of, self._memory_of(partition)
-        return known[1]
 
     def remembered(self) -> tuple[object, ...]:
         """A value that is equal while ``memory`` is."""
@@ -150,7 +137,6 @@ class StallTracker:
     ) -> None:
         """Process one reading, requested at ``asked_at`` and answered at ``now``, monotonic."""
         at = now if asked_at is None else asked_at
-        self._growths += 1
         self.newest = max(self.newest, at)
         watched = partition in self.readings
         before = self.standing.get(partition)
@@ -172,8 +158,7 @@ class StallTracker:
             self._released(partition)
             return
         if state is not before:
-            self._revision += 1
-        self.standing[partition] = state
+            self.standing[partition] = state
         moved = before is not None and state.last_stable_offset != before.last_stable_offset
         if moved:  # the holder may be the same, as deleted records move the LSO
             self.producers.outdate(partition)
@@ -191,10 +176,8 @@ class StallTracker:
         return self._closed_at.get(partition)
 
     def _released(self, partition: TopicPartition) -> None:
-        if self.standing.pop(partition, None) is not None:
-            self._revision += 1
+        self.standing.pop(partition, None)
         self.producers.forget(partition)
-        self.settled.forget(partition)
 
     def identify(self, topic_ids: Mapping[str, str]) -> frozenset[TopicPartition]:
         """Set the ids of topics, and drop the state of earlier topics of the same name. Returns the partitions of such
@@ -217,7 +200,7 @@ class StallTracker:
 
     def due(self, earliest: float, latest: float) -> float | None:
         """The last instant in this interval, on the monotonic clock, at which a partition becomes stalled."""
-        begins = self._begins.of((self._revision,), lambda _: sorted(each.seen for each in self.standing.values()))
+        begins = self._begins(self.standing.version)
         count = bisect_right(begins, latest - self.stall_after)
         instant = begins[count - 1] + self.stall_after if count else earliest
         return instant if instant > earliest else None
@@ -229,14 +212,14 @@ class StallTracker:
             self._released(partition)
             self._held.pop(partition, None)
             self._saved.pop(partition, None)
-            self._proven.pop(partition, None)
+            self._confirmed.pop(partition, None)
             self._lost.pop(partition, None)
             self._closed_at.pop(partition, None)
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Drop all partitions but these."""
         self.forget([each for each in (*self.readings, *self._saved, *self._lost) if each not in partitions])
-        topics = {each.topic for each in partitions}
+        topics = {partition.topic for partition in partitions}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
@@ -250,24 +233,26 @@ class StallTracker:
             self._lost[partition] = last, at
             self._saved |= known
 
-    def unproven(self, max_age: float) -> list[TopicPartition]:
+    def unconfirmed(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
-        proven, read_at, never = self._proven, self.readings.at, float("-inf")
+        confirmed, read_at, never = self._confirmed, self.readings.at, float("-inf")
         return [
             partition
             for partition, state in self.standing.items()
-            if (at := read_at[partition]) - proven.get(partition, never) >= max_age
+            if (at := read_at[partition]) - confirmed.get(partition, never) >= max_age
             and is_stalled(state, self.stall_after, at)
         ]
 
-    def prove(self, partitions: Iterable[TopicPartition]) -> None:
+    def confirm(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that the leaders that gave the last readings of these partitions were confirmed."""
-        self._proven.update({each: self.readings.at[each] for each in partitions if each in self.standing})
+        self._confirmed.update(
+            {partition: self.readings.at[partition] for partition in partitions if partition in self.standing}
+        )
 
     @property
-    def version(self) -> tuple[int, int]:
-        """A value that is equal while ``standing`` and the offsets of its readings are."""
-        return self._revision, self._growths
+    def version(self) -> tuple[int, ...]:
+        """A value that is equal while ``standing``, its holders and the offsets of its readings are."""
+        return self.standing.version, self.producers.version, self.readings.version
 
     # --- The holders ---
 
@@ -292,7 +277,11 @@ class StallTracker:
         """Of partitions in their first reading by this process, those in which a transaction is open that began more
         than ``stall_after`` ago: it may show that they are stalled.
         """
-        first = {each for each in partitions if not self.standing[each].exact and not self.producers.is_known(each)}
+        first = {
+            partition
+            for partition in partitions
+            if not self.standing[partition].exact and not self.producers.is_known(partition)
+        }
         if not first:
             return first
         long_ago = self.anchor.unix(self.newest - self.stall_after)
@@ -305,7 +294,15 @@ class StallTracker:
 
     def unsettled(self, coordinators: Coordinators) -> list[TopicPartition]:
         """The partitions with the LSO below the high watermark that are not ``Settled`` by these coordinators."""
-        return self.settled.others(self.standing, self.producers, coordinators, self._revision)
+        settled = self.settled(coordinators)
+        return [partition for partition in self.standing if partition not in settled]
+
+    def settled(self, coordinators: Coordinators) -> Mapping[TopicPartition, Settled]:
+        """The partitions that are ``Settled`` by these coordinators."""
+        return self._settled(self.standing.version, self.producers.version, coordinators)
+
+    def _find_settled(self, *inputs: Any) -> dict[TopicPartition, Settled]:  # noqa: ANN401 -- two versions first
+        return settled_partitions(self.standing, self.producers, inputs[-1])
 
     def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
         """Open transactions that no coordinator has, by the last answer."""
@@ -318,7 +315,7 @@ class StallTracker:
             return False
         if not self.producers.is_known(partition):
             return True
-        who = holder(self.producers.of(partition), state.last_stable_offset)
+        who = holding_producer(self.producers.of(partition), state.last_stable_offset)
         if who is None or not coordinators.knows(partition, who.producer_id):
             return True
         return coordinators.by_producer[who.producer_id].state is not TransactionState.ONGOING
@@ -331,9 +328,8 @@ class StallTracker:
         if state is None:
             return
         self.producers.described(partition, producers, unasked)
-        self._revision += 1
         if producers is not None:
-            self._hold(partition, state, holder(producers, state.last_stable_offset))
+            self._hold(partition, state, holding_producer(producers, state.last_stable_offset))
 
     def _hold(self, partition: TopicPartition, state: Standing, who: LogProducer | None) -> None:
         """The start of a hold by the same transaction does not change when the LSO moves."""
@@ -368,5 +364,4 @@ class StallTracker:
 
     def _restate(self, partition: TopicPartition, state: Standing) -> Standing:
         self.standing[partition] = state
-        self._revision += 1
         return state

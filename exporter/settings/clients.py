@@ -7,11 +7,12 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
-from exporter.settings.targets import Discovered, Secret
+from exporter.settings.targets import DiscoveredSection, Secret
+from exporter.settings.token_file import read_token
 from exporter.settings.values import Count, Duration, Section, Size, wrong
 
 
-class Broker(Discovered):
+class BrokerSection(DiscoveredSection):
     """The JVM of a broker. Targets in files may have a label ``id``."""
 
     interval: Duration = 15.0
@@ -20,7 +21,7 @@ class Broker(Discovered):
     """The broker's `node.id`, where neither the JVM nor its host name gives it."""
 
 
-class Producers(Discovered):
+class ProducersSection(DiscoveredSection):
     """A JVM with Java producers."""
 
     cluster: str = ""
@@ -29,7 +30,7 @@ class Producers(Discovered):
     """How often to read it."""
 
 
-class Ingest(Section):
+class IngestSection(Section):
     """Data that librdkafka clients, Spark drivers and audits post to the paths below ``/ingest``, and telemetry that
     clients push to ``/v1/metrics``.
     """
@@ -48,27 +49,12 @@ class Ingest(Section):
     """Limit of the estimated memory of all posted data. Above it the agent drops and counts the oldest data."""
 
     @model_validator(mode="after")
-    def _one_token(self) -> Ingest:
+    def _one_token(self) -> IngestSection:
         if self.token.get_secret_value() and self.token_file:
             raise wrong("has token and token_file: keep one")
         if self.token_file:
-            self.read_token()
+            try:
+                read_token(self.token_file)
+            except ValueError as error:
+                raise wrong(str(error)) from None
         return self
-
-    @property
-    def has_token(self) -> bool:
-        """Whether clients must show one."""
-        return bool(self.token.get_secret_value()) or self.token_file is not None
-
-    def read_token(self) -> str:
-        """The token, read again from its file; "" when none is required."""
-        if self.token_file is None:
-            return self.token.get_secret_value()
-        try:
-            word = self.token_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
-            raise wrong(f"token_file cannot be read: {why}") from None
-        if not word:
-            raise wrong("token_file is empty")
-        return word

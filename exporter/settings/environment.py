@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from exporter.settings.layers import (
+    ENVIRONMENT_PREFIX,
     LIST,
     PROPERTIES,
     TEXT,
@@ -23,7 +24,6 @@ from exporter.settings.layers import (
 )
 from exporter.settings.yaml_layer import TooMuchError, loaded
 
-ENVIRONMENT_PREFIX = "KAFKA_EOS_"
 # Kubernetes puts such variables into every pod of a namespace for a Service whose name begins with kafka-eos-.
 _SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 

@@ -1,8 +1,8 @@
 """One tree of settings from a YAML file, the environment and flags, with the origin of each value.
 
 Later layers override: defaults, then the file, then the environment, then flags. All scalars stay text, as they were
-written, so that a password of ``0123`` or a name of ``on`` is not turned into a number or a boolean; the models of
-``exporter.config`` interpret them. No message repeats a value, a line of the file, or an odd key in full: any of them
+written, so that a password of ``0123`` or a name of ``on`` is not turned into a number or a boolean; the sections of
+``exporter.settings`` interpret them. No message repeats a value, a line of the file, or an odd key in full: any of them
 may be a secret.
 """
 
@@ -23,6 +23,7 @@ Tree: TypeAlias = dict[Any, Any]
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | str"
 PROPERTIES, LIST, TEXT = "properties", "list", "text"
 
+ENVIRONMENT_PREFIX = "KAFKA_EOS_"
 MOST_PROBLEMS = 200
 LONGEST_PROBLEM = 2000
 """Characters."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from exporter.bounds.patterns import BoundedPattern
-from exporter.core.owners import Team
 from exporter.settings.values import Pattern, Section, wrong
-
-if TYPE_CHECKING:
-    from exporter.alerts.owners import Owner
 
 _SUBJECTS = ("applications", "topics", "groups", "connectors")
 
 
-class OwnerConfig(Section):
+class OwnerSection(Section):
     """A team, and patterns for the whole names of what it owns. The page names it, the series `kafka_eos_owner_info`
     has it, and `generate alerts --owners FILE` makes the label `owner` of alerts and Alertmanager's routes of it.
     """
@@ -35,21 +30,7 @@ class OwnerConfig(Section):
     """Connectors, each written CONNECT/CONNECTOR."""
 
     @model_validator(mode="after")
-    def _owns_something(self) -> OwnerConfig:
+    def _owns_something(self) -> OwnerSection:
         if not any(getattr(self, name) for name in _SUBJECTS):
             raise wrong("needs at least one pattern of applications, topics, groups or connectors")
         return self
-
-    def team_of_agent(self) -> Team:
-        """Return what this entry means to the agent."""
-        patterns = {
-            name.removesuffix("s"): tuple(BoundedPattern(each, "owners", whole=True) for each in getattr(self, name))
-            for name in _SUBJECTS
-        }
-        return Team(self.team, self.channel, patterns)
-
-    def owner(self) -> Owner:
-        """Return what this entry means to the rules of alerts."""
-        from exporter.alerts.owners import Owner  # noqa: PLC0415 -- the agent has no use for the rules of alerts
-
-        return Owner(self.team, self.channel, self.applications, self.topics, self.groups, self.connectors)

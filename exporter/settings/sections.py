@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from exporter.settings.clients import Broker
+from exporter.settings.addresses import DEFAULT_PORT
+from exporter.settings.clients import BrokerSection
 from exporter.settings.targets import Url
 from exporter.settings.values import (
-    DEFAULT_PORT,
     Addresses,
     ApplicationRegex,
     Count,
@@ -29,14 +29,14 @@ from exporter.settings.values import (
 )
 
 
-class StateConfig(Section):
+class StateSection(Section):
     """State that survives a restart: positions in the transaction log, counters, and the times of stalls."""
 
     dir: FilePath | None = None
     """Folder for the state, one for each replica; it is safe to lose. Unset: nothing survives a restart."""
 
 
-class EndpointConfig(Section):
+class EndpointSection(Section):
     """The HTTP endpoint."""
 
     listen_address: Addresses = (f":{DEFAULT_PORT}",)
@@ -54,7 +54,7 @@ class EndpointConfig(Section):
     """Base of links from a stall that silence its alerts, such as `https://alertmanager.example.com`."""
 
 
-class LogConfig(Section):
+class LogSection(Section):
     """The log on standard error."""
 
     level: Annotated[Literal["debug", "info", "warning", "error"], Lower] = "info"
@@ -63,7 +63,7 @@ class LogConfig(Section):
     """`text`, or `json` with one object for each line."""
 
 
-class TopicsConfig(Section):
+class TopicsSection(Section):
     """Topics whose LSO is read: regular expressions that may match anywhere in a name. Internal topics are included."""
 
     include: Patterns = (".*",)
@@ -72,7 +72,7 @@ class TopicsConfig(Section):
     """Topics to leave out, of those that `include` matches."""
 
 
-class LsoConfig(Section):
+class LsoSection(Section):
     """When the last stable offset (LSO) is read, and when a partition is stalled."""
 
     interval: Duration = 5.0
@@ -83,7 +83,7 @@ class LsoConfig(Section):
     """A partition is stalled when its LSO has not moved for this long while it is below the high watermark."""
 
 
-class TransactionsConfig(Section):
+class TransactionsSection(Section):
     """How often open transactions are read, and the limits of series for each cluster."""
 
     interval: Duration = 5.0
@@ -105,7 +105,7 @@ class TransactionsConfig(Section):
     """Bytes that are read of partitions in a minute to find markers. What is beyond is not compared, and counted."""
 
 
-class GroupsConfig(Section):
+class GroupsSection(Section):
     """Consumer groups whose lag is measured."""
 
     interval: Duration = 30.0
@@ -120,7 +120,7 @@ class GroupsConfig(Section):
     """With at most this many groups, all are read; with more, only those that `include` matches."""
 
 
-class PostureConfig(Section):
+class PostureSection(Section):
     """Checks of the settings that exactly-once depends on."""
 
     interval: Duration = 300.0
@@ -129,7 +129,7 @@ class PostureConfig(Section):
     """Checks to leave out, as `check` or `check:subject`."""
 
 
-class ClusterConfig(Section):
+class ClusterSection(Section):
     """One Kafka cluster.
 
     With ``watch: false``, for a sidecar, the agent reads only JVMs, Connect, Streams, Spark and posted data.
@@ -144,21 +144,21 @@ class ClusterConfig(Section):
     Any secret has a `.file` form, such as `sasl.password.file`, which is read again at every connection.
     Flags: `--bootstrap-server`, and `--command-config FILE` for the properties file of Kafka's own tools.
     """
-    topics: TopicsConfig = TopicsConfig()
-    lso: LsoConfig = LsoConfig()
-    transactions: TransactionsConfig = TransactionsConfig()
-    groups: GroupsConfig = GroupsConfig()
-    brokers: tuple[Broker, ...] = ()
-    posture: PostureConfig = PostureConfig()
+    topics: TopicsSection = TopicsSection()
+    lso: LsoSection = LsoSection()
+    transactions: TransactionsSection = TransactionsSection()
+    groups: GroupsSection = GroupsSection()
+    brokers: tuple[BrokerSection, ...] = ()
+    posture: PostureSection = PostureSection()
 
     @model_validator(mode="after")
-    def _named_if_not_asked(self) -> ClusterConfig:
+    def _named_if_not_asked(self) -> ClusterSection:
         if not self.watch and not self.name:
             raise wrong("has watch: false, so it needs the name that the agent that watches it gives it")
         return self
 
 
-class ApplicationPattern(Section):
+class ApplicationSection(Section):
     """A rule that maps transactional ids to an application. The first match is used, before the built-in rules."""
 
     pattern: ApplicationRegex

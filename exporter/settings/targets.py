@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
-from exporter.http_client import Endpoint
-from exporter.jvm.reader import AgentKind, JvmTarget
+from exporter.settings.plain import TARGET
 from exporter.settings.values import Duration, Lower, Section, local_path, one_or_more, wrong
 
 
@@ -31,9 +30,6 @@ def _url(value: str) -> str:
     return value.strip().rstrip("/")
 
 
-TARGET = "{target}"
-"""Placeholder in an address; each target of the files of `file_sd` replaces it."""
-
 Paths = Annotated[tuple[FilePath, ...], BeforeValidator(one_or_more)]
 Url = Annotated[str, AfterValidator(_url)]
 Urls = Annotated[tuple[Url, ...], BeforeValidator(one_or_more)]
@@ -41,7 +37,7 @@ LocalPath = Annotated[FilePath, BeforeValidator(local_path)]
 Secret = Annotated[SecretStr, PlainSerializer(lambda secret: "[hidden]" if secret.get_secret_value() else "")]
 
 
-class Access(Section):
+class AccessSection(Section):
     """Basic authentication, and the authorities that sign the server's certificate."""
 
     username: str = ""
@@ -54,18 +50,15 @@ class Access(Section):
     """PEM file with the authorities of the server's certificate; unset: those of this host."""
 
     @model_validator(mode="after")
-    def _one_password(self) -> Access:
+    def _one_password(self) -> AccessSection:
         if self.password.get_secret_value() and self.password_file:
             raise wrong("has password and password_file: keep one")
         if (self.password.get_secret_value() or self.password_file) and not self.username:
             raise wrong("has a password without username")
         return self
 
-    def endpoint(self, url: str) -> Endpoint:
-        return Endpoint(url, self.username, self.password.get_secret_value(), self.password_file, self.ca_file)
 
-
-class Jvm(Access):
+class JvmSection(AccessSection):
     """A JVM, by its Jolokia agent or by its jmx_exporter."""
 
     jolokia: Url | None = None
@@ -76,18 +69,13 @@ class Jvm(Access):
     """Spelling of the jmx_exporter's series: `jmx_exporter`, `confluent` or `default`; unset: detected."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> Jvm:
+    def _one_way(self) -> JvmSection:
         if (self.jolokia is None) == (self.jmx_exporter is None):
             raise wrong("needs either jolokia or jmx_exporter, an address such as http://127.0.0.1:8778/jolokia")
         return self
 
-    def target(self) -> JvmTarget:
-        if self.jolokia is not None:
-            return JvmTarget(AgentKind.JOLOKIA, self.endpoint(self.jolokia))
-        return JvmTarget(AgentKind.JMX_EXPORTER, self.endpoint(self.jmx_exporter or ""), self.profile)
 
-
-class Discovered(Jvm):
+class DiscoveredSection(JvmSection):
     """A JVM, or with ``file_sd`` every JVM that the files list; the address then contains ``{target}``."""
 
     file_sd: Paths = ()
@@ -96,7 +84,7 @@ class Discovered(Jvm):
     """
 
     @model_validator(mode="after")
-    def _pattern_for_files(self) -> Discovered:
+    def _pattern_for_files(self) -> DiscoveredSection:
         address = self.jolokia or self.jmx_exporter or ""
         if self.file_sd and TARGET not in address:
             raise wrong(f"has file_sd, so its address needs {TARGET} in it, as in http://{TARGET}/jolokia")
@@ -105,7 +93,7 @@ class Discovered(Jvm):
         return self
 
 
-class Connect(Access):
+class ConnectSection(AccessSection):
     """A Connect cluster. It needs ``rest``, ``workers`` or both."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -120,18 +108,18 @@ class Connect(Access):
     """Ask each worker of `rest` whether it enables exactly-once, and whether the source plugins support it, by
     `PUT /connector-plugins/…/config/validate` with no setting but the class; it changes nothing.
     """
-    workers: tuple[Discovered, ...] = ()
+    workers: tuple[DiscoveredSection, ...] = ()
     interval: Duration = 10.0
     """How often to read it."""
 
     @model_validator(mode="after")
-    def _some_way(self) -> Connect:
+    def _some_way(self) -> ConnectSection:
         if not self.rest and not self.workers:
             raise wrong("needs rest, such as [http://127.0.0.1:8083], or workers, or both")
         return self
 
 
-class Streams(Discovered):
+class StreamsSection(DiscoveredSection):
     """A JVM with Kafka Streams."""
 
     cluster: str = ""
@@ -140,7 +128,7 @@ class Streams(Discovered):
     """How often to read it."""
 
 
-class Spark(Section):
+class SparkSection(Section):
     """A folder that Spark writes: a folder of event logs, or the checkpoint of one query."""
 
     event_log: LocalPath | None = None
@@ -157,7 +145,7 @@ class Spark(Section):
     """How often to read it."""
 
     @model_validator(mode="after")
-    def _one_folder(self) -> Spark:
+    def _one_folder(self) -> SparkSection:
         if (self.event_log is None) == (self.checkpoint is None):
             raise wrong("needs either event_log, such as /var/log/spark-events, or checkpoint, the folder of a query")
         if self.event_log is not None and (self.application or self.query):
@@ -165,7 +153,7 @@ class Spark(Section):
         return self
 
 
-class Audits(Section):
+class AuditsSection(Section):
     """Results of audits."""
 
     path: LocalPath

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
-from datetime import time
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from exporter.bounds.patterns import BoundedPattern
 from exporter.core.durations import format_duration, parse_duration
-from exporter.core.thresholds import DEFAULTS, Override
+from exporter.core.thresholds import DEFAULTS
+from exporter.settings.plain import WINDOW
 from exporter.settings.values import Pattern, Section, wrong
 
-_WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _NEVER = "never"
 
 
@@ -67,7 +64,7 @@ Share = Annotated[float | None, BeforeValidator(_share), PlainSerializer(_writte
 Count = Annotated[float | None, BeforeValidator(_count), PlainSerializer(_written_share)]
 
 
-class ThresholdConfig(Section):
+class ThresholdSection(Section):
     """Thresholds of the subjects of one ``kind`` whose whole name ``pattern`` matches.
 
     A query's name is SPARK_APPLICATION/QUERY, a connector's CONNECT/CONNECTOR, a source's SOURCE/TARGET. A threshold
@@ -112,26 +109,14 @@ class ThresholdConfig(Section):
     """Group: critical when its read_committed lag on a topic is more offsets than this (never)."""
 
     @model_validator(mode="after")
-    def _is_meant(self) -> ThresholdConfig:
-        for name in self._values():
+    def _is_meant(self) -> ThresholdSection:
+        names = [name for values in DEFAULTS.values() for name in values if getattr(self, name) is not None]
+        for name in names:
             if name not in DEFAULTS[self.kind]:
                 known = ", ".join(DEFAULTS[self.kind]) or "no threshold and can be ignored"
                 raise wrong(f"{name} is none of a {self.kind}, which has {known}")
-        if self.ignore == bool(self._values()):
+        if self.ignore == bool(names):
             raise wrong("needs either a threshold or ignore: true")
-        if self.between and _WINDOW.fullmatch(self.between) is None:
+        if self.between and WINDOW.fullmatch(self.between) is None:
             raise wrong("between: write HH:MM-HH:MM in UTC, such as 22:00-05:00")
         return self
-
-    def _values(self) -> dict[str, float]:
-        names = [name for values in DEFAULTS.values() for name in values]
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
-
-    def override(self) -> Override:
-        """Return what this entry means."""
-        window = None
-        if match := _WINDOW.fullmatch(self.between):
-            hour, minute, until, past = map(int, match.groups())
-            window = (time(hour, minute), time(until, past))
-        pattern = BoundedPattern(self.pattern, "thresholds", whole=True)
-        return Override(self.kind, pattern, self._values(), self.reason, self.ignore, window)

@@ -25,8 +25,7 @@ from exporter.bounds.patterns import BoundedPattern, PatternError
 from exporter.core.durations import format_duration, parse_duration
 from exporter.core.shard import Shard
 from exporter.kafka.properties.client import Properties, PropertiesError
-
-DEFAULT_PORT = 10618
+from exporter.settings.addresses import split_address
 
 
 class Section(BaseModel):
@@ -50,7 +49,7 @@ class Section(BaseModel):
         return {key: child for key, child in value.items() if child is not None or key not in cls.model_fields}
 
 
-class Sharding(Section):
+class ShardingSection(Section):
     """Which part of the clusters this agent reads: ``INDEX/COUNT``, or both as keys. Flag: ``--shard``.
 
     See [high-availability.md](high-availability.md).
@@ -75,14 +74,10 @@ class Sharding(Section):
         return {"index": shard.index, "count": shard.count}
 
     @model_validator(mode="after")
-    def _is_one(self) -> Sharding:
-        if problem := self.shard().problem:
+    def _is_one(self) -> ShardingSection:
+        if problem := Shard(self.index, self.count).problem:
             raise wrong(problem)
         return self
-
-    def shard(self) -> Shard:
-        """The shard of these settings."""
-        return Shard(self.index, self.count)
 
 
 def wrong(text: str) -> PydanticCustomError:
@@ -148,17 +143,6 @@ def local_path(value: object) -> object:
             raise wrong(f"is on {match[1]}, and only local and mounted paths are read: mount it, or use the listener")
         return "/" + value[match.end() :].lstrip("/")
     return value
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of a listen address in Prometheus's form: ``127.0.0.1:9090``, ``[::1]:9090``, ``:9090`` (host "").
-
-    Raises ValueError, whose text is what to write instead.
-    """
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})", address.strip())
-    if match is None or int(match[3]) > 65535:
-        raise ValueError(f"is no address; write HOST:PORT, [IPV6]:PORT or :PORT, such as 127.0.0.1:{DEFAULT_PORT}")
-    return match[1] or match[2] or "", int(match[3])
 
 
 def _address(value: str) -> str:

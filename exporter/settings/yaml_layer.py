@@ -10,11 +10,10 @@ import yaml
 
 from exporter.bounds.text import without_surrogates
 from exporter.bounds.yaml_text import excess
+from exporter.settings.file_text import MOST_BYTES, FileText, too_large
 from exporter.settings.layers import Layer, Problem, shown_key
 
 _DEEPEST = 20
-MOST_BYTES = 1024 * 1024
-"""Greatest file of settings. One of a hundred clusters has 100 kB."""
 MOST_NODES = 20_000
 """Nodes of one, those of aliases counted as often as they are named."""
 
@@ -49,10 +48,15 @@ _TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
 }
 
 
+def layer_of(file: FileText) -> Layer:
+    """Return the settings in a file."""
+    return _refused(file.origin, file.problem) if file.problem else from_yaml(file.text, file.origin)
+
+
 def from_yaml(text: str, origin: str) -> Layer:
     """The settings in a YAML text. A fault of form is a problem with its line and column, never the line's text."""
     if len(text) > MOST_BYTES:
-        return _refused(origin, f"is larger than {MOST_BYTES // 1024} kB")
+        return _refused(origin, too_large())
     try:
         tree = loaded(text)
     except TooMuchError as error:

@@ -73,7 +73,9 @@ def _weight(place: QueryPlace, query: StreamingQuery) -> int:
     ends = sum(END_BYTES + text_bytes(end.run_id) for end in query.ends)
     names = text_bytes(*place, query.id, query.name, query.application, *topics)
     labels = (*place, query.application, query.name or query.id)
-    written = QUERY_SERIES * series_bytes(*labels) + TOPIC_SERIES * sum(series_bytes(*labels, each) for each in topics)
+    written = QUERY_SERIES * series_bytes(*labels) + TOPIC_SERIES * sum(
+        series_bytes(*labels, topic) for topic in topics
+    )
     return QUERY_BYTES + names + PARTITION_BYTES * len(query.offsets) + ends + written
 
 

@@ -123,28 +123,28 @@ def merged(described: Iterable[StreamingQuery], now: float) -> Mapping[QueryKey,
 
 def _together(views: list[StreamingQuery], now: float) -> StreamingQuery:
     """One query from the descriptions of all origins."""
-    views = sorted(views, key=lambda each: (_fresh(each, now), each.started, each.way), reverse=True)
-    live = next((each for each in views if each.way is not Origin.CHECKPOINT), None)
+    views = sorted(views, key=lambda view: (_fresh(view, now), view.started, view.way), reverse=True)
+    live = next((view for view in views if view.way is not Origin.CHECKPOINT), None)
     # The checkpoint's offsets are exact; events may have those of a moment later.
     furthest = max(
-        (each for each in views if each.offsets), key=lambda each: (each.batches or 0, -each.way), default=views[0]
+        (view for view in views if view.offsets), key=lambda each: (each.batches or 0, -each.way), default=views[0]
     )
     believed = live is not None and _fresh(live, now)
     return StreamingQuery(
         id=views[0].id,
         way=views[0].way,
-        heard=max(each.heard for each in views),
-        application=next((each.application for each in views if each.application), ""),
-        name=next((each.name for each in views if each.name), ""),
-        started=max(each.started for each in views),
+        heard=max(view.heard for view in views),
+        application=next((view.application for view in views if view.application), ""),
+        name=next((view.name for view in views if view.name), ""),
+        started=max(view.started for view in views),
         state=live.state if live is not None and believed else None,
-        last_progress=max((each.last_progress for each in views if each.last_progress is not None), default=None),
-        batches=max((each.batches for each in views if each.batches is not None), default=None),
+        last_progress=max((view.last_progress for view in views if view.last_progress is not None), default=None),
+        batches=max((view.batches for view in views if view.batches is not None), default=None),
         rows=live.rows if live is not None else None,
         phases=live.phases if live is not None and believed else {},
         offsets=furthest.offsets,
-        uncommitted=next((each.uncommitted for each in views if each.uncommitted is not None), None),
-        ends=tuple({end.run_id: end for each in reversed(views) for end in each.ends}.values()),
+        uncommitted=next((view.uncommitted for view in views if view.uncommitted is not None), None),
+        ends=tuple({end.run_id: end for view in reversed(views) for end in view.ends}.values()),
     )
 
 

@@ -1,1 +1,1 @@
-"""What the page, ``/api/v1/status`` and the terminal show: document types, builders, page and routes."""
+"""The status that the page, ``/api/v1/status`` and the terminal show: document types, builders, page and routes."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from exporter.core.owners import Owners
 from exporter.exposition.text_format import Format
-from exporter.status.filters import EVERYTHING, Filter
+from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
 from exporter.status.json_lines import json_pieces
 from exporter.status.page import CONTENT_SECURITY_POLICY, page_pieces
 from exporter.status.renders import BusyError, Renders
@@ -36,6 +36,7 @@ PAGE_SECONDS = 1.0
 """Seconds for which a rendered page or document is reused: many readers cost no more than one."""
 DOCUMENT_LEVELS = 4
 """The document, its clusters, each of them, and its lists: each transaction is a line."""
+_PAGES = ("", "api/v1/status", "api/v1/fleet")
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -68,7 +69,7 @@ class PostHandler(Protocol):
     def __call__(self, request: Request, body: bytes) -> Answer: ...
 
 
-class _Route(NamedTuple):
+class Route(NamedTuple):
     """The handler of a path and its method; HEAD is allowed with GET."""
 
     method: str
@@ -123,22 +124,22 @@ class App:
         self._pages = Renders(page_seconds)
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
-            prefix + "/metrics": _Route("GET", self._metrics),
-            prefix + "/-/healthy": _Route("GET", self._healthy),
-            prefix + "/-/ready": _Route("GET", self._readiness),
+            prefix + "/metrics": Route("GET", self._metrics),
+            prefix + "/-/healthy": Route("GET", self._healthy),
+            prefix + "/-/ready": Route("GET", self._readiness),
         }
         if reload is not None:
             self._reload = reload
-            self._routes[prefix + "/-/reload"] = _Route("POST", self._reload_settings)
+            self._routes[prefix + "/-/reload"] = Route("POST", self._reload_settings)
         if status is not None:
             self._status = status
             self._routes |= {
-                prefix + "/": _Route("GET", self._page),
-                prefix + "/api/v1/status": _Route("GET", self._document),
-                prefix + "/runbooks": _Route("GET", self._runbooks),
+                prefix + "/": Route("GET", self._page),
+                prefix + "/api/v1/status": Route("GET", self._document),
+                prefix + "/runbooks": Route("GET", self._runbooks),
             }
         if prefix and status is not None:
-            self._routes |= dict.fromkeys(("/", prefix), _Route("GET", self._to_prefix))
+            self._routes |= dict.fromkeys(("/", prefix), Route("GET", self._to_prefix))
 
     # --- From ASGI to an answer ---------------------------------------------------------------------------------------
 
@@ -177,14 +178,14 @@ class App:
 
     def _is_page(self, request: Request) -> bool:
         """Whether the answer takes long enough to look whether its reader is still there."""
-        return request.path in {f"{self._prefix}/", f"{self._prefix}/api/v1/status"}
+        return request.path in {f"{self._prefix}/{page}" for page in _PAGES}
 
     async def _routed(self, request: Request) -> Answer:
         path = request.path
         route = self._routes.get(path) or self._routes.get(path.removesuffix("/"))
         of_runbooks = f"{self._prefix}/runbooks/"
         if route is None and path.startswith(of_runbooks):
-            route = _Route("GET", self._runbook)
+            route = Route("GET", self._runbook)
         if route is None:
             return refused(404)
         if request.method not in route.allowed:
@@ -217,8 +218,12 @@ class App:
         return Answer(200, body, "text/html; charset=utf-8")
 
     async def _document(self, request: Request) -> Answer:
-        make = lambda: json_pieces(self._status(), DOCUMENT_LEVELS)  # noqa: E731 -- as above
-        body = await self._pages.get("document", make, request.client, whole=True)
+        left_out = lists_left_out(request.query)
+        make = lambda: json_pieces(without(self._status(), left_out), DOCUMENT_LEVELS)  # noqa: E731 -- as above
+        try:
+            body = await self._pages.get(("document", left_out), make, request.client, whole=not left_out)
+        except BusyError:
+            return refused(503, "too many documents wait", {"Retry-After": "1"})
         return Answer(200, body, "application/json")
 
     async def _runbooks(self, request: Request) -> Answer:

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from exporter.linter.rule import Level
 from exporter.posture.check import CheckResult
+from exporter.roll.facts import RollAnswer, RollReason
 from exporter.status.documents import (
     NextStepDocument,
     OpenTransactionDocument,
@@ -15,7 +16,7 @@ from exporter.status.documents import (
     TopicAndPartition,
     UncleanEndDocument,
 )
-from exporter.words import AuditVerdict
+from exporter.words import AuditVerdict, RecordState
 
 JsonScalar = str | int | float | bool | None
 
@@ -74,6 +75,119 @@ class RecentOutput(TypedDict):
 
     unclean_ends: list[UncleanEndRow]
     not_asked: list[str]
+
+
+class WaitingGroupDocument(TypedDict):
+    """A group that has not read past the last stable offset."""
+
+    group: str
+    committed_offset: int | None
+    """null where the group waits for its own offsets."""
+
+
+class ExplainedRecordDocument(TypedDict):
+    """What became of one record."""
+
+    topic: str
+    partition: int
+    offset: int
+    state: RecordState
+    transactional_id: str
+    application: str
+    owner: str
+    """"" where no entry of ``owners`` has the application."""
+    producer_id: int | None
+    producer_epoch: int | None
+    decided: Literal["commit", "abort"] | None
+    """What the transaction log says; null where that is not known."""
+    torn: bool
+    """Whether readers of the partition get something other than what was decided."""
+    begun: str | None
+    decided_at: str | None
+    timeout_seconds: float | None
+    marker: Literal["commit", "abort"] | None
+    """The marker that ended the record in its partition."""
+    marker_offset: int | None
+    marker_is_own: bool | None
+    """false for the marker of a later transaction of the producer; null where that is not known."""
+    partitions: list[TopicAndPartition] | None
+    """All partitions of the transaction; while it completes those whose marker is not confirmed. null where the log
+    does not say."""
+    log_start_offset: int | None
+    last_stable_offset: int | None
+    high_watermark: int | None
+    waiting: list[WaitingGroupDocument] | None
+    """Groups that wait if they read read_committed; null where nobody has to."""
+    notes: list[str]
+    missing: list[str]
+    """What is not known, and how to find out."""
+
+
+class ExplainedRecordRow(ExplainedRecordDocument):
+    """A record in one of the clusters."""
+
+    kafka_cluster: str
+
+
+class ExplainOutput(TypedDict):
+    """``transactions explain``."""
+
+    records: list[ExplainedRecordRow]
+    not_asked: list[str]
+
+
+class ApplicationUseDocument(TypedDict):
+    """An application that writes in transactions."""
+
+    application: str
+    owner: str
+    """"" where no entry of ``owners`` has it."""
+    ids: int
+    committed: int
+    """At least: compaction takes records of the log."""
+    aborted: int
+    transactions_per_second: float
+    topics: list[str]
+    groups: list[str]
+    """Groups whose offsets it commits in transactions, as far as the newest commits show."""
+    offsets_in_transactions: bool
+    timeouts_seconds: list[float]
+    ids_of_v1: int
+    """Ids whose client speaks a protocol of before Transactions V2, or did not write."""
+    ids_of_v2: int
+
+
+class WrittenOutsideDocument(TypedDict):
+    """A topic that transactions write to and groups read, by its newest batches."""
+
+    topic: str
+    groups: list[str]
+    """Groups with committed offsets; brokers do not know which of them read read_committed."""
+    partitions: int
+    partitions_sampled: int
+    batches: int
+    batches_outside: int | None
+    """Batches written without a transaction; null where none could be read. 0 says nothing of what was not sampled."""
+    producer_ids: list[int]
+    """Of these batches, where their producer is idempotent; ten of a partition at most."""
+    newest_outside: str | None
+
+
+class ClusterInventoryDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    seconds: float
+    """How much of the log was read."""
+    applications: list[ApplicationUseDocument]
+    topics: list[WrittenOutsideDocument]
+    not_asked: list[str]
+
+
+class InventoryOutput(TypedDict):
+    """``transactions inventory``."""
+
+    clusters: list[ClusterInventoryDocument]
 
 
 class CapabilityDocument(TypedDict):
@@ -157,6 +271,42 @@ class PostureOutput(TypedDict):
     """``check posture``."""
 
     clusters: list[ClusterPostureDocument]
+
+
+class RollRowDocument(TypedDict):
+    """One reason, with its evidence."""
+
+    effect: RollAnswer
+    """The answer that it demands; `safe` for what is good to know."""
+    reason: RollReason
+    subject: str
+    text: str
+    wait_seconds: float | None
+
+
+class BrokerRollDocument(TypedDict):
+    """Whether one broker may be stopped."""
+
+    broker: int
+    answer: RollAnswer
+    wait_seconds: float | None
+    """With the answer `wait`."""
+    rows: list[RollRowDocument]
+
+
+class ClusterRollDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    outage_seconds: float
+    brokers: list[BrokerRollDocument]
+    not_asked: list[str]
+
+
+class RollOutput(TypedDict):
+    """``check roll``."""
+
+    clusters: list[ClusterRollDocument]
 
 
 class GroupedIdsDocument(TypedDict):

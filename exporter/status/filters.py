@@ -1,4 +1,6 @@
-"""Filters of the status page: ``/?cluster=prod&application=billing&owner=payments``; each key may be repeated."""
+"""Filters of the status page, ``/?cluster=prod&application=billing&owner=payments&q=orders``, where each key but the
+last may be repeated; and of its document, ``/api/v1/status?without=open_transactions,unclean_ends``.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ MOST_CHARACTERS = 4000
 MOST_SEARCHED = 250
 """Characters that are searched for: a topic has 249 at most."""
 NO_OWNERS = Owners()
+LONG_LISTS = frozenset({"open_transactions", "unclean_ends", "unclean_ids"})
+"""Lists of a cluster that a reader of the document can leave out."""
 
 
 class Filter(NamedTuple):
@@ -128,3 +132,20 @@ class Filter(NamedTuple):
 
 
 EVERYTHING = Filter()
+
+
+def lists_left_out(query: str) -> frozenset[str]:
+    """Return the lists that ``without`` in a URL's query names; other names are ignored."""
+    try:
+        given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=2 * MOST_NAMES).get("without", ())
+    except ValueError:
+        return frozenset()
+    return LONG_LISTS.intersection(name for names in given for name in names.split(","))
+
+
+def without(status: Mapping[str, Any], lists: frozenset[str]) -> Mapping[str, Any]:
+    """Return the status whose clusters do not have these lists: a list that is absent is not empty."""
+    if not lists:
+        return status
+    clusters = [{key: each for key, each in cluster.items() if key not in lists} for cluster in status["clusters"]]
+    return {**status, "clusters": clusters}

@@ -27,7 +27,7 @@ def last_hour_document(noted: LastHour | None, shard: Shard) -> docs.LastHourDoc
             "stopped_minutes": minutes.stopped(),
         }
         for name, minutes in view.applications.items()
-        if shard.tells_of(name)
+        if shard.exposes(name)
     ]
     return {
         "minutes": len(view.together.counts[Outcome.COMMITTED]),
@@ -37,7 +37,7 @@ def last_hour_document(noted: LastHour | None, shard: Shard) -> docs.LastHourDoc
         "fence_storms": [
             {"application": each.application, "transactional_id": each.transactional_id, "fences": each.fences}
             for each in view.storms
-            if shard.tells_of(each.application)
+            if shard.exposes(each.application)
         ],
     }
 

@@ -46,8 +46,8 @@ def _pieces(value: object, levels: int, margin: str) -> Iterator[str]:
     else:
         items = (("", each) for each in value)
         opening, closing = "[", "]"
-    for name, each in items:
+    for name, item in items:
         yield f"{opening}{inner}{name}"
-        yield from _pieces(each, levels - 1, inner)
+        yield from _pieces(item, levels - 1, inner)
         opening = ","
     yield f"{margin}{closing}"

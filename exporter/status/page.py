@@ -309,14 +309,14 @@ def _grouped(number: int) -> Markup:
 
 
 @cache
-def environment() -> Environment:
-    """Return the templates of the pages."""
+def environment(folder: Path = _TEMPLATES) -> Environment:
+    """Return the environment of the templates in a folder: what they show is escaped and printable."""
     # Most agents are scraped for months before somebody looks at their page. It is in parts: Python takes memory for a
     # part while it compiles it, seventy bytes for each of the code that Jinja makes of it.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
 
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -33,7 +33,9 @@ def connect_document(state: ConnectState) -> docs.ConnectDocument:
 
 def _plugins(connectors: Sequence[Connector]) -> list[docs.PluginDocument]:
     """The plugins in use: class, version on a worker, and number of connectors."""
-    counts = Counter((each.plugin.rpartition(".")[2], each.version) for each in connectors if each.plugin)
+    counts = Counter(
+        (connector.plugin.rpartition(".")[2], connector.version) for connector in connectors if connector.plugin
+    )
     return [
         {"class": name, "version": version or None, "connectors": number}
         for (name, version), number in sorted(counts.items())

@@ -119,7 +119,7 @@ def _cluster(
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), context.document),
         "open_transactions": LateDocuments(
-            [each for each in transactions if shard.tells_of(each.application)], open_transaction
+            [each for each in transactions if shard.exposes(each.application)], open_transaction
         ),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
         "torn_markers": None if torn is None else [torn_marker_document(each) for each in torn.found],

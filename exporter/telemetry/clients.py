@@ -47,7 +47,7 @@ class SenderKey(NamedTuple):
 
 
 class About(NamedTuple):
-    """What is known of a client besides its metrics, "" where it is not known. ``interval`` is in seconds.
+    """The identity of a client, "" where it is not known. ``interval`` is in seconds.
 
     ``whole`` is whether a request has one push of one client, as a broker's receiver forwards it.
     """
@@ -214,7 +214,7 @@ def _with_interval(about: About, before: SenderState | None, now: float) -> Abou
 
 
 def _about(resource: Mapping[str, str], about: About) -> About:
-    """What the request says of its client, completed by the attributes of a resource."""
+    """Return the client by the request, completed by the attributes of a resource."""
 
     def first(known: str, *names: str) -> str:
         return known or next((resource[name] for name in names if resource.get(name)), "")

@@ -72,7 +72,7 @@ class OtlpApp:
 
 
 def _about(request: Request) -> About:
-    """What the headers say of the client. Raises RefusedError."""
+    """Return the client by the headers. Raises RefusedError."""
     found = {}
     for name, field in _HEADERS.items():
         text = unquote(request.headers.get(name, ""), errors="replace")

@@ -59,7 +59,7 @@ class Pushed(NamedTuple):
 
 
 class PointTally:
-    """What became of the parts of one body: limits their number, and counts points that are ignored or refused."""
+    """The parts of one body: limits their number, and counts points that are ignored or refused."""
 
     def __init__(self) -> None:
         self.parts = 0
@@ -95,7 +95,7 @@ def attribute_name(name: str) -> str:
 
 
 def place_of(name: str) -> PushedAttribute | None:
-    """What a metric of this name is; None for one that is not read."""
+    """Return the place of a metric by its name; None for one that is not read."""
     return _PLACES.get(squashed(name)) if len(name) <= LONGEST_TEXT else None
 
 

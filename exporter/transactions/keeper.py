@@ -88,10 +88,6 @@ class Keeper:
             )
             return Saved(), 0
         self._generation = saved.generation
-        if saved.counters is None:
-            if saved.log_partitions is not None:
-                log.warning("the state of %s is that of version 0.1: positions go on, counters begin at 0", cluster_id)
-            return saved, 0
         return saved, undecodable
 
     @property
@@ -118,7 +114,7 @@ class Keeper:
             return
         positions = tail.positions() if tail is not None else {}
         undecodable = tail.undecodable if tail is not None else 0
-        moved = {number: each for number, each in positions.items() if self._positions.get(number) != each}
+        moved = {number: position for number, position in positions.items() if self._positions.get(number) != position}
         changed: dict[str, Any] = aggregates.saved(everything=False)
         if undecodable != self._undecodable:
             changed["undecodable"] = undecodable

@@ -53,7 +53,6 @@ class SavedPartition:
     epochs: tuple[tuple[int, int], ...] = ()
     confirmed: int = NO_EPOCH
     changes: PartitionChanges = NO_CHANGES
-    open_from: int | None = None  # version 0.1: the start offset of the oldest open transaction
 
 
 @dataclass
@@ -99,7 +98,7 @@ def kept_document(saved: SavedPartition, position: list[Any] | None = None) -> d
         *([list(epoch) for epoch in saved.epochs], saved.confirmed, write_changes(saved.changes)),
     ]
     ids = [_write_entry(entry, due_ms) for entry, due_ms in saved.ids]
-    return {"position": at, "taken_at": saved.taken_at, "ids": ids, "open_from": saved.open_from}
+    return {"position": at, "taken_at": saved.taken_at, "ids": ids}
 
 
 def partition_ids(machine: StateMachine) -> list[list[Any]]:
@@ -107,7 +106,7 @@ def partition_ids(machine: StateMachine) -> list[list[Any]]:
     due = {each.transaction.entry.transactional_id: each.due_ms for each in machine.unsettled}
     waiting = [each.transaction.entry for each in machine.unsettled]
     entries = {each.transactional_id: each for each in (*machine.open.values(), *waiting) if each.offset >= 0}
-    return [_write_entry(each, due.get(name)) for name, each in entries.items()]
+    return [_write_entry(entry, due.get(name)) for name, entry in entries.items()]
 
 
 def _write_entry(entry: Entry, due_ms: int | None) -> list[Any]:
@@ -134,7 +133,7 @@ def begin(end: int, hour_ago: int | None, saved: SavedPartition | None, *, from_
     recent = () if hour_ago is None else (hour_ago,)
     if saved is None:
         return PartitionProgress(0, 0) if from_zero else PartitionProgress(min((end, *recent)), end)
-    context = [each for each in (saved.open_from, saved.taken_at) if each is not None]
+    context = () if saved.taken_at is None else (saved.taken_at,)
     start = max(0, min((saved.next, *context, *saved.unsettled)) - CONTEXT_RECORDS)
     return PartitionProgress(
         min((start, *recent)),
@@ -152,12 +151,12 @@ def begin(end: int, hour_ago: int | None, saved: SavedPartition | None, *, from_
 
 
 def read(document: Mapping[str, Any], journal: Iterable[Mapping[str, Any]]) -> Saved:
-    """Parse a saved state. Raises UnusableState for a document that is not of this format nor of version 0.1."""
+    """Parse a saved state. Raises UnusableState for a document that is not of this format."""
     if not document:
         return Saved()
     try:
         if document.get("format") != FORMAT:
-            return _read_first_version(document)
+            raise UnusableState(f"the format {document.get('format')!r}")
         saved = Saved(
             {int(number): _read_partition(int(number), each) for number, each in document["partitions"].items()},
             int(document["log_partitions"]),
@@ -196,7 +195,7 @@ def _at(position: list[Any]) -> SavedPartition:
 
 
 def _move(saved: SavedPartition, position: list[Any]) -> None:
-    """Set the position of counting. One without epochs and changes is of a version that did not keep them."""
+    """Set the position of counting."""
     offset, epoch, unsettled, lost, *more = position
     if not _is_offset(offset):
         raise ValueError(f"the position {offset!r}")
@@ -211,7 +210,6 @@ def _move(saved: SavedPartition, position: list[Any]) -> None:
 def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:
     saved = _at(found["position"])
     saved.taken_at = None if found["taken_at"] is None else int(found["taken_at"])
-    saved.open_from = None if found.get("open_from") is None else int(found["open_from"])
     saved.ids = [_read_entry(number, each) for each in found["ids"]]
     return saved
 
@@ -230,24 +228,6 @@ def _read_entry(number: int, found: list[Any]) -> tuple[Entry, int | None]:
         entry=entry, outcome=Outcome(outcome), section=b64decode(pending_section, validate=True), **by_name
     )
     return entry, int(due_ms)
-
-
-def _read_first_version(document: Mapping[str, Any]) -> Saved:
-    """Positions of version 0.1, which kept no counters: ``{"partitions": {"7": {"next", "unsettled", "open"}}}``."""
-    if "format" in document or not isinstance(document.get("partitions"), dict):
-        raise UnusableState(f"the format {document.get('format')!r}")
-    saved = Saved({}, 0)
-    for text, left in document["partitions"].items():
-        number = int(text)
-        saved.log_partitions = max(saved.log_partitions or 0, number + 1)
-        position, unsettled, opened = left.get("next"), left.get("unsettled"), left.get("open")
-        if not _is_offset(position):
-            continue  # it gave no answer while version 0.1 ran
-        pending = frozenset(filter(_is_offset, unsettled)) if isinstance(unsettled, list) else frozenset()
-        saved.partitions[number] = SavedPartition(
-            position, unsettled=pending, open_from=opened if _is_offset(opened) else None
-        )
-    return saved
 
 
 def _is_offset(value: object) -> bool:

@@ -109,7 +109,7 @@ class LogTail:
             return last.ids
         found: Counter[str] = Counter()
         for machine in self.machines.values():
-            found.update([each.application for each in machine.entries.values() if each.record_ms < record_ms])
+            found.update([entry.application for entry in machine.entries.values() if entry.record_ms < record_ms])
             found.update(machine.finished.unseen_since(record_ms))
         # While records come, there is another result soon in any case.
         earliest = self._earliest_since(record_ms) if quiet else record_ms
@@ -120,7 +120,7 @@ class LogTail:
         """The earliest timestamp of an id's newest record from this one on, ``NEVER_MS`` without one."""
         found = [NEVER_MS]
         for machine in self.machines.values():
-            found += [each.record_ms for each in machine.entries.values() if each.record_ms >= record_ms]
+            found += [entry.record_ms for entry in machine.entries.values() if entry.record_ms >= record_ms]
             found.append(machine.finished.earliest_since(record_ms))
         return min(found)
 

@@ -7,71 +7,46 @@ one file can serve all of them. All problems are reported together, each with it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-
-from exporter.core.durations import parse_go_duration
+from exporter.settings.child import ask_child
+from exporter.settings.file_text import FileText, read_file_text
+from exporter.settings.from_document import DocumentError, from_document
 from exporter.settings.layers import Problem
-from exporter.settings.problems import problem_of
-from exporter.settings.values import Section, wrong
-from exporter.settings.yaml_layer import from_yaml
 from exporter.web_server.tls import Tls, TlsServer, build
 from exporter.web_server.users import Users, hash_problem
 
-# exporter-toolkit's closed list, and the allowed values.
-_HEADERS: Mapping[str, tuple[str, ...]] = {
-    "Content-Security-Policy": (),
-    "Strict-Transport-Security": (),
-    "X-Content-Type-Options": ("nosniff",),
-    "X-Frame-Options": ("deny", "sameorigin"),
-    "X-XSS-Protection": (),
-}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def _go_seconds(value: object) -> float:
-    try:
-        return parse_go_duration(value if isinstance(value, str) else "")
-    except ValueError as error:
-        raise wrong(str(error)) from None
-
-
-def _header_values(headers: dict[str, str]) -> dict[str, str]:
-    """Headers that may be set, without empty ones. Raises a problem for any other."""
-    for name, value in headers.items():
-        if name not in _HEADERS:
-            raise wrong(f"{name!r:.60} cannot be set; known here: {', '.join(_HEADERS)}")
-        if value and _HEADERS[name] and value not in _HEADERS[name]:
-            raise wrong(f"{name} must be {' or '.join(_HEADERS[name])}")
-        if not (value.isascii() and (value.isprintable() or not value)):
-            raise wrong(f"{name} must be one line of plain characters")
-    return {name: value for name, value in headers.items() if value}
-
-
-class _Http(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WebHttp:
     """``http_server_config``."""
 
-    http2: bool | None = None
-    headers: Annotated[dict[str, str], AfterValidator(_header_values)] = Field(default_factory=dict)
+    http2: bool | None
+    headers: Mapping[str, str]
 
 
-class _RateLimit(Section):
-    """``rate_limit``: so many requests at once, and one more each ``interval``; 0 is no limit."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WebRateLimit:
+    """``rate_limit``, its interval in seconds."""
 
-    interval: Annotated[float, BeforeValidator(_go_seconds)] = 0.0
-    burst: int = 0
+    interval: float
+    burst: int
 
 
-class _File(Section):
-    """The whole file."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WebSettings:
+    """The whole file; ``with_tls`` where it has any setting of TLS."""
 
-    tls_server_config: TlsServer = TlsServer()
-    http_server_config: _Http = _Http()
-    basic_auth_users: dict[str, SecretStr] = Field(default_factory=dict)
-    rate_limit: _RateLimit = _RateLimit()
+    tls_server_config: TlsServer
+    http_server_config: WebHttp
+    basic_auth_users: Mapping[str, str] = field(repr=False)
+    rate_limit: WebRateLimit
+    with_tls: bool
 
 
 class RateLimit(NamedTuple):
@@ -105,43 +80,47 @@ class WebConfigReading(NamedTuple):
     files: tuple[Path, ...]
 
 
-def read_web_config(path: Path) -> WebConfigReading:
-    """Read the file and those that it names. Never raises."""
-    origin = str(path)
+def read_web_config(path: Path, *, apart: bool = False) -> WebConfigReading:
+    """Read the file and those that it names; ``apart``: its YAML by another process, for one that runs on.
+
+    Never raises.
+    """
+    text = read_file_text(path)
+    document, wrong = ask_child({"kind": "web", "file": text}) if apart else _read_here(text)
+    if wrong:
+        return WebConfigReading(None, wrong, (path,))
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else "is no UTF-8 text"
-        return WebConfigReading(None, (Problem((), why, origin),), (path,))
-    layer = from_yaml(text, origin)
-    if layer.problems:
-        return WebConfigReading(None, layer.problems, (path,))
-    try:
-        file = _File.model_validate(layer.tree)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        return WebConfigReading(None, tuple(problem_of(each, _File, {(): origin}) for each in found), (path,))
+        file = from_document(WebSettings, document)
+    except DocumentError as error:  # as where the package was replaced under this process
+        problem = Problem((), f"read by another version, a restart may help: {error}", text.origin)
+        return WebConfigReading(None, (problem,), (path,))
     files = (path, *file.tls_server_config.files(path.parent))
-    tls, problems = None, [problem._replace(origin=origin) for problem in _problems(file)]
-    if layer.tree.get("tls_server_config"):
+    tls, problems = None, [problem._replace(origin=text.origin) for problem in _problems(file)]
+    if file.with_tls:
         tls, found_wrong = build(file.tls_server_config, path.parent)
-        problems += [Problem(each.path, each.text, origin) for each in found_wrong]
+        problems += [Problem(each.path, each.text, text.origin) for each in found_wrong]
     if problems:
         return WebConfigReading(None, tuple(problems), files)
     return WebConfigReading(_config(file, tls), (), files)
 
 
-def _problems(file: _File) -> Iterator[Problem]:
+def _read_here(file: FileText) -> tuple[Any, tuple[Problem, ...]]:
+    from exporter.settings.web_file import read_web_file  # noqa: PLC0415 -- pydantic and YAML
+
+    return read_web_file(file)
+
+
+def _problems(file: WebSettings) -> Iterator[Problem]:
     for user, hashed in file.basic_auth_users.items():
         if not user or ":" in user:
             yield Problem(("basic_auth_users",), "a name must not be empty nor have a colon in it")
-        elif text := hash_problem(hashed.get_secret_value()):
+        elif text := hash_problem(hashed):
             yield Problem(("basic_auth_users", user), text)
     if file.rate_limit.interval > 0 and file.rate_limit.burst < 1:
         yield Problem(("rate_limit", "burst"), "must be 1 or more")
 
 
-def _config(file: _File, tls: Tls | None) -> WebConfig:
+def _config(file: WebSettings, tls: Tls | None) -> WebConfig:
     limit = file.rate_limit
     notes = []
     if file.http_server_config.http2:
@@ -152,7 +131,7 @@ def _config(file: _File, tls: Tls | None) -> WebConfig:
         notes.append("passwords are sent without TLS: they can be read in the traffic")
     return WebConfig(
         tls=tls,
-        users={user: hashed.get_secret_value().encode() for user, hashed in file.basic_auth_users.items()},
+        users={user: hashed.encode() for user, hashed in file.basic_auth_users.items()},
         headers=file.http_server_config.headers,
         rate_limit=RateLimit(limit.interval, limit.burst) if limit.interval > 0 else None,
         notes=tuple(notes),

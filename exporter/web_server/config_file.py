@@ -24,8 +24,9 @@ _Stamp = tuple[tuple[int, int, int] | None, ...]
 class WebFile:
     """The web-config file at ``path``; None is plain HTTP without authentication. Any thread may read ``config``."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Read the file. Raises ConfigError with every problem."""
+    def __init__(self, path: Path | None, *, apart: bool = False) -> None:
+        """Read the file, ``apart`` by another process. Raises ConfigError with every problem."""
+        self._apart = apart
         self._path = path
         self._closed = threading.Event()
         self._reading = threading.Lock()  # guards rereading
@@ -75,7 +76,7 @@ class WebFile:
 
     def _read(self, path: Path) -> WebConfigReading:
         before = _stamp((path,))
-        reading = read_web_config(path)
+        reading = read_web_config(path, apart=self._apart)
         # Taken before and after: a file that changes during the read is read again.
         after = _stamp(reading.files)
         self._files, self._stamp = reading.files, after if after[:1] == before else ()

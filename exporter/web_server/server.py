@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 Application = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
 """An application of ASGI 3."""
 
-Crowd = dict[Connection, None]
+ClientConnections = dict[Connection, None]
 """Connections of one client's address, oldest first."""
 
 MAX_CONNECTIONS = 256
@@ -105,7 +105,7 @@ class Server:
         self._listeners: list[tuple[socket.socket, bool]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._open: dict[str, Crowd] = {}  # by client's address
+        self._open: dict[str, ClientConnections] = {}  # by client's address
         self._pending: dict[Connection, int] = {}  # bytes, last changed at the end
         self._pending_bytes = 0
         self._readers: dict[Connection, _BodyReader] = {}
@@ -222,7 +222,7 @@ class Server:
     def _admit(self, sock: socket.socket, client: str, loopback: bool) -> None:
         assert self._loop is not None  # noqa: S101 -- as above
         if sum(map(len, self._open.values())) >= self.most_connections:
-            self._victim(self._open.values()).cut()
+            self._connection_to_close(self._open.values()).cut()
         conn = Connection(self._config, self._state, self, sock, client, loopback=loopback, tls=self._tls())
         self._open.setdefault(client, {})[conn] = None
         if conn.tls is None:
@@ -278,9 +278,9 @@ class Server:
                 conn.drop()
 
     @staticmethod
-    def _victim(crowds: Iterable[Crowd]) -> Connection:
+    def _connection_to_close(clients: Iterable[ClientConnections]) -> Connection:
         """The connection to close: of the client address with the most, the oldest without a request in progress."""
-        most = max(crowds, key=len)
+        most = max(clients, key=len)
         return next((conn for conn in most if not conn.answering), next(iter(most)))
 
     # --- Reports of connections ------------------------------------------------------------------------------------

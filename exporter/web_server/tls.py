@@ -12,14 +12,12 @@ import os
 import ssl
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
-
-from pydantic import BeforeValidator, SecretStr
+from typing import Final, NamedTuple
 
 from exporter.settings.layers import Path as SettingPath
 from exporter.settings.layers import did_you_mean
-from exporter.settings.values import Section, one_or_more
 
 VERIFY: Final = "RequireAndVerifyClientCert"
 _CLIENT_AUTH = {
@@ -47,25 +45,24 @@ _SUITES = {
     )
 }
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(one_or_more)]
 
-
-class TlsServer(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TlsServer:
     """``tls_server_config``. Files are looked for beside the web-config file."""
 
     cert: str = ""
-    key: SecretStr = SecretStr("")
+    key: str = field(default="", repr=False)
     client_ca: str = ""
     cert_file: str = ""
     key_file: str = ""
     client_auth_type: str = ""
     client_ca_file: str = ""
-    client_allowed_sans: Texts = ()
+    client_allowed_sans: tuple[str, ...] = ()
     min_version: str = "TLS12"
     max_version: str = "TLS13"
-    cipher_suites: Texts = ()
+    cipher_suites: tuple[str, ...] = ()
     prefer_server_cipher_suites: bool = True
-    curve_preferences: Texts = ()
+    curve_preferences: tuple[str, ...] = ()
 
     def files(self, folder: Path) -> tuple[Path, ...]:
         """The files that it rests on."""
@@ -169,7 +166,7 @@ def _set_curve(context: ssl.SSLContext, names: Sequence[str]) -> Iterator[Wrong]
 
 
 def _load_certificate(context: ssl.SSLContext, settings: TlsServer, folder: Path) -> Iterator[Wrong]:
-    secret = settings.key.get_secret_value()
+    secret = settings.key
     cert, cert_wrong = _pem("cert", settings.cert, settings.cert_file, folder, "CERTIFICATE")
     key, key_wrong = _pem("key", secret, settings.key_file, folder, "PRIVATE KEY")
     wrong = [*cert_wrong, *key_wrong]

@@ -53,7 +53,7 @@ class Login(Enum):
 
 
 def hash_problem(text: str) -> str:
-    """What is wrong with a hash, "" when nothing is. Never repeats it."""
+    """The fault of a hash, "" without one. Never repeats it."""
     match = _HASH.fullmatch(text)
     if match is None:
         return "is no bcrypt hash: make one with `htpasswd -nBC 10 USER`"
@@ -170,7 +170,7 @@ class _Turns:
     async def take(
         self, guesses: int, check: Callable[[bytes, bytes], bool], password: bytes, hashed: bytes
     ) -> bool | None:
-        """What the check finds; None when too many wait whose addresses guessed no more than this one."""
+        """The result of the check; None when too many wait whose addresses guessed no more than this one."""
         if self._busy:
             turn = asyncio.get_running_loop().create_future()
             heapq.heappush(self._waiting, (guesses, next(self._order), turn))
@@ -191,7 +191,7 @@ class _Turns:
 
 
 def _network(client: str) -> str:
-    """What one sender can take addresses from: the address of IPv4, and 64 bits of IPv6."""
+    """The network that one sender can take addresses from: the address of IPv4, and 64 bits of IPv6."""
     try:
         address = ipaddress.ip_address(client.partition("%")[0])
     except ValueError:

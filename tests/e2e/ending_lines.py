@@ -47,6 +47,24 @@ def run(*arguments: str) -> EndingResult:
     return command("transactions", *arguments)
 
 
+def explained(bootstrap: str, topic: str, partition: int, offset: int) -> tuple[int, dict[str, Any]]:
+    """The exit code of ``transactions explain`` and the record that it prints."""
+    place = ("--topic", topic, "--partition", str(partition), "--offset", str(offset))
+    done = run("explain", "--bootstrap-server", bootstrap, *place, "--output", "json")
+    document = conform("transactions-explain", json.loads(done.out))
+    assert document["not_asked"] == []
+    (record,) = document["records"]
+    return done.code, record
+
+
+def rolled(bootstrap: str, broker: int) -> tuple[int, dict[str, Any]]:
+    """The exit code of ``check roll`` and the answer that it prints."""
+    done = command("check", "roll", "--bootstrap-server", bootstrap, "--broker", str(broker), "--output", "json")
+    (cluster,) = conform("check-roll", json.loads(done.out))["clusters"]
+    (answer,) = cluster["brokers"]
+    return done.code, answer
+
+
 def ends_something(*texts: str) -> bool:
     """Whether any of it has a line that ends a transaction."""
     return any(word in text for text in texts for word in (" abort --topic ", "forceTerminateTransaction"))

@@ -20,6 +20,7 @@ from exporter import catalogue
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
+from tests.e2e.ending_lines import rolled
 
 SOURCES = 6
 """Sources of a cluster without engines and JVMs."""
@@ -108,7 +109,15 @@ def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_h
     avoid = {_leader(three, topic, 0), _leader(three, "__transaction_state", coordinator_partition(f"{application}-1"))}
     # Under min ISR the partition's leader still answers, and refuses the marker.
     stopped = three.broker(next(broker.id for broker in three.brokers if broker.id not in avoid))
+    code, answer = rolled(three.bootstrap, stopped.id)
+    assert (code, answer["answer"]) == (1, "no")
+    assert [(row["reason"], row["subject"]) for row in answer["rows"] if row["effect"] == "no"] == [
+        ("below_min_isr", topic)
+    ]
     stopped.stop()
+    code, answer = rolled(three.bootstrap, min(avoid))
+    assert (code, answer["answer"]) == (1, "no")
+    assert {"__transaction_state", topic} <= {row["subject"] for row in answer["rows"] if row["effect"] == "no"}
     commit = Thread(target=_try_to_commit, args=(producer,), daemon=True)
     try:
         commit.start()

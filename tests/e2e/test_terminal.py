@@ -12,7 +12,7 @@ from demo.orphan import make_orphan
 from demo.settings import Security
 from demo.workloads.producers import ProducerClass, RdkafkaProducer
 from tests.e2e.conftest import EACH_VERSION, EnterContext, cluster_of
-from tests.e2e.ending_lines import EndingResult
+from tests.e2e.ending_lines import EndingResult, explained
 from tests.e2e.ending_lines import command as run
 
 ABORT = "abort --topic"
@@ -83,6 +83,12 @@ def test_open_stalled_hanging_and_fenced_are_each_found_with_the_right_step(
     assert hanging.code == 1
     assert [line for line in hanging.out.splitlines() if ABORT in line] == [abort_line]
     assert "orders" not in hanging.out
+
+    code, record = explained(own_kafka.bootstrap, "ledger", 0, orphan.start_offset)
+    assert (code, record["state"], record["transactional_id"]) == (2, "unknown", "")
+    assert "transactions hanging --topic ledger --partition 0" in record["missing"][-1]
+    code, record = explained(own_kafka.bootstrap, "payments", 0, 0)
+    assert (code, record["state"], record["transactional_id"], record["decided"]) == (0, "aborted", "pay-3", "abort")
 
     recent = look(own_kafka, "recent", "--output", "json")
     assert recent.code == 1

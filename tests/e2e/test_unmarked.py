@@ -12,7 +12,7 @@ from demo.cluster import KafkaCluster
 from demo.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
-from tests.e2e.ending_lines import LOOKS, command, committed, ends_something, never, run
+from tests.e2e.ending_lines import LOOKS, command, committed, ends_something, explained, never, run
 from tests.e2e.lost_markers import KEPT, LOST, TOPIC, LoseMarker, cluster, create_topic, dropped, truncated
 from tests.schemas import conform
 
@@ -69,8 +69,18 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
         (producer.transactional_id, "commit", None, LOST)
     ]
 
+    code, record = explained(kafka.bootstrap, TOPIC, LOST, stall["last_stable_offset"])
+    assert (code, record["state"], record["decided"], record["marker"]) == (1, "unmarked", "commit", None)
+    assert record["transactional_id"] == producer.transactional_id
+    assert record["partitions"] == [{"topic": TOPIC, "partition": number} for number in (LOST, KEPT)]
+
     _commit_again(kafka, keep, producer, make)
     assert committed(kafka.bootstrap, TOPIC, 2) == BEFORE + OPEN + 1
+    code, record = explained(kafka.bootstrap, TOPIC, LOST, stall["last_stable_offset"])
+    assert (code, record["state"], record["marker"]) == (0, "committed", "commit")
+    # In Transactions V2 the epoch tells that the marker is the next transaction's. Else it is not known whose.
+    told = (producer.transactional_id, False) if kafka.version.startswith("4") and make is JavaProducer else ("", None)
+    assert (record["transactional_id"] if told[0] else "", record["marker_is_own"]) == told
     agent.wait_until(lambda seen: not seen.samples(catalogue.LSO_BLOCKER_INFO, topic=TOPIC), timeout=30)
 
 

@@ -43,7 +43,7 @@ from exporter.lso.tracker import StallTracker
 from exporter.model import Clock, Deadline, Facts, Fault, Metric, Sample, TopicPartition
 from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
 from exporter.producers.source.librdkafka import IngestSource
-from exporter.settings.values import split_address
+from exporter.settings.addresses import split_address
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.posts import SparkReceiver
@@ -307,7 +307,7 @@ def settings(data: bytes) -> None:
     for content in (data, head + data):
         path = scratch().file("settings.yml", content)
         try:
-            ConfigSource(file=path, environ={}).load().to_yaml().encode()
+            ConfigSource(file=path, environ={}).printed().encode()
         except ConfigError as error:
             str(error).encode()
 

@@ -1,4 +1,4 @@
-"""What compaction may have taken of a topic, from the offsets that hold nothing any more."""
+"""The records that compaction may have removed from a topic, by the offsets that hold nothing any more."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def markers_in(access: TopicAccess, topic: str, spans: Mapping[int, OffsetSpan])
         for span in spans.values()
         if span.end > span.start
     }
-    return sum(len(each.markers) for each in read_markers(access.client, metadata, ranges, deadline).values())
+    return sum(len(part.markers) for part in read_markers(access.client, metadata, ranges, deadline).values())
 
 
 def sentence(topic: str, taken: int) -> str:
-    """What is not known of a compacted topic."""
+    """Reasons for which the result of a compacted topic is unknown."""
     if not taken:
         return f"{topic} is compacted, and compaction has taken nothing of these offsets"
     return (

@@ -1,4 +1,4 @@
-"""What one audit is asked to do, and what it returns."""
+"""The definition of one audit, and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NullId(Word):
-    """What a record does whose id, key or number is null: nothing, a note, or the result is unknown."""
+    """The effect of a record whose id, key or number is null: none, a note, or an unknown result."""
 
     SKIP = "skip"
     COUNT = "count"
@@ -52,7 +52,7 @@ class Outbox:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What to audit. With ``source_topic``, the bounds are the source's, and the topic is read whole."""
+    """The definition of an audit. With ``source_topic``, the bounds are the source's, and the topic is read whole."""
 
     topic: str
     id: str = ""
@@ -92,7 +92,7 @@ class Audit:
 
     @property
     def conditions(self) -> dict[str, str]:
-        """What must be true or false of a record of the topic, by flag."""
+        """The filters of the records of the topic, by flag."""
         given = {"--where": self.where, "--deleted": self.deleted if self.keyed is not None else ""}
         return {flag: text for flag, text in given.items() if text}
 
@@ -135,7 +135,9 @@ class FindingFrame:
 
 @dataclass(frozen=True, slots=True)
 class AuditOutcome:
-    """What was read, and why the verdict is unknown, if so. The findings were passed on one kind at a time."""
+    """The counts of one audit, and why its verdict is unknown, if it is. The findings were passed on one kind at a
+    time.
+    """
 
     records: int
     aborted: int

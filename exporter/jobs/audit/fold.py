@@ -235,8 +235,8 @@ class Bitmaps:
             chunk = int(chunks[start])
             bits = self._open.setdefault(chunk, np.zeros(CHUNK, dtype=bool))
             bits[positions[start:end] & (CHUNK - 1)] = True
-        for each in sorted(self._open.keys() - {int(chunks[-1])}):
-            yield self._row(each, self._open.pop(each))
+        for key in sorted(self._open.keys() - {int(chunks[-1])}):
+            yield self._row(key, self._open.pop(key))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         for each, bits in self._open.items():

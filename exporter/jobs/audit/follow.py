@@ -75,7 +75,8 @@ class FollowState:
     def found(self) -> tuple[Finding, ...]:
         """The findings of all batches so far."""
         return tuple(
-            Finding(each["kind"], each["topic"], each["count"], tuple(each["examples"])) for each in self.findings
+            Finding(finding["kind"], finding["topic"], finding["count"], tuple(finding["examples"]))
+            for finding in self.findings
         )
 
 

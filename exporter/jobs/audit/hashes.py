@@ -1,4 +1,4 @@
-"""What the fold takes of a record: its place, and hashes of its id and key.
+"""The columns that the fold takes of a record: its place, and hashes of its id and key.
 
 Each expression is evaluated once for a record. Spark would evaluate one again wherever it is used, so the expressions,
 the hashes of their values and what is made of these are separate projections, which Spark joins only where that is

@@ -185,7 +185,7 @@ class _Run:
         return f"there are no records of {self._audit.topic} between these offsets"
 
     def _left_out(self, summary: Summary) -> None:
-        """What --where and --null-id leave out."""
+        """Note the records that --where and --null-id leave out."""
         blanks = tuple(summary.blanks())
         if self._audit.null_id is not NullId.SKIP:
             self._remarks.add(*blanks, known=self._audit.null_id is NullId.COUNT)
@@ -309,7 +309,7 @@ class _Run:
         if not gaps and sink is None:
             return 0
         if gaps:
-            self._say(f"reading what was aborted, in {sum(each.end - each.start for each in gaps.values()):,} offsets")
+            self._say(f"reading what was aborted, in {sum(gap.end - gap.start for gap in gaps.values()):,} offsets")
         plan = Plan(parts, offsets=Fold.HELD)
         held = self._reader.records(gaps, committed=False).select(position_column())
         held = held.mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]

@@ -126,26 +126,28 @@ def _cover(
     asked_start = _resolved(client, metadata, begin, starts, deadline)
     asked_end = stable if end is None else _resolved(client, metadata, end, high, deadline)
     spans = {}
-    for each in partitions:
-        stop = min(asked_end[each], stable[each])
+    for partition in partitions:
+        stop = min(asked_end[partition], stable[partition])
         if at_most is not None:
-            stop = min(stop, at_most.get(each.partition, 0))
-        start = max(asked_start[each], starts[each])
-        spans[each.partition] = OffsetSpan(each.partition, start, max(start, stop))
+            stop = min(stop, at_most.get(partition.partition, 0))
+        start = max(asked_start[partition], starts[partition])
+        spans[partition.partition] = OffsetSpan(partition.partition, start, max(start, stop))
     config = client.config("topic", topic, (POLICY,), deadline)
     unknown = [*_retention(begin, asked_start, starts)]
     if isinstance(config, Fault):
         unknown.append(f"whether {topic} is compacted could not be asked: {config.detail}")
     compacted = not isinstance(config, Fault) and "compact" in config.get(POLICY, "")
-    undecided = sum(max(0, high[each] - stable[each]) for each in partitions)
+    undecided = sum(max(0, high[partition] - stable[partition]) for partition in partitions)
     notes = []
-    if end is not None and (beyond := [each for each in partitions if asked_end[each] > stable[each]]):
+    if end is not None and (
+        beyond := [partition for partition in partitions if asked_end[partition] > stable[partition]]
+    ):
         unknown.append(
             f"{some(beyond)}: --to {end.text} is beyond the last stable offset: a transaction there is not decided"
         )
     elif undecided:
         notes.append(f"{undecided} offsets at the end are not decided yet, and not audited")
-    heads = {each.partition: high[each] for each in partitions}
+    heads = {partition.partition: high[partition] for partition in partitions}
     return Covered(spans, heads, tuple(unknown), tuple(notes), compacted)
 
 
@@ -160,12 +162,14 @@ def lost_since(
     starts = _settled(
         lambda: _all(start_offsets(client, described(client, topic, deadline), partitions, deadline)), deadline
     )
-    gone = [each for each in partitions if starts[each] > spans[each.partition].start]
+    gone = [partition for partition in partitions if starts[partition] > spans[partition.partition].start]
     return (f"{some(gone)}: retention took records while they were read: run it again, from later",) if gone else ()
 
 
 def _settled(read: Callable[[], T], deadline: Deadline) -> T:
-    """What ``read`` returns once no leader moves any more: an audit of hours must not end for an election."""
+    """Call ``read`` until no leader moves any more, and return its result: an audit of hours must not end for an
+    election.
+    """
     while True:
         try:
             return read()
@@ -223,5 +227,5 @@ def _all(answers: Answers[TopicPartition, int]) -> Mapping[TopicPartition, int]:
 
 def some(partitions: Iterable[TopicPartition], most: int = 3) -> str:
     """The first few by name."""
-    names = [str(each) for each in partitions]
+    names = [str(partition) for partition in partitions]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -140,7 +140,7 @@ def result_of(
 
 
 def described(audit: Audit) -> dict[str, str]:
-    """What was audited, by flag, without secrets."""
+    """The audited topics and expressions, by flag, without secrets."""
     given = {
         **audit.expressions,
         "--source-topic": audit.source_topic,

@@ -120,7 +120,7 @@ class Reader:
 
     def few(self, positions: Iterable[int]) -> DataFrame:
         """The records at a few positions, as ``at``, in one partition: what sorts or groups them needs no shuffle."""
-        places = [place(each) for each in positions]
+        places = [place(position) for position in positions]
         found = records_at(self.access.properties, self.topic, places, self.access.timeout)
         return self.session.createDataFrame([_row(self.topic, each) for each in found], RAW_SCHEMA).coalesce(1)
 
@@ -143,11 +143,6 @@ def exploded(folded: DataFrame, kind: Fold, columns: tuple[str, ...]) -> DataFra
 
     chosen = folded.where(f.col("kind") == number).select("data")
     return chosen.mapInArrow(explode, ", ".join(f"{name} bigint" for name in names))  # type: ignore[arg-type]
-
-
-def positions_of(session: SparkSession, positions: Iterable[int]) -> DataFrame:
-    """These positions as a frame."""
-    return session.createDataFrame([(each,) for each in positions], "position bigint")
 
 
 def tasks_of(session: SparkSession) -> tuple[int, int]:

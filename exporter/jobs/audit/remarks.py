@@ -1,4 +1,4 @@
-"""What an audit says besides its findings."""
+"""The remarks of an audit beside its findings."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MEANING = {
     "stale": "the sink has an older record of the key than the topic",
     "phantom": "the sink has a row that no committed record explains",
 }
-"""What each kind of finding means, in one line; docs/audit.md has the names of the literature."""
+"""The meaning of each kind of finding, in one line; docs/audit.md has the names of the literature."""
 
 _NOUNS = {
     "duplicate": ("duplicate", "duplicates"),
@@ -88,8 +88,8 @@ def page_of(result: AuditResult, settings: Mapping[str, str], notes: Sequence[st
         *settings.items(),
         ("ended", ended.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")),
     ]
-    found = [PageSection(counted(each), _blocks(each)) for each in result.findings]
-    kinds = {each.kind for each in result.findings}
+    found = [PageSection(counted(finding), _blocks(finding)) for finding in result.findings]
+    kinds = {finding.kind for finding in result.findings}
     others = [(kind, MEANING[kind]) for kind in result.checked if kind not in kinds]
     none = [PageSection("Looked for and not found", [Table(("kind", "meaning"), others)])] if others else []
     covered = [_covered(topic, parts) for topic, parts in result.more.get("offsets", {}).items()]

@@ -20,7 +20,7 @@ _COLUMNS = {Fold.IDS: 2, Fold.SOURCE_IDS: 2, Fold.RUNS: 6}
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What to search for. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
+    """The records to search. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
 
     With ``sparse``, numbers of a key may leave some out. Without ``fresh`` all are new; with it (``--follow``) older
     records alone are no suspects.
@@ -257,4 +257,4 @@ def _joined(blobs: list[list[Array]], columns: int) -> list[Array]:
 def _found(kind: Fold, columns: tuple[Array, ...]) -> pa.RecordBatch:
     if not len(columns[0]):
         return rows([])
-    return rows([(kind, 0, len(columns[0]), b"".join(np.ascontiguousarray(each).tobytes() for each in columns))])
+    return rows([(kind, 0, len(columns[0]), b"".join(np.ascontiguousarray(column).tobytes() for column in columns))])

@@ -32,7 +32,7 @@ _POSITION = f"(shiftleft(cast(partition AS bigint), {OFFSET_BITS}) | offset)"
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """What is compared of a key besides that it is there. ``holes``: compaction took records, so that a row may be of
+    """The columns of a key that are compared. ``holes``: compaction took records, so that a row may be of
     one of them; ``partial``: the offsets that are read begin after the first, so that a row may be of one before.
     """
 

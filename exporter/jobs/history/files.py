@@ -24,7 +24,7 @@ _STRINGS = ["application", "outcome"]
 
 
 class ReportRange(NamedTuple):
-    """What to report: transactions completed from ``begin_ms`` to before ``end_ms``, of one application or of all."""
+    """The range of a report: completed from ``begin_ms`` to before ``end_ms``, of one application or of all."""
 
     begin_ms: int | None = None
     end_ms: int | None = None
@@ -63,7 +63,7 @@ class HistoryFiles:
         return first if begin_ms is None else begin_ms, last + 1 if end_ms is None else end_ms
 
     def pieces(self, span: ReportRange) -> Iterator[ReportPiece]:
-        """What to read for this range."""
+        """The files to read for this range."""
         batches = list(self.others)
         for path, index in self.copies.items():
             if _apart(index, span):

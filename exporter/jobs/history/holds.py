@@ -42,9 +42,9 @@ def holds_of(partition: TopicPartition, transactions: Iterable[Lasting], least_m
     """The holds of one partition that lasted at least so long, in the order of time."""
     found: list[Hold] = []
     free_at = -1
-    for each in sorted(transactions):
-        begin_ms = max(each.begin_ms, free_at)
-        if each.complete_ms - begin_ms >= least_ms:
-            found.append(Hold(partition, begin_ms, each.complete_ms, each))
-        free_at = max(free_at, each.complete_ms)
+    for transaction in sorted(transactions):
+        begin_ms = max(transaction.begin_ms, free_at)
+        if transaction.complete_ms - begin_ms >= least_ms:
+            found.append(Hold(partition, begin_ms, transaction.complete_ms, transaction))
+        free_at = max(free_at, transaction.complete_ms)
     return found

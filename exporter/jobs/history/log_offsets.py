@@ -34,8 +34,8 @@ START = PartitionOffset(0)
 
 
 class BatchRange(NamedTuple):
-    """What one batch reads of one partition, and for how many ms no record had followed; -1: the partition had more
-    records.
+    """The offsets that one batch reads of one partition, and for how many ms no record had followed; -1: the partition
+    had more records.
 
     A duration, not an instant: this clock and the brokers' may differ.
     """

@@ -41,7 +41,9 @@ _PLAIN_SCHEMA = pa.schema([SCHEMA.field(name) for name in NARROW])
 
 @dataclass(frozen=True, slots=True)
 class MergedIndex:
-    """What a copy has: its batches, and when the transactions completed. The rest is as in the indexes of batches."""
+    """The content of a copy: its batches, and when the transactions completed. The rest is as in the indexes of
+    batches.
+    """
 
     batches: tuple[int, ...]
     rows: int
@@ -146,11 +148,11 @@ def write_copy(made: Path, tables: Iterable[pa.Table], batches: Mapping[int, Ind
         rows,
         first_ms,
         last_ms,
-        max(each.written_ms for each in batches.values()),
+        max(batch.written_ms for batch in batches.values()),
         # Records that were compacted before the history began are no gap in it.
-        sum(each.missing for number, each in batches.items() if number),
-        sum(each.undecodable for each in batches.values()),
-        sum(len(each.truncated) for each in batches.values()),
+        sum(batch.missing for number, batch in batches.items() if number),
+        sum(batch.undecodable for batch in batches.values()),
+        sum(len(batch.truncated) for batch in batches.values()),
     )
     replace_file(made / INDEX, json.dumps(asdict(index)) + "\n", durable=True)
     for name in (NOTABLE, PLAIN):

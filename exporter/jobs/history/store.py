@@ -42,7 +42,7 @@ class HistoryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task made of its partitions of the log; files are relative to ``rows`` and to the batch's folder."""
+    """The result of one task for its log partitions; files are relative to ``rows`` and to the batch's folder."""
 
     standings: dict[int, FoldState]
     files: tuple[str, ...]
@@ -102,7 +102,7 @@ class Index:
 
 
 def _values(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON holds as the types that were written: tuples, and numbers as keys."""
+    """Return values from JSON as the types that were written: tuples, and numbers as keys."""
     values = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
     values["standings"] = {int(number): FoldState(*each) for number, each in found["standings"].items()}
     values["pending"] = {int(number): offset for number, offset in found["pending"].items()}

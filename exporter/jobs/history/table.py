@@ -157,7 +157,7 @@ def read_kept(files: Iterable[Path], numbers: Sequence[int], group: Callable[[st
 
 
 def _pending(ended: Ended) -> dict[str, Any]:
-    """An abort that waits, in the columns of version 0.1. Its partitions are still those of its entry."""
+    """An abort that waits. Its partitions are still those of its entry."""
     found = ended._asdict()
     found |= {"transactional_id": ended.entry.transactional_id, "log_partition": ended.entry.log_partition}
     return {name: found.get(name) for name in _PENDING_FIELDS} | {"by_server": False}
@@ -173,9 +173,9 @@ def gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[list[pa.Table]]:
     """Tables in turn, so many together that they have at least so many rows; fewer at the end."""
     waiting: list[pa.Table] = []
     count = 0
-    for each in tables:
-        waiting.append(each)
-        count += each.num_rows
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
         if count >= rows:
             yield waiting
             waiting, count = [], 0

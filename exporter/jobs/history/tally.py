@@ -1,4 +1,4 @@
-"""What a report needs of a history, counted a part of the table at a time: memory does not grow with the rows.
+"""The counts that a report needs of a history, made a part of the table at a time: memory does not grow with the rows.
 
 Of most rows five columns are counted (``NARROW``). Whole rows are needed of few, the notable ones: those that lasted,
 did not end by their client's will, or were open longest.
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Cell(NamedTuple):
-    """What transactions are counted by; ``step`` is the instant of completion in widths of the timeline."""
+    """The key by which transactions are counted; ``step`` is the instant of completion in widths of the timeline."""
 
     application: str
     outcome: str
@@ -166,9 +166,9 @@ class HistoryTally:
 
     def _settle(self) -> None:
         for name, parts in self._open.items():
-            values, inverse = np.unique(np.concatenate([each for each, _ in parts]), return_inverse=True)
+            values, inverse = np.unique(np.concatenate([part for part, _ in parts]), return_inverse=True)
             counts = np.zeros(len(values), dtype=np.int64)
-            np.add.at(counts, inverse, np.concatenate([each for _, each in parts]))
+            np.add.at(counts, inverse, np.concatenate([part for _, part in parts]))
             self._open[name] = [(values, counts)]
         self._pending = 0
 

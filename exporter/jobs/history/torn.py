@@ -51,7 +51,7 @@ class MarkerRecord(NamedTuple):
 
 
 def read_torn(folder: Path) -> MarkerRecord | None:
-    """What was found so far; None where nothing was compared. Raises HistoryError for a damaged file."""
+    """The findings so far; None where nothing was compared. Raises HistoryError for a damaged file."""
     path = folder / FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

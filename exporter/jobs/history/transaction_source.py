@@ -80,7 +80,7 @@ def transaction_log(access: LogAccess) -> type[DataSource]:
 
 
 class TaskPlan(InputPartition):
-    """What one task reads."""
+    """The partitions that one task reads."""
 
     def __init__(self, pieces: tuple[BatchRange, ...]) -> None:
         super().__init__(pieces)

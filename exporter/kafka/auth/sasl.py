@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka.net.sasl import get_sasl_mechanism
-from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from exporter.kafka.auth.oauth import TokenProvider
 from exporter.kafka.faults import error_code
-
-# Not its base class: settings are read without kafka-python, whose import takes a fifth of the start.
-AbstractTokenProvider.register(TokenProvider)
 
 UNSUPPORTED_SASL_MECHANISM = 33
 
@@ -31,6 +26,11 @@ def authenticate(exchange: Exchange, mechanism_name: str, settings: Mapping[str,
     ``settings`` are kafka-python's keywords; ``remedy`` is what to check when they are refused. Raises
     SaslRefusedError, TokenError, and what ``exchange`` raises.
     """
+    # Only a listener with SASL needs them, and their package imports kafka-python's client.
+    from kafka.net.sasl import get_sasl_mechanism  # noqa: PLC0415
+    from kafka.net.sasl.oauth import AbstractTokenProvider  # noqa: PLC0415
+
+    AbstractTokenProvider.register(TokenProvider)  # not its base class: settings are read without kafka-python
     handshake = exchange(SaslHandshakeRequest(mechanism=mechanism_name))
     if handshake.error_code == UNSUPPORTED_SASL_MECHANISM:
         offers = ", ".join(handshake.mechanisms) or "none"

@@ -28,7 +28,7 @@ MOST_RECORDS = 150_000
 WIDEST_WINDOW = 8 << 20
 """Memory that a zstd decoder may take: the largest window that Kafka's compression levels use."""
 UNREADABLE = (CorruptRecordError, struct.error, ValueError, IndexError, AssertionError)
-"""What reading a batch, or a record of it, raises."""
+"""The errors of reading a batch or a record of it."""
 
 
 class BatchRecord(NamedTuple):

@@ -24,6 +24,8 @@ ABORT, COMMIT = 0, 1
 _TYPES = frozenset({ABORT, COMMIT})
 FETCH_BYTES = 8 << 20
 """Read at once of one partition."""
+MOST_READS = 32
+"""Reads of one search: 256 MiB."""
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _SIZE = struct.Struct(">qi")
@@ -100,6 +102,35 @@ def read_markers(
             _read_on(client, metadata, partition, own, end, deadline)
             advance(own.reached - before)
     return found
+
+
+class NextMarker(NamedTuple):
+    """The marker that was looked for, and the offset up to which there is no other; why it ended early, or None."""
+
+    marker: Marker | None
+    reached: int
+    fault: Fault | None = None
+
+
+def next_marker(
+    client: BrokerAccess,
+    metadata: Metadata,
+    place: TopicPartition,
+    producer_id: int,
+    span: OffsetRange,
+    deadline: Deadline,
+) -> NextMarker:
+    """The first marker of a producer id in a range of offsets, within ``MOST_READS`` reads."""
+    own = PartitionMarkers(span.start, reached=span.start)
+    for _ in range(MOST_READS):
+        if own.fault is not None or own.reached >= span.end:
+            break
+        _read_on(client, metadata, place, own, span.end, deadline)
+        for marker in own.markers:
+            if marker.producer_id == producer_id and marker.offset >= span.start:
+                return NextMarker(marker, own.reached)
+        own.markers.clear()
+    return NextMarker(None, own.reached, own.fault)
 
 
 def _read_on(

@@ -28,13 +28,17 @@ _LONGEST_NAME = 10_000
 
 
 class OffsetCommits(NamedTuple):
-    """The offset commits of one batch of one group and topic: how many ``records``, and when in Unix milliseconds."""
+    """The offset commits of one batch of one group and topic: how many ``records``, and when in Unix milliseconds.
+
+    ``producer_id`` is -1 for a commit outside of a transaction.
+    """
 
     group: str
     topic: str
     transactional: bool
     records: int
     timestamp_ms: int
+    producer_id: int = -1
 
 
 class CommitReader:
@@ -146,7 +150,7 @@ def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
         if place is not None:
             counts[place] = counts.get(place, 0) + 1
     for (group, topic), count in counts.items():
-        yield OffsetCommits(group, topic, batch.is_transactional, count, batch.max_timestamp)
+        yield OffsetCommits(group, topic, batch.is_transactional, count, batch.max_timestamp, batch.producer_id)
 
 
 def decode_commit_key(key: bytes) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ REACHES = (1_000, 20_000)
 
 
 class OpenTrace(NamedTuple):
-    """What the partition's log shows of a producer's open records.
+    """The open records of a producer in the partition's log.
 
     ``first_epoch`` is the producer epoch of the first one, None where it could not be read. ``marker`` is the last
     marker of the producer below it, as far as the partition was read; ``unmarked``: it was read from offset 0 and has
@@ -51,7 +51,7 @@ def read_trace(
     for reach in REACHES:
         start = max(log_start, start_offset - reach)
         read = read_markers(client, metadata, {place: OffsetRange(start, end)}, deadline)[place]
-        own = [each for each in read.markers if each.producer_id == producer_id and each.offset < start_offset]
+        own = [marker for marker in read.markers if marker.producer_id == producer_id and marker.offset < start_offset]
         if read.fault is not None:
             break
         if own:

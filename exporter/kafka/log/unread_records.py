@@ -62,7 +62,10 @@ def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[Unre
                     refused.add(topic.topic)
                 if part.error_code or not part.records:
                     continue
-                aborted = [(each.producer_id, each.first_offset) for each in part.aborted_transactions or ()]
+                aborted = [
+                    (transaction.producer_id, transaction.first_offset)
+                    for transaction in part.aborted_transactions or ()
+                ]
                 place = TopicPartition(topic.topic, part.partition_index)
                 for piece in (each for each in by_leader[leader] if each.partition == place):
                     count = count_records(part.records, aborted, piece.start, piece.end)

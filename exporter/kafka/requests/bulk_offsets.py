@@ -6,13 +6,13 @@ all others, and an answer with tagged fields, are left to kafka-python.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from exporter.core.derived import DerivedByKey
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.varint import read_uvarint, uvarint
 from exporter.model import TopicPartition
@@ -46,26 +46,8 @@ class Offsets(NamedTuple):
     refused: tuple[Refused, ...]
 
 
-class OffsetsMemo:
-    """The last answer of each broker to requests about the same partitions: most are, byte for byte, what they were.
-    Thread-safe.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[tuple[int | None, bool], tuple[bytes, Offsets]] = {}
-
-    def read(self, node: int | None, body: bytes, *, flexible: bool) -> Offsets | None:
-        """As ``read_offsets``. The values must not be changed."""
-        with self._lock:
-            known = self._kept.get((node, flexible))
-        if known is not None and known[0] == body:
-            return known[1]
-        found = read_offsets(body, flexible=flexible)
-        if found is not None:
-            with self._lock:
-                self._kept[node, flexible] = body, found
-        return found
+LastAnswers: TypeAlias = DerivedByKey[int | None, Offsets | None]
+"""The last answer of each broker to requests about the same partitions: most are, byte for byte, what they were."""
 
 
 class OffsetsRequest(ListOffsetsRequest, init=False):
@@ -75,7 +57,7 @@ class OffsetsRequest(ListOffsetsRequest, init=False):
     batch: Sequence[TopicPartition]
     routes: Metadata
     timestamps: Mapping[TopicPartition, int]
-    memo: OffsetsMemo | None
+    memo: LastAnswers | None
 
     @property
     def asked(self) -> Mapping[str, Sequence[tuple[int, int, int]]]:
@@ -153,9 +135,9 @@ class OffsetsRequest(ListOffsetsRequest, init=False):
             return kind.decode(body)
         flexible = version >= FLEXIBLE
         if self.memo is None:
-            found = read_offsets(body, flexible=flexible)
+            found = read_offsets(body, flexible)
         else:
-            found = self.memo.read(self.routes.leader(*self.batch[0]), body, flexible=flexible)
+            found = self.memo(self.routes.leader(*self.batch[0]), body, flexible)
         return kind.decode(body) if found is None else found
 
 
@@ -166,7 +148,7 @@ def offsets_request(
     isolation: int,
     replica: int,
     timeout_ms: int,
-    memo: OffsetsMemo | None = None,
+    memo: LastAnswers | None = None,
 ) -> OffsetsRequest:
     """Asks for the offset of a timestamp in each partition, with the leader epochs of ``routes``."""
     request = OffsetsRequest(replica_id=replica, isolation_level=isolation, timeout_ms=timeout_ms)
@@ -188,7 +170,7 @@ def _packed(asked: Mapping[str, Sequence[tuple[int, int, int]]], *, flexible: bo
     return bytes(out)
 
 
-def read_offsets(body: bytes, *, flexible: bool) -> Offsets | None:
+def read_offsets(body: bytes, flexible: bool) -> Offsets | None:
     """A response of version 4 to 11; None for one that has tagged fields.
 
     Raises ValueError, IndexError or struct.error for what is corrupt.

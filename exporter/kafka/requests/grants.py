@@ -1,4 +1,5 @@
-"""What the principal of this connection may do, by the cluster's own answers. Nothing is written, created or fenced.
+"""The operations that the principal of this connection may do, by the cluster's own answers. Nothing is written,
+created or fenced.
 
 Brokers report the operations that the one who asks may do on a topic, a group and the cluster (KIP-430). They report
 none for transactional ids: those are tried with requests that a broker authorizes before it looks at anything else, and
@@ -34,8 +35,8 @@ from exporter.model import Deadline, Fault, Reason
 _NO_PRODUCER = -1
 _NO_COORDINATOR = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 _PAST_THE_ID = frozenset({*_NO_COORDINATOR, GROUP_AUTHORIZATION_FAILED, INVALID_PRODUCER_ID_MAPPING})
-"""What a broker answers to AddOffsetsToTxn once WRITE on the id was authorized (KafkaApis.handleAddOffsetsToTxnRequest:
-the id first, then the group, then the coordinator).
+"""The answers of a broker to AddOffsetsToTxn once WRITE on the id was authorized
+(KafkaApis.handleAddOffsetsToTxnRequest: the id first, then the group, then the coordinator).
 """
 
 
@@ -54,7 +55,7 @@ Allowed = frozenset[int] | Fault
 
 
 class TopicsAndCluster(NamedTuple):
-    """What is allowed on the cluster, and on each topic; ``missing`` are topics that do not exist."""
+    """The operations allowed on the cluster, and on each topic; ``missing`` are topics that do not exist."""
 
     cluster: Allowed
     topics: Mapping[str, Allowed]

@@ -57,6 +57,17 @@ def list_groups(
     return ask_brokers(client, metadata, "ListGroups", ListGroupsRequest, read, deadline)
 
 
+def list_group_protocols(
+    client: BrokerAccess, metadata: Metadata, deadline: Deadline
+) -> Answers[int, tuple[tuple[str, str], ...]]:
+    """As ``list_groups``, with the protocol type of each group: ``consumer``, ``connect``, or that of a client."""
+
+    def read(response: ListGroupsResponse) -> tuple[int, tuple[tuple[str, str], ...]]:
+        return response.error_code, tuple((group.group_id, group.protocol_type or "") for group in response.groups)
+
+    return ask_brokers(client, metadata, "ListGroups", ListGroupsRequest, read, deadline)
+
+
 def _kind(group_type: str | None) -> GroupKind:
     """An empty type is a broker's that has classic groups only; a type that is not known here is not described."""
     name = (group_type or "classic").lower()

@@ -56,7 +56,9 @@ def epoch_ends(
 
 def _read(response: OffsetForLeaderEpochResponse) -> Iterator[Item[TopicPartition, EpochEnd]]:
     for topic in response.topics:
-        for each in topic.partitions:
-            key = TopicPartition(topic.topic, each.partition)
-            end = None if each.error_code else EpochEnd(each.leader_epoch, each.end_offset)
-            yield Item(key, each.error_code, end, f"DESCRIBE on Topic:{topic.topic}" if each.error_code else "")
+        for partition in topic.partitions:
+            key = TopicPartition(topic.topic, partition.partition)
+            end = None if partition.error_code else EpochEnd(partition.leader_epoch, partition.end_offset)
+            yield Item(
+                key, partition.error_code, end, f"DESCRIBE on Topic:{topic.topic}" if partition.error_code else ""
+            )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -88,42 +88,37 @@ class KeptMetadata(NamedTuple):
     metadata: Metadata
 
 
-class MetadataMemo:
+class MetadataAnswers:
     """The last answers about each list of topics: most are, byte for byte, what they were. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[tuple[str, ...] | None, list[tuple[int, bytes, KeptMetadata]]] = {}
+        self._readers: dict[tuple[str, ...] | None, _Reader] = {}
 
     def request(self, topics: Sequence[str] | None) -> MetadataRequest:
         """As ``metadata_request``; its answer is a ``KeptMetadata``."""
+        about = None if topics is None else tuple(topics)
+        if len(self._readers) >= KEPT_LISTS and about not in self._readers:
+            self._readers.clear()
+        read = self._readers.setdefault(about, lru_cache(maxsize=KEPT_ANSWERS)(_read))
         made = _KeptMetadataRequest(**_asking_for(topics))
-        made.memo, made.about = self, None if topics is None else tuple(topics)
+        made.read = read
         return made
 
-    def read(self, about: tuple[str, ...] | None, version: int, body: bytes, kind: Any) -> KeptMetadata:  # noqa: ANN401
-        """What the body says; ``kind`` is kafka-python's class of the response."""
-        with self._lock:
-            for known_version, known, answer in self._kept.get(about, ()):
-                if version == known_version and body == known:
-                    return answer
-        response = kind.decode(body)
-        answer = KeptMetadata(getattr(response, "throttle_time_ms", 0), response.brokers, read_metadata(response))
-        with self._lock:
-            kept = self._kept.pop(about, [])
-            self._kept[about] = [(version, body, answer), *kept][:KEPT_ANSWERS]
-            while len(self._kept) > KEPT_LISTS:
-                del self._kept[next(iter(self._kept))]
-        return answer
+
+def _read(body: bytes, kind: Any) -> KeptMetadata:  # noqa: ANN401 -- kafka-python's class of the response
+    response = kind.decode(body)
+    return KeptMetadata(getattr(response, "throttle_time_ms", 0), response.brokers, read_metadata(response))
+
+
+_Reader: TypeAlias = Callable[[bytes, Any], KeptMetadata]
 
 
 class _KeptMetadataRequest(MetadataRequest, init=False):
-    __slots__ = ("about", "memo")
-    memo: MetadataMemo
-    about: tuple[str, ...] | None
+    __slots__ = ("read",)
+    read: _Reader
 
     def read_answer(self, body: bytes, kind: Any) -> KeptMetadata:  # noqa: ANN401 -- kafka-python's
-        return self.memo.read(self.about, self.API_VERSION, body, kind)
+        return self.read(bytes(body), kind)
 
 
 def metadata_request(topics: Sequence[str] | None) -> MetadataRequest:

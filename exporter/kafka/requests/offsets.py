@@ -10,7 +10,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import LEADER_MOVED
-from exporter.kafka.requests.bulk_offsets import Offsets, OffsetsMemo, offsets_request
+from exporter.kafka.requests.bulk_offsets import LastAnswers, Offsets, offsets_request
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -62,13 +62,13 @@ def ends_of(
     answers: Sequence[Answers[TopicPartition, int]],
 ) -> Ends:
     """Both ends, with the faults of the answers that they are from."""
-    told = [(partition, fault) for each in answers for partition, fault in each.unanswered.items()]
+    told = [(partition, fault) for answer in answers for partition, fault in answer.unanswered.items()]
     return Ends(
         stable,
         high,
         tuple(
             dict.fromkeys(
-                fault for each in answers for fault in each.faults if fault.reason is not Reason.UNKNOWN_TOPIC
+                fault for answer in answers for fault in answer.faults if fault.reason is not Reason.UNKNOWN_TOPIC
             )
         ),
         frozenset(partition for partition, fault in told if fault.reason is Reason.UNKNOWN_TOPIC),
@@ -81,7 +81,7 @@ def end_offsets(
     partitions: Iterable[TopicPartition],
     isolation: Isolation,
     deadline: Deadline,
-    memo: OffsetsMemo | None = None,
+    memo: LastAnswers | None = None,
 ) -> Answers[TopicPartition, int]:
     """The high watermark (READ_UNCOMMITTED) or the last stable offset (READ_COMMITTED) of each partition.
 
@@ -136,7 +136,7 @@ def list_offsets(
     absent: int = 0,
     replica: int = CONSUMER,
     give: Callable[[Any], int] = _offset,
-    memo: OffsetsMemo | None = None,
+    memo: LastAnswers | None = None,
 ) -> Answers[TopicPartition, int]:
     """ListOffsets: the offset of a timestamp (Unix milliseconds, or LATEST, EARLIEST, NEWEST) in each partition.
 

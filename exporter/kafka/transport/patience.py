@@ -13,7 +13,7 @@ PATIENCE = 2.0
 OWED_SECONDS = 2.0
 """Seconds from a request in which its answer is waited for, over all later requests that find it outstanding."""
 
-GLANCE = 0.05
+STALE_REPLY_SECONDS = 0.05
 """Seconds to wait for an answer that has been outstanding for longer: a slow broker's for longer than SLOW_PATIENCE."""
 
 SLOW_AFTER = 10.0
@@ -70,7 +70,7 @@ class Patience:
 
     def for_owed(self, now: float) -> float:
         """Seconds to wait for the outstanding answer."""
-        return max(GLANCE, (SLOW_PATIENCE if self._slow else OWED_SECONDS) - self.outstanding(now))
+        return max(STALE_REPLY_SECONDS, (SLOW_PATIENCE if self._slow else OWED_SECONDS) - self.outstanding(now))
 
     def for_request(self, deadline: Deadline) -> Deadline:
         """The deadline of the next request."""

@@ -260,7 +260,7 @@ class LogScan:
     def producer_log(
         self, producer_id: int, leader_epochs: Mapping[int, int], passed: Mapping[int, int] = MappingProxyType({})
     ) -> ProducerLog:
-        """What the log shows of one producer id, by the present leader epochs of all its partitions.
+        """The transactions of one producer id in the log, by the present leader epochs of all its partitions.
 
         ``passed`` are ends of the partitions from before the records that are judged. The id must have been looked for.
         Raises UndecodableRecord.
@@ -298,7 +298,9 @@ class LogScan:
         self._assigned.discard(number)
 
     def found(self) -> FoundOpen:
-        """What is open by the records read so far. Decodes the newest record of every id with an open transaction."""
+        """The open transactions by the records read so far. Decodes the newest record of every id with an open
+        transaction.
+        """
         values = []
         undecodable = [text for unread in self._unread.values() for text in unread.values()]
         for number, opened in self._open.items():

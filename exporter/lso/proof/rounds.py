@@ -22,7 +22,7 @@ from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.proof.evidence import Committed, Loaded, LogRead, OpenStart, Round, WriterState
 from exporter.lso.proof.log_scan import Cost, LogScan, OpenRangeReader
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, judge
+from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, ProducerLog, judge
 from exporter.transactions.facts import OpenTransactions
 from exporter.transactions.machine.records import UndecodableRecord
 
@@ -51,6 +51,7 @@ class Rounds:
         self._connect = connect
         self._scan = LogScan(connect, cluster.clock)
         self._begun: _Begun | None = None
+        self._epochs: Mapping[int, int] = {}  # leader epochs of the log at the end of the last round
         self._lost: tuple[str, ...] = ()  # messages about what the last round could not read any more
         # By the leader epoch of the partition: without an election nothing below an open record changes.
         self._traces: dict[OpenStart, tuple[int, OpenTrace]] = {}
@@ -165,6 +166,7 @@ class Rounds:
         loaded = _loaded(begun)
         wall = clock.wall()
         epochs = {number: leaders.leader_epoch(TopicPartition(TRANSACTION_STATE, number)) for number in begun.ends}
+        self._epochs = epochs
         reading = deadline.within(TRACE_SECONDS)
         rounds = []
         for held, described in begun.held.items():
@@ -179,6 +181,10 @@ class Rounds:
             rounds.append(Round(held, described, log, loaded, ended, again_held, wall, writer, said))
         self._traces = {held: trace for held, trace in self._traces.items() if held in begun.held}
         return rounds
+
+    def producer_log(self, producer_id: int) -> ProducerLog:
+        """What the log showed of a producer id of the last finished round. Raises UndecodableRecord."""
+        return self._scan.producer_log(producer_id, self._epochs)
 
     def _judged(
         self,

@@ -1,4 +1,5 @@
-"""What decided transactions wait for: markers that are not written yet, and the replicas of the partitions.
+"""The reasons for which decided transactions wait: markers that are not written yet, and the replicas of the
+partitions.
 
 A missing answer is no fault here: the stall is shown without it.
 """
@@ -9,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from exporter.core.kept import KeptValue
+from exporter.core.derived import Derived
 from exporter.kafka.client import AskError, ClusterClient
-from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.kafka.requests.transactions import describe_transactions
 from exporter.lso.rules import Replication
@@ -35,7 +36,7 @@ class Markers:
         self._min_isr: dict[str, int] = {}
         self._asked: frozenset[str] = frozenset()
         self._asked_at = float("-inf")
-        self._replicas = KeptValue(dict[TopicPartition, Replication]())
+        self._replicas = Derived(replication)
 
     def pending(
         self, metadata: Metadata, transactional_ids: Iterable[str], deadline: Deadline
@@ -48,8 +49,8 @@ class Markers:
         asked = sorted(transactional_ids)[:MOST_ASKED]
         described = describe_transactions(self._client, metadata, asked, deadline)
         return {
-            each.producer_id: each.partitions if each.state in DECIDED else frozenset()
-            for each in described.values.values()
+            answer.producer_id: answer.partitions if answer.state in DECIDED else frozenset()
+            for answer in described.values.values()
         }
 
     def in_sync(self, metadata: Metadata, topics: AbstractSet[str], deadline: Deadline) -> Metadata:
@@ -74,15 +75,17 @@ class Markers:
         self, metadata: Metadata, partitions: Mapping[TopicPartition, object]
     ) -> Mapping[TopicPartition, Replication]:
         """The replicas of those partitions that the metadata has; the same object while both are."""
-        made_of = (metadata.topics, self._min_isr, frozenset(partitions))
-        return self._replicas.of(made_of, lambda _: self._replicas_of(metadata, partitions))
+        return self._replicas(metadata.topics, self._min_isr, frozenset(partitions))
 
-    def _replicas_of(
-        self, metadata: Metadata, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Replication]:
-        found = {}
-        for partition in partitions:
-            if (known := metadata.topics.get(partition.topic, {}).get(partition.partition)) is not None:
-                minimum = self._min_isr.get(partition.topic)
-                found[partition] = Replication(known.leader, known.replicas, known.isr, minimum)
-        return found
+
+def replication(
+    topics: Mapping[str, Mapping[int, PartitionMetadata]],
+    min_isr: Mapping[str, int],
+    partitions: Iterable[TopicPartition],
+) -> dict[TopicPartition, Replication]:
+    """Return the replicas of those partitions that the metadata has."""
+    found = {}
+    for partition in partitions:
+        if (known := topics.get(partition.topic, {}).get(partition.partition)) is not None:
+            found[partition] = Replication(known.leader, known.replicas, known.isr, min_isr.get(partition.topic))
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.faults import BROKEN
-from exporter.kafka.requests.bulk_offsets import OffsetsMemo
+from exporter.kafka.requests.bulk_offsets import LastAnswers, read_offsets
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Ends, Isolation, end_offsets, ends_of
 from exporter.lso.readings import Reading
@@ -29,7 +29,7 @@ class PartitionEnds:
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._memo = OffsetsMemo()
+        self._memo = LastAnswers(read_offsets)
         self._metadata: Metadata | None = None
         self._elected: set[TopicPartition] = set()  # whose both ends were not read since
         self._high_at = float("-inf")
@@ -98,6 +98,6 @@ class PartitionEnds:
                 led = {} if known is None else {number: each.leader_epoch for number, each in known.items()}
                 self._elected |= {
                     TopicPartition(topic, number)
-                    for number, each in partitions.items()
-                    if each.leader_epoch != led.get(number)
+                    for number, partition in partitions.items()
+                    if partition.leader_epoch != led.get(number)
                 }

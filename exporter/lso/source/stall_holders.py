@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import NamedTuple
 
 from exporter.cluster.cluster import Cluster
-from exporter.core.kept import KeptValue
+from exporter.core.derived import Derived, DerivedByKey
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.transactions import describe_producers
-from exporter.lso.facts import Blocker, Stall
+from exporter.lso.facts import Stall
+from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, OpenStart, Overdue
 from exporter.lso.proof.log_history import LogHistory
 from exporter.lso.proof.prover import WAITING, Prover
@@ -26,14 +28,10 @@ from exporter.model import Deadline, Fault, KnownLogEnds, Reason, TopicPartition
 from exporter.transactions.facts import OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.words import BlockerKind
 
-_DECIDABLE = frozenset({BlockerKind.OPEN, BlockerKind.COMPLETING})
-"""Kinds of holders that a Flink job may be about to end, or has decided."""
-
 
 class _Evident(NamedTuple):
-    """A stall with its evidence, and what that was made of. From the monotonic instant ``until`` it proves more."""
+    """A stall with its evidence, which proves more from the monotonic instant ``until`` on."""
 
-    made_of: tuple[object, ...]
     until: float
     stall: Stall
 
@@ -48,11 +46,10 @@ class StallHolders:
         self._stalled = StalledPartitions(watch)
         self._markers = Markers(cluster.client, cluster.clock)
         self._prover = prover
-        self._evident: dict[TopicPartition, _Evident] = {}
-        self._known = KeptValue(Coordinators.of(()))
-        self._found: list[Stall] = []  # by the last read
-        self._found_of: tuple[object, ...] = ()
-        self._until = -math.inf  # monotonic
+        self._evident = DerivedByKey[TopicPartition, _Evident](self._with_due_evidence)
+        self._of_log = Derived(Coordinators.of)
+        self._found = Derived(self._with_evidence_of_all)
+        self._until = math.inf  # monotonic: when one of the found proves more
         self._history = LogHistory()
         self._holders: dict[OpenStart, float] = {}  # holders of stalled partitions, and since when they were seen
 
@@ -74,7 +71,7 @@ class StallHolders:
         ``hot`` are the partitions of open transactions, ``ends`` those of the transaction log. Returns what the
         coordinators know, what decided transactions wait for, and faults.
         """
-        known = self._of_log(opened)
+        known = self._of_log(_transactions(opened))
         self._history.note(ends)
         # Partitions first, then coordinators: a transaction that ends in between is unknown to its coordinator in this
         # read only; the next read clears it.
@@ -123,46 +120,53 @@ class StallHolders:
         """
         complete = opened is not None and opened.complete
         stalls = self._stalled.of(coordinators, releases, replication, complete=complete)
-        made_of = (stalls, self._of_log(opened), _origin(opened), self._cluster.grouping.learned)
-        if made_of == self._found_of and not flink.any and self._cluster.clock.monotonic() < self._until:
-            return self._found
-        unproven = sorted(stalls, key=lambda each: each.since)
-        logged = self._of_log(opened).by_producer
-        found = [self._proven(each, opened, logged.get(each.blocker.producer_id or 0)) for each in unproven]
-        kept = all(each.blocker.kind is BlockerKind.OPEN for each in unproven) and not flink.any
-        self._found_of = made_of if kept else ()
-        self._until = min((each.until for each in self._evident.values()), default=math.inf)
-        if flink.any:
-            found = list(with_checkpoints(found, flink))
-        if found != self._found:
-            self._found = found
-            holding = {
-                OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
-            }
-            places = {each.partition for each in unproven}
-            self._holders = {held: since for held, since in self._holders.items() if held in holding}
-            self._evident = {place: each for place, each in self._evident.items() if place in places}
-        return self._found
+        if self._cluster.clock.monotonic() >= self._until:
+            self._found.expire()
+        logged = self._of_log(_transactions(opened))
+        listing = None if opened is None else replace(opened, transactions=(), missing=(), as_of=None)
+        return self._found(stalls, listing, logged, self._cluster.grouping.learned, flink)
 
-    def _of_log(self, opened: OpenTransactions | None) -> Coordinators:
-        """The open transactions by producer id: the same object while they do not change."""
-        transactions = opened.transactions if opened is not None else ()
-        return self._known.of((transactions,), lambda _: Coordinators.of(transactions))
+    def _with_evidence_of_all(
+        self,
+        stalls: Sequence[Stall],
+        listing: OpenTransactions | None,
+        logged: Coordinators,
+        learned: int,
+        flink: FlinkTransactions,
+    ) -> list[Stall]:
+        """``listing`` is the fact of the open transactions without these: where they are from, and whether they are
+        all.
+        """
+        now, found = self._cluster.clock.monotonic(), list[Stall]()
+        self._until = math.inf
+        for stall in sorted(stalls, key=lambda each: each.since):
+            partition, known = stall.partition, logged.by_producer.get(stall.blocker.producer_id or 0)
+            if stall.blocker.kind is not BlockerKind.OPEN:
+                self._until = -math.inf  # a proof may have gone on
+                found.append(self._with_evidence(stall, listing, known))
+                continue
+            before = self._evident.last(partition)
+            if before is not None and now >= before.until:
+                self._evident.expire(partition)
+            evident = self._evident(partition, stall, listing, known, learned)
+            self._until = min(self._until, evident.until)
+            found.append(evident.stall)
+        self._evident.keep({stall.partition for stall in found})
+        found = list(with_checkpoints(found, flink)) if flink.any else found
+        holding = {
+            OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
+        }
+        self._holders = {held: since for held, since in self._holders.items() if held in holding}
+        return found
 
-    def _proven(self, stall: Stall, opened: OpenTransactions | None, logged: OpenTransaction | None) -> Stall:
-        """As ``_with_evidence``, made again only where it may have changed."""
-        if stall.blocker.kind is not BlockerKind.OPEN:
-            return self._with_evidence(stall, opened, logged)
-        made_of = (stall, logged, _origin(opened), self._cluster.grouping.learned)
-        now = self._cluster.clock.monotonic()
-        known = self._evident.get(stall.partition)
-        if known is None or now >= known.until or known.made_of != made_of:
-            shown = self._with_evidence(stall, opened, logged)
-            evidence = shown.blocker.evidence
-            left = Overdue.after(evidence) - evidence.watched if isinstance(evidence, OpenInLog) else math.inf
-            known = _Evident(made_of, now + left if left >= 0 else math.inf, shown)
-            self._evident[stall.partition] = known
-        return known.stall
+    def _with_due_evidence(
+        self, stall: Stall, listing: OpenTransactions | None, logged: OpenTransaction | None, _learned: int
+    ) -> _Evident:
+        """As ``_with_evidence``, and when the evidence proves more. Which ids may be Flink's depends on the learned."""
+        shown = self._with_evidence(stall, listing, logged)
+        evidence = shown.blocker.evidence
+        left = Overdue.after(evidence) - evidence.watched if isinstance(evidence, OpenInLog) else math.inf
+        return _Evident(self._cluster.clock.monotonic() + left if left >= 0 else math.inf, shown)
 
     @property
     def proving(self) -> bool:
@@ -268,36 +272,5 @@ class StallHolders:
         return stall
 
 
-def as_unmarked(blocker: Blocker, found: Committed) -> Blocker:
-    """The holder as a committed transaction whose marker is missing."""
-    return blocker._replace(
-        transactional_id=found.decision.transactional_id,
-        application=found.application,
-        kind=BlockerKind.UNMARKED,
-        started=found.decision.begun,
-        missing=(),
-        evidence=found,
-    )
-
-
-def _origin(opened: OpenTransactions | None) -> tuple[str, bool] | None:
-    """Where the open transactions are from, and whether they are all."""
-    return None if opened is None else (opened.origin, opened.complete)
-
-
-def with_checkpoints(stalls: Iterable[Stall], flink: FlinkTransactions) -> Iterator[Stall]:
-    """The stalls with the Flink job of each holder, without holders whose next checkpoint is not overdue.
-
-    A holder that its job decides while these facts are collected is one of them still: in the open transactions it may
-    be open when the job is known to have decided it.
-    """
-    for stall in stalls:
-        blocker = stall.blocker
-        who = blocker.producer_id if blocker.kind in _DECIDABLE else None
-        found = None if who is None else flink.by_producer.get(who)
-        if who in flink.released or (found is not None and found.waiting):
-            continue
-        if found is not None and blocker.kind is BlockerKind.OPEN:
-            yield stall._replace(blocker=blocker._replace(checkpoint=found, flink=True))
-        else:
-            yield stall
+def _transactions(opened: OpenTransactions | None) -> tuple[OpenTransaction, ...]:
+    return () if opened is None else opened.transactions

@@ -7,32 +7,31 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from exporter import catalogue
 from exporter.applications.applications import Application, Grouping
-from exporter.core.kept import KeptValue
+from exporter.core.derived import Derived
 from exporter.core.shard import WHOLE, Shard
 from exporter.flink.jobs import Jobs
-from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
 from exporter.model import Sample
 from exporter.transactions.counting.application_counters import ApplicationCounters, ApplicationCounts
 from exporter.transactions.counting.id_changes import NewIds
+from exporter.transactions.counting.new_applications import NewApplications
+from exporter.transactions.counting.partition_lists import PartitionLists
+from exporter.transactions.counting.recent_fences import RecentFences
+from exporter.transactions.counting.task_commits import CommitsOfTasks
 from exporter.transactions.counting.unclean_ids import UncleanIds
 from exporter.transactions.facts import OffsetPartitions, TaskCommits, UncleanEnd
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
 from exporter.words import Outcome
 
 HOUR = 3600.0
-MOST_SECTIONS = 10_000
-MOST_SECTION_BYTES = 4 * 1024 * 1024
-"""Size of the cache of known partition lists; a full cache is cleared. A list may have thousands of partitions."""
-MOST_NEW = 10_000
-"""Largest number of applications remembered for ``recent_applications``."""
-FENCES_WINDOW = 600.0
-"""Window of ``recent_producer_fences``, in seconds of log time."""
+MOST_FREE_NAMES = 10_000
+"""Largest number of applications that ``free_names`` looks at."""
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
@@ -56,29 +55,23 @@ class Aggregates:
         self._grouping = grouping
         self._caps = caps
         self._shard = shard
-        self._changes = 0
         self._by_name: dict[str, ApplicationCounters] = {}
         self._folded: dict[str, int] = {}  # applications in the overflow with their number of ids
         self._others: dict[str, int] = {}  # applications of other shards with their number of ids
-        self._fences: dict[str, tuple[str, deque[float]]] = {}
         self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
         self.unclean_ids = UncleanIds()
         self._seen: dict[str, int] = {}
-        self._sections: set[bytes] = set()
-        self._section_bytes = 0
+        self._lists = PartitionLists()
         self.flink = Jobs()
+        self._fences = RecentFences(self.flink)
         self.new_ids = NewIds(grouping)
-        self._offset_sections: dict[bytes, frozenset[int]] = {}  # those of them with partitions of __consumer_offsets
-        self.topics: set[str] = set()  # all that finished transactions wrote to
-        self._task_commits: dict[str, int] = {}
-        self._changed_tasks: set[str] = set()
-        self._counted = KeptValue[Mapping[str, ApplicationCounts]]({})
+        self._tasks = CommitsOfTasks()
+        self._counted = Derived[Mapping[str, ApplicationCounts]](dict)
         self._saved: Mapping[str, ApplicationCounts] = {}
         self._ids_known = True
-        self._complete_since: float | None = None  # from then on, an application that appears is a new one
+        self.new_applications = NewApplications()
         self.ids = defaultdict[int, Counter[str]](Counter)  # by partition of the log and application, of all shards
         self.id_changes = 0  # how often ``ids`` changed
-        self._appeared: deque[tuple[float, bool]] = deque(maxlen=MOST_NEW)  # when, and whether it is of this shard
 
     @property
     def applications(self) -> tuple[str, ...]:
@@ -88,7 +81,6 @@ class Aggregates:
         """Process an event. Only ``new`` events are counted. Others were counted before, or are from before the
         counters began: only their instants are used.
         """
-        self._changes += 1
         if isinstance(event, Ended):
             self._ended(event, new=new)
         elif isinstance(event, Initialised):
@@ -109,31 +101,16 @@ class Aggregates:
         self.flink.appeared(entry.transactional_id, entry.application)
         self._count_id(entry, 1)
         instant = entry.record_ms / 1000
-        if self._complete_since is None or instant < self._complete_since:
+        if not self.new_applications.is_new(instant):
             return
         if entry.application != self._shard.overflow:  # ids of many applications
             self.new_ids.appeared(entry)
         if self._known > known:
-            self._appeared.append((instant, len(self._others) == others))
+            self.new_applications.appeared(instant, of_shard=len(self._others) == others)
 
     @property
     def _known(self) -> int:
         return len(self._by_name) + len(self._folded) + len(self._others)
-
-    def complete_since(self, instant: float) -> None:
-        """Note that every application with an id by this instant (Unix seconds of log time) is known."""
-        if self._complete_since is None:
-            self._complete_since = instant
-
-    def recent_applications(self, log_now: float, *, of_shard: bool = False) -> int | None:
-        """How many applications appeared in the last hour, in the cluster or of this shard; None while those before are
-        not all known.
-        """
-        while self._appeared and self._appeared[0][0] < log_now - HOUR:
-            self._appeared.popleft()
-        if self._complete_since is None:
-            return None
-        return sum(own or not of_shard for _, own in self._appeared)
 
     def group(self, transactional_id: str) -> str:
         """Return the application of a new id: its own, or the overflow when this shard has too many."""
@@ -144,7 +121,7 @@ class Aggregates:
                     if better.name == name:
                         known.describe(better)
         if self._grouping.is_connect_task(transactional_id):
-            self._task_commits.setdefault(transactional_id, 0)
+            self._tasks.appeared(transactional_id)
         application = self._grouping.of(transactional_id)
         if not self._shard.holds(application.name):
             self._others[application.name] = self._others.get(application.name, 0) + 1
@@ -166,18 +143,17 @@ class Aggregates:
         application = entry.application
         if application in self.flink.applications:
             self._ended_of_flink(transaction)
-        if section not in self._sections:
-            self._learn(transaction)
-        if new and outcome is _COMMITTED and entry.transactional_id in self._task_commits:
-            self._task_commits[entry.transactional_id] += 1
-            self._changed_tasks.add(entry.transactional_id)
+        if section not in self._lists.known:
+            self._lists.learn(transaction)
+        if new and outcome is _COMMITTED and entry.transactional_id in self._tasks.counts:
+            self._tasks.committed(entry.transactional_id)
         own = self._by_name.get(application)
         if own is None:  # another shard's
             return
         if section:
             own.named += 1
-            if section in self._offset_sections:
-                own.offset_partitions.update(self._offset_sections[section])
+            if section in self._lists.offsets:
+                own.offset_partitions.update(self._lists.offsets[section])
         if new:
             own.count(outcome, begun_ms, prepared_ms, completed_ms)
         own.date(outcome, completed_ms)
@@ -190,8 +166,7 @@ class Aggregates:
             self._ends.append(end)
             self.unclean_ids.note(end)
         if outcome is Outcome.FENCED:
-            _, instants = self._fences.setdefault(transactional_id, (application, deque(maxlen=10_000)))
-            instants.append(ended)
+            self._fences.note(transactional_id, application, ended)
 
     def _ended_of_flink(self, transaction: Ended) -> None:
         entry, begun, ended = transaction.entry, _seconds(transaction.begun_ms), transaction.completed_ms / 1000
@@ -202,8 +177,7 @@ class Aggregates:
             self.flink.replace(loss, loss._replace(partitions=partitions))
 
     def _forgotten(self, entry: Entry) -> None:
-        if self._task_commits.pop(entry.transactional_id, None) is not None:
-            self._changed_tasks.add(entry.transactional_id)
+        self._tasks.forget(entry.transactional_id)
         self._count_id(entry, -1)
         own = self._by_name.get(entry.application)
         if own is None:
@@ -243,18 +217,10 @@ class Aggregates:
         if name == self._shard.overflow:
             self._folded.clear()
 
-    def _learn(self, transaction: Ended) -> None:
-        """Note the topics of a new list of partitions; the same lists recur often."""
-        if len(self._sections) >= MOST_SECTIONS or self._section_bytes >= MOST_SECTION_BYTES:
-            self._sections.clear()
-            self._offset_sections.clear()
-            self._section_bytes = 0
-        self._sections.add(transaction.section)
-        self._section_bytes += len(transaction.section)
-        partitions = decode_section(transaction.section, transaction.layout)
-        self.topics.update(partition.topic for partition in partitions)
-        if offsets := frozenset(each.partition for each in partitions if each.topic == CONSUMER_OFFSETS):
-            self._offset_sections[transaction.section] = offsets
+    @property
+    def topics(self) -> AbstractSet[str]:
+        """All topics that finished transactions wrote to."""
+        return self._lists.topics
 
     @property
     def offset_partitions(self) -> Mapping[str, OffsetPartitions]:
@@ -272,12 +238,7 @@ class Aggregates:
             applications = {name: each for name, each in counted.items() if self._saved.get(name) is not each}
             applications |= dict.fromkeys(self._saved.keys() - counted.keys())
         self._saved = counted
-        tasks = self._task_commits if everything else self._changed_tasks
-        found = {
-            "applications": applications,
-            "tasks": {task: self._task_commits.get(task) for task in tasks},
-        }
-        self._changed_tasks.clear()
+        found = {"applications": applications, "tasks": self._tasks.saved(everything=everything)}
         return {kind: each for kind, each in found.items() if each or everything}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
@@ -289,15 +250,13 @@ class Aggregates:
             name: ApplicationCounters.restored(name, each) for name, each in saved.get("applications", {}).items()
         }
         tasks = {str(task): int(count) for task, count in saved.get("tasks", {}).items()}
-        self._changes += 1
         self._by_name |= applications
-        self._task_commits |= tasks
+        self._tasks.counts |= tasks
         self._ids_known = False
 
     def ids_are_known(self) -> None:
         """All ids of the log are known: drop applications without one."""
         self._ids_known = True
-        self._changes += 1
         for name in [name for name, own in self._by_name.items() if own.ids <= 0]:
             self._drop(name)
 
@@ -305,34 +264,29 @@ class Aggregates:
 
     def counted(self) -> Mapping[str, ApplicationCounts]:
         """What is counted now, by application. Nothing in it changes; it is the same object until something happens."""
-        return self._counted.of(
-            (self._changes,), lambda _: {name: own.counted() for name, own in self._by_name.items()}
-        )
+        return self._counted(tuple([(name, own.counted()) for name, own in self._by_name.items()]))
 
     def dated(self) -> Mapping[str, Mapping[Outcome, float]]:
         """When the last transactions of each application finished. Nothing in it changes."""
         return {name: own.dated() for name, own in self._by_name.items()}
 
     @property
-    def known(self) -> tuple[object, ...]:
-        """What ``by_application`` is made of."""
-        return self._seen, [own.application for own in self._by_name.values()]
+    def described(self) -> tuple[Application, ...]:
+        """The applications that are counted."""
+        return tuple([own.application for own in self._by_name.values()])
 
-    def by_application(self, cluster: str) -> Iterator[Sample]:
-        """What the applications are, and how many ids they have."""
-        for name, own in self._by_name.items():
-            app = own.application
-            yield catalogue.APPLICATION_INFO(1.0, cluster, name, app.kind, app.connect, app.connector)
-            if (seen := self._seen.get(name)) is not None:
-                yield catalogue.TRANSACTIONAL_IDS(float(seen), cluster, name)
+    @property
+    def seen(self) -> Mapping[str, int]:
+        """By application its ids with a record in the last hour, as of the last census. Another mapping after each."""
+        return self._seen
 
     def recent(self, cluster: str, log_now: float) -> Iterator[Sample]:
         """Gauges that change with time, about the last hour, and what caps leave out. ``log_now`` is log time in Unix
         seconds.
         """
-        if (recent := self.recent_applications(log_now, of_shard=True)) is not None:
+        if (recent := self.new_applications.recent(log_now, of_shard=True)) is not None:
             yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
-        for transactional_id, application, fences in self._worst(log_now):
+        for transactional_id, application, fences in self._fences.worst(log_now, self._caps.fenced_ids, self._by_name):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
         for end in self.unclean_ends(log_now):
             labels = (end.transactional_id, str(end.producer_id), str(end.producer_epoch), end.outcome)
@@ -344,14 +298,14 @@ class Aggregates:
     @property
     def task_commits(self) -> TaskCommits:
         """What Connect's source tasks committed, whatever application their ids are counted under."""
-        return TaskCommits(dict(self._task_commits), self._grouping.connect_groups)
+        return TaskCommits(dict(self._tasks.counts), self._grouping.connect_groups)
 
     def free_names(self) -> tuple[str, ...]:
         """Applications of all shards that neither a pattern of the settings nor the form of a framework names."""
         examples = {name: own.example for name, own in self._by_name.items() if name != self._shard.overflow}
         for name in (*self._folded, *self._others):
             examples.setdefault(name, name)
-        some = islice(examples.items(), MOST_NEW)
+        some = islice(examples.items(), MOST_FREE_NAMES)
         return tuple(name for name, example in some if self._grouping.names_freely(example))
 
     @property
@@ -371,25 +325,6 @@ class Aggregates:
                 break
             latest.setdefault((end.transactional_id, end.producer_id, end.producer_epoch, end.outcome), end)
         return tuple(latest.values())
-
-    def _worst(self, log_now: float) -> list[tuple[str, str, int]]:
-        for transactional_id, (_, instants) in list(self._fences.items()):
-            while instants and instants[0] < log_now - FENCES_WINDOW:
-                instants.popleft()
-            if not instants:
-                del self._fences[transactional_id]
-        found = [
-            (each, application, len(instants))
-            for each, (application, instants) in self._fences.items()
-            if not self.flink.is_job(each)
-        ]
-        # A Flink job that starts fences the ids of its earlier start. It is a storm only when it starts and does not
-        # commit.
-        for job in self.flink:
-            restarts = job.restarts_without_commit(log_now)
-            if restarts and job.application in self._by_name:
-                found.append((f"{job.prefix}-*", job.application, restarts))
-        return sorted(found, key=lambda row: (-row[2], row[0]))[: self._caps.fenced_ids]
 
 
 def _seconds(ms: int) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from exporter import catalogue
@@ -28,7 +28,7 @@ _COMPLETION_BOUNDS = catalogue.TRANSACTION_COMPLETION_SECONDS.buckets
 
 
 class ApplicationCounts(NamedTuple):
-    """What is counted of one application at one instant, without its name: what is saved, and what is exposed.
+    """The counts of one application at one instant, without its name: saved and exposed.
 
     ``example`` is one of its ids, ``described`` the other fields of its ``Application``. Outcomes that did not occur
     are left out. Nothing in it changes. JSON has it as a list.
@@ -85,7 +85,7 @@ class ApplicationCounters:
         self._counted = None
 
     def counted(self) -> ApplicationCounts:
-        """What is counted now; the same object as long as that does not change."""
+        """The counts now; the same object as long as that does not change."""
         if self._counted is None:
             self._counted = ApplicationCounts(
                 self.example,
@@ -130,6 +130,17 @@ def counter_samples(cluster: str, counted: Mapping[str, ApplicationCounts]) -> I
         fences = each.outcomes.get(Outcome.FENCED, 0)
         yield catalogue.PRODUCER_FENCES_TOTAL(float(fences), cluster, name)
         yield catalogue.PRODUCER_INITS_TOTAL(float(each.inits), cluster, name)
+
+
+def application_samples(cluster: str, applications: Iterable[Application], seen: Mapping[str, int]) -> Iterator[Sample]:
+    """Yield the kinds of the applications, and how many ids of each were seen in the last hour."""
+    for application in applications:
+        name = application.name
+        yield catalogue.APPLICATION_INFO(
+            1.0, cluster, name, application.kind, application.connect, application.connector
+        )
+        if (ids := seen.get(name)) is not None:
+            yield catalogue.TRANSACTIONAL_IDS(float(ids), cluster, name)
 
 
 def last_samples(cluster: str, dated: Mapping[str, Mapping[Outcome, float]]) -> Iterator[Sample]:

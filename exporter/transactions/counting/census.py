@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from exporter.applications.applications import Grouping
-from exporter.core.kept import KeptValue
+from exporter.core.derived import Derived
 from exporter.model import Clock, Fact, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.counting.usage import transaction_use
@@ -32,10 +32,11 @@ class Census:
         self._grouping = grouping
         self._first_shard = first_shard
         self._counted_at: float | None = None
-        self._known_ids = KnownIds({})
-        self._counted: tuple[object, ...] = ()  # what they are of
+        self._known_ids = Derived(self._count_ids)
+        self._counted = KnownIds({})
         self._ids = 0  # at the last count
-        self._in_use = KeptValue(TransactionUse(frozenset(), {}, {}))
+        self._in_use = Derived(self._use_of)
+        self._hour_ago_ms = 0
         self._use: TransactionUse | None = None
         self._used_at = 0.0
         self._releases: ReleaseTimes | None = None
@@ -49,17 +50,15 @@ class Census:
         if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
             self._counted_at = now
             self._aggregates.census({} if log is None else log.unseen_since(hour_ago))
-            counted = (self._aggregates.id_changes, self._aggregates.applications)
-            if counted != self._counted:
-                self._known_ids, self._counted = self._count_ids(), counted
-        yield self._known_ids
+            self._counted = self._known_ids(self._aggregates.id_changes, self._aggregates.applications)
+        yield self._counted
         if not self._first_shard:
             return
         if self._use is None or now - self._used_at >= USE_INTERVAL * (1 + self._ids // IDS_PER_INTERVAL):
             self._used_at = now
             self._use = replace(
                 self._transaction_use(log, hour_ago),
-                new_applications=self._aggregates.recent_applications(log_now),
+                new_applications=self._aggregates.new_applications.recent(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
                 free_names=self._aggregates.free_names(),
                 id_changes=self._aggregates.new_ids.changes(_entries(log), log_now),
@@ -84,13 +83,15 @@ class Census:
         """What the records say; made again only when records came, or ids were last used before this instant."""
         if log is None:
             return transaction_use((), self._aggregates.topics, self._grouping, since_ms)
-        return self._in_use.of(
-            (log, log.changes, self._grouping.learned, log.unseen_since(since_ms)),
-            lambda _: transaction_use(log.machines.values(), self._aggregates.topics, self._grouping, since_ms),
-        )
+        self._hour_ago_ms = since_ms
+        return self._in_use(log, log.changes, self._grouping.learned, log.unseen_since(since_ms))
 
-    def _count_ids(self) -> KnownIds:
-        own, found = frozenset(self._aggregates.applications), self._aggregates.ids
+    def _use_of(self, log: LogTail, *_: object) -> TransactionUse:
+        """By ``_hour_ago_ms``, which changes nothing while no id is unseen since then that was not before."""
+        return transaction_use(log.machines.values(), self._aggregates.topics, self._grouping, self._hour_ago_ms)
+
+    def _count_ids(self, _changes: int, applications: tuple[str, ...]) -> KnownIds:
+        own, found = frozenset(applications), self._aggregates.ids
         self._ids = sum(each.total() for each in found.values())
         kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
         return KnownIds({number: each for number, each in kept.items() if each})

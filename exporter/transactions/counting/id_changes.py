@@ -52,7 +52,7 @@ class NewIds:
             self._returned[entry.application] = instant
 
     def changes(self, entries: Iterable[Entry], log_now: float) -> dict[str, IdChanges]:
-        """What is known of the ids of each application with ``LEAST_NEW`` new ones in the last day."""
+        """The changes of the ids of each application with ``LEAST_NEW`` new ones in the last day."""
         for application, known in list(self._first.items()):
             while known and known[0][1] < log_now - DAY:
                 known.popleft()

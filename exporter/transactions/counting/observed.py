@@ -1,4 +1,4 @@
-"""What became of transactions, from two consecutive descriptions by their coordinators. Pure: no I/O, no clock.
+"""The outcomes of transactions, from two consecutive descriptions by their coordinators. Pure: no I/O, no clock.
 
 This is for clusters whose transaction log cannot be read. Between two looks an id may have begun and ended any number
 of transactions, so that every count here is a lower bound. What the rules rest on:
@@ -79,7 +79,7 @@ class SeenId(NamedTuple):
 
 
 class SeenChange(NamedTuple):
-    """What one description shows beside the one before it. ``epochs`` is by how much the epoch was raised."""
+    """The changes between two descriptions. ``epochs`` is by how much the epoch was raised."""
 
     seen: SeenId
     ended: tuple[ObservedOutcome, ...] = ()
@@ -107,7 +107,7 @@ def first_seen(now: DescribedId, look: CoordinatorLook, *, new: bool, absent_at:
 
 
 def compare(before: SeenId, now: DescribedId, look: CoordinatorLook) -> SeenChange:
-    """What a description shows that the one before it did not. An answer that is older than the last one, of a
+    """The changes since the description before. An answer that is older than the last one, of a
     coordinator that was replaced, changes nothing.
     """
     if now.state not in KNOWN_STATES or _is_older(before, now):

@@ -1,4 +1,4 @@
-"""What polling shows of all ids of a cluster: which to describe at a look, and the counts. No I/O, no clock."""
+"""The ids of a cluster by polling: which to describe at a look, and the counts. No I/O, no clock."""
 
 from __future__ import annotations
 

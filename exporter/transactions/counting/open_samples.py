@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import nlargest
 
 from exporter import catalogue
@@ -21,15 +22,26 @@ def open_transaction_samples(
     cluster: str,
     transactions: Sequence[OpenTransaction],
     applications: Iterable[str],
-    stalls: Stalls | None,
+    blockers: AbstractSet[int | None],
+    most: int,
+    now: float,
+) -> tuple[Sample, ...]:
+    """Counts by application, zero for those of ``applications`` with none, and the ``most`` urgent ones by id.
+
+    The blockers of stalled partitions, by producer id, are always among them. ``now`` is Unix seconds by the
+    coordinators' clock, or earlier: the instant as of which the transactions are known to be open.
+    """
+    return tuple(_samples(cluster, transactions, applications, blockers, most, now))
+
+
+def _samples(
+    cluster: str,
+    transactions: Sequence[OpenTransaction],
+    applications: Iterable[str],
+    blockers: AbstractSet[int | None],
     most: int,
     now: float,
 ) -> Iterator[Sample]:
-    """Counts by application, zero for those of ``applications`` with none, and the ``most`` urgent ones by id.
-
-    The blockers of stalled partitions are always among them. ``now`` is Unix seconds by the coordinators' clock, or
-    earlier: the instant as of which the transactions are known to be open.
-    """
     counts = {application: dict.fromkeys(TransactionState, 0) for application in applications}
     overdue = dict.fromkeys(counts, 0)
     oldest: dict[str, float] = {}
@@ -54,7 +66,7 @@ def open_transaction_samples(
         yield catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(instant, cluster, application)
     for application, instant in completing.items():
         yield catalogue.OLDEST_COMPLETION_START_TIMESTAMP_SECONDS(instant, cluster, application)
-    shown = _shown(transactions, stalls, most, now)
+    shown = _shown(transactions, blockers, most)
     for transaction in shown:
         labels = (
             transaction.transactional_id,
@@ -76,14 +88,18 @@ def open_transaction_samples(
 
 
 def _shown(
-    transactions: Sequence[OpenTransaction], stalls: Stalls | None, most: int, now: float
+    transactions: Sequence[OpenTransaction], blockers: AbstractSet[int | None], most: int
 ) -> list[OpenTransaction]:
     """The most urgent, and every blocker: joined on the producer id, never on the epoch, which a Prepare raises."""
-    shown = {
-        each.transactional_id: each for each in nlargest(most, transactions, key=lambda each: overdue_by(each, now))
-    }
-    if blockers := blocking_producers(stalls):
-        shown |= {each.transactional_id: each for each in transactions if each.producer_id in blockers}
+    # Their order is the same at any instant.
+    urgent = nlargest(most, transactions, key=lambda transaction: overdue_by(transaction, 0.0))
+    shown = {each.transactional_id: each for each in urgent}
+    if blockers:
+        shown |= {
+            transaction.transactional_id: transaction
+            for transaction in transactions
+            if transaction.producer_id in blockers
+        }
     return list(shown.values())
 
 
@@ -97,8 +113,10 @@ def blocking_producers(stalls: Stalls | None) -> frozenset[int | None]:
 def first_overdue(transactions: Iterable[OpenTransaction]) -> float:
     """The instant (Unix seconds) up to which none of them is overdue; infinite when none ever is."""
     instants = (
-        each.started + each.timeout + each.clock_behind
-        for each in transactions
-        if each.started is not None and each.timeout is not None and each.state is TransactionState.ONGOING
+        transaction.started + transaction.timeout + transaction.clock_behind
+        for transaction in transactions
+        if transaction.started is not None
+        and transaction.timeout is not None
+        and transaction.state is TransactionState.ONGOING
     )
     return min(instants, default=math.inf) + OVERDUE_SLACK_SECONDS - ROUNDING_SECONDS

@@ -1,1 +1,1 @@
-"""What was decided about transactions, and what their markers show: the judgement, torn transactions."""
+"""The decisions about transactions, and their markers: the judgement, torn transactions."""

@@ -79,13 +79,13 @@ def decisions_of(producer_id: int, records: Iterable[LogRecord]) -> tuple[Decide
     """
     found: list[DecidedTransaction] = []
     opened: dict[int, _Opened] = {}
-    for each in records:
-        value = each.value
+    for record in records:
+        value = record.value
         if value.status is Status.ONGOING and value.producer_id == producer_id:
             before = opened.get(value.start_ms)
             opened[value.start_ms] = _Opened(
                 frozenset({value.producer_epoch}) | (before.client_epochs if before else frozenset()),
-                frozenset({each.leader_epoch}) | (before.leader_epochs if before else frozenset()),
+                frozenset({record.leader_epoch}) | (before.leader_epochs if before else frozenset()),
                 # TransactionMetadata.prepareAddPartitions: the first has one instant for the begin and the update.
                 value.last_update_ms == value.start_ms or (before is not None and before.first),
                 value.tags.client_version >= V2,
@@ -93,7 +93,7 @@ def decisions_of(producer_id: int, records: Iterable[LogRecord]) -> tuple[Decide
         elif value.status in _PREPARED and value.producer_id == producer_id:
             known = _same(found, value)
             if known is None:
-                found.append(_prepared(each, opened.get(value.start_ms)))
+                found.append(_prepared(record, opened.get(value.start_ms)))
             else:
                 epochs = found[known].marker_epochs | {value.producer_epoch}
                 found[known] = found[known]._replace(marker_epochs=epochs)
@@ -103,9 +103,9 @@ def decisions_of(producer_id: int, records: Iterable[LogRecord]) -> tuple[Decide
                 continue
             known = _same(found, value)
             if known is not None:
-                found[known] = found[known]._replace(completed=each.record_ms / 1000)
+                found[known] = found[known]._replace(completed=record.record_ms / 1000)
             else:
-                found.append(_completed(producer_id, each, rotated=rotated))
+                found.append(_completed(producer_id, record, rotated=rotated))
     return tuple(found)
 
 

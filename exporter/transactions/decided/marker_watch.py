@@ -77,7 +77,7 @@ class MarkerWatch:
 
     @property
     def found(self) -> tuple[TornMarker, ...]:
-        """What was found in the last hour, the newest last."""
+        """The findings of the last hour, the newest last."""
         return tuple(self._found.values())
 
     def note(self, decided: RecentDecisions, now: float, is_ours: Callable[[str], bool]) -> None:
@@ -106,7 +106,7 @@ class MarkerWatch:
         held = [each.torn for each in self._found.values() if each.found is FoundMarker.NOTHING]
         for torn in held:
             places.setdefault(torn.partition, torn.decision.prepared_ms)
-        order = sorted(places, key=lambda each: self.read_at.get(each, -math.inf))
+        order = sorted(places, key=lambda place: self.read_at.get(place, -math.inf))
         return {partition: places[partition] for partition in order}
 
     def follow(self, partition: TopicPartition, start: int, *, cut: bool) -> None:
@@ -146,8 +146,8 @@ class MarkerWatch:
             elif now - waiting.suspected >= CONFIRM_SECONDS:
                 self.compared += 1
                 self._rivals.append((now, waiting.decision))
-                for each in findings:
-                    self._found[_key(each)] = TornMarker(each, _what(each.marker), now)
+                for finding in findings:
+                    self._found[_key(finding)] = TornMarker(finding, _what(finding.marker), now)
             else:
                 left.append(waiting._replace(suspected=min(waiting.suspected, now), noted=now))
         self._waiting = left

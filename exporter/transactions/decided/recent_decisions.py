@@ -13,8 +13,11 @@ from exporter.transactions.machine.records import UndecodableRecord
 from exporter.words import Outcome
 
 KEPT_SECONDS = 60.0
-MOST = 50_000
-"""Largest number of decisions that are handed on at once. The oldest are left out: they are counted by ``first``."""
+MOST = 10_000
+"""Largest number of decisions that are handed on at once, 1,000 a second at an interval of 10 s. The oldest are left
+out: they are counted by ``first``. At a first start the tail reads those of an hour, and one takes 1 kB with its
+markers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +34,19 @@ class DecisionTail:
     def __init__(self) -> None:
         self._kept: deque[tuple[float, Decision]] = deque(maxlen=MOST)
         self._taken = 0
-        self._newest: list[Decision] = []
+        self._newest: deque[Decision] = deque(maxlen=MOST)
         self._fact = RecentDecisions(0, ())
 
     def take(self, event: Ended) -> None:
         """Take in a transaction that ended. One whose partitions compaction took is left out."""
         if (decision := _decision(event)) is not None:
             self._newest.append(decision)
+            self._taken += 1
 
     def read(self, now: float) -> RecentDecisions:
         """Return the decisions of the last minute; ``now`` is monotonic. The same object while they are the same."""
         changed = bool(self._newest)
         self._kept.extend((now, decision) for decision in self._newest)
-        self._taken += len(self._newest)
         self._newest.clear()
         while self._kept and self._kept[0][0] < now - KEPT_SECONDS:
             self._kept.popleft()

@@ -52,10 +52,6 @@ class PartitionChanges:
         """Return whether records may have been lost at this Unix time or later."""
         return any(window.until >= instant for window in self.lost)
 
-    def elected_since(self, instant: float) -> bool:
-        """Return whether another leader may have been elected at this Unix time or later."""
-        return any(window.until >= instant for window in self.elected)
-
 
 NO_CHANGES = PartitionChanges()
 

@@ -293,7 +293,7 @@ class StateMachine:
 
     def known(self, wanted: Callable[[str], bool] = lambda _: True) -> Iterator[Entry]:
         """Every id that is ``wanted``. An entry of one that was put away is a copy."""
-        yield from [each for each in self.entries.values() if wanted(each.transactional_id)]
+        yield from [entry for entry in self.entries.values() if wanted(entry.transactional_id)]
         yield from self.finished.entries(wanted)
 
     def _known(self, key: bytes) -> Entry | None:

@@ -20,14 +20,13 @@ LONGEST_WAIT = 60.0
 class LogSeed:
     """Asks all coordinators once, and again those that did not answer. Not thread-safe: for the worker of ``txnlog``.
 
-    ``log_is_new``: the topic is newer than this process, so the log itself is complete. ``missing`` are the faults of
-    the last try.
+    ``missing`` are the faults of the last try.
     """
 
     def __init__(self, cluster: Cluster, aggregates: Aggregates) -> None:
         self._cluster = cluster
         self._aggregates = aggregates
-        self.log_is_new = False
+        self._complete = True  # no partition lost records
         self.missing: tuple[str, ...] = ()
         self._unseeded: set[int] | None = None  # log partitions whose state at the start is not known yet; None: all
         self._next_at = 0.0  # monotonic
@@ -45,14 +44,17 @@ class LogSeed:
         """Ask again about this partition of the log, which lost records: not at once, as a coordinator that has just
         been elected may answer with an empty list.
         """
-        self.log_is_new = False
+        self._complete = False
         if self._unseeded is not None:
             self._unseeded.add(number)
         self._next_at = self._cluster.clock.monotonic() + FIRST_WAIT
         self._wait = FIRST_WAIT
 
-    def read(self, log: LogTail, partitions: int, log_now: Callable[[], float], deadline: Deadline) -> None:
+    def read(
+        self, log: LogTail, partitions: int, log_now: Callable[[], float], deadline: Deadline, *, is_new: bool
+    ) -> None:
         """Ask when it is due, and pass on what the coordinators know. ``log_now`` returns log time, Unix seconds.
+        ``is_new``: the topic is newer than this process, so the log itself is complete.
 
         Asked after the positions were set, so that there is no gap; ids with a record in the log since then are left
         unchanged.
@@ -60,9 +62,9 @@ class LogSeed:
         now = self._cluster.clock.monotonic()
         if now < self._next_at or (self._unseeded == set() and now < self._forget_at):
             return
-        if self.log_is_new:
+        if is_new and self._complete:
             self._unseeded = set()
-            self._aggregates.complete_since(log_now())
+            self._aggregates.new_applications.complete_since(log_now())
             return
         self._next_at = now + self._wait
         self._wait = min(LONGEST_WAIT, self._wait * 2)
@@ -81,7 +83,7 @@ class LogSeed:
             log.take(number, log.machine(number).seed_id(transactional_id))
         self._unseeded = set(asked.silent)
         if not asked.faults:
-            self._aggregates.complete_since(log_now())
+            self._aggregates.new_applications.complete_since(log_now())
         for number in log.unknown.keys() - self._unseeded:
             log.machine(number).settle_unknown()
             log.take(number, ())

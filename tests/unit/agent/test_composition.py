@@ -188,13 +188,14 @@ def test_sigterm_ends_it_cleanly_and_sighup_rereads() -> None:
     try:
         until(lambda: is_listening(port))
         os.kill(agent.pid, signal.SIGHUP)
+        assert agent.stderr is not None
+        assert any("settings reread: 1 cluster(s) as before" in line for line in agent.stderr)
         os.kill(agent.pid, signal.SIGTERM)
         output, log = agent.communicate(timeout=5)
     finally:
         agent.kill()
     assert agent.returncode == 0
     assert output == ""
-    assert "settings reread: 1 cluster(s) as before" in log
     assert "msg=stopped" in log
 
 

@@ -239,7 +239,7 @@ print(json.dumps([listening, sorted(sys.modules)]))
 """
 
 
-NOT_TO_LISTEN = ("kafka", "confluent_kafka", "exporter.cluster", "jinja2")
+NOT_TO_LISTEN = ("kafka.protocol", "confluent_kafka", "exporter.cluster", "jinja2")
 """Nor these before the endpoint listens: they take half of the start."""
 
 

@@ -18,6 +18,9 @@ WALL = {
     "agent/clusters.py": "the instant of the status document",
     "agent/with_thresholds.py": "the window of the day of a threshold",
     "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
+    "inventory/source.py": "dates the document and the hour that it is about",
+    "fleet/fleet.py": "dates a view; its ages go by the monotonic clock",
+    "fleet/source/agents.py": "dates answers and faults that are shown",
     "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",
     "producers/librdkafka_posts.py": "dates a client's states",
     "telemetry/clients.py": "refuses points that are dated later than now; what is kept goes by the monotonic clock",
@@ -31,9 +34,12 @@ WALL = {
     "transactions/source/polled_outcomes.py": "kafka_eos_last_transaction_observed_timestamp_seconds",
     "lso/proof/rounds.py": "dates a proof that is shown",
     "spark/source.py": "compares with Spark's timestamps, of its own clock; nothing is forgotten for good by it",
-    "transactions/source/transactions.py": "the distance of the clocks; dates a broken partition",
+    "lso/source/selected.py": "from when on a transaction in another shard's topic is old",
+    "transactions/source/internal_topics.py": "dates a broken partition",
+    "transactions/source/log_partitions.py": "from when on the log is read at the start; dates elections",
+    "transactions/source/transactions.py": "the distance of the clocks",
     "transactions/tail.py": "the distance of the clocks of coordinators",
-    "transactions/source/txnlog.py": "from when on the log is read at the start; the distance of the clocks",
+    "transactions/source/txnlog.py": "the distance of the clocks",
 }
 """Modules of the agent that read the wall clock, and what for."""
 

@@ -16,7 +16,10 @@ from exporter.agent.jvm_targets import listed
 from exporter.bounds.memory import LIGHT_BYTES
 from exporter.core import target_files
 from exporter.core.target_files import FileTarget, LeftOut, TargetFileError, TargetFiles, parse_targets
-from exporter.settings.clients import Broker
+from exporter.settings.clients import BrokerSection
+from exporter.settings.from_document import from_document
+from exporter.settings.plain import Broker
+from exporter.settings.root import document_of
 
 TWO = [{"targets": ["app-1:8778", "[::1]:8778"], "labels": {"env": "prod", "id": 7}}, {"targets": ["app-3"]}]
 
@@ -205,5 +208,6 @@ def test_a_pattern_means_all_files_of_a_folder_and_each_target_counts_once(tmp_p
     ],
 )
 def test_a_target_takes_its_place_in_the_address(labels: dict[str, str], url: str) -> None:
-    entry = Broker.model_validate({"jmx_exporter": "http://{target}/metrics", "file_sd": "x.yml"})
+    section = BrokerSection.model_validate({"jmx_exporter": "http://{target}/metrics", "file_sd": "x.yml"})
+    entry = from_document(Broker, document_of(section))
     assert listed(entry, FileTarget("k1:9404", labels)).endpoint.url == url

@@ -14,7 +14,7 @@ from exporter.lso.rules import (
     Replication,
     Standing,
     decided,
-    holder,
+    holding_producer,
     is_stalled,
     name_blocker,
     standing,
@@ -53,9 +53,9 @@ def test_an_lso_is_stalled_when_it_has_stood_for_the_threshold() -> None:
 
 def test_the_holder_is_the_producer_with_the_lowest_open_start_at_or_below_the_lso() -> None:
     first, second = LogProducer(7, 0, 5, None), LogProducer(8, 0, 9, None)
-    assert holder([second, first], 5) is first
-    assert holder([second, first], 6) is first
-    assert holder([second, first], 4) is None
+    assert holding_producer([second, first], 5) is first
+    assert holding_producer([second, first], 6) is first
+    assert holding_producer([second, first], 4) is None
 
 
 REPLICAS = Replication(1, (1, 2), (1,), 2)

@@ -54,7 +54,7 @@ def test_whatever_the_state_holds_nothing_breaks(document: dict[str, object]) ->
 
 def test_a_remembered_stall_of_an_lso_that_moved_is_forgotten() -> None:
     watch = watching()
-    watch.remember({"orders": {"3": [4, WALL - 600]}})
+    watch.remember({"orders": {"3": [4, WALL - 600, ""]}})
     watch.look(PLACE, 5, 9, NOW)
     assert list(StalledPartitions(watch).of(NOBODY, None, {})) == []
     assert watch.memory()["orders"] == {"3": [5, WALL, ""]}
@@ -176,13 +176,6 @@ def test_a_topic_made_again_begins_anew_while_it_is_watched() -> None:
     watch.look(PLACE, 5, 9, NOW + 60)
     watch.described(PLACE, (HELD,))
     assert list(StalledPartitions(watch).of(NOBODY, None, {})) == []
-
-
-def test_a_state_of_0_1_is_read() -> None:
-    watch = watching()
-    watch.remember({"orders": {"3": [5, WALL - 600]}})
-    watch.look(PLACE, 5, 9, NOW)
-    assert stall_of(watch).since == WALL - 600
 
 
 @pytest.mark.parametrize("timestamp", [0.0, WALL - 17 * 365 * 86400, WALL + 1e9])

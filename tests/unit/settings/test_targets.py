@@ -47,7 +47,7 @@ connect:
     assert connect.endpoint(connect.rest[0]).password == "sesame"
     assert [worker.target().way for worker in connect.workers] == [AgentKind.JOLOKIA, AgentKind.JMX_EXPORTER]
     assert connect.workers[1].target().endpoint.ca_file == Path("/etc/ca.pem")
-    assert "sesame" not in config.to_yaml()
+    assert "sesame" not in ConfigSource(tmp_path / "config.yml", {}).printed()
     assert "sesame" not in repr(config)
 
 

@@ -292,6 +292,13 @@ def test_the_status_document_is_json(ask: EndpointClient, behind: AppInputs) -> 
     assert json.loads(answer.body) == behind.document
 
 
+def test_lists_that_a_reader_does_not_want_are_left_out_of_the_document(ask: EndpointClient, behind: AppInputs) -> None:
+    behind.document["clusters"] = [{"name": "a", "open_transactions": [1], "unclean_ids": [2], "known": {}}]
+    answer = ask("GET", "/api/v1/status?without=open_transactions,known,x&without=unclean_ids")
+    assert json.loads(answer.body)["clusters"] == [{"name": "a", "known": {}}]
+    assert json.loads(ask("GET", "/api/v1/status?without=" + "a," * 1500).body) == behind.document
+
+
 @pytest.mark.parametrize(
     ("path", "shown"),
     [("/", r"1.2.3-\ud800-😀-\udc80"), ("/api/v1/status", "1.2.3-\\ufffd-😀-\\ufffd")],

@@ -84,19 +84,13 @@ def test_the_journal_of_the_same_generation_goes_on_from_the_snapshot() -> None:
     assert saved.counters == {"applications": {"a": [3]}, "tasks": {"t": 1}, "undecodable": 5}
 
 
-def test_positions_of_version_0_1_are_taken_over_without_counters() -> None:
-    saved = read({"partitions": {"0": {"next": 8, "unsettled": [6, "x"], "open": 3}, "5": {}}}, ())
-    assert (saved.counters, saved.log_partitions) == (None, 6)
-    assert saved.partitions.keys() == {0}
-    assert saved.partitions[0] == SavedPartition(8, unsettled=frozenset({6}), open_from=3)
-
-
 @pytest.mark.parametrize(
     "broken",
     [
         {"format": 3},
         {"partitions": 3},
         {"partitions": {"0": 7}},
+        {"partitions": {"0": {"next": 8, "unsettled": []}}},
         {"partitions": {"x": {}}},
         {"format": FORMAT},
         document({"0": {"position": [-1, 0, [], 0], "taken_at": 0, "ids": []}}),

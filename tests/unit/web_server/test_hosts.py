@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from exporter.agent.ingest_apps import IngestApp
 from exporter.exposition.render import Exposition
-from exporter.settings.sections import EndpointConfig
+from exporter.settings.sections import EndpointSection
 from exporter.status.app import App
 from exporter.web_server.hosts import foreign, from_browser, is_host, name_of, reload_refusal
 from exporter.web_server.messages import Request
@@ -234,7 +234,7 @@ def test_anything_else_is_no_host(text: str) -> None:
     ],
 )  # fmt: skip
 def test_hosts_are_set_by_name_or_address(given: object, kept: tuple[str, ...]) -> None:
-    assert EndpointConfig.model_validate({"allowed_hosts": given}).allowed_hosts == kept
+    assert EndpointSection.model_validate({"allowed_hosts": given}).allowed_hosts == kept
 
 
 @pytest.mark.parametrize(
@@ -242,4 +242,4 @@ def test_hosts_are_set_by_name_or_address(given: object, kept: tuple[str, ...]) 
 )
 def test_what_is_no_host_is_a_problem_of_the_settings(given: str) -> None:
     with pytest.raises(ValidationError, match="is no host name or address"):
-        EndpointConfig.model_validate({"allowed_hosts": given})
+        EndpointSection.model_validate({"allowed_hosts": given})

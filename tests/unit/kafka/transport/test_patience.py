@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.kafka.transport.patience import GLANCE, OWED_SECONDS, PATIENCE, SLOW_AFTER, SLOW_PATIENCE, Patience
+from exporter.kafka.transport.patience import (
+    OWED_SECONDS,
+    PATIENCE,
+    SLOW_AFTER,
+    SLOW_PATIENCE,
+    STALE_REPLY_SECONDS,
+    Patience,
+)
 from exporter.model import Deadline
 
 KIND = "ListOffsetsRequest"
@@ -36,7 +43,7 @@ def test_an_outstanding_answer_is_waited_for_in_all_not_by_each_request() -> Non
     assert patience.for_owed(100.5) == OWED_SECONDS - 0.5
     patience.missed(KIND, 101.5)  # the next request found the answer outstanding
     assert patience.for_owed(101.5) == OWED_SECONDS - 1.5
-    assert patience.for_owed(110.0) == GLANCE
+    assert patience.for_owed(110.0) == STALE_REPLY_SECONDS
 
 
 def test_a_broker_whose_answer_came_soon_after_all_is_not_slow() -> None:
@@ -64,7 +71,7 @@ def test_the_answer_that_a_slow_broker_owes_is_not_waited_for_longer_than_a_requ
     patience.arrived(30.0)
     patience.missed(KIND, 40.0)
     assert patience.for_owed(40.0) == SLOW_PATIENCE
-    assert patience.for_owed(40.0 + SLOW_PATIENCE) == GLANCE
+    assert patience.for_owed(40.0 + SLOW_PATIENCE) == STALE_REPLY_SECONDS
 
 
 def test_a_slow_broker_that_is_a_little_late_is_slow_no_longer() -> None:

@@ -803,7 +803,7 @@ def test_topics_and_stalls_that_come_and_go_leave_nothing_behind() -> None:
         len(watch.standing),
         len(watch.producers._answers),
         len(watch._saved),
-        len(source._unknown),
+        len(source._partitions._unknown),
     ]
     assert sizes == [2, 0, 0, 0, 0]
 

@@ -14,8 +14,9 @@ from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.shard import Shard
 from exporter.model import Distribution, Metric, Sample, TopicPartition
-from exporter.transactions.counting.aggregates import MOST_SECTION_BYTES, Aggregates, Caps
-from exporter.transactions.counting.application_counters import counter_samples, last_samples
+from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.counting.application_counters import application_samples, counter_samples, last_samples
+from exporter.transactions.counting.partition_lists import MOST_BYTES
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Forgotten, Initialised, encode_section
 from exporter.words import Outcome
 from tests.calls import calls_of
@@ -56,7 +57,7 @@ def gauges(aggregates: Aggregates, metric: Metric, now: float = NOW) -> dict[tup
 
 def gauge_list(aggregates: Aggregates, now: float = NOW) -> list[Sample]:
     last = last_samples("prod", aggregates.dated())
-    return [*last, *aggregates.by_application("prod"), *aggregates.recent("prod", now)]
+    return [*last, *application_samples("prod", aggregates.described, aggregates.seen), *aggregates.recent("prod", now)]
 
 
 def test_an_application_counts_every_outcome_from_zero() -> None:
@@ -92,8 +93,8 @@ def test_applications_that_appear_count_for_an_hour_once_those_before_are_known(
     aggregates = aggregates_of(Caps(applications=2))
     appear(aggregates, "early-1", ago=3000)
     assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {}
-    aggregates.complete_since(NOW - 2000)
-    aggregates.complete_since(NOW)  # known before
+    aggregates.new_applications.complete_since(NOW - 2000)
+    aggregates.new_applications.complete_since(NOW)  # known before
     appear(aggregates, "old-1", ago=2500)
     assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {(): 0.0}
     appear(aggregates, "early-2", ago=1000)
@@ -107,15 +108,15 @@ def test_applications_that_appear_count_for_an_hour_once_those_before_are_known(
 def test_new_applications_of_all_shards_are_judged_and_each_shard_exposes_its_own() -> None:
     shards = [Aggregates(Grouping(), Caps(), shard) for shard in (Shard(0, 2), Shard(1, 2))]
     for shard in shards:
-        shard.complete_since(NOW - 2000)
+        shard.new_applications.complete_since(NOW - 2000)
         for name in "abcdefgh":
             appear(shard, f"app{name}-1", ago=100)
             appear(shard, f"app{name}-2", ago=50)
         gone = Entry("appa-9", 0)
         shard.take(Appeared(gone), new=False)
         shard.take(Forgotten(gone), new=False)
-    assert [shard.recent_applications(NOW) for shard in shards] == [8, 8]
-    own = [shard.recent_applications(NOW, of_shard=True) or 0 for shard in shards]
+    assert [shard.new_applications.recent(NOW) for shard in shards] == [8, 8]
+    own = [shard.new_applications.recent(NOW, of_shard=True) or 0 for shard in shards]
     assert (sum(own), min(own) > 0) == (8, True)
 
 
@@ -181,7 +182,7 @@ def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[
 
 def test_applications_beyond_the_cap_that_have_no_id_any_more_are_no_longer_counted() -> None:
     aggregates = aggregates_of(Caps(applications=1))
-    aggregates.complete_since(0)
+    aggregates.new_applications.complete_since(0)
     entry_of(aggregates, "pay-1")
     stays = entry_of(aggregates, "stays-1")
     for number in range(100):
@@ -359,10 +360,10 @@ def test_lists_of_thousands_of_partitions_are_not_all_remembered() -> None:
     entry = entry_of(aggregates, "pay-1")
     first = (0).to_bytes(4)
     base = encode_section(frozenset(TopicPartition("orders", each) for each in range(2000)))
-    for number in range(2 * MOST_SECTION_BYTES // len(base)):
+    for number in range(2 * MOST_BYTES // len(base)):
         section = base.replace(first, (3000 + number).to_bytes(4), 1)
         ended = Ended(entry, 7, 1, 2, Outcome.COMMITTED, 0, 0, number, 60_000, number, section)
         aggregates.take(ended, new=True)
-    kept = sum(map(len, aggregates._sections))
-    assert kept <= MOST_SECTION_BYTES + len(base)
+    kept = sum(map(len, aggregates._lists.known))
+    assert kept <= MOST_BYTES + len(base)
     assert aggregates.topics == {"orders"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Sample, TopicPartition
-from exporter.transactions.counting.open_samples import open_transaction_samples
+from exporter.transactions.counting.open_samples import blocking_producers, open_transaction_samples
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import BlockerKind, TransactionState
 
@@ -43,7 +43,7 @@ def stalls_of(*producer_ids: int) -> Stalls:
 
 
 def samples_of(found: list[OpenTransaction], stalls: Stalls | None, most: int) -> list[Sample]:
-    return list(open_transaction_samples("prod", found, ["app", "idle"], stalls, most, NOW))
+    return list(open_transaction_samples("prod", found, ["app", "idle"], blocking_producers(stalls), most, NOW))
 
 
 @given(transactions, st.integers(0, 5), st.lists(st.integers(0, 1000), max_size=3))

@@ -509,20 +509,6 @@ def test_an_abort_that_waits_is_settled_once_whichever_process_settles_it(tmp_pa
         assert counts(read(world, source)) == {"aborted": turn + 1}
 
 
-def test_state_of_the_first_version_is_taken_over_with_a_word_in_the_log(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    world = world_of()
-    story = LogScript(world, "app-1")
-    story["app-1"].initialise()
-    for _ in range(3):
-        story.commit("app-1")
-    (tmp_path / "cluster-1").mkdir()
-    (tmp_path / "cluster-1" / "txnlog.json").write_text('{"partitions":{"0":{"next":4,"unsettled":[]}}}')
-    assert counts(read(world, source_of(world, tmp_path))) == {"committed": 2}
-    assert "version 0.1" in caplog.text
-
-
 def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,219 @@
+"""``transactions explain``: whose transaction one record is in, and what became of it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from exporter.bounds.text import printable
+from exporter.cluster.cluster import Cluster
+from exporter.commands.clusters import opened
+from exporter.commands.output import print_json, print_not_asked, say
+from exporter.commands.owners import configured, owner_of
+from exporter.commands.waiting_groups import WaitingGroups, waiting_groups
+from exporter.config import ClusterConfig
+from exporter.kafka.client import AskError
+from exporter.lso.proof.record_fate import RecordFate
+from exporter.lso.proof.record_reader import RecordReader
+from exporter.model import Deadline, TopicPartition
+from exporter.status.command_documents import ExplainedRecordDocument
+from exporter.transactions.source.log_range import RangeConsumer
+from exporter.words import RecordState
+
+MOST_NAMES = 20
+SETTLED, UNSETTLED, UNKNOWN = 0, 1, 2
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter transactions explain --bootstrap-server kafka-1:9092 --topic orders --partition 0 --offset 1234
+  kafka-eos-exporter transactions explain --config /etc/kafka-eos-exporter.yml --cluster.name prod --topic orders \\
+    --partition 0 --offset 1234 --output json
+
+Needs READ on the topic, DESCRIBE on all transactional ids and groups, and READ on __transaction_state for the other
+partitions of the transaction and for what was decided.
+
+exit codes: 0 settled: committed, aborted, in no transaction, or a marker; 1 not settled: open, completing, unmarked, or
+not as it was decided; 2 not known, no record at this offset (compacted, below the log start, beyond the end), or the
+partition could not be read
+"""
+_SAID = {
+    RecordState.COMMITTED: "committed: read_committed consumers get it",
+    RecordState.ABORTED: "aborted: read_committed consumers skip it",
+    RecordState.OPEN: "open: its transaction is not decided",
+    RecordState.COMPLETING: "decided, and its marker is under way",
+    RecordState.UNMARKED: "decided, but its marker is missing in this partition, and no coordinator will write it",
+    RecordState.NO_TRANSACTION: "in no transaction: written without one, and read at once",
+    RecordState.MARKER: "no record, but the marker that ended a transaction",
+    RecordState.COMPACTED: "no record any more: compaction took it",
+    RecordState.BELOW_LOG_START: "no record any more: retention or DeleteRecords took it",
+    RecordState.BEYOND_END: "no record yet: the partition ends before it",
+    RecordState.UNKNOWN: "not known",
+}
+_SETTLED = {RecordState.COMMITTED, RecordState.ABORTED, RecordState.NO_TRANSACTION, RecordState.MARKER}
+_UNSETTLED = {RecordState.OPEN, RecordState.COMPLETING, RecordState.UNMARKED}
+
+
+class Explanation(NamedTuple):
+    """A record with its application and owner, "" for none, and the groups that wait; None where nobody has to."""
+
+    found: RecordFate
+    application: str
+    owner: str
+    waiting: WaitingGroups | None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What is not known, and how to find out."""
+        return (*self.found.missing, *(f"who waits: {text}" for text in (self.waiting.missing if self.waiting else ())))
+
+
+def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``transactions explain``."""
+    parser: argparse.ArgumentParser = looks.add_parser(
+        "explain",
+        help="one record: its transaction, committed, aborted or open, its marker, and who waits",
+        description="Say whose transaction the record at an offset is in, and what became of it.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("--topic", required=True, help="topic of the record")
+    parser.add_argument("--partition", type=int, required=True, metavar="N", help="partition of the record")
+    parser.add_argument("--offset", type=int, required=True, metavar="N", help="offset of the record")
+    return parser
+
+
+def command(options: argparse.Namespace) -> int:
+    """Run the command. Returns the exit code."""
+    team = owner_of(configured(options))
+    place = TopicPartition(options.topic, options.partition)
+    found: list[tuple[Cluster, Explanation]] = []
+    not_asked: list[tuple[Cluster, str]] = []
+    with opened(options) as clusters:
+        for cluster, settings in clusters:
+            try:
+                fate, waiting = explain(cluster, settings, place, options.offset, Deadline.after(options.timeout))
+            except AskError as error:
+                not_asked.append((cluster, error.fault.detail))
+                continue
+            name = fate.transactional_id
+            application = cluster.grouping.of(name).name if name else ""
+            found.append((cluster, Explanation(fate, application, team(application) if name else "", waiting)))
+    if options.output == "json":
+        records = [{"kafka_cluster": cluster.name, **_document(each)} for cluster, each in found]
+        print_json({"records": records, "not_asked": [text for _, text in not_asked]})
+    else:
+        for cluster, each in found:
+            _print(cluster, each, several=len(found) > 1)
+    for cluster, text in not_asked:
+        print_not_asked(cluster.target, [text])
+    codes = {_code(each.found) for _, each in found}
+    return UNSETTLED if UNSETTLED in codes else UNKNOWN if not_asked or UNKNOWN in codes else SETTLED
+
+
+def explain(
+    cluster: Cluster, settings: ClusterConfig, place: TopicPartition, offset: int, deadline: Deadline
+) -> tuple[RecordFate, WaitingGroups | None]:
+    """What became of a record, and who waits for it. Raises AskError."""
+    reader = RecordReader(cluster, lambda: RangeConsumer(cluster.properties))
+    found = reader.read(place, offset, deadline)
+    if not found.holds_readers or found.ends is None:
+        return found, None
+    return found, waiting_groups(cluster, settings, place, found.ends, deadline)
+
+
+def _code(found: RecordFate) -> int:
+    if found.state in _UNSETTLED or found.torn:
+        return UNSETTLED
+    return SETTLED if found.state in _SETTLED else UNKNOWN
+
+
+def _document(each: Explanation) -> ExplainedRecordDocument:
+    found, waiting = each.found, each.waiting
+    batch, marker = found.batch, found.marker
+    writer = marker if found.state is RecordState.MARKER else batch
+    return {
+        "topic": found.partition.topic,
+        "partition": found.partition.partition,
+        "offset": found.offset,
+        "state": found.state,
+        "transactional_id": found.transactional_id,
+        "application": each.application,
+        "owner": each.owner,
+        "producer_id": writer.producer_id if writer else None,
+        "producer_epoch": writer.producer_epoch if writer else None,
+        "decided": None if found.decided is None else "commit" if found.decided else "abort",
+        "torn": found.torn,
+        "begun": _instant(found.begun),
+        "decided_at": _instant(found.decided_at),
+        "timeout_seconds": found.timeout,
+        "marker": None if marker is None else "commit" if marker.commit else "abort",
+        "marker_offset": None if marker is None else marker.offset,
+        "marker_is_own": None if marker is None or found.decided is None else found.own_marker,
+        "partitions": None
+        if found.partitions is None
+        else [{"topic": topic, "partition": number} for topic, number in sorted(found.partitions)],
+        "log_start_offset": found.ends.log_start if found.ends else None,
+        "last_stable_offset": found.ends.stable if found.ends else None,
+        "high_watermark": found.ends.high_watermark if found.ends else None,
+        "waiting": None
+        if waiting is None
+        else [{"group": group.name, "committed_offset": group.committed} for group in waiting.groups],
+        "notes": list(found.notes),
+        "missing": list(each.missing),
+    }
+
+
+def _print(cluster: Cluster, each: Explanation, *, several: bool) -> None:
+    found = each.found
+    where = f"{cluster.name}: " if several else ""
+    print(printable(f"{where}{found.partition} offset {found.offset}: {_SAID[found.state]}"))
+    rows = list(_rows(each))
+    margin = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        print(f"  {name:<{margin}}  {printable(value)}")
+    for text in found.notes:
+        print(printable(f"  note: {text}"))
+    for text in each.missing:
+        say(printable(f"not known: {text}"))
+
+
+def _rows(each: Explanation) -> Iterator[tuple[str, str]]:
+    found, marker = each.found, each.found.marker
+    if found.transactional_id:
+        owner = f", owner {each.owner}" if each.owner else ""
+        yield "transactional.id", f"{found.transactional_id} (application {each.application}{owner})"
+    writer = marker if found.state is RecordState.MARKER else found.batch
+    if writer is not None and writer.producer_id is not None:
+        yield "producer", f"id {writer.producer_id}, epoch {writer.producer_epoch}"
+    if found.begun is not None:
+        yield "begun", _instant(found.begun) or ""
+    if found.decided is not None:
+        at = f" at {_instant(found.decided_at)}" if found.decided_at is not None else ""
+        torn = ", against what readers of this partition get: it is torn" if found.torn else ""
+        yield "decided", f"{_kind(found.decided)}{at}{torn}"
+    if marker is not None:
+        own = "" if found.own_marker else ", of a later transaction of this producer: its own is missing"
+        yield "marker", f"{_kind(marker.commit)} at offset {marker.offset}{own}"
+    if found.partitions is not None:
+        others = sorted(place for place in found.partitions if place != found.partition)
+        yield "other partitions", _names([str(place) for place in others])
+    if found.ends is not None and found.state in {RecordState.BELOW_LOG_START, RecordState.BEYOND_END}:
+        yield "offsets", f"{found.ends.log_start} to {found.ends.high_watermark - 1}"
+    if each.waiting is not None:
+        groups = each.waiting.groups
+        yield "waiting if read_committed", _names([f"group {group.name}" for group in groups])
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more if names else "none"
+
+
+def _kind(commit: bool) -> str:
+    return "COMMIT" if commit else "ABORT"
+
+
+def _instant(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,99 @@
+"""Render a fleet's document for the terminal: tables of rich, with as many rows as the terminal has lines for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from exporter.bounds.text import printable
+from exporter.commands.top_view import COLOURS, TableSection, shares, table_of
+from exporter.core.durations import format_age
+from exporter.fleet.page import worst_holders
+from exporter.lso.next_step import clock_time
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def fleet_view(fleet: Mapping[str, Any], height: int) -> RenderableType:
+    """Return the whole screen: headline, clusters, stalls, changes and agents, in ``height`` lines."""
+    from rich.console import Group  # noqa: PLC0415 -- served without rich
+    from rich.text import Text  # noqa: PLC0415
+
+    at = clock_time(fleet["generated_at_timestamp"])
+    parts = [
+        Text(f"kafka-eos-exporter fleet {fleet['version']}  {at}"),
+        Text(printable(fleet["text"]), style=f"bold {COLOURS[fleet['state']]}"),
+        *(Text(printable(detail)) for detail in fleet["details"]),
+    ]
+    for part in parts:
+        part.no_wrap, part.overflow = True, "ellipsis"
+    urgent = [_clusters(fleet), _stalls(fleet)]
+    others = [_agents(fleet["agents"]), _changes(fleet)]
+    room = max(0, height - len(parts) - 1)
+    shown = shares([len(each.rows) for each in urgent], [len(each.rows) for each in others], room)
+    tables = [
+        table_of(section, rows) for section, rows in zip((*urgent, *others), shown, strict=True) if rows is not None
+    ]
+    return Group(*parts, *tables)
+
+
+def _clusters(fleet: Mapping[str, Any]) -> TableSection:
+    rows = [
+        (
+            each["name"],
+            each["state"],
+            _stalled(each),
+            str(len(each["agents"])),
+            each["owner"],
+            f"{format_age(fleet['generated_at_timestamp'] - each['as_of_timestamp'])} ago",
+            each["text"],
+        )
+        for each in fleet["clusters"]
+    ]
+    return TableSection(
+        f"clusters: {len(rows)}", ("cluster", "state", "stalled", "agents", "owner", "as of", "what"), rows
+    )
+
+
+def _stalled(cluster: Mapping[str, Any]) -> str:
+    number = cluster["stalled_partitions"]
+    if cluster["stale"]:
+        return f"{number} then"
+    return str(number) if cluster["stalls_known"] else f"{number}+" if number else "?"
+
+
+def _stalls(fleet: Mapping[str, Any]) -> TableSection:
+    rows = []
+    for cluster, holder in worst_holders(fleet["clusters"]):
+        first, more = holder["partitions"][0], len(holder["partitions"]) - 1
+        place = f"{first['topic']}-{first['partition']}{f' +{more}' if more else ''}"
+        kind = holder["kind"] + (", ignored" if holder["ignored"] else "") + (", then" if cluster["stale"] else "")
+        age, who = format_age(holder["seconds"]), holder["transactional_id"] or "?"
+        rows.append((cluster["name"], place, kind, age, str(holder["lag_offsets"]), who, holder["application"] or "?"))
+    columns = ("cluster", "partition", "kind", "stalled", "waiting", "transactional.id", "application")
+    return TableSection(f"holders of stalled partitions: {len(rows)}", columns, rows)
+
+
+def _agents(agents: Sequence[Mapping[str, Any]]) -> TableSection:
+    rows = [
+        (
+            each["agent"],
+            "?" if each["answers"] is None else "yes" if each["answers"] else "no",
+            each["version"] or "?",
+            each["shard"],
+            "never" if each["age_seconds"] is None else f"{format_age(each['age_seconds'])} ago",
+            f"since {clock_time(each['since_timestamp'])}: {each['detail']}" if each["answers"] is False else "",
+        )
+        for each in agents
+    ]
+    silent = sum(each["answers"] is False for each in agents)
+    title = f"agents: {len(rows)}, {silent} of them do not answer"
+    return TableSection(title, ("agent", "answers", "version", "shard", "last answer", "why"), rows)
+
+
+def _changes(fleet: Mapping[str, Any]) -> TableSection:
+    rows = [
+        (clock_time(each["at_timestamp"]), each["cluster"] or each["agent"], each["text"]) for each in fleet["changes"]
+    ]
+    return TableSection(f"changed in the last hour: {len(rows)}", ("when", "cluster or agent", "what"), rows)

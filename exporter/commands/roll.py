@@ -1,0 +1,167 @@
+"""``check roll``: whether a broker may be stopped now, and what its stop would cost transactions."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from exporter.bounds.text import printable
+from exporter.cluster.cluster import Cluster
+from exporter.commands.clock import coordinators_clock, shown_now
+from exporter.commands.clusters import duration, opened
+from exporter.commands.log_hour import read_hour
+from exporter.commands.output import print_json, print_not_asked, say
+from exporter.commands.settings import add_cluster_flags
+from exporter.core.durations import format_duration
+from exporter.flink.facts import FlinkTransactions
+from exporter.kafka.client import AskError
+from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.model import Deadline, Fault
+from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence
+from exporter.roll.rules import roll_of
+from exporter.roll.source import LoggedEvidence, read_evidence
+from exporter.status.command_documents import BrokerRollDocument, ClusterRollDocument
+from exporter.transactions.facts import LoggedTransactions, TransactionUse
+
+SAFE, NOT_SAFE, UNKNOWN = 0, 1, 2
+_EXAMPLES = """\
+examples:
+  kafka-eos-exporter check roll --bootstrap-server kafka-1:9092 --broker 3
+  kafka-eos-exporter check roll --bootstrap-server kafka-1:9092 --all --outage 90s
+  kafka-eos-exporter check roll --config /etc/kafka-eos-exporter.yml --broker 3 --output json
+
+Looks at the transaction log, __consumer_offsets and the topics that transactions wrote to in the last hour. The answer
+is of this moment, for one broker: ask again before the next one. The controllers' quorum is not looked at.
+
+exit codes: 0 safe, 1 wait or no, 2 not known: something could not be read (and nothing speaks against it)
+"""
+_NO_HOUR = "the topics that transactions write to, and Flink's deadlines: "
+_LATE = "the end of the transaction log was not reached in time: raise --timeout"
+
+
+def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``check roll``."""
+    parser = checks.add_parser(
+        "roll",
+        help="whether a broker may be stopped now: replicas, open transactions, markers, Flink, groups",
+        description="Say whether a broker may be stopped now without harm to transactions: safe, wait, or no, and why.",
+        epilog=_EXAMPLES,
+    )
+    add_cluster_flags(parser)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--broker", type=int, metavar="ID", help="the broker that is to be stopped")
+    which.add_argument("--all", action="store_true", help="every broker, each as if it were the next one")
+    parser.add_argument(
+        "--outage", type=duration, default=60.0, metavar="DURATION", help="how long the broker will be away (60s)"
+    )
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="text for people, or JSON")
+    parser.add_argument(
+        "--timeout", type=duration, default=60.0, metavar="DURATION", help="how long a cluster may take to answer (60s)"
+    )
+    parser.set_defaults(command=_command)
+
+
+def _command(options: argparse.Namespace) -> int:
+    documents: list[ClusterRollDocument] = []
+    answers: set[RollAnswer] = set()
+    with opened(options) as clusters:
+        for cluster, _ in clusters:
+            rolls: Sequence[BrokerRoll] = ()
+            not_asked: tuple[str, ...] = ()
+            try:
+                evidence = look(cluster, Deadline.after(options.timeout))
+                brokers = sorted(evidence.brokers) if options.all else [options.broker]
+                rolls = [roll_of(evidence, broker, options.outage) for broker in brokers]
+            except AskError as error:
+                not_asked = (error.fault.detail,)
+            answers |= {each.answer for each in rolls} | ({RollAnswer.UNKNOWN} if not_asked else set())
+            documents.append(_document(cluster, options.outage, rolls, not_asked))
+            if options.output == "text":
+                _print(cluster, rolls, several=len(clusters) > 1)
+            print_not_asked(cluster.target, not_asked)
+    if options.output == "json":
+        print_json({"clusters": documents})
+    if answers & {RollAnswer.WAIT, RollAnswer.NO}:
+        return NOT_SAFE
+    return SAFE if answers == {RollAnswer.SAFE} else UNKNOWN
+
+
+def look(cluster: Cluster, deadline: Deadline) -> RollEvidence:
+    """The evidence of one cluster: the last hour of the log first, then the replicas as they are. Raises AskError."""
+    cluster.metadata(deadline, [])
+    say(f"reading the last hour of the transaction log of {cluster.target} ...")
+    return read_evidence(cluster, _logged(cluster, deadline.within(deadline.remaining() / 2)), deadline)
+
+
+def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
+    """The transactions by the log; by the coordinators where it is not readable, without the topics of ended ones."""
+    found = read_hour(cluster, deadline)
+    logged = next((each for each in found if isinstance(each, LoggedTransactions)), None)
+    missing = [each.detail for each in found if isinstance(each, Fault)]
+    if logged is None or not logged.opened.complete:
+        grouping = cluster.grouping
+        asked = ask_coordinators(cluster.client, deadline, lambda each: grouping.of(each).name)
+        transactions = asked.transactions
+        faults = [each.detail for each in asked.faults]
+    else:
+        transactions, faults = logged.opened.transactions, []
+    if logged is None:
+        missing = [f"{_NO_HOUR}{text}" for text in missing or [_LATE]]
+    use = next((each for each in found if isinstance(each, TransactionUse)), None)
+    flink = next((each for each in found if isinstance(each, FlinkTransactions)), FlinkTransactions({}))
+    clock = coordinators_clock(cluster, (each.started for each in transactions), deadline)
+    now = shown_now(clock, cluster.clock.wall())
+    topics = use.topics if use is not None else frozenset()
+    return LoggedEvidence(now, topics, transactions, flink.by_producer, tuple(dict.fromkeys((*missing, *faults))))
+
+
+def _document(
+    cluster: Cluster, outage: float, rolls: Sequence[BrokerRoll], not_asked: Sequence[str]
+) -> ClusterRollDocument:
+    return {
+        "kafka_cluster": cluster.name,
+        "outage_seconds": outage,
+        "brokers": [_roll_document(each) for each in rolls],
+        "not_asked": list(not_asked),
+    }
+
+
+def _roll_document(roll: BrokerRoll) -> BrokerRollDocument:
+    return {
+        "broker": roll.broker,
+        "answer": roll.answer,
+        "wait_seconds": roll.seconds,
+        "rows": [
+            {
+                "effect": row.effect,
+                "reason": row.reason,
+                "subject": row.subject,
+                "text": row.text,
+                "wait_seconds": row.seconds,
+            }
+            for row in roll.rows
+        ],
+    }
+
+
+def _print(cluster: Cluster, rolls: Sequence[BrokerRoll], *, several: bool) -> None:
+    where = f"{cluster.name}, " if several else ""
+    for roll in rolls:
+        print(printable(f"{where}broker {roll.broker}: {_said(roll)}"))
+        for row in roll.rows:
+            effect = "note" if row.effect is RollAnswer.SAFE else row.effect.value
+            print(printable(f"  {effect:<7}  {row.subject}: {row.text}"))
+
+
+def _said(roll: BrokerRoll) -> str:
+    """The answer with its first reason."""
+    if roll.answer is RollAnswer.SAFE:
+        return "safe"
+    row = roll.rows[0]
+    because = f"{row.subject}: {row.text}"
+    if roll.answer is RollAnswer.WAIT:
+        how_long = format_duration(math.ceil(roll.seconds)) if roll.seconds is not None else "a little"
+        return f"wait {how_long} because {because}"
+    return f"{roll.answer.value} because {because}"

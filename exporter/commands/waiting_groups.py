@@ -1,0 +1,64 @@
+"""The groups that an unfinished transaction in a partition holds back, if they read read_committed.
+
+Brokers do not know how a group reads: a group that has committed beyond the last stable offset does not wait there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.bounds.patterns import BoundedPattern
+from exporter.cluster.cluster import Cluster
+from exporter.config import ClusterConfig
+from exporter.groups.source.groups import choose
+from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
+from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.lso.proof.record_fate import RecordEnds
+from exporter.model import Deadline, TopicPartition
+from exporter.words import GroupKind
+
+
+class WaitingGroup(NamedTuple):
+    """A group whose commit is at or below the last stable offset. ``committed`` is None for a group that waits for its
+    own offsets, in ``__consumer_offsets``.
+    """
+
+    name: str
+    committed: int | None
+
+
+class WaitingGroups(NamedTuple):
+    """The groups, and messages about what could not be read: without any, these are all."""
+
+    groups: tuple[WaitingGroup, ...]
+    missing: tuple[str, ...]
+
+
+def waiting_groups(
+    cluster: Cluster, settings: ClusterConfig, place: TopicPartition, ends: RecordEnds, deadline: Deadline
+) -> WaitingGroups:
+    """The groups with lag at the last stable offset of a partition. Raises AskError when no broker answers."""
+    client = cluster.client
+    metadata = cluster.metadata(deadline, [CONSUMER_OFFSETS])
+    listed = list_groups(client, metadata, deadline)
+    refused = describe_group_grant(client, metadata, deadline)
+    faults = [each.detail for each in listed.faults] + ([refused.detail] if refused else [])
+    names = sorted(name for some in listed.values.values() for name, kind in some if kind is not GroupKind.SHARE)
+    include = [BoundedPattern(each, "groups.include") for each in settings.groups.include]
+    exclude = [BoundedPattern(each, "groups.exclude") for each in settings.groups.exclude]
+    names, dropped = choose(names, settings.groups.limit, include, exclude)
+    if dropped:
+        faults.append(f"{dropped} groups were not looked at: groups.limit, or groups.include")
+    if place.topic == CONSUMER_OFFSETS:
+        count = len(metadata.topics.get(CONSUMER_OFFSETS, ())) or 1
+        here = [name for name in names if coordinator_partition(name, count) == place.partition]
+        unstable = unstable_offsets(client, metadata, here, deadline)
+        found = [WaitingGroup(name, None) for name, its in sorted(unstable.values.items()) if its]
+        faults += [each.detail for each in unstable.faults]
+    else:
+        committed = committed_offsets(client, metadata, names, deadline)
+        at = {name: its[place] for name, its in committed.values.items() if place in its}
+        found = [WaitingGroup(name, offset) for name, offset in sorted(at.items()) if offset <= ends.stable]
+        faults += [each.detail for each in committed.faults]
+    return WaitingGroups(tuple(found), tuple(dict.fromkeys(faults)))

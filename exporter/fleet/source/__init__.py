@@ -1,0 +1,1 @@
+"""What the fleet asks: agents, and where they are listed."""

@@ -1,0 +1,1 @@
+"""Which applications write in transactions, where to, with which clients, and who writes beside them."""

@@ -1,0 +1,87 @@
+"""Applications from records of the transaction log: bounded sums, no I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from exporter.catalogue import INTERNAL_TOPICS
+from exporter.inventory.facts import ApplicationUse
+from exporter.transactions.machine.records import NO_TIMEOUT_MS, LogValue, Status
+
+MOST_APPLICATIONS = 2_000
+MOST_TOPICS = 1_000
+"""Topics kept of one application."""
+MOST_IDS = 1_000_000
+_OF_CLIENT = frozenset({Status.ONGOING, Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT})
+"""The server's own abort has the server's version."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    committed: int = 0
+    aborted: int = 0
+    topics: set[str] = field(default_factory=set)
+    timeouts: set[float] = field(default_factory=set)
+    ids: dict[str, int] = field(default_factory=dict)
+
+
+class ApplicationsInLog:
+    """Sums by application. ``dropped`` counts applications, ids and topics beyond the limits."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, _Sums] = {}
+        self._by_producer: dict[int, str] = {}
+        self.dropped = 0
+
+    def take(self, application: str, transactional_id: str, value: LogValue) -> None:
+        """Take in one record."""
+        sums = self._sums.get(application)
+        if sums is None:
+            if len(self._sums) >= MOST_APPLICATIONS:
+                self.dropped += 1
+                return
+            sums = self._sums[application] = _Sums()
+        if transactional_id not in sums.ids and len(self._by_producer) >= MOST_IDS:
+            self.dropped += 1
+            return
+        known = sums.ids.setdefault(transactional_id, 0)
+        if value.status in _OF_CLIENT:
+            sums.ids[transactional_id] = max(known, value.tags.client_version)
+        self._by_producer[value.producer_id] = application
+        sums.committed += value.status is Status.COMPLETE_COMMIT
+        sums.aborted += value.status is Status.COMPLETE_ABORT
+        # An administrator's fence has a timeout of its own, in an Empty record.
+        if value.status is Status.ONGOING and 0 <= value.timeout_ms < NO_TIMEOUT_MS:
+            sums.timeouts.add(value.timeout_ms / 1000)
+        for topic in {place.topic for place in value.partitions or ()}:
+            if len(sums.topics) < MOST_TOPICS:
+                sums.topics.add(topic)
+            elif topic not in sums.topics:
+                self.dropped += 1
+
+    def application_of(self, producer_id: int) -> str | None:
+        """The application of a producer id; None where no record has it."""
+        return self._by_producer.get(producer_id)
+
+    @property
+    def topics(self) -> AbstractSet[str]:
+        """The topics that any of them wrote to, without the internal ones."""
+        return {topic for sums in self._sums.values() for topic in sums.topics} - set(INTERNAL_TOPICS)
+
+    def uses(self, groups: Mapping[str, AbstractSet[str]]) -> Iterator[ApplicationUse]:
+        """The applications by name; ``groups`` are those whose offsets they commit in transactions."""
+        for name, sums in sorted(self._sums.items()):
+            yield ApplicationUse(
+                name,
+                len(sums.ids),
+                sums.committed,
+                sums.aborted,
+                frozenset(sums.topics - set(INTERNAL_TOPICS)),
+                tuple(sorted(sums.timeouts)),
+                dict(sorted(Counter(sums.ids.values()).items())),
+                bool(sums.topics & set(INTERNAL_TOPICS)),
+                frozenset(groups.get(name, ())),
+            )

@@ -1,0 +1,164 @@
+"""Reads the inventory: the last hour of the transaction log, groups, and samples of two kinds of partitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from exporter.cluster.cluster import Cluster
+from exporter.inventory.applications_in_log import ApplicationsInLog
+from exporter.inventory.facts import Inventory, WrittenOutside
+from exporter.kafka.client import AskError
+from exporter.kafka.log.batch_writers import BatchWriters, sample_writers
+from exporter.kafka.log.offset_commits import CommitReader
+from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
+from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.transactions.machine.records import UndecodableRecord, decode_key, decode_value
+from exporter.transactions.source.decision_window import WindowReader
+from exporter.transactions.source.log_range import Range, read_ranges
+from exporter.words import GroupKind
+
+HOUR = 3600.0
+MOST_GROUPS = 2_000
+MOST_PARTITIONS = 500
+"""Partitions of which the newest batches are read: 32 MiB in all."""
+SAMPLED_OFFSETS = 200
+"""Offsets before the end of a partition from which its newest batches are read."""
+COMMITTED_OFFSETS = 5_000
+"""Offsets before the end of a partition of __consumer_offsets from which the newest commits are read."""
+
+
+def read_inventory(cluster: Cluster, connect: Callable[[], WindowReader], deadline: Deadline) -> Inventory:
+    """The inventory of one cluster. Raises AskError where the transaction log cannot be read."""
+    metadata = cluster.metadata(deadline)
+    log, seconds = _read_log(cluster, metadata, connect, deadline)
+    missing: list[str] = []
+    if log.dropped:
+        missing.append(f"{log.dropped} times an application, id or topic beyond the limits")
+    groups = _groups_by_application(cluster, metadata, log, missing, deadline)
+    topics = _written_outside(cluster, metadata, log.topics, missing, deadline)
+    return Inventory(seconds, tuple(log.uses(groups)), topics, tuple(dict.fromkeys(missing)))
+
+
+def _read_log(
+    cluster: Cluster, metadata: Metadata, connect: Callable[[], WindowReader], deadline: Deadline
+) -> tuple[ApplicationsInLog, float]:
+    """Read the last hour of the log. Raises AskError when it is refused, or its end is not reached in time."""
+    places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+    found = ApplicationsInLog()
+    if not places:
+        if metadata.denies(TRANSACTION_STATE):
+            raise AskError(metadata.errors[TRANSACTION_STATE])
+        return found, HOUR
+    since = cluster.clock.wall() - HOUR
+    ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
+    starts = list_offsets(cluster.client, metadata, dict.fromkeys(places, round(since * 1000)), deadline)
+    for each in (ends, starts):
+        if each.unanswered:
+            raise AskError(next(iter(each.unanswered.values())))
+    ranges = {
+        place.partition: Range(place.partition, starts.values[place], end)
+        for place, end in ends.values.items()
+        if starts.values[place] >= 0
+    }
+    reader = connect()
+    oldest = cluster.clock.wall()
+    try:
+        for messages in read_ranges(reader, ranges, max(1.0, deadline.remaining()), cluster.clock):
+            if deadline.over:
+                text = "the end of the transaction log was not reached in time: raise --timeout"
+                raise AskError(Fault(Reason.TIMEOUT, text))
+            for message in messages:
+                oldest = min(oldest, message.timestamp()[1] / 1000)
+                if (value := message.value()) is not None:
+                    transactional_id = decode_key(message.key() or b"")
+                    name = cluster.grouping.of(transactional_id).name
+                    found.take(name, transactional_id, decode_value(value))
+    except UndecodableRecord as problem:
+        raise AskError(Fault(Reason.MALFORMED, f"a record of {TRANSACTION_STATE} has {problem}")) from None
+    finally:
+        reader.close()
+    return found, min(HOUR, max(1.0, cluster.clock.wall() - oldest))
+
+
+def _groups_by_application(
+    cluster: Cluster, metadata: Metadata, log: ApplicationsInLog, missing: list[str], deadline: Deadline
+) -> Mapping[str, set[str]]:
+    """The groups whose newest commits are in transactions of an application: a commit has its producer id."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    places = [TopicPartition(CONSUMER_OFFSETS, number) for number in metadata.topics.get(CONSUMER_OFFSETS, {})]
+    if not places:
+        return found
+    ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
+    starts = start_offsets(cluster.client, metadata, ends.values, deadline)
+    commits = CommitReader()
+    commits.positions = {
+        place.partition: max(start, ends.values[place] - COMMITTED_OFFSETS) for place, start in starts.values.items()
+    }
+    wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
+    for commit in commits.read(cluster.client, metadata, wanted, deadline):
+        if commit.transactional and (name := log.application_of(commit.producer_id)) is not None:
+            found[name].add(commit.group)
+    missing += [f"groups of applications: {fault.detail}" for fault in dict.fromkeys((*ends.faults, *commits.faults))]
+    return found
+
+
+def _written_outside(
+    cluster: Cluster, metadata: Metadata, topics: Iterable[str], missing: list[str], deadline: Deadline
+) -> tuple[WrittenOutside, ...]:
+    """Samples of the topics that transactions write to and groups have committed offsets of."""
+    readers = _readers(cluster, metadata, missing, deadline)
+    places = [
+        TopicPartition(topic, number)
+        for topic in sorted(topics)
+        if topic in readers
+        for number in metadata.topics.get(topic, {})
+    ]
+    if len(places) > MOST_PARTITIONS:
+        missing.append(f"who writes to {len(places) - MOST_PARTITIONS} partitions: too many to sample")
+    ends = end_offsets(cluster.client, metadata, places[:MOST_PARTITIONS], Isolation.READ_UNCOMMITTED, deadline)
+    starts = start_offsets(cluster.client, metadata, ends.values, deadline)
+    asked = {place: max(start, ends.values[place] - SAMPLED_OFFSETS) for place, start in starts.values.items()}
+    asked = {place: start for place, start in asked.items() if start < ends.values[place]}
+    found, faults = sample_writers(cluster.client, metadata, asked, deadline)
+    missing += [f"who writes: {fault.detail}" for fault in dict.fromkeys((*ends.faults, *starts.faults, *faults))]
+    by_topic: defaultdict[str, list[BatchWriters]] = defaultdict(list)
+    for place, writers in found.items():
+        by_topic[place.topic].append(writers)
+    return tuple(
+        _summed(topic, tuple(sorted(readers[topic])), len(metadata.topics[topic]), by_topic[topic])
+        for topic in sorted({place.topic for place in places})
+    )
+
+
+def _readers(cluster: Cluster, metadata: Metadata, missing: list[str], deadline: Deadline) -> Mapping[str, set[str]]:
+    """The groups with committed offsets, by topic."""
+    listed = list_groups(cluster.client, metadata, deadline)
+    refused = describe_group_grant(cluster.client, metadata, deadline)
+    names = sorted(name for rows in listed.values.values() for name, kind in rows if kind is not GroupKind.SHARE)
+    if len(names) > MOST_GROUPS:
+        missing.append(f"what {len(names) - MOST_GROUPS} groups read")
+    committed = committed_offsets(cluster.client, metadata, names[:MOST_GROUPS], deadline)
+    faults = [*listed.faults, *committed.faults, *([refused] if refused else ())]
+    missing += [f"who reads: {fault.detail}" for fault in dict.fromkeys(faults)]
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for group, offsets in committed.values.items():
+        for place in offsets:
+            found[place.topic].add(group)
+    return found
+
+
+def _summed(topic: str, groups: tuple[str, ...], partitions: int, read: list[BatchWriters]) -> WrittenOutside:
+    newest = max((each.newest_ms for each in read), default=-1)
+    return WrittenOutside(
+        topic,
+        groups,
+        partitions,
+        len(read),
+        sum(each.batches for each in read),
+        sum(each.outside for each in read),
+        tuple(sorted({producer_id for each in read for producer_id in each.producer_ids})),
+        newest / 1000 if newest >= 0 else None,
+    )

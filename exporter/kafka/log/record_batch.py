@@ -1,0 +1,118 @@
+"""The batch of a partition's log that has a given offset, and the aborted transactions around it.
+
+A read_committed Fetch names the aborted transactions that reach into what it returns (FetchResponse, AbortedIndex): a
+transaction whose first offset is at or below the one that was asked for has its marker above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kafka.record.default_records import DefaultRecordBatch
+
+from exporter.kafka.faults import refusal
+from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
+from exporter.kafka.log.control import Marker, PartitionMarkers, take_batches
+from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import Isolation
+from exporter.kafka.requests.routing import BrokerAccess
+from exporter.model import Deadline, Fault, Reason, TopicPartition
+
+FETCH_BYTES = 1 << 20
+OFFSET_OUT_OF_RANGE = 1
+
+
+class RecordBatch(NamedTuple):
+    """The batch that covers an offset, by its header.
+
+    ``producer_id`` and ``producer_epoch`` are None without an idempotent producer. ``marker`` is the end of a
+    transaction that the batch is, None for any other batch. ``removed``: compaction took the record at the offset and
+    left others of the batch, or its header; None where its records cannot be decoded. ``timestamp_ms`` is Unix
+    milliseconds, the largest of the batch; ``leader_epoch`` that of the leader that appended it.
+    """
+
+    producer_id: int | None
+    producer_epoch: int | None
+    transactional: bool
+    control: bool
+    marker: Marker | None
+    removed: bool | None
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class BatchAtOffset(NamedTuple):
+    """``batch`` is None where no batch covers the offset: compaction took it. ``aborted`` are producer ids of the
+    transactions with a record at or below the offset and an ABORT marker above it; of a read_committed Fetch only.
+    """
+
+    batch: RecordBatch | None
+    aborted: frozenset[int] = frozenset()
+
+
+def batch_at(
+    client: BrokerAccess,
+    metadata: Metadata,
+    place: TopicPartition,
+    offset: int,
+    isolation: Isolation,
+    deadline: Deadline,
+) -> BatchAtOffset | Fault:
+    """Fetch the batch at an offset that the partition has: one request, of 1 MiB or one batch."""
+    leader = metadata.leader(*place)
+    if leader is None:
+        return Fault(Reason.NO_LEADER, f"{place} has no leader")
+    request = fetch_request({place: offset}, deadline, FETCH_BYTES, FETCH_BYTES, isolation)
+    answer = client.ask({leader: request}, deadline)[leader]
+    if isinstance(answer, Fault):
+        return answer
+    for part in (part for topic in answer.responses for part in topic.partitions):
+        if part.error_code:
+            return refusal(f"Fetch of {place}", part.error_code, f"READ on Topic:{place.topic}")
+        aborted = frozenset(each.producer_id for each in part.aborted_transactions or () if each.first_offset <= offset)
+        try:
+            return BatchAtOffset(_covering(bytes(part.records or b""), offset), aborted)
+        except UNREADABLE:
+            return Fault(Reason.MALFORMED, f"{place} at {offset}: a batch that cannot be read")
+    return Fault(Reason.MALFORMED, f"Fetch of {place} was answered without it")
+
+
+def _covering(data: bytes, offset: int) -> RecordBatch | None:
+    for batch in batches(data):
+        if batch.base_offset + batch.last_offset_delta < offset:
+            continue
+        return _read(batch, offset) if batch.base_offset <= offset else None
+    return None
+
+
+def _read(batch: Any, offset: int) -> RecordBatch:  # noqa: ANN401 -- kafka-python ships no types
+    known = batch.producer_id >= 0
+    return RecordBatch(
+        batch.producer_id if known else None,
+        batch.producer_epoch if known else None,
+        batch.is_transactional,
+        batch.is_control_batch,
+        _marker(batch, offset),
+        _is_removed(batch, offset),
+        batch.max_timestamp,
+        batch.leader_epoch,
+    )
+
+
+def _marker(batch: DefaultRecordBatch, offset: int) -> Marker | None:
+    if not batch.is_control_batch:
+        return None
+    found = PartitionMarkers(offset, reached=offset)
+    take_batches(found, bytes(batch._buffer), offset + 1)  # noqa: SLF001 -- its bytes have no other access
+    markers: Sequence[Marker] = [each for each in found.markers if each.offset == offset]
+    return markers[0] if markers else None
+
+
+def _is_removed(batch: Any, offset: int) -> bool | None:  # noqa: ANN401 -- as above
+    if batch.records_count == batch.last_offset_delta + 1:
+        return False
+    try:
+        return all(each.offset != offset for each in records_of(batch))
+    except UNREADABLE:
+        return None

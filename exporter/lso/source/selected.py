@@ -1,0 +1,138 @@
+"""The partitions whose offsets are read: those of the topics of the settings, and of the shard, by the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from exporter.bounds.patterns import BoundedPattern, given_up
+from exporter.cluster.cluster import Cluster
+from exporter.core.derived import Derived
+from exporter.kafka.requests.metadata import Metadata
+from exporter.model import Deadline, Fault, TopicPartition
+from exporter.transactions.facts import CoordinatorTime, OpenTransaction
+
+
+class SelectedPartitions:
+    """The partitions of one cluster. ``metadata`` is None until it was read, and after ``read_again``."""
+
+    def __init__(self, cluster: Cluster, include: tuple[str, ...], exclude: tuple[str, ...]) -> None:
+        """``include`` and ``exclude`` are regular expressions, searched in the names of topics."""
+        self._cluster = cluster
+        self._include = tuple(BoundedPattern(pattern, "topics.include") for pattern in include)
+        self._exclude = tuple(BoundedPattern(pattern, "topics.exclude") for pattern in exclude)
+        self.metadata: Metadata | None = None
+        self.read_at: float | None = None
+        """The monotonic instant of the last metadata of all topics."""
+        self.in_order: tuple[TopicPartition, ...] = ()
+        """Those of topics of this shard; those of a topic side by side."""
+        self.own: frozenset[TopicPartition] = frozenset()
+        """The same as a set."""
+        self.elsewhere: frozenset[TopicPartition] = frozenset()
+        """Those of topics of other shards."""
+        self.faults: tuple[Fault, ...] = ()
+        """Patterns that took too long on a topic."""
+        self._unknown: frozenset[str] = frozenset()
+        self._listed = Derived(self._partitions_of)
+        self._of_leaders = Derived(_one_of_each_leader)
+        self._topics = Derived(_topics_of)
+
+    def read(self, deadline: Deadline, now: float) -> Metadata:
+        """Read the metadata of all topics. Raises AskError without an answer."""
+        self.metadata = metadata = self._cluster.metadata(deadline)
+        self.read_at = now
+        in_order = self._listed(metadata)
+        if in_order is not self.in_order:
+            self.in_order, self.own = in_order, frozenset(in_order)
+        self.faults = tuple(given_up((*self._include, *self._exclude)))
+        return metadata
+
+    def read_again(self) -> None:
+        """Drop the metadata: it lacks a topic, or has one that was deleted."""
+        self.metadata = None
+
+    def notice_topics(self, written: frozenset[TopicPartition]) -> None:
+        """Read the metadata again, once, when a transaction writes to a topic that it does not have: the topic is new
+        or deleted.
+        """
+        if self.metadata is not None:
+            unknown = self._topics(written) - self.metadata.topics.keys()
+            if unknown - self._unknown:
+                self.read_again()
+            self._unknown = unknown
+
+    def of_leaders(self, metadata: Metadata) -> frozenset[TopicPartition]:
+        """One partition of every leader, so that a failed broker without open transactions is noticed before the next
+        sweep.
+        """
+        return self._of_leaders(metadata, self.own)
+
+    def is_meant(self, topic: str, metadata: Metadata) -> bool:
+        """Whether the settings include a topic."""
+        included = topic in metadata.internal or any(pattern.matches(topic) for pattern in self._include)
+        return included and not any(pattern.matches(topic) for pattern in self._exclude)
+
+    def _partitions_of(self, metadata: Metadata) -> tuple[TopicPartition, ...]:
+        return tuple(
+            TopicPartition(topic, number)
+            for topic, partitions in metadata.topics.items()
+            if self.is_meant(topic, metadata) and self._cluster.shard.holds(topic)
+            for number in partitions
+        )
+
+    # --- Of other shards' topics ---
+
+    def of_shard(self, partitions: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those of them whose topic is of this shard."""
+        topics = {topic for topic in {place.topic for place in partitions} if self._cluster.shard.holds(topic)}
+        return frozenset(place for place in partitions if place.topic in topics)
+
+    def held_elsewhere(
+        self, transactions: tuple[OpenTransaction, ...], time: CoordinatorTime, seconds: float
+    ) -> frozenset[TopicPartition]:
+        """The partitions of other shards' topics in which an application of this shard has had a transaction open for
+        so long.
+        """
+        before = time.now(self._cluster.clock.wall()) - seconds
+        found = {
+            partition
+            for transaction in transactions
+            if (transaction.started is None or transaction.started <= before)
+            and self._cluster.shard.exposes(transaction.application)
+            for partition in transaction.partitions
+        }
+        return frozenset(found - self.of_shard(found))
+
+    def select_elsewhere(self, held: AbstractSet[TopicPartition], metadata: Metadata) -> frozenset[TopicPartition]:
+        """Select these of other shards' topics, as far as the settings include them. Returns those that are not
+        selected any more.
+        """
+        before = self.elsewhere
+        topics = {place.topic for place in held} & metadata.topics.keys()
+        meant = {topic for topic in topics if self.is_meant(topic, metadata)}
+        self.elsewhere = frozenset(place for place in held if place.topic in meant)
+        return before - self.elsewhere
+
+
+def with_answer(metadata: Metadata, newest: Metadata) -> Metadata:
+    """Return the metadata with a newer answer about some of its topics; the same object if that says the same."""
+    if newest.brokers == metadata.brokers and all(
+        metadata.topics.get(topic) == partitions and metadata.topic_ids.get(topic) == newest.topic_ids.get(topic)
+        for topic, partitions in newest.topics.items()
+    ):
+        return metadata
+    return replace(
+        metadata,
+        brokers=newest.brokers,
+        topics={**metadata.topics, **newest.topics},
+        topic_ids={**metadata.topic_ids, **newest.topic_ids},
+    )
+
+
+def _one_of_each_leader(metadata: Metadata, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+    leaders = metadata.leaders(partitions)
+    return frozenset({leader: partition for partition, leader in leaders.items()}.values())
+
+
+def _topics_of(partitions: frozenset[TopicPartition]) -> frozenset[str]:
+    return frozenset({partition.topic for partition in partitions})

@@ -1,0 +1,77 @@
+"""The series of each topic: its lag to the LSO, its stalled partitions and its withheld records. No I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+from exporter import catalogue
+from exporter.core.derived import Derived
+from exporter.lso.freshness import earliest_starts, withheld_ages
+from exporter.lso.rules import Coordinators
+from exporter.lso.tracker import StallTracker
+from exporter.model import Sample, TopicPartition
+from exporter.transactions.facts import OpenTransaction
+
+
+class TopicSeries:
+    """The topics of one cluster. ``elsewhere`` are partitions of other shards' topics, which get no series."""
+
+    def __init__(self, watch: StallTracker) -> None:
+        self._watch = watch
+        self._lags = Derived(self._worst_lags)
+        self._starts = Derived(earliest_starts)
+        self._transactional: set[str] = set()  # topics in which a transaction was seen
+
+    def lags(
+        self,
+        cluster: str,
+        elsewhere: frozenset[TopicPartition],
+        stalled: Counter[str],
+        hanging: Mapping[str, int],
+        unknown: AbstractSet[str],
+    ) -> Iterator[Sample]:
+        """Yield the series of every topic that was read. Of topics of ``unknown`` the hanging transactions are not
+        known.
+        """
+        lags = dict.fromkeys(self._topics(elsewhere), 0) | self._lags(self._watch.version, elsewhere)
+        for topic, lag in lags.items():
+            yield catalogue.TOPIC_LSO_LAG_OFFSETS(float(lag), cluster, topic)
+            yield catalogue.STALLED_PARTITIONS(float(stalled[topic]), cluster, topic)
+            if topic not in unknown:
+                yield catalogue.HANGING_TRANSACTIONS(float(hanging.get(topic, 0)), cluster, topic)
+
+    def withheld(
+        self,
+        cluster: str,
+        elsewhere: frozenset[TopicPartition],
+        transactions: tuple[OpenTransaction, ...],
+        coordinators: Coordinators,
+        now: float,
+    ) -> Iterator[Sample]:
+        """Yield the age of the oldest withheld record of each topic in which a transaction was seen."""
+        watch = self._watch
+        starts = self._starts(transactions)
+        standing = {place: state for place, state in watch.standing.items() if place not in elsewhere}
+        ages = withheld_ages(now, standing, watch.anchor.monotonic, watch.producers.of, coordinators, starts)
+        # Ends and LSOs are two answers: writes between them look like an open transaction for a moment, on any topic.
+        described = (partition.topic for partition in standing if watch.producers.of(partition))
+        stalled = (topic for topic, age in ages.items() if age >= watch.stall_after)
+        self._transactional.update(described, stalled, (partition.topic for partition in starts))
+        self._transactional.intersection_update(self._topics(elsewhere))
+        for topic in sorted(self._transactional):
+            yield catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS(max(0.0, ages.get(topic, 0.0)), cluster, topic)
+
+    def _worst_lags(self, _version: object, elsewhere: frozenset[TopicPartition]) -> dict[str, int]:
+        """By topic the largest lag: only where the LSO is below the high watermark is there one."""
+        found: dict[str, int] = {}
+        for partition in self._watch.standing.keys() - elsewhere:
+            found[partition.topic] = max(found.get(partition.topic, 0), self._watch.readings[partition].lag)
+        return found
+
+    def _topics(self, elsewhere: frozenset[TopicPartition]) -> Iterable[str]:
+        """The topics with a partition that was read, without those of other shards."""
+        if not elsewhere:
+            return self._watch.readings.topics
+        return {topic for topic, _ in self._watch.readings.keys() - elsewhere}

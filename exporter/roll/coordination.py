@@ -1,0 +1,150 @@
+"""What a broker coordinates, and what cannot wait for its successor: pure rules.
+
+The new leader of a partition of the transaction log loads it before it answers. An open transaction outlives that,
+unless its timeout ends first; a decided one gets its markers from the new coordinator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from exporter.kafka.requests.metadata import TRANSACTION_STATE
+from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
+from exporter.transactions.facts import OpenTransaction
+from exporter.words import TransactionState
+
+MOVE_SECONDS = 15.0
+"""Seconds in which a coordinator moves and loads its part of the log, with a margin."""
+PENDING_SECONDS = 2.0
+"""A decision that waits longer for its markers is not one of the ordinary ones, which take milliseconds."""
+STUCK_SECONDS = 30.0
+AGAIN_SECONDS = 5.0
+"""After so long a decision that waits is looked at again."""
+MOST_ROWS = 20
+_SHOWN = 5
+
+
+def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Iterator[RollRow]:
+    """The rows about transactions, groups and Connect clusters; ``outage`` is seconds."""
+    log = evidence.topics.get(TRANSACTION_STATE, {})
+    led = {number for number, each in log.items() if each.leader == broker}
+    own = [each for each in evidence.opened if log and coordinator_partition(each.transactional_id, len(log)) in led]
+    touched = [each for each in evidence.opened if each in own or _writes_to(evidence, each, broker)]
+    yield from _limited(_pending(evidence, touched), "decisions")
+    yield from _limited(_timeouts(evidence, own), "open transactions")
+    yield from _limited(_flink(evidence, touched, outage), "transactions of Flink")
+    if own:
+        oldest = max((evidence.now - each.started for each in own if each.started is not None), default=0.0)
+        text = f"{len(own)} open, the oldest since {oldest:.0f} s: another broker takes them over"
+        yield RollRow(RollAnswer.SAFE, RollReason.OPEN_TRANSACTIONS, f"broker {broker}", text)
+    yield from _groups(evidence, broker)
+    for each in evidence.unaccounted[:MOST_ROWS]:
+        text = (
+            f"open from offset {each.start_offset} on, producer id {each.producer_id}, at no coordinator: the stop"
+            " changes nothing for it; `transactions hanging` says what it is"
+        )
+        yield RollRow(RollAnswer.SAFE, RollReason.NOT_ACCOUNTED, str(each.partition), text)
+
+
+def _writes_to(evidence: RollEvidence, each: OpenTransaction, broker: int) -> bool:
+    """Whether the broker leads a partition of the transaction."""
+    for topic, number in each.partitions:
+        known = evidence.topics.get(topic, {}).get(number)
+        if known is not None and known.leader in {broker, None}:
+            return True
+    return False
+
+
+def _pending(evidence: RollEvidence, touched: list[OpenTransaction]) -> Iterator[RollRow]:
+    for each in touched:
+        if each.state is TransactionState.ONGOING:
+            continue
+        waited = evidence.now - each.prepared if each.prepared is not None else math.inf
+        if waited < PENDING_SECONDS:
+            continue
+        word = "COMMIT" if each.state is TransactionState.PREPARE_COMMIT else "ABORT"
+        since = "" if math.isinf(waited) else f" since {waited:.0f} s"
+        leaderless = [
+            str(place)
+            for place in sorted(each.partitions)
+            if (known := evidence.topics.get(place.topic, {}).get(place.partition)) is not None and known.leader is None
+        ]
+        if leaderless:
+            text = (
+                f"{word} decided{since}, {', '.join(leaderless[:_SHOWN])} without a leader: a coordinator that is moved"
+                " passes over it, and the marker is lost"
+            )
+            yield RollRow(RollAnswer.NO, RollReason.MARKERS_PENDING, each.transactional_id, text)
+        elif waited >= STUCK_SECONDS:
+            text = f"{word} decided{since}, and its markers are not written: see `transactions stalled` first"
+            yield RollRow(RollAnswer.NO, RollReason.MARKERS_PENDING, each.transactional_id, text)
+        else:
+            text = f"{word} decided{since}, its markers are being written"
+            yield RollRow(RollAnswer.WAIT, RollReason.MARKERS_PENDING, each.transactional_id, text, AGAIN_SECONDS)
+
+
+def _timeouts(evidence: RollEvidence, own: list[OpenTransaction]) -> Iterator[RollRow]:
+    for each in own:
+        if each.state is not TransactionState.ONGOING or each.timeout is None or each.started is None:
+            continue
+        left = each.started + each.timeout - evidence.now
+        if left < MOVE_SECONDS:
+            text = (
+                f"open since {evidence.now - each.started:.0f} s, its timeout of {each.timeout:g} s ends in"
+                f" {max(0.0, left):.0f} s: it cannot be committed while its coordinator moves"
+            )
+            # A coordinator looks for timeouts every 10 s.
+            seconds = max(1.0, math.ceil(left) + 10.0)
+            yield RollRow(RollAnswer.WAIT, RollReason.TIMEOUT_NEAR, each.transactional_id, text, seconds)
+
+
+def _flink(evidence: RollEvidence, touched: list[OpenTransaction], outage: float) -> Iterator[RollRow]:
+    for each in touched:
+        known = evidence.flink.get(each.producer_id)
+        if known is None or known.deadline is None:
+            continue
+        left = known.deadline - evidence.now
+        if left >= outage + MOVE_SECONDS:
+            continue
+        text = (
+            f"a transaction of the Flink job {known.id.prefix!r} that is lost if it is not committed within"
+            f" {max(0.0, left):.0f} s; the outage takes {outage:g} s"
+        )
+        if known.at_risk or known.interval is None:
+            text += ": bring the job to its next checkpoint first"
+            yield RollRow(RollAnswer.NO, RollReason.FLINK_DEADLINE, each.transactional_id, text)
+        else:
+            text += f": its next checkpoint, every {known.interval:.0f} s, commits it"
+            yield RollRow(RollAnswer.WAIT, RollReason.FLINK_DEADLINE, each.transactional_id, text, known.interval)
+
+
+def _groups(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
+    groups = evidence.groups.get(broker, ())
+    workers = sorted(each.name for each in groups if each.protocol == "connect")
+    others = sorted(each.name for each in groups if each.protocol != "connect")
+    if others:
+        text = f"{len(others)} groups find another coordinator: {_some(others)}"
+        yield RollRow(RollAnswer.SAFE, RollReason.GROUPS, f"broker {broker}", text)
+    if workers:
+        text = f"{len(workers)} Connect clusters find another coordinator: {_some(workers)}"
+        yield RollRow(RollAnswer.SAFE, RollReason.CONNECT, f"broker {broker}", text)
+
+
+def _limited(rows: Iterator[RollRow], what: str) -> Iterator[RollRow]:
+    """The first rows, the worst of the others summed up in one."""
+    found = list(rows)
+    yield from found[:MOST_ROWS]
+    if rest := found[MOST_ROWS:]:
+        worst = min(rest, key=lambda row: ORDER[row.effect])
+        seconds = max((row.seconds for row in rest if row.seconds is not None), default=None)
+        yield RollRow(worst.effect, worst.reason, f"{len(rest)} more {what}", "as those above", seconds)
+
+
+ORDER = {RollAnswer.NO: 0, RollAnswer.WAIT: 1, RollAnswer.UNKNOWN: 2, RollAnswer.SAFE: 3}
+"""The worst first: an answer that is certain before one that is not known."""
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,0 +1,120 @@
+"""What the partitions of a broker lose while it is stopped: pure rules.
+
+A stopped broker leaves the ISR. Markers, and the records of the transaction log, are appended with acks=-1, so that
+fewer than min.insync.replicas hold them back (ReplicaManager.appendRecords). A partition that has no leader when its
+coordinator sends the markers is passed over by Kafka 4 and later, and its marker is lost for good
+(TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue): with two replicas, one restart after the other suffices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
+from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
+
+_SHOWN = 5
+_ROLES = {
+    TRANSACTION_STATE: "transactions whose ids are in them cannot begin or end",
+    CONSUMER_OFFSETS: "groups in them cannot commit offsets",
+}
+_DATA_ROLE = "transactions cannot write to them, nor end there: readers wait"
+_LOST_MARKER = (
+    "a transaction that is committed while they have no leader loses its marker there for good: its records stay hidden"
+)
+
+
+def partition_rows(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
+    """The rows about partitions, by topic."""
+    for topic, partitions in sorted(evidence.topics.items()):
+        yield from _offline(topic, partitions)
+        here = {number: each for number, each in partitions.items() if broker in each.replicas}
+        led = {number: each for number, each in here.items() if each.leader is not None}
+        yield from _last_in_sync(topic, led, broker)
+        minimum = evidence.min_isr.get(topic, "it was not asked for")
+        if isinstance(minimum, str):
+            text = f"min.insync.replicas is not known: {minimum}"
+            yield RollRow(RollAnswer.UNKNOWN, RollReason.NOT_READ, topic, text)
+        else:
+            yield from _below_minimum(topic, led, broker, minimum)
+        yield from _under_replicated(topic, led, broker, 1 if isinstance(minimum, str) else minimum)
+        yield from _two_replicas(topic, led, broker)
+
+
+def _offline(topic: str, partitions: Mapping[int, PartitionMetadata]) -> Iterator[RollRow]:
+    lost = [number for number, each in partitions.items() if each.leader is None]
+    if lost:
+        text = f"{_numbers(lost)} no leader already: {_role(topic)}"
+        yield RollRow(RollAnswer.NO, RollReason.OFFLINE, topic, text)
+
+
+def _last_in_sync(topic: str, led: Mapping[int, PartitionMetadata], broker: int) -> Iterator[RollRow]:
+    alone = {number: each for number, each in led.items() if set(each.isr) == {broker}}
+    single = [number for number, each in alone.items() if len(each.replicas) == 1]
+    if single:
+        text = f"{_numbers(single)} no other replica: {_role(topic)} until it is back{_and_lost(topic)}"
+        yield RollRow(RollAnswer.NO, RollReason.LAST_IN_SYNC, topic, text)
+    behind = {number: each for number, each in alone.items() if len(each.replicas) > 1}
+    if behind:
+        missing = sorted({node for each in behind.values() for node in each.replicas} - {broker})
+        text = (
+            f"{_numbers(sorted(behind))} no other replica in sync: wait until {_brokers(missing)} caught up."
+            f" Otherwise {_role(topic)} until it is back{_and_lost(topic)}"
+        )
+        yield RollRow(RollAnswer.NO, RollReason.LAST_IN_SYNC, topic, text)
+
+
+def _below_minimum(topic: str, led: Mapping[int, PartitionMetadata], broker: int, minimum: int) -> Iterator[RollRow]:
+    short = [
+        number for number, each in led.items() if set(each.isr) != {broker} and len(set(each.isr) - {broker}) < minimum
+    ]
+    if short:
+        left = min(len(set(led[number].isr) - {broker}) for number in short)
+        text = f"{_numbers(short)} {left} in sync without it, and min.insync.replicas={minimum}: {_role(topic)}"
+        yield RollRow(RollAnswer.NO, RollReason.BELOW_MIN_ISR, topic, text)
+
+
+def _under_replicated(topic: str, led: Mapping[int, PartitionMetadata], broker: int, minimum: int) -> Iterator[RollRow]:
+    """Replicas of others that are not in sync, where enough are left: they may be restarting still."""
+    behind = {
+        number: set(each.replicas) - set(each.isr) - {broker}
+        for number, each in led.items()
+        if broker in each.isr and len(set(each.isr) - {broker}) >= max(1, minimum)
+    }
+    behind = {number: nodes for number, nodes in behind.items() if nodes}
+    if behind:
+        nodes = sorted({node for each in behind.values() for node in each})
+        text = f"{_numbers(sorted(behind))} a replica that is not in sync: wait until {_brokers(nodes)} caught up"
+        yield RollRow(RollAnswer.NO, RollReason.UNDER_REPLICATED, topic, text)
+
+
+def _two_replicas(topic: str, led: Mapping[int, PartitionMetadata], broker: int) -> Iterator[RollRow]:
+    pairs = {number: each for number, each in led.items() if len(each.replicas) == len(each.isr) == 2}
+    if pairs and topic != CONSUMER_OFFSETS:
+        others = sorted({node for each in pairs.values() for node in each.replicas} - {broker})
+        text = (
+            f"{_numbers(sorted(pairs))} two replicas: do not stop {_brokers(others)} before this one is in sync again,"
+            f" which the next `check roll` shows. Otherwise {_LOST_MARKER}"
+        )
+        yield RollRow(RollAnswer.SAFE, RollReason.TWO_REPLICAS, topic, text)
+
+
+def _role(topic: str) -> str:
+    return _ROLES.get(topic, _DATA_ROLE)
+
+
+def _and_lost(topic: str) -> str:
+    return f", and {_LOST_MARKER}" if topic != TRANSACTION_STATE else ""
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """The subject and verb of a sentence: "partition 3 has", "4 partitions (0, 1, ...) have"."""
+    if len(numbers) == 1:
+        return f"partition {numbers[0]} has"
+    shown = ", ".join(map(str, numbers[:_SHOWN])) + (", ..." if len(numbers) > _SHOWN else "")
+    return f"{len(numbers)} partitions ({shown}) have"
+
+
+def _brokers(nodes: Sequence[int]) -> str:
+    shown = ", ".join(map(str, nodes[:_SHOWN])) + (", ..." if len(nodes) > _SHOWN else "")
+    return f"broker {shown}" if len(nodes) == 1 else f"brokers {shown}"
