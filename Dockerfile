@@ -82,13 +82,13 @@ FROM runtime AS agent
 COPY --from=build /opt/kafka-eos-exporter /opt/kafka-eos-exporter
 # The base has no bytecode of the standard library: without this, each start and each health check compiles it.
 RUN PYTHONDONTWRITEBYTECODE='' python -c "from exporter.agent import clusters, composition, engine_sources, jvm_sources, posted_sources; \
-import exporter.commands.run, exporter.settings.root, exporter.settings.web_file, jinja2, requests, urllib.request"
+import exporter.commands.run, exporter.settings.root, exporter.settings.web_file, exporter.standalone.health, jinja2, requests"
 ARG REVISION=unknown
 LABEL org.opencontainers.image.revision="$REVISION"
 EXPOSE 10618
 STOPSIGNAL SIGTERM
-# For a listener with TLS or users, or another port, give `docker run` a --health-cmd of your own.
+# It asks where process 1 listens: port, TLS and users are those of the settings.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
-    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:10618/-/healthy', timeout=4)"]
+    CMD ["python", "-m", "exporter.standalone.health"]
 USER 10618:10618
 CMD ["run", "--state.dir=/var/lib/kafka-eos-exporter"]

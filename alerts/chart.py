@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+from exporter.alerts.labels import with_marks
 from exporter.alerts.rules import groups
 from exporter.alerts.settings import Settings
 from exporter.alerts.text import document
@@ -23,8 +24,8 @@ _HEADER = """\
 def marked_rules() -> str:
     """Return the rules file of the chart, and before the rules its settings, with their defaults."""
     # Labels are the chart's own values (prometheusRule.alertLabels).
-    others = {"overrides", "owners", "selector", "group_labels", "labels", "datasource_uid"}
+    others = {"overrides", "owners", "labels", "datasource_uid"}
     knobs = {knob.name: str(knob.default) for knob in fields(Settings) if knob.name not in others}
-    marks: dict[str, Any] = {name: f"<<{name}>>" for name in knobs}
-    marked = replace(Settings(), **marks)
-    return document({"settings": knobs, "groups": groups(marked)}, _HEADER)
+    marks: dict[str, Any] = {name: f"<<{name}>>" for name in knobs if name.endswith("_url")}
+    marked = with_marks(groups(replace(Settings(), **marks)))
+    return document({"settings": knobs, "groups": marked}, _HEADER)

@@ -72,7 +72,10 @@ def _rule(rule: dict[str, Any], settings: Settings) -> dict[str, Any]:
         **({"keepFiringFor": rule["keep_firing_for"]} if "keep_firing_for" in rule else {}),
         "noDataState": "OK",
         "execErrState": "Error",
-        "labels": {"alertname": rule["alert"], **rule["labels"]},
+        "labels": {
+            "alertname": rule["alert"],
+            **{name: text for name, value in rule["labels"].items() if (text := without_queries(value))},
+        },
         "annotations": {name: text.replace("$value", "$values.A.Value") for name, text in annotations.items()},
         "isPaused": False,
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 SELECT, BY, MATCH, ARGUMENTS = "<<select>>", "<<by>>", "<<match>>", "<<arguments>>"
 MARKS = (SELECT, BY, MATCH, ARGUMENTS)
@@ -47,6 +48,17 @@ def _marked_query(match: re.Match[str]) -> str:
     rest += list(arguments)
     words = "".join(each if each == ARGUMENTS else f" {each}" for each in rest)
     return f"(printf `{''.join(written)}`{words})"
+
+
+def with_marks(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the groups of a rules file with marks in expressions, summaries, descriptions and labels."""
+    for rule in (rule for group in groups for rule in group["rules"]):
+        rule["expr"] = marked_expression(rule["expr"])
+        if "annotations" in rule:
+            texts = {name: marked_description(rule["annotations"][name]) for name in ("summary", "description")}
+            rule["annotations"] |= texts
+            rule["labels"] = {name: marked_description(text) for name, text in rule["labels"].items()}
+    return groups
 
 
 def filled(text: str, selector: str, group_labels: Iterable[str]) -> str:

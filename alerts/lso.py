@@ -68,6 +68,7 @@ topk by (kafka_cluster) ({MOST_ALERTS},
         summary,
         description,
         DASHBOARD,
+        of_holder=True,
         when="a transaction holds the last stable offset of a partition for more than 5m (topic: stall_warning), and"
         " for longer than is usual for its application",
     )
@@ -88,6 +89,7 @@ topk by (kafka_cluster) ({MOST_ALERTS},
         summary,
         description,
         DASHBOARD,
+        of_holder=True,
         when="a transaction holds it for more than 15m (topic: stall_critical), or for a minute longer than its own"
         " timeout; at once when it hangs, or was committed and lacks its marker",
     )
@@ -99,6 +101,7 @@ topk by (kafka_cluster) ({MOST_ALERTS},
         + " No coordinator has this transaction, and nobody was promised its records: it never ends by itself.",
         STEP + HELD + WAITING,
         DASHBOARD,
+        of_holder=True,
         when="no coordinator has the transaction that holds stalled partitions; fires at once",
     )
     yield Alert(
@@ -109,6 +112,7 @@ topk by (kafka_cluster) ({MOST_ALERTS},
         STEP + " An abort would destroy its committed records; the next commit of the same producer on these partitions"
         " releases them." + HELD + WAITING,
         DASHBOARD,
+        of_holder=True,
         when="the transaction that holds stalled partitions was committed, and they lack its marker; fires at once",
     )
     yield Alert(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from exporter.alerts.labels import ARGUMENTS, BY, MATCH, SELECT, marked_description, marked_expression
+from exporter.alerts.labels import ARGUMENTS, BY, MATCH, SELECT, with_marks
 from exporter.alerts.rules import groups
 from exporter.alerts.settings import Settings
 
@@ -74,13 +74,10 @@ def mixin(dashboards: Mapping[str, str]) -> str:
     """Return the mixin's text; ``dashboards`` are JSON texts by the names of their files."""
     known = {knob.name: str(knob.default) for knob in fields(Settings) if knob.name in _ADDRESSES}
     marks: dict[str, Any] = {name: f"<<{name}>>" for name in _ADDRESSES}
-    made = groups(replace(Settings(), **marks))
+    made = with_marks(groups(replace(Settings(), **marks)))
     for group in made:
         for rule in group["rules"]:
-            rule["expr"] = marked_expression(rule["expr"])
             if "annotations" in rule:
-                for text in ("summary", "description"):
-                    rule["annotations"][text] = marked_description(rule["annotations"][text])
                 rule["annotations"]["runbook_url"] = f"<<runbook_url>>/{rule['alert']}.md"
     boards = {name: _selected(json.loads(text)) for name, text in dashboards.items()}
     return _TEXT % {

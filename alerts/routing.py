@@ -135,6 +135,8 @@ def _inhibitions() -> list[dict[str, Any]]:
             ["producer_id"],
         ),
         _inhibit(['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosProducerFenced"'], ["application"]),
+        # A storm's fences are the transactions that the share counts: one page for one cause.
+        _inhibit(['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosAbortRatioHigh"'], ["application"]),
         # What recurs for hours is one ticket that stays, not one that comes and goes.
         _inhibit(
             ['alertname=~"KafkaEos(ProducerFenced|TransactionTimeouts)"', 'reason="persistent"'],

@@ -45,7 +45,9 @@ class Alert:
     Prometheus cannot reset. ``summary`` is a headline: a template with the cluster, what happens and who is hit.
     ``description`` begins with what to do first, and holds the evidence.
     ``dashboard`` is a uid, ``variables`` are the labels that it takes over. ``keeps`` is False where the rule looks
-    back by itself, so that a failed scrape cannot resolve it. ``when`` describes the condition in docs/alerts.md.
+    back by itself, so that a failed scrape cannot resolve it. ``of_holder`` is of an alert about a transaction that
+    holds partitions, which has a card on the page by its producer id, and an owner that the agent knows. ``when``
+    describes the condition in docs/alerts.md.
     """
 
     name: str
@@ -58,4 +60,5 @@ class Alert:
     hold: str = ""
     keeps: bool = True
     labels: tuple[tuple[str, str], ...] = ()
+    of_holder: bool = False
     when: str = field(kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.alerts import table
+from exporter.alerts.evidence import OWNER
 from exporter.alerts.labels import filled, marked_description, marked_expression
 from exporter.alerts.rule import KEEP_FIRING_FOR, Alert, Severity
 from exporter.alerts.settings import Settings, SettingsError
@@ -61,13 +62,18 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
     keep = settings.override(alert.name, "keep_firing_for") or (KEEP_FIRING_FOR if alert.keeps else "")
     if keep:
         rule["keep_firing_for"] = str(keep)
-    rule["labels"] = {**settings.static, "severity": _severity(alert, settings, alerts).value, **dict(alert.labels)}
+    rule["labels"] = {
+        **settings.static,
+        "severity": _severity(alert, settings, alerts).value,
+        **dict(alert.labels),
+        **({"owner": _description(OWNER, settings)} if alert.of_holder else {}),
+    }
     rule["annotations"] = {
         "summary": _description(alert.summary, settings),
         "description": _description(alert.description, settings),
         "runbook_url": _runbook(alert, settings),
         "dashboard_url": _dashboard(alert, settings),
-        "page_url": settings.page_url,
+        "page_url": _page(alert, settings),
     }
     return rule
 
@@ -101,3 +107,14 @@ def _runbook(alert: Alert, settings: Settings) -> str:
 def _dashboard(alert: Alert, settings: Settings) -> str:
     variables = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in alert.variables)
     return f"{settings.dashboard_url}/{alert.dashboard}" + (f"?{variables}" if variables else "")
+
+
+def _page(alert: Alert, settings: Settings) -> str:
+    """The page, filtered by what the alert is about; the card of a transaction by its producer id."""
+    if "kafka_cluster" not in alert.variables:
+        return settings.page_url
+    query = "cluster={{ $labels.kafka_cluster | urlquery }}"
+    if "$labels.application " in f"{alert.summary}{alert.description}":
+        query += "&application={{ $labels.application | urlquery }}"
+    card = "#producer-{{ $labels.producer_id }}" if alert.of_holder else ""
+    return f"{settings.page_url}/?{query}{card}"

@@ -20,6 +20,7 @@ from exporter.catalogue import (
     LSO_LAG_OFFSETS,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
     MARKER_COMPARISONS_TOTAL,
+    OWNER_INFO,
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
     TOPIC_THRESHOLD_SECONDS,
@@ -77,7 +78,7 @@ def board() -> Board:
                     Line(8, (_stalls(), _stalled_for()), (14, 10)),
                     Line(8, (_withheld(),)),
                     Line(8, (_behind(), _topic_lag())),
-                    Line(5, (_ignored(),)),
+                    Line(5, (_ignored(), _owners())),
                 ),
             ),
             PanelRow(
@@ -205,6 +206,17 @@ def _ignored() -> core.Panel:
         [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
         sort=["Subject"],
         none="nothing is ignored",
+    )
+
+
+def _owners() -> core.Panel:
+    return table(
+        "Owners",
+        "The team that owns a subject by the agent's settings; of kind holder, a producer id that holds partitions.",
+        [now(OWNER_INFO)],
+        [Column("owner", "Owner"), Column("kind", "Kind"), Column("subject", "Subject")],
+        sort=["Owner"],
+        none="the settings have no owners",
     )
 
 

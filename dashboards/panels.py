@@ -69,12 +69,13 @@ def stat(
     is the uid of the dashboard that says more.
     """
     links = {"links": [{"title": "The dashboard that says more", "url": _url(link)}]} if link else {}
+    unit, digits = _whole(unit)
     return core.Stat(
         title=title,
         description=description,
         targets=_targets((Query(expr),), instant=True),
         extraJson={
-            "fieldConfig": _fields(unit, steps, noValue=none, mappings=[_nobody_knows(none)], **links),
+            "fieldConfig": _fields(unit, steps, noValue=none, mappings=[_nobody_knows(none)], **digits, **links),
             "options": {
                 "colorMode": "background",
                 "graphMode": "none",
@@ -274,6 +275,11 @@ def _fields(unit: str, steps: Steps, **defaults: object) -> dict[str, Any]:
     }
 
 
+def _whole(unit: str) -> tuple[str, dict[str, Any]]:
+    """Return how a count is written as one number: whole, with all its digits. Other units stay."""
+    return ("locale", {"decimals": 0}) if unit == "short" else (unit, {})
+
+
 def _nobody_knows(text: str) -> dict[str, Any]:
     """Without it Grafana paints a missing value in the colour of the first step, which is green."""
     return {"options": {"match": "null+nan", "result": {"color": GREY, "text": text}}, "type": "special"}
@@ -292,8 +298,10 @@ def _coloured(name: str, colour: str) -> dict[str, Any]:
 
 def _column(column: Column) -> dict[str, Any]:
     properties: list[dict[str, Any]] = []
-    if column.unit:
-        properties.append({"id": "unit", "value": column.unit})
+    unit, digits = _whole(column.unit)
+    if unit:
+        properties.append({"id": "unit", "value": unit})
+    properties += [{"id": name, "value": value} for name, value in digits.items()]
     if column.width:
         properties.append({"id": "custom.width", "value": column.width})
     if column.colours:

@@ -1279,6 +1279,14 @@ IGNORED_INFO = Metric(
     (*K, "kind", "subject", "reason"),
     "lso",
 )
+OWNER_INFO = Metric(
+    "kafka_eos_owner_info",
+    Kind.GAUGE,
+    "The team that owns a subject by the settings, or unowned; of kind holder, the producer id of a transaction that "
+    "holds stalled partitions; absent without owners in the settings; always 1.",
+    (*K, "kind", "subject", "owner"),
+    "lso",
+)
 
 # --- The canary ---------------------------------------------------------------------------------------------------
 

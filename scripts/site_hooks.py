@@ -10,7 +10,7 @@ _BESIDE = re.compile(r"\]\((?P<path>\.\./[^)#]+|examples/[^)#]*)(?P<anchor>#[^)]
 
 def on_page_markdown(markdown: str, *, config: Any, **_: Any) -> str:  # noqa: ANN401 -- mkdocs' own types are no dependency
     """Return the page with those links changed."""
-    return with_repository(markdown, f"{config['repo_url'].rstrip('/')}/blob/main")
+    return with_repository(markdown, f"{config['extra']['repository'].rstrip('/')}/blob/main")
 
 
 def with_repository(markdown: str, repository: str) -> str:

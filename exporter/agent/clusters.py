@@ -16,6 +16,7 @@ from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.cluster.cluster import Cluster
 from exporter.core.fact_store import Key
+from exporter.core.owners import Owners
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.state import StateDir
 from exporter.core.worker import SnapshotSink
@@ -28,6 +29,8 @@ from exporter.model import Clock, Deadline, Source
 from exporter.posture.source import PostureSettings, PostureSource
 from exporter.settings.plain import ClusterConfig, Config, TransactionsConfig
 from exporter.status.status import ClusterSettings, document
+from exporter.status.watched_stalls import Links
+from exporter.telemetry.facts import PushedProducers
 from exporter.transactions.counting.aggregates import Caps
 from exporter.transactions.source.markers import MarkersSource
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
@@ -68,6 +71,8 @@ class Clusters:
         self._receivers = receivers
         self._clock = clock
         self._thresholds = config.in_force()
+        self._owners = config.owned()
+        self._links = Links(config.web.route_prefix, config.web.dashboard_url or "", config.web.alertmanager_url or "")
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
         self.journals = Journals(config, sink, clock)
@@ -97,17 +102,24 @@ class Clusters:
     def status(self) -> StatusDocument:
         """The document of ``/api/v1/status``."""
         settings = {
-            key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers)
+            key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers, self._owners, self._links)
             for key, each in self._watched.items()
         }
+        states = self._runner.states()
         return document(
-            [self._with_journal(each) for each in self._clients.states(self._runner.states())],
+            [self._with_journal(each) for each in self._clients.states(states)],
             settings,
             now=self._clock.wall(),
             ready=self.ready(),
             version=__version__,
             shard=self._shard,
+            pushed=next((each for state in states for each in state.facts.all(PushedProducers)), None),
         )
+
+    @property
+    def owners(self) -> Owners:
+        """The owners of the settings in force."""
+        return self._owners
 
     def apply(self, config: Config, stop_seconds: float) -> Changes:
         """Read the clusters of these settings; those that did not change are read on. What went is given so many
@@ -129,6 +141,7 @@ class Clusters:
         self._config = config
         self._thresholds = config.in_force()
         self.journals.apply(config)
+        self._owners = config.owned()
         deadline = Deadline.after(stop_seconds, self._clock.monotonic)
         for watched in gone:
             self._runner.remove(watched.group.key, deadline)
@@ -165,7 +178,8 @@ class Clusters:
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
         self.journals.watch(key, cluster, lambda: self._runner.source_states(self._groups_of(key)))
         judged = tuple(
-            WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping) for each in sources
+            WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping, lambda: self._owners)
+            for each in sources
         )
         return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
 

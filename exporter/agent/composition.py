@@ -17,6 +17,7 @@ from exporter.bounds.memory import MEMORY
 from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES, EXPORTER_SHARDS
 from exporter.core import logs
 from exporter.core.boot import boot_id
+from exporter.core.owners import Owners
 from exporter.core.state import StateInUseError, lock_state
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
@@ -71,6 +72,7 @@ class Agent:
             posts_have_tokens=config.ingest.has_token,
             hosts=config.web.allowed_hosts,
             events=self,
+            owners=self._owners,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
         self._server = Server(addresses, app, lambda: self._web.config.tls, ledger=self._ledger)
@@ -164,6 +166,9 @@ class Agent:
     def newest(self) -> Sequence[Mapping[str, Any]]:
         """The events of the page."""
         return self._clusters.journals.newest()
+
+    def _owners(self) -> Owners:
+        return self._clusters.owners
 
     def reload(self) -> Sequence[str]:
         """Reread the settings. Problems leave the old ones in force; clusters that did not change run on."""

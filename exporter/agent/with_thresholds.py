@@ -1,4 +1,4 @@
-"""A source that also yields the thresholds of its subjects: the only place where thresholds become series."""
+"""A source that also yields the thresholds and the owners of its subjects: the only place where these become series."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeAlias
 from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.derived import Derived
+from exporter.core.owners import KINDS, Owners
 from exporter.core.thresholds import OPTIONAL, RATIOS, Thresholds
 from exporter.lso.facts import Stalls
-from exporter.lso.holder_series import holder_samples
+from exporter.lso.holder_series import holder_samples, owner_samples
 from exporter.model import (
     Clock,
     Deadline,
@@ -70,15 +71,28 @@ class _ShownThresholds(NamedTuple):
     ignored: frozenset[IgnoredSubject]
 
 
+class _InForce(NamedTuple):
+    """What the settings say of subjects."""
+
+    thresholds: Thresholds
+    owners: Owners
+
+
 class WithThresholds:
-    """A source, and after what it reads the thresholds in force for the subjects that it showed."""
+    """A source, and after what it reads the thresholds in force for the subjects that it showed, and their owners."""
 
     def __init__(
-        self, source: Source, thresholds: Callable[[], Thresholds], clock: Clock, grouping: Grouping | None = None
+        self,
+        source: Source,
+        thresholds: Callable[[], Thresholds],
+        clock: Clock,
+        grouping: Grouping | None = None,
+        owners: Callable[[], Owners] = Owners,
     ) -> None:
         """``grouping`` has patterns that may have given up on an id: whichever source reads next has the fault."""
         self._source = source
         self._thresholds = thresholds
+        self._owners = owners
         self._clock = clock
         self._grouping = grouping
         self._ignores = False
@@ -116,8 +130,8 @@ class WithThresholds:
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         now = self._clock.wall()
-        in_force = self._thresholds()
-        if (reason := in_force.ignored("source", f"{self.name}/{self.target}", now)) is not None:
+        in_force = _InForce(self._thresholds(), self._owners())
+        if (reason := in_force.thresholds.ignored("source", f"{self.name}/{self.target}", now)) is not None:
             yield IgnoredSource(reason)  # first: reading may raise
         loose: _Subjects = {}
         stalls: Stalls | None = None
@@ -137,7 +151,7 @@ class WithThresholds:
                 stalls = item
             yield item
         self._showing = showing
-        if in_force.by_the_clock:
+        if in_force.thresholds.by_the_clock:
             self._expire()
         of_subjects = self._of_subjects(in_force, loose, *showing.values())
         if of_subjects.series.samples:
@@ -150,7 +164,7 @@ class WithThresholds:
         if ignored or self._ignores:
             yield IgnoredSubjects(tuple(sorted(ignored)))
         self._ignores = bool(ignored)  # when nothing is any more, that is said once
-        if given_up := tuple(in_force.given_up()):
+        if given_up := (*in_force.thresholds.given_up(), *in_force.owners.given_up()):
             self._expire()  # the fault lasts as long as the subject is shown
             yield from given_up
         if self._grouping is not None:
@@ -160,7 +174,7 @@ class WithThresholds:
         self._of_subjects.expire()
         self._of_holders.expire()
 
-    def _thresholds_of_subjects(self, in_force: Thresholds, *subjects: _Subjects) -> _ShownThresholds:
+    def _thresholds_of_subjects(self, in_force: _InForce, *subjects: _Subjects) -> _ShownThresholds:
         now, shown = self._clock.wall(), reduce(or_, subjects)
         series = self._subjects_batch(
             tuple(
@@ -172,11 +186,12 @@ class WithThresholds:
         ignored = (sample for sample in series.samples if sample.metric is catalogue.IGNORED_INFO)
         return _ShownThresholds(series, frozenset(IgnoredSubject(*sample.labels[1:]) for sample in ignored))
 
-    def _thresholds_of_holders(self, in_force: Thresholds, cluster: str, stalls: Stalls) -> _ShownThresholds:
+    def _thresholds_of_holders(self, in_force: _InForce, cluster: str, stalls: Stalls) -> _ShownThresholds:
         now = self._clock.wall()
-        of_topic = cache(lambda topic: _stall(in_force, topic, now))
-        series = self._holders_batch(tuple(holder_samples(cluster, stalls.stalls, of_topic)))
-        return _ShownThresholds(series, _ignored_topics(in_force, stalls, now))
+        of_topic = cache(lambda topic: _stall(in_force.thresholds, topic, now))
+        owned = owner_samples(cluster, stalls.stalls, in_force.owners)
+        series = self._holders_batch((*holder_samples(cluster, stalls.stalls, of_topic), *owned))
+        return _ShownThresholds(series, _ignored_topics(in_force.thresholds, stalls, now))
 
 
 def _subjects(
@@ -207,7 +222,8 @@ def _stall(thresholds: Thresholds, topic: str, now: float) -> tuple[float, float
     return found["stall_warning"], found["stall_critical"]
 
 
-def _samples(thresholds: Thresholds, kind: str, names: tuple[str, ...], cluster: str, now: float) -> Iterator[Sample]:
+def _samples(in_force: _InForce, kind: str, names: tuple[str, ...], cluster: str, now: float) -> Iterator[Sample]:
+    thresholds = in_force.thresholds
     subject = "/".join(names)
     seconds, ratio = SERIES[kind]
     for name, value in thresholds.of(kind, subject, now).items():
@@ -215,3 +231,5 @@ def _samples(thresholds: Thresholds, kind: str, names: tuple[str, ...], cluster:
             yield (ratio if name in RATIOS else seconds)(value, cluster, *names, name)
     if (reason := thresholds.ignored(kind, subject, now)) is not None:
         yield catalogue.IGNORED_INFO(1.0, cluster, kind, subject, reason)
+    if kind in KINDS and (owner := in_force.owners.of(kind, subject)):
+        yield catalogue.OWNER_INFO(1.0, cluster, kind, subject, owner)

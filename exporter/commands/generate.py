@@ -22,6 +22,7 @@ from exporter.commands import (
     generate_reference,
     generate_schemas,
     generate_shell,
+    generate_slo,
 )
 from exporter.linter.reference import page as client_settings_page
 
@@ -55,7 +56,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser.add_argument("--directory", type=Path, metavar="DIR", default=Path(), help="the checkout (.)")
     parser.set_defaults(command=_generate)
     what = parser.add_subparsers(title="for your own use", metavar="WHAT")
-    for printed in (generate_alerts, generate_dashboards, generate_mixin, generate_shell):
+    for printed in (generate_alerts, generate_slo, generate_dashboards, generate_mixin, generate_shell):
         printed.add_to(what)
 
 

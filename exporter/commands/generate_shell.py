@@ -30,11 +30,26 @@ _{function}() {{
 }}
 complete -o bashdefault -o default -F _{function} {program}
 """
+_FISH = """\
+# fish completion of {program} {version}: put it into ~/.config/fish/completions/{program}.fish
+function __{function}_path
+    set -l path ""
+    for each in (commandline -opc)[2..-1]
+        switch "$path $each"
+{commands}
+        end
+    end
+    echo $path
+end
+complete -c {program} -f
+{choices}
+"""
 _ZSH = "#compdef {program}\nautoload -U +X bashcompinit && bashcompinit\n"
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter generate completion bash > /etc/bash_completion.d/kafka-eos-exporter
   kafka-eos-exporter generate completion zsh >> ~/.zshrc
+  kafka-eos-exporter generate completion fish > ~/.config/fish/completions/kafka-eos-exporter.fish
   kafka-eos-exporter generate man > /usr/local/share/man/man1/kafka-eos-exporter.1
 """
 
@@ -56,8 +71,8 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
-    completion.set_defaults(command=lambda options: _print((bash if options.shell == "bash" else zsh)(options.whole())))
+    completion.add_argument("shell", choices=tuple(_SHELLS), help="the shell")
+    completion.set_defaults(command=lambda options: _print(_SHELLS[options.shell](options.whole())))
     page = what.add_parser(
         "man",
         help="print the manual page",
@@ -98,6 +113,46 @@ def bash(parser: argparse.ArgumentParser) -> str:
 def zsh(parser: argparse.ArgumentParser) -> str:
     """Return a script for zsh, which reads bash's by its own bashcompinit."""
     return _ZSH.format(program=PROGRAM) + bash(parser)
+
+
+def fish(parser: argparse.ArgumentParser) -> str:
+    """Return a script for fish. Commands and flags have their help; a flag with a value completes file names."""
+    commands, choices = [], []
+    for path, each, below in _commands(parser):
+        here = " ".join(path)
+        at = f'complete -c {PROGRAM} -n \'test "$(__{PROGRAM.replace("-", "_")}_path)" = "{here}"\''
+        prefix = f"{here} " if here else " "
+        commands += [
+            f'            case "{prefix}{name}"\n                set path "{" ".join((*path, name))}"' for name in below
+        ]
+        choices += [f"{at} -a {name}" for name in below]
+        for action in each._actions:  # noqa: SLF001 -- as above
+            flags = [flag for flag in action.option_strings if flag.startswith("--")]
+            given = (
+                " ".join(map(str, action.choices)) if action.choices and not isinstance(action.choices, Mapping) else ""
+            )
+            value = f" -x -a '{given}'" if given else " -r -F" if action.nargs != 0 else ""
+            choices += [f"{at} -l {flag[2:]}{value}{_fish_help(action.help)}" for flag in flags]
+            if given and not flags:
+                choices.append(f"{at} -a '{given}'")
+    return _FISH.format(
+        program=PROGRAM,
+        version=exporter.__version__,
+        function=PROGRAM.replace("-", "_"),
+        commands="\n".join(commands),
+        choices="\n".join(choices),
+    )
+
+
+def _fish_help(text: str | None) -> str:
+    """The first sentence of a help text, quoted for fish."""
+    if not text or text == argparse.SUPPRESS:
+        return ""
+    quoted = text.replace("%%", "%").split(". ")[0].replace("\\", "\\\\").replace("'", "\\'")
+    return f" -d '{quoted}'"
+
+
+_SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
 def man(parser: argparse.ArgumentParser) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.cluster.cluster import Cluster
-from exporter.commands.output import progress, say
+from exporter.commands.output import progress, say, wait
 from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError
 from exporter.lso.proof.evidence import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
@@ -55,8 +55,12 @@ def take_rounds(
         suspects = {each.held: each for each in first if not any(each.gaps())}
         if not suspects:
             return Proofs({}, _unproven(first, opened), doubts, opened, _committed(first, cluster))
-        say(f"{len(suspects)} may hang; looking again in {format_duration(CONFIRM_SECONDS)} ...")
-        sleep(CONFIRM_SECONDS + MARGIN_SECONDS)
+        say(
+            "A transaction is proven to hang when its partition and the whole transaction log show twice,"
+            f" {format_duration(CONFIRM_SECONDS)} apart, that no coordinator has it. Reading the log took"
+            f" {rounds.cost.seconds:.1f} s, and is done once more."
+        )
+        wait(f"{len(suspects)} may hang; looking again", CONFIRM_SECONDS + MARGIN_SECONDS, sleep)
         topics = sorted({suspect.partition.topic for suspect in suspects})
         deadline = Deadline.after(patience)
         again = held_in(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from exporter.bounds.text import printable
+from exporter.core.durations import format_duration
 from exporter.lso.next_step import CHECK_FIRST, NextStep
 from exporter.lso.shell import shown
 
@@ -115,6 +116,18 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.advance(task, done)
+
+
+def wait(why: str, seconds: float, sleep: Callable[[float], object]) -> None:
+    """Wait so long, with a progress bar by the second on a terminal."""
+    with progress(f"{why} in {format_duration(round(seconds))}", round(seconds)) as advance:
+        if not sys.stderr.isatty():
+            sleep(seconds)
+            return
+        for _ in range(int(seconds)):
+            sleep(1.0)
+            advance(1)
+        sleep(seconds % 1)
 
 
 def _paragraph(text: str) -> str:

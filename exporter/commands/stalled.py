@@ -13,10 +13,10 @@ from exporter.commands.clock import coordinators_clock, say_clock
 from exporter.commands.clusters import duration, read_all
 from exporter.commands.log_hour import read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
-from exporter.commands.output import say
+from exporter.commands.output import say, wait
 from exporter.commands.report import ClusterReport, ReportFormat, show, time_of
 from exporter.config import ClusterConfig
-from exporter.core.durations import format_age, format_duration
+from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.holders import as_unmarked, with_checkpoints
@@ -121,8 +121,12 @@ def look_twice(
     began = cluster.clock.monotonic()
     if not _behind(first):
         return ClusterReport(cluster, (), _faults(first))
-    say(f"{_behind(first)} topics have open transactions; looking again in {format_duration(stall_after)} ...")
-    sleep(stall_after)
+    wait(
+        f"{_behind(first)} topics have open transactions, stalled where the last stable offset does not move; looking"
+        " again",
+        stall_after,
+        sleep,
+    )
     second = list(source.read(Deadline.after(patience), Facts()))
     stalls = next((each.stalls for each in second if isinstance(each, Stalls)), ())
     faults = (*_faults(first), *_faults(second))

@@ -51,6 +51,31 @@ class ShareGroups(Fact):
     groups: Mapping[str, ShareGroup]
 
 
+class BlockedGroup(NamedTuple):
+    """A consumer group with offsets in a stalled partition, and how many offsets of it are withheld from the group."""
+
+    group: str
+    offsets: int
+
+
+class Blocked(NamedTuple):
+    """The groups of one partition: the ``worst`` few, those with most withheld offsets in all stalled partitions first,
+    and the number of all.
+    """
+
+    worst: tuple[BlockedGroup, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedGroups(Fact):
+    """By stalled partition, the groups whose committed offset is not beyond its last stable offset, of the groups that
+    are measured. A partition that was not stalled or not answered at the last read is not in it.
+    """
+
+    by_partition: Mapping[TopicPartition, Blocked]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupsHeld(Fact):
     """Groups that wait for an open transaction over their own offsets, by partition of ``__consumer_offsets``.

@@ -16,6 +16,9 @@ Streams, Connect workers and connectors, librdkafka, Spring, Flink and ksqlDB. T
 compared with the brokers' `transaction.max.timeout.ms`. `--output sarif` is for code review in CI. A name that is close
 to a known one is reported as misspelt: clients ignore unknown names.
 
+This repository is a source of pre-commit hooks (id `kafka-eos-check-client`), and a GitHub Action with the inputs
+`files`, `for` and `sarif`, the file that it writes for code scanning.
+
 A file shows what is meant to be set. What a running client does is shown by the agent's metrics.
 
 Exit codes: 0 nothing found (notes do not count), 1 errors or warnings, 2 a file or the cluster could not be read.

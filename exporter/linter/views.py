@@ -158,8 +158,11 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
             shared = "spring.kafka."
             sender, reader = renamed(f"{shared}producer."), renamed(f"{shared}consumer.")
             binder = renamed("spring.cloud.stream.kafka.binder.transaction.")
-            wanted = (sender, binder) if binder.settings else (sender,)
-            return File(kind, main, tuple(each for each in wanted if each.settings) or (sender,), (reader,))
+            senders = tuple(each for each in (sender, binder) if each.settings)
+            reads = bool(reader.settings or below(f"{shared}listener."))
+            if not senders and not reads:  # what both have in common
+                return File(kind, main, (sender,), (reader,))
+            return File(kind, main, senders, (reader,) if reads else ())
         case Client.KSQLDB:
             main = view([*settings, *below("ksql.streams.")])
             return File(kind, main, (view(below("ksql.streams.producer.")),), (view(below("ksql.streams.consumer.")),))

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from exporter import catalogue
+from exporter.core.owners import Owners
 from exporter.core.thresholds import STALL_SLACK_SECONDS
 from exporter.lso.facts import Stall
 from exporter.model import Sample
@@ -104,3 +105,20 @@ def holder_samples(
         yield catalogue.LSO_HOLDER_PARTITIONS(float(count), cluster, *who)
         for severity, instant in zip(("warning", "critical"), dues[who], strict=True):
             yield catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS(instant, cluster, *who, severity)
+
+
+def owner_samples(cluster: str, stalls: Iterable[Stall], owners: Owners) -> Iterator[Sample]:
+    """Yield the owner of each transaction that holds stalled partitions, by producer id, up to the cap of holders."""
+    if not owners.teams:
+        return
+    topics: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for stall in sorted(stalls, key=lambda each: each.blocker.kind not in ENDLESS):
+        application, _, number, _ = holder_of(stall)
+        if number:
+            topics[number, application][stall.partition.topic] = None
+    found: dict[str, str] = {}
+    for (number, application), held in topics.items():
+        if len(found) < MOST_HOLDERS:
+            found.setdefault(number, owners.of_holder(application, held))
+    for number, owner in found.items():
+        yield catalogue.OWNER_INFO(1.0, cluster, "holder", number, owner)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from exporter.bounds.patterns import BoundedPattern
 from exporter.catalogue import CANARY
+from exporter.core.owners import Owners, Team
 from exporter.core.shard import Shard
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
 from exporter.http_client import Endpoint
@@ -53,6 +54,8 @@ class EndpointConfig:
     config_file: Path | None
     allowed_hosts: tuple[str, ...]
     route_prefix: str
+    dashboard_url: str | None
+    alertmanager_url: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -322,8 +325,22 @@ class OwnerConfig:
     groups: tuple[str, ...]
     connectors: tuple[str, ...]
 
+    def team_of_agent(self) -> Team:
+        """Return what this entry means to the agent."""
+        subjects = {
+            "application": self.applications,
+            "topic": self.topics,
+            "group": self.groups,
+            "connector": self.connectors,
+        }
+        patterns = {
+            kind: tuple(BoundedPattern(text, "owners", whole=True) for text in texts)
+            for kind, texts in subjects.items()
+        }
+        return Team(self.team, self.channel, patterns)
+
     def owner(self) -> Owner:
-        """Return what this entry means."""
+        """Return what this entry means to the rules of alerts."""
         from exporter.alerts.owners import Owner  # noqa: PLC0415 -- the agent has no use for the rules of alerts
 
         return Owner(self.team, self.channel, self.applications, self.topics, self.groups, self.connectors)
@@ -362,3 +379,7 @@ class Config:
     def in_force(self) -> Thresholds:
         """Return the thresholds that these settings mean."""
         return Thresholds((*(entry.override() for entry in self.thresholds), _CANARY))
+
+    def owned(self) -> Owners:
+        """Return the teams that these settings name."""
+        return Owners(tuple(entry.team_of_agent() for entry in self.owners))

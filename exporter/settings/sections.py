@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from exporter.settings.addresses import DEFAULT_PORT
 from exporter.settings.clients import BrokerSection
+from exporter.settings.targets import Url
 from exporter.settings.values import (
     Addresses,
     ApplicationRegex,
@@ -60,6 +61,10 @@ class EndpointSection(Section):
     listener on loopback checks host names ([endpoint-security.md](endpoint-security.md))."""
     route_prefix: Prefix = ""
     """Prefix of all paths, such as `/eos`, for a proxy in front."""
+    dashboard_url: Url | None = None
+    """Base of links from a stall to its dashboard: Grafana's `/d`, such as `https://grafana.example.com/d`."""
+    alertmanager_url: Url | None = None
+    """Base of links from a stall that silence its alerts, such as `https://alertmanager.example.com`."""
 
 
 class LogSection(Section):

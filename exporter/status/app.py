@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from email.utils import formatdate
 from typing import Any, NamedTuple, Protocol
 
+from exporter.core.owners import Owners
 from exporter.exposition.text_format import Format
 from exporter.journal.documents import EventsDocument
 from exporter.journal.query import EventQuery, QueryError
@@ -21,11 +22,11 @@ from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
 from exporter.status.json_lines import json_pieces
 from exporter.status.page import CONTENT_SECURITY_POLICY, page_pieces
 from exporter.status.renders import BusyError, Renders
-from exporter.status.runbooks import names, runbook
+from exporter.status.runbooks import names, runbook, runbook_page, runbooks_page
 from exporter.web_server.authentication import Guard
 from exporter.web_server.hosts import foreign, from_browser, name_of, reload_refusal
 from exporter.web_server.messages import Answer, Request, plain, refused
-from exporter.web_server.negotiation import negotiate, takes_gzip
+from exporter.web_server.negotiation import negotiate, takes_gzip, takes_html
 from exporter.web_server.workers import Workers
 
 log = logging.getLogger(__name__)
@@ -116,8 +117,10 @@ class App:
         hosts: Collection[str] = (),
         page_seconds: float = PAGE_SECONDS,
         events: Events | None = None,
+        owners: Callable[[], Owners] = Owners,
     ) -> None:
-        """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones.
+        """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones;
+        ``owners`` returns those of the settings, by which the page is filtered.
 
         Receivers with a token authenticate themselves: a request has one Authorization header, so it cannot have a
         password as well.
@@ -127,6 +130,7 @@ class App:
         self._bodies, self._ready, self._prefix = bodies, ready, prefix
         self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
+        self._owners = owners
         self._reloading: asyncio.Lock | None = None
         self._next_reload: asyncio.Future[Sequence[str]] | None = None
         self._reload_at = 0.0  # monotonic: the earliest begin of the next
@@ -223,7 +227,12 @@ class App:
         shown = Filter.parse(request.query)
         newest = self._events.newest if self._events is not None else None
         make = lambda: page_pieces(  # noqa: E731 -- of these
-            self._status(), self._prefix, refresh=refresh, shown=shown, happened=newest() if newest else None
+            self._status(),
+            self._prefix,
+            refresh=refresh,
+            shown=shown,
+            happened=newest() if newest else None,
+            owners=self._owners(),
         )
         try:
             body = await self._pages.get(("page", refresh, shown), make, request.client, whole=shown == EVERYTHING)
@@ -255,12 +264,19 @@ class App:
             return refused(503, "too many pages wait", {"Retry-After": "1"})
         return Answer(200, body, "application/json")
 
-    async def _runbooks(self, _: Request) -> Answer:
+    async def _runbooks(self, request: Request) -> Answer:
+        if takes_html(request.headers.get("accept", "")):
+            return _html(await self._posts.run(runbooks_page, self._prefix))
         return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._posts.run(names)))
 
     async def _runbook(self, request: Request) -> Answer:
-        text = await self._posts.run(runbook, request.path.removeprefix(f"{self._prefix}/runbooks/"))
-        return refused(404) if text is None else plain(text.rstrip())
+        name = request.path.removeprefix(f"{self._prefix}/runbooks/")
+        if not takes_html(request.headers.get("accept", "")):
+            text = await self._posts.run(runbook, name)
+            return refused(404) if text is None else plain(text.rstrip(), headers={"Vary": "Accept"})
+        made = lambda: runbook_page(name, request.query, self._status()["clusters"], self._prefix)  # noqa: E731
+        page = await self._posts.run(made)
+        return refused(404) if page is None else _html(page)
 
     async def _healthy(self, _: Request) -> Answer:
         return plain("Healthy.")
@@ -292,6 +308,10 @@ class App:
 
     async def _to_prefix(self, _: Request) -> Answer:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
+
+
+def _html(text: str) -> Answer:
+    return Answer(200, text.encode(), "text/html; charset=utf-8", {"Vary": "Accept"})
 
 
 def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI

@@ -142,6 +142,36 @@ class StallDocument(TypedDict):
     next_step: NextStepDocument
 
 
+class BlockedGroupDocument(TypedDict):
+    """A consumer group that a stalled partition withholds records from."""
+
+    group: str
+    blocked_offsets: int
+    """Offsets between the last stable offset and the high watermark, at the last read of the groups."""
+    owner: str
+    """The team that owns the group, unowned, or "" where the settings have no owners."""
+
+
+class ProducerPlaceDocument(TypedDict):
+    """Where the producer of a transaction runs, by the metrics that it pushes; "" for what is not known."""
+
+    client_id: str
+    address: str
+    principal: str
+    software: str
+
+
+class StallLinksDocument(TypedDict):
+    """Where to go on from a stalled partition; null where the settings have no base for it."""
+
+    page: str
+    """The card on this agent's page, as a path."""
+    runbook: str
+    """The runbook that this agent serves, as a path."""
+    dashboard: str | None
+    silence: str | None
+
+
 class WatchedStallDocument(StallDocument):
     """A stalled partition as the running agent has it."""
 
@@ -149,6 +179,19 @@ class WatchedStallDocument(StallDocument):
     """The reason of the settings where they ignore the topic."""
     waiting_groups: list[str]
     """Groups whose committed offsets the transaction holds back (UNSTABLE_OFFSET_COMMIT)."""
+    blocked_groups: list[BlockedGroupDocument] | None
+    """Groups that measured groups' commits show to wait for this partition, worst first, at most 5; null where the
+    groups of this partition were not read."""
+    blocked_group_count: int | None
+    """Number of all of them."""
+    owner: str
+    """The team that owns the transaction's application, or else the topic; unowned, or "" without owners in the
+    settings."""
+    owner_channel: str
+    """Where the team is reached."""
+    producers: list[ProducerPlaceDocument]
+    """Producers with its transactional.id that push their metrics, at most 5; empty where none is known."""
+    links: StallLinksDocument
 
 
 class FlinkCheckpointDocument(TypedDict):

@@ -1,7 +1,7 @@
-"""Filters of the status page, ``/?cluster=prod&application=billing``, where each key may be repeated; and of its
-document, ``/api/v1/status?without=open_transactions,unclean_ends``.
+"""Filters of the status page, ``/?cluster=prod&application=billing&owner=payments&q=orders``, where each key but the
+last may be repeated; and of its document, ``/api/v1/status?without=open_transactions,unclean_ends``.
 
-``topic=`` and ``owner=`` filter what happened only.
+``topic=`` filters what happened only.
 """
 
 from __future__ import annotations
@@ -10,43 +10,56 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
+from exporter.core.owners import UNOWNED, Owners
 from exporter.journal.query import EventQuery
 
 MOST_NAMES = 20
-_OF_EVENTS = frozenset({"topic", "owner"})
 _KEYS = ("cluster", "application", "topic", "owner")
 MOST_CHARACTERS = 4000
+MOST_SEARCHED = 250
+"""Characters that are searched for: a topic has 249 at most."""
+NO_OWNERS = Owners()
 LONG_LISTS = frozenset({"open_transactions", "unclean_ends", "unclean_ids"})
 """Lists of a cluster that a reader of the document can leave out."""
 
 
 class Filter(NamedTuple):
-    """Names of clusters and applications, and of topics and owners of events; an empty set is all of them."""
+    """Names of clusters, applications and owners, and of topics of events; an empty set is all of them. ``search`` is a
+    part of the name of a topic, a group, a transactional.id or an application, whatever its case.
+    """
 
     clusters: frozenset[str] = frozenset()
     applications: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
     owners: frozenset[str] = frozenset()
+    search: str = ""
 
     @classmethod
     def parse(cls, query: str) -> Filter:
         """Return the filter of a URL's query. Other keys, and names beyond the limits, are ignored."""
         try:
-            given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=2 * MOST_NAMES)
+            given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=4 * MOST_NAMES)
         except ValueError:
             return cls()
-        return cls(*(frozenset(given.get(name, ())[:MOST_NAMES]) for name in _KEYS))
+        clusters, applications, topics, owners = (frozenset(given.get(key, ())[:MOST_NAMES]) for key in _KEYS)
+        return cls(clusters, applications, topics, owners, given.get("q", [""])[0].strip()[:MOST_SEARCHED])
 
     def query(self, **more: str) -> str:
         """Return the query of a link that keeps the filter: "" or a question mark and what follows it."""
-        pairs = [(key, name) for key, names in zip(_KEYS, self, strict=True) for name in sorted(names)]
+        pairs = [(key, name) for key, names in zip(_KEYS, self[:-1], strict=True) for name in sorted(names)]
+        pairs += [("q", self.search)] if self.search else []
         pairs += list(more.items())
         return f"?{urlencode(pairs)}" if pairs else ""
 
-    def applied(self, status: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def of_applications(self) -> bool:
+        """Return whether it leaves out applications."""
+        return bool(self.applications or self.owners or self.search)
+
+    def applied(self, status: Mapping[str, Any], owners: Owners = NO_OWNERS) -> dict[str, Any]:
         """Return the filtered status. Sources, Connect, Spark and posture are filtered by cluster only."""
         clusters = [
-            self._of_applications(each)
+            self._of_applications(each, owners)
             for each in status["clusters"]
             if not self.clusters or each["name"] in self.clusters
         ]
@@ -54,44 +67,81 @@ class Filter(NamedTuple):
 
     def names(self) -> list[str]:
         """Return what is shown, as texts such as ``cluster prod``."""
-        return [
-            f"{key} {name}{' in what happened' if key in _OF_EVENTS else ''}"
-            for key, names in zip(_KEYS, self, strict=True)
+        shown = [
+            f"{key} {name}{' in what happened' if key == 'topic' else ''}"
+            for key, names in zip(_KEYS, self[:-1], strict=True)
             for name in sorted(names)
         ]
+        searched = f"topics, groups, ids and applications with “{self.search}” in their names"
+        return [*shown, searched] if self.search else shown
 
     def events(self) -> EventQuery:
         """Return the query of the events that the filter shows."""
         return EventQuery(self.clusters, self.applications, self.topics, self.owners)
 
-    def hidden(self, status: Mapping[str, Any]) -> int:
+    def hidden(self, status: Mapping[str, Any], owners: Owners = NO_OWNERS) -> int:
         """Return how many stalled partitions of the status the filter hides."""
-        shown = sum(len(each["stalled_partitions"]) for each in self.applied(status)["clusters"])
+        shown = sum(len(each["stalled_partitions"]) for each in self.applied(status, owners)["clusters"])
         return sum(len(each["stalled_partitions"]) for each in status["clusters"]) - shown
 
-    def _of_applications(self, cluster: Mapping[str, Any]) -> dict[str, Any]:
-        if not self.applications:
+    def _of_applications(self, cluster: Mapping[str, Any], owners: Owners) -> dict[str, Any]:
+        if not self.of_applications:
             return dict(cluster)
 
-        def mine(name: str | None) -> bool:
+        wanted = self.search.casefold()
+
+        def named(*names: str) -> bool:
+            return not wanted or any(wanted in name.casefold() for name in names)
+
+        def mine(name: str, *others: str) -> bool:
+            chosen = not self.applications or name in self.applications
+            return (
+                named(name, *others) and chosen and (not self.owners or owners.of("application", name) in self.owners)
+            )
+
+        def concerns(stall: Mapping[str, Any]) -> bool:
             # A stall with an unknown holder may belong to any application: every filter shows it.
-            return name is None or name in self.applications
+            application = stall["blocker"]["application"]
+            blocked = stall["blocked_groups"] or ()
+            groups = (*stall["waiting_groups"], *(each["group"] for each in blocked))
+            if (stall["blocked_group_count"] or 0) > len(blocked):  # any group may be among those that are not listed
+                return not application or mine(application, self.search)
+            if not named(stall["topic"], stall["blocker"]["transactional_id"], application, *groups):
+                return False
+            if not application or mine(application, self.search):
+                return True
+            if self.applications and application not in self.applications:
+                return False
+            readers = {each["owner"] for each in stall["blocked_groups"] or ()}
+            others = {*readers, owners.of("topic", stall["topic"])} - {UNOWNED}
+            return not self.owners.isdisjoint(others)
+
+        def opened(transaction: Mapping[str, Any]) -> bool:
+            # Not all its partitions are listed: any topic may be among the others.
+            others = transaction["partition_count"] > len(transaction["partitions"])
+            topics = (each["topic"] for each in transaction["partitions"])
+            unlisted = (self.search,) if others else ()
+            return mine(transaction["application"], transaction["transactional_id"], *topics, *unlisted)
 
         hour = cluster["last_hour"]
         return {
             **cluster,
-            "stalled_partitions": [
-                s for s in cluster["stalled_partitions"] if mine(s["blocker"]["application"] or None)
-            ],
-            "open_transactions": [t for t in cluster["open_transactions"] if mine(t["application"])],
+            "stalled_partitions": [each for each in cluster["stalled_partitions"] if concerns(each)],
+            "open_transactions": [each for each in cluster["open_transactions"] if opened(each)],
             "ignored": [each for each in cluster["ignored"] if each["kind"] != "application" or mine(each["subject"])],
-            "unclean_ends": [end for end in cluster["unclean_ends"] if mine(end["application"])],
-            "unclean_ids": [each for each in cluster["unclean_ids"] if mine(each["application"])],
+            "unclean_ends": [
+                end for end in cluster["unclean_ends"] if mine(end["application"], end["transactional_id"])
+            ],
+            "unclean_ids": [
+                each for each in cluster["unclean_ids"] if mine(each["application"], each["transactional_id"])
+            ],
             "last_hour": hour
             and {
                 **hour,
                 "applications": [a for a in hour["applications"] if mine(a["application"])],
-                "fence_storms": [storm for storm in hour["fence_storms"] if mine(storm["application"])],
+                "fence_storms": [
+                    storm for storm in hour["fence_storms"] if mine(storm["application"], storm["transactional_id"])
+                ],
             },
         }
 

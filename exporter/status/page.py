@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,11 @@ from markupsafe import Markup
 
 from exporter.bounds.text import printable_value
 from exporter.core.durations import format_age
+from exporter.core.owners import UNOWNED, Owners
 from exporter.journal.query import topics_of
 from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.status.curves import curve
-from exporter.status.filters import EVERYTHING, Filter
+from exporter.status.filters import EVERYTHING, NO_OWNERS, Filter
 from exporter.status.verdict import NOBODY, by_cluster, is_new, verdict
 from exporter.transactions.facts import NOTICEABLE_SECONDS
 from exporter.web_server.messages import encoded
@@ -48,9 +49,9 @@ _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:;"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""No script, and only the inline style sheet of the page."""
+"""No script, only the inline style sheet of the page, and a form that leads back to it."""
 
 
 Events = Sequence[Mapping[str, Any]]
@@ -75,6 +76,7 @@ def page_pieces(
     refresh: bool = True,
     shown: Filter = EVERYTHING,
     happened: Events | None = None,
+    owners: Owners = NO_OWNERS,
 ) -> Iterator[bytes]:
     """The page in pieces. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
 
@@ -83,7 +85,7 @@ def page_pieces(
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
-    hidden, status = shown.hidden(whole), shown.applied(whole)
+    hidden, status = shown.hidden(whole, owners), shown.applied(whole, owners)
     rows = by_cluster(status)
     template = environment().get_template("status.html")
     stream = template.stream(
@@ -110,6 +112,8 @@ def page_pieces(
             frozenset({name["topic"]} if "topic" in name else ()),
             frozenset({name["owner"]} if "owner" in name else ()),
         ).query(),
+        blocked_groups=blocked_groups,
+        anchors=anchors,
         most_applications=MOST_APPLICATIONS,
         prefix=prefix,
         style=STYLE,
@@ -125,6 +129,7 @@ def page_pieces(
         most_audits=MOST_AUDITS,
         most_findings=MOST_FINDINGS,
         most_names=MOST_NAMES,
+        unowned=UNOWNED,
     )
     stream.enable_buffering(PARTS_OF_A_PIECE)
     return map(encoded, stream)
@@ -172,6 +177,26 @@ def event_place(event: Mapping[str, Any]) -> tuple[str | None, str]:
     return topics[0] if len(topics) == 1 else None, f"{first}{more}"
 
 
+def anchors(cards: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Return the id of each card, "" where a card before it has it: the links of its stalls lead there."""
+    names = [card[0]["links"]["page"].partition("#")[2] for card in cards]
+    return ["" if name in names[:place] else name for place, name in enumerate(names)]
+
+
+def blocked_groups(stalls: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, str]] | None:
+    """Return the groups that wait for the partitions of a card, worst first: name, withheld offsets and owner.
+
+    None where the groups of none of the partitions were read.
+    """
+    known = [each["blocked_groups"] for each in stalls if each["blocked_groups"] is not None]
+    found: dict[tuple[str, str], int] = {}
+    for group in (group for groups in known for group in groups):
+        who = (group["group"], group["owner"])
+        found[who] = found.get(who, 0) + group["blocked_offsets"]
+    worst = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    return [(name, offsets, owner) for (name, owner), offsets in worst] if known else None
+
+
 def by_reason(ignored: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], list[str]]:
     """Return the names of ignored subjects by kind and reason."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -190,6 +215,14 @@ def _took(seconds: float | None) -> str:
         if seconds >= 0.01
         else f"{seconds * 1000:.1f} ms"
     )
+
+
+def _last_commit(committed: Sequence[int]) -> str:
+    """When an application committed last, by its commits of the last minutes, the oldest first."""
+    ago = next((ago for ago, count in enumerate(reversed(committed)) if count), None)
+    if ago is None:
+        return f"none in {len(committed)} min"
+    return f"{ago} min ago" if ago else "this minute"
 
 
 def _grouped(number: int) -> Markup:
@@ -214,6 +247,7 @@ def environment(folder: Path = _TEMPLATES) -> Environment:
     )
     environment.filters["age"] = lambda seconds: "unknown" if seconds is None else format_age(seconds)
     environment.filters["clock"] = lambda seconds: "unknown" if seconds is None else clock_time(seconds)
+    environment.filters["last_commit"] = _last_commit
     environment.filters["took"] = _took
     environment.filters["grouped"] = _grouped
     return environment

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs
+
+from markupsafe import Markup, escape
+
+from exporter.lso.shell import quoted
+from exporter.status.page import STYLE, environment
+
+MOST_CHARACTERS = 4000
+"""Of a query that is read."""
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+_PARTITION = re.compile(r"\d{1,10}")
+_CODE = re.compile(r"(<pre><code>)(.*?)(</code></pre>)", re.DOTALL)
+_NAME = re.compile(r'(?<![\w/">])KafkaEos\w+(?![\w"<.])|(?<![\w/">])KafkaEos\w+(?=\.\s|\.</p>)')
+_LINK = re.compile(r'href="(\w+)\.md"')
 
 
 def names() -> tuple[str, ...]:
@@ -16,3 +34,77 @@ def runbook(name: str) -> str | None:
     if name not in names():  # also keeps every path out that is not one of ours
         return None
     return files("exporter.alerts").joinpath("runbooks", f"{name}.md").read_text(encoding="utf-8")
+
+
+def runbook_page(name: str, query: str, clusters: Sequence[Mapping[str, Any]], prefix: str = "") -> str | None:
+    """Return the runbook as HTML; None when there is none of this name.
+
+    ``clusters`` have ``name`` and ``bootstrap_servers``. The commands in it are for the cluster, topic and partition of
+    the query; without a cluster, for the only one.
+    """
+    if name not in names():
+        return None
+    text = _html(name)
+    given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=20) if query.count("&") < 20 else {}
+    wanted = given.get("cluster", [""])[0]
+    known = [each for each in clusters if each["bootstrap_servers"]]
+    chosen = next((each for each in known if each["name"] == wanted), None) if wanted else None
+    if chosen is None and not wanted and len(known) == 1:
+        chosen = known[0]
+    topic, partition = given.get("topic", [""])[0], given.get("partition", [""])[0]
+    return (
+        environment()
+        .get_template("runbook.html")
+        .render(
+            name=name,
+            text=Markup(_filled(text, chosen, topic, partition)),  # noqa: S704 -- what is filled in is escaped
+            clusters=[each["name"] for each in known if each["name"]] if chosen is None else [],
+            chosen=chosen,
+            prefix=prefix,
+            style=STYLE,
+        )
+    )
+
+
+def runbooks_page(prefix: str = "") -> str:
+    """Return the list of all runbooks as HTML."""
+    items = Markup("").join(
+        Markup('<li><a href="{0}/runbooks/{1}">{1}</a></li>').format(prefix, name) for name in names()
+    )
+    return (
+        environment()
+        .get_template("runbook.html")
+        .render(
+            name="Runbooks",
+            text=Markup("<h1>Runbooks</h1><ul>{}</ul>").format(items),
+            clusters=[],
+            chosen=None,
+            prefix=prefix,
+            style=STYLE,
+        )
+    )
+
+
+@cache
+def _html(name: str) -> str:
+    """The HTML of a runbook of ``names``, with words in capitals where names are filled in."""
+    # Few agents are asked for a runbook.
+    from markdown_it import MarkdownIt  # noqa: PLC0415
+
+    return str(MarkdownIt("commonmark", {"html": False}).enable("table").render(runbook(name) or ""))
+
+
+def _filled(html: str, cluster: Mapping[str, Any] | None, topic: str, partition: str) -> str:
+    html = _LINK.sub(r'href="\1"', html)
+    html = _NAME.sub(lambda name: f'<a href="{name[0]}">{name[0]}</a>' if name[0] in names() else name[0], html)
+    if cluster is not None:
+        html = html.replace("HOST:PORT", escape(quoted(cluster["bootstrap_servers"])))
+    if not _TOPIC.fullmatch(topic):
+        return html
+    number = partition if _PARTITION.fullmatch(partition) else "N"
+
+    def command(match: re.Match[str]) -> str:
+        words = re.sub(r"\bTOPIC\b", topic, match[2]).replace("--partition N", f"--partition {number}")
+        return f"{match[1]}{words}{match[3]}"
+
+    return _CODE.sub(command, html)

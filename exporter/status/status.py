@@ -8,12 +8,12 @@ from typing import NamedTuple
 from exporter.audits.result import AuditResults
 from exporter.cluster.facts import ClusterIdentity
 from exporter.connect.facts import ConnectState
+from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.worker import SourceState
 from exporter.flink.facts import FlinkTransactions
-from exporter.groups.facts import GroupsHeld
-from exporter.lso.facts import Stall, Stalls, StallWatch
+from exporter.lso.facts import Stalls, StallWatch
 from exporter.model import IgnoredSubject, IgnoredSubjects
 from exporter.posture.evidence import Posture
 from exporter.spark.queries import SparkView
@@ -24,11 +24,12 @@ from exporter.status.late import LateDocuments
 from exporter.status.pipeline_documents import audit_document, connect_document, query_document
 from exporter.status.transaction_documents import (
     open_transaction_document,
-    stall_document,
     torn_marker_document,
     unclean_end_document,
     unclean_id_document,
 )
+from exporter.status.watched_stalls import Links, StallContext
+from exporter.telemetry.facts import PushedProducers
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.decided.marker_watch import TornMarkers
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, UncleanEnds
@@ -36,10 +37,12 @@ from exporter.words import AuditVerdict, QueryState
 
 
 class ClusterSettings(NamedTuple):
-    """Settings of a cluster: its name ("" for none) and its bootstrap servers."""
+    """Settings of a cluster: its name ("" for none), its bootstrap servers, and what its stalls are shown with."""
 
     name: str
     bootstrap_servers: str
+    owners: Owners = Owners()
+    links: Links = Links()
 
 
 def document(
@@ -50,8 +53,10 @@ def document(
     ready: bool,
     version: str,
     shard: Shard = WHOLE,
+    pushed: PushedProducers | None = None,
 ) -> docs.StatusDocument:
-    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
+    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds; ``pushed`` are the
+    producers that push their metrics.
 
     Each stalled partition and each open transaction in it is made when it is looked at.
 
@@ -65,11 +70,15 @@ def document(
         "generated_at_timestamp": now,
         "ready": ready,
         "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
-        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
+        "clusters": [
+            _cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard, pushed) for group in groups
+        ],
     }
 
 
-def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> docs.ClusterDocument:
+def _cluster(
+    group: GroupState, settings: ClusterSettings, now: float, shard: Shard, pushed: PushedProducers | None
+) -> docs.ClusterDocument:
     identity = group.facts.get(ClusterIdentity)
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
@@ -86,20 +95,14 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
     flink = group.facts.get(FlinkTransactions) or FlinkTransactions({})
     ignored = _ignored(group)
     reasons = {each.subject: each.reason for each in ignored if each.kind == "topic"}
-    waiting = (group.facts.get(GroupsHeld) or GroupsHeld({})).by_partition
-
-    def stalled(stall: Stall) -> docs.WatchedStallDocument:
-        return {
-            **stall_document(stall, bootstrap_servers, now, time),
-            "ignored": reasons.get(stall.partition.topic),
-            "waiting_groups": list(waiting.get(stall.partition, ())),
-        }
+    names = (settings.name or named, bootstrap_servers)
+    context = StallContext.of(group, names, now, reasons, settings.owners, settings.links, pushed)
 
     def open_transaction(transaction: OpenTransaction) -> docs.OpenTransactionDocument:
         return open_transaction_document(transaction, theirs, flink.by_producer.get(transaction.producer_id))
 
     return {
-        "name": settings.name or named,
+        "name": names[0],
         "cluster_id": identity.cluster_id if identity else None,
         "bootstrap_servers": bootstrap_servers,
         "transaction_version": identity.transaction_version if identity else None,
@@ -114,7 +117,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "missing": list(opened.missing) if opened else [],
         "clock_distance_seconds": time.ahead,
         "sources": [_source(state) for state in group.sources],
-        "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), stalled),
+        "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), context.document),
         "open_transactions": LateDocuments(
             [each for each in transactions if shard.exposes(each.application)], open_transaction
         ),

@@ -1,7 +1,8 @@
-"""Facts about clients that push their metrics."""
+"""Clients that push their metrics: values that other rooms take."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,3 +23,19 @@ class PushedSoftware(Fact):
     """The software of all clients that push, and how many clients have it."""
 
     clients: tuple[tuple[ClientSoftware, int], ...]
+
+
+class ClientPlace(NamedTuple):
+    """Where a client runs, as it or its broker said with its last push; "" where it is not known."""
+
+    client_id: str
+    address: str
+    principal: str
+    software: str
+
+
+@dataclass(frozen=True, slots=True)
+class PushedProducers(Fact):
+    """Transactional producers that push, by cluster and transactional.id; several where instances share an id."""
+
+    by_id: Mapping[tuple[str, str], tuple[ClientPlace, ...]]

@@ -14,8 +14,8 @@ from exporter.jvm.mbeans import MBean
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
 from exporter.producers.producer_samples import TYPE, producer_samples
 from exporter.streams.streams_samples import jvm_samples
-from exporter.telemetry.clients import SenderKey, SenderState, TelemetryReceiver, process_of
-from exporter.telemetry.facts import ClientSoftware, PushedSoftware
+from exporter.telemetry.clients import About, SenderKey, SenderState, TelemetryReceiver, process_of
+from exporter.telemetry.facts import ClientPlace, ClientSoftware, PushedProducers, PushedSoftware
 from exporter.telemetry.series import SeriesKey
 
 MOST_SOFTWARE = 200
@@ -35,6 +35,7 @@ class TelemetrySource(PostedSource):
         del deadline, facts
         streams: dict[tuple[str, str], dict[SeriesKey, MBeanValue]] = defaultdict(dict)
         software: Counter[ClientSoftware] = Counter()
+        producers: dict[tuple[str, str], list[ClientPlace]] = defaultdict(list)
         for sender, state in sorted(self._receiver.senders().items()):
             cluster = sender.cluster or self._only_cluster()
             yield from _producers(cluster, sender, state)
@@ -44,11 +45,14 @@ class TelemetrySource(PostedSource):
             if state.about.version:
                 streamed = any(key.place.type != TYPE for key in state.series)
                 software[ClientSoftware(cluster, state.about.software, state.about.version, streamed)] += 1
+            if state.about.transactional_id:
+                producers[cluster, state.about.transactional_id].append(_place(state.about))
         yield PushedSoftware(tuple(software.most_common(MOST_SOFTWARE)))
         for head, readings in streams.items():
             yield from jvm_samples(head, tuple(readings.values()))
         for result, count in self._receiver.points().items():
             yield catalogue.TELEMETRY_POINTS_TOTAL(float(count), result)
+        yield PushedProducers({who: tuple(sorted(set(places))) for who, places in producers.items()})
         if left_out := self._receiver.left_out():
             yield catalogue.SERIES_DROPPED(left_out, catalogue.TELEMETRY_CLIENT_INFO.name)
 
@@ -77,6 +81,11 @@ def _streams_readings(state: SenderState) -> Iterator[tuple[SeriesKey, MBeanValu
         who = "client-id" if key.place.type == "stream-metrics" else "thread-id"
         properties = {"type": key.place.type, who: key.who, "task-id": key.part}
         yield key, MBeanValue(MBean("kafka.streams", properties), key.place.attribute, tracked.value)
+
+
+def _place(about: About) -> ClientPlace:
+    software = f"{about.software} {about.version}".strip()
+    return ClientPlace(about.client_id, about.address, about.principal, software)
 
 
 def _info(cluster: str, sender: SenderKey, state: SenderState) -> Sample:

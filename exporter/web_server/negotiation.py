@@ -58,6 +58,11 @@ def takes_gzip(accept_encoding: str) -> bool:
     return qualities.get("gzip", qualities.get("*", 0.0)) > 0
 
 
+def takes_html(accept: str) -> bool:
+    """Whether the Accept header names text/html: a browser's does, and no other client's asterisk is meant so."""
+    return any(choice.value == "text/html" and choice.quality > 0 for choice in _choices(accept))
+
+
 def _choices(header: str) -> Iterator[_Choice]:
     for element in header.lower().split(",", MOST_CHOICES)[:MOST_CHOICES]:
         value, *rest = (part.strip() for part in element.split(";", MOST_CHOICES)[:MOST_CHOICES])

@@ -65,6 +65,8 @@ def written(value: float, unit: str) -> str:
         return f"{value * 100:.3g} %"
     if unit == "bytes":
         return f"{value / 2**20:.4g} MiB"
+    if unit == "locale":
+        return f"{value:,.0f}"
     text = _short(value)
     return f"{text} /s" if unit in {"ops", "reqps"} else text
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from exporter.alerts.rules import groups
-from exporter.alerts.settings import settings
+from exporter.alerts.settings import knobs, settings
 from exporter.alerts.table import names
-from tests.chart.tools import CHART, Charts, of_kind
+from tests.chart.tools import CHART, Charts, ToolRefusedError, of_kind
 
 SERVICE = "http://eos-kafka-eos-exporter.kafka.svc:10618"
 SETTINGS = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())["settings"]
@@ -33,6 +33,22 @@ def told(given: dict[str, Any], overrides: dict[str, Any] | None = None) -> list
     return groups(settings([f"{key}={value}" for key, value in pairs.items()], names()))
 
 
+LABELS = {"selector": 'env="prod", region=~"eu-.*"', "group_labels": "namespace, env"}
+
+
+def test_every_setting_of_the_rules_is_a_value_of_the_chart() -> None:
+    by_other_values = {"labels": "prometheusRule.alertLabels", "datasource_uid": "Grafana's own rules"}
+    assert {key for key, *_ in knobs()} == SETTINGS.keys() | by_other_values.keys()
+
+
+@pytest.mark.parametrize(
+    "given", [{"selector": "env=prod"}, {"group_labels": "a b"}, {"page_url": "here"}, {"nonsense": "1"}]
+)
+def test_what_is_no_setting_of_the_rules_is_refused(charts: Charts, given: dict[str, str]) -> None:
+    with pytest.raises(ToolRefusedError, match=next(iter(given))):
+        rendered(charts, given)
+
+
 def other(default: str) -> str:
     return f"{default}x"
 
@@ -41,11 +57,14 @@ def other(default: str) -> str:
     "given",
     [
         {},
-        {key: other(default) for key, default in SETTINGS.items()},
+        {key: other(default) for key, default in SETTINGS.items() if key.endswith("_url")},
+        LABELS,
+        {"selector": 'env="prod"'},
+        {"group_labels": "region"},
         {"runbook_url": "https://wiki.example.com/eos"},
         {"dashboard_url": 'https://grafana.example.com/a?b="c"&d={{ e }}'},
     ],
-    ids=["defaults", "all", "wiki", "awkward"],
+    ids=["defaults", "addresses", "labels", "selector", "group label", "wiki", "awkward"],
 )
 def test_the_same_settings_give_the_same_rules(charts: Charts, given: dict[str, Any]) -> None:
     assert rendered(charts, given) == told(given)
@@ -77,7 +96,7 @@ def test_labels_for_every_alert_do_not_replace_its_own(charts: Charts) -> None:
 
 def test_promtool_takes_the_rules(charts: Charts, tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
-    file.write_text(yaml.safe_dump({"groups": rendered(charts, {key: other(each) for key, each in SETTINGS.items()})}))
+    file.write_text(yaml.safe_dump({"groups": rendered(charts, LABELS)}))
     done = subprocess.run(
         ["promtool", "check", "rules", file], capture_output=True, text=True, timeout=120, check=False
     )
@@ -88,4 +107,5 @@ def test_a_listener_with_tls_is_linked_as_such(charts: Charts) -> None:
     values = yaml.safe_load((CHART / "ci" / "web-existing-values.yaml").read_text())
     [found] = of_kind(charts.objects({**values, "prometheusRule": {"enabled": True}}), "PrometheusRule")
     rules = [each for group in found["spec"]["groups"] for each in group["rules"] if "alert" in each]
-    assert {each["annotations"]["page_url"] for each in rules} == {"https://eos-kafka-eos-exporter.kafka.svc:10618"}
+    addresses = {each["annotations"]["page_url"].partition("/?")[0] for each in rules}
+    assert addresses == {"https://eos-kafka-eos-exporter.kafka.svc:10618"}

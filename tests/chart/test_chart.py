@@ -164,6 +164,22 @@ def test_a_network_policy_lets_in_who_is_named(charts: Charts) -> None:
     assert rule["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
 
 
+def test_a_network_policy_is_closed_but_for_prometheus_and_the_ingress_of_the_values(charts: Charts) -> None:
+    def peers(**policy: Any) -> Any:
+        values = {**yaml.safe_load((CHART / "ci" / "canary-values.yaml").read_text()), "networkPolicy": policy}
+        found = [each["spec"]["ingress"] for each in of_kind(charts.objects(values), "NetworkPolicy")]
+        assert len(found) == 2
+        assert found[0] == found[1]
+        return [peer for rule in found[0] for peer in rule["from"]]
+
+    def namespace(name: str) -> Any:
+        return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+
+    assert peers() == [namespace("monitoring")]
+    assert peers(prometheus=[]) == []
+    assert peers(ingress=[namespace("web")]) == [namespace("monitoring"), namespace("web")]
+
+
 def test_secrets_stay_out_of_config_maps(charts: Charts) -> None:
     objects = charts.objects(CHART / "ci" / "secret-config-values.yaml")
     [secret] = of_kind(objects, "Secret")
@@ -240,8 +256,11 @@ def test_the_chart_installs_this_version_of_the_agent() -> None:
         ({"fullnameOverride": "EOS_agent"}, "fullnameOverride"),
         ({"podLabels": {"app.kubernetes.io/name": "mine"}}, "podLabels/app.kubernetes.io"),
         ({"webConfig": {"content": {"basic_auth": {}}}}, "basic_auth"),
-        ({"prometheusRule": {"enabled": True, "settings": {"stall_warning": "5m"}}}, "no such setting"),
-        ({"prometheusRule": {"enabled": True, "settings": {"runbook_url": 3}}}, "must be a text"),
+        (
+            {"prometheusRule": {"enabled": True, "settings": {"stall_warning": "5m"}}},
+            "additional properties 'stall_warning'",
+        ),
+        ({"prometheusRule": {"enabled": True, "settings": {"runbook_url": 3}}}, "runbook_url"),
         ({"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStaled": {}}}}, "no such alert"),
         (
             {"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStalled": {"severity": "critical"}}}},

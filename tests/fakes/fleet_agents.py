@@ -53,6 +53,12 @@ def stall(topic: str = "pay", partition: int = 0, **given: Any) -> Json:
         },
         "ignored": None,
         "waiting_groups": [],
+        "blocked_groups": None,
+        "blocked_group_count": None,
+        "owner": "",
+        "owner_channel": "",
+        "producers": [],
+        "links": {"page": "/", "runbook": "/runbooks/KafkaEosLsoStalled", "dashboard": None, "silence": None},
     }
     blocker |= {key: value for key, value in given.items() if key in blocker}
     return outer | {key: value for key, value in given.items() if key not in blocker}

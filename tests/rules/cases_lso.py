@@ -10,6 +10,7 @@ from exporter.catalogue import (
     LSO_HOLDER_PARTITIONS,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
+    OWNER_INFO,
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
     TORN_TRANSACTIONS,
@@ -81,6 +82,14 @@ def cases() -> Iterator[Case]:
     yield from _torn()
     yield from _endless(UNMARKED, "unmarked", ("open", "completing"), ("hanging", "unknown"))
     yield from _flood()
+    owned = scraped(OWNER_INFO, "prod", "holder", "7", "payments", values="1x60")
+    other = scraped(OWNER_INFO, "prod", "holder", "8", "fraud", values="1x60")
+    yield case(
+        STALLED,
+        "the owner of its holder is a label",
+        [due("warning", "-1x60"), owned, other],
+        {"1m": [{**WARNING, "owner": "payments"}]},
+    )
 
 
 def _stalls(severity: str, ours: dict[str, str]) -> Iterator[Case]:

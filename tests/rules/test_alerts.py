@@ -143,6 +143,7 @@ def test_prometheus_parses_every_query_of_a_runbook(tmp_path: Path) -> None:
 KNOWN = {
     "exporter.catalogue",
     "exporter.core.durations",
+    "exporter.core.owners",
     "exporter.dashboards.posture_advice",
     "exporter.model",
     "exporter.lso.ending",

@@ -54,6 +54,8 @@ def alert(name: str, severity: str = "warning", **labels: str) -> dict[str, str]
         (alert("ReadersLate", topic="payments-suspicious"), "payments"),
         (alert("ApplicationSilent", application="pay-by-ship"), "payments"),
         (alert("ClusterBlind"), "unowned"),
+        (alert("LsoStalled", producer_id="7", owner="fraud"), "fraud"),
+        (alert("LsoStalled", producer_id="7"), "unowned"),
     ],
 )
 def test_the_first_entry_that_matches_owns_an_alert(labels: Mapping[str, str], owner: str) -> None:
@@ -70,6 +72,7 @@ def test_alerts_of_others_get_no_owner() -> None:
 def test_a_channel_is_that_of_the_owner() -> None:
     assert relabelled(alert("ProducerFenced", application="pay"))["channel"] == "#pay"
     assert "channel" not in relabelled(alert("ProducerFenced", application="shipping"))
+    assert relabelled(alert("LsoStalled", producer_id="7", owner="fraud"))["channel"] == "#fraud"
 
 
 def test_prometheus_accepts_the_relabelling(tmp_path: Path) -> None:
@@ -88,6 +91,7 @@ def test_each_of_three_teams_gets_its_own_alerts_and_no_others(tmp_path: Path) -
         alert("ProducerFenced", application="shipping"),
         alert("ConnectTaskFailed", "critical", connect="main", connector="ship-out", task="0"),
         alert("ReadersLate", topic="scores"),
+        alert("HangingTransaction", "critical", producer_id="7", owner="fraud"),
         alert("TransactionLogUnderMinIsr", "critical"),
         alert("SourceDown", source="posture", target="prod"),
         alert("Watchdog", "none"),
@@ -104,6 +108,7 @@ def test_each_of_three_teams_gets_its_own_alerts_and_no_others(tmp_path: Path) -
         "logistics-tickets": {"ProducerFenced"},
         "logistics-pages": {"ConnectTaskFailed"},
         "fraud-tickets": {"ReadersLate"},
+        "fraud-pages": {"HangingTransaction"},
         "kafka-eos-pages": {"TransactionLogUnderMinIsr"},
         "kafka-eos-tickets": {"SourceDown"},
         "kafka-eos-watchdog": {"Watchdog"},

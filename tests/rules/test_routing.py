@@ -12,6 +12,7 @@ import yaml
 from exporter.alerts import table
 from exporter.alerts.files import generated
 from exporter.alerts.settings import Settings
+from tests.rules.alertmanager import running
 from tests.rules.table import CASES
 
 TEXT = generated()["alerts/generated/alertmanager.yaml"]
@@ -112,7 +113,9 @@ def test_an_outage_of_one_cluster_withholds_no_page_of_another_and_no_hanging_tr
 
 
 def test_a_page_is_withheld_by_its_cause_alone() -> None:
-    """The transaction of its own holder that never ends, or the transaction log without its replicas."""
+    """The transaction of its own holder that never ends, the fences of its own application, or the transaction log
+    without its replicas.
+    """
     pages = [rule for rule in CONFIG["inhibit_rules"] if 'severity="warning"' not in rule["target_matchers"]]
     tickets = (['alertname="KafkaEosProducerFenced"'], ['alertname="KafkaEosSourceDown"'])
     causes = [
@@ -121,9 +124,11 @@ def test_a_page_is_withheld_by_its_cause_alone() -> None:
     assert [rule["source_matchers"] for rule in causes] == [
         ['alertname="KafkaEosCanaryFailing"', 'reason="cluster"'],
         ['alertname=~"KafkaEos(Hanging|Unmarked)Transaction"'],
+        ['alertname="KafkaEosProducerFenceStorm"'],
         ['alertname="KafkaEosTransactionLogUnderMinIsr"'],
     ]
     assert "producer_id" in causes[1]["equal"]
+    assert "application" in causes[2]["equal"]
 
 
 def test_a_page_withholds_the_ticket_about_the_same_subject_alone() -> None:
@@ -153,7 +158,7 @@ def test_every_label_of_an_alert_of_both_severities_is_compared() -> None:
     fired = [
         labels for case in CASES if case.alert.split()[0] in both for check in case.checks for labels in check.alerts
     ]
-    told = {"severity", "reason", "window", "job", "instance", "pod", "kafka_cluster", "coordinator"}
+    told = {"severity", "owner", "reason", "window", "job", "instance", "pod", "kafka_cluster", "coordinator"}
     compared = {*CONFIG["inhibit_rules"][-1]["equal"]}
     assert {label for labels in fired for label in labels} - told <= compared
 
@@ -194,3 +199,49 @@ def test_the_watchdog_goes_to_a_receiver_of_its_own(config: str) -> None:
 def test_nothing_inhibits_what_is_of_another_cluster_or_of_one_with_the_same_name_in_another_region() -> None:
     for rule in CONFIG["inhibit_rules"]:
         assert {"kafka_cluster", "cluster", "region", "env", "namespace"} <= {*rule["equal"]}
+
+
+def test_the_situations_of_the_demo_are_one_page_each_as_alertmanager_sends_them(tmp_path: Path) -> None:
+    def alert(name: str, severity: str, **labels: str) -> dict[str, str]:
+        return {"alertname": f"KafkaEos{name}", "severity": severity, "kafka_cluster": "demo", **labels}
+
+    firing = [
+        alert("HangingTransaction", "critical", producer_id="7"),
+        alert("LsoStalled", "critical", producer_id="7"),
+        alert("LsoStalled", "warning", producer_id="7"),
+        alert("LsoStalled", "critical", producer_id="8"),
+        alert("LsoStalled", "warning", producer_id="8"),
+        alert("TornTransaction", "critical", topic="ledger"),
+        alert("AbortRatioHigh", "critical", application="etl", window="1h"),
+        alert("AbortRatioHigh", "warning", application="etl", window="6h"),
+        alert("TransactionTimeouts", "warning", application="etl"),
+    ]
+    for application in ("pay", "ship"):
+        firing += [
+            alert("ProducerFenceStorm", "critical", application=application, transactional_id=f"{application}-3"),
+            alert("ProducerFenced", "warning", application=application),
+            alert("AbortRatioHigh", "critical", application=application, window="1h"),
+            alert("AbortRatioHigh", "warning", application=application, window="1h"),
+            alert("AbortRatioHigh", "warning", application=application, window="6h"),
+        ]
+    subjects = ("application", "producer_id", "topic")
+    with running(TEXT, tmp_path) as alertmanager:
+        alertmanager.send([{"labels": labels} for labels in firing])
+        got = [
+            (each.receiver, labels["alertname"], next(labels[name] for name in subjects if name in labels))
+            for each in alertmanager.received(6)
+            for labels in each.alerts
+        ]
+        assert alertmanager.notified.empty()
+    pages = sorted((name, subject) for receiver, name, subject in got if receiver == "kafka-eos-pages")
+    assert pages == [
+        ("KafkaEosAbortRatioHigh", "etl"),
+        ("KafkaEosHangingTransaction", "7"),
+        ("KafkaEosLsoStalled", "8"),
+        ("KafkaEosProducerFenceStorm", "pay"),
+        ("KafkaEosProducerFenceStorm", "ship"),
+        ("KafkaEosTornTransaction", "ledger"),
+    ]
+    assert [each for each in got if each[0] == "kafka-eos-tickets"] == [
+        ("kafka-eos-tickets", "KafkaEosTransactionTimeouts", "etl")
+    ]

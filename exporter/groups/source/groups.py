@@ -10,19 +10,29 @@ from typing import NamedTuple
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
 from exporter.cluster.cluster import Cluster, KafkaSource
-from exporter.groups.facts import GroupsBeyondLso, GroupsHeld, ShareGroup, ShareGroups
+from exporter.groups.facts import (
+    Blocked,
+    BlockedGroup,
+    BlockedGroups,
+    GroupsBeyondLso,
+    GroupsHeld,
+    ShareGroup,
+    ShareGroups,
+)
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
 from exporter.kafka.requests.group_members import group_members
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
-from exporter.kafka.requests.offsets import both_ends
+from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample, TopicPartition
 from exporter.words import GroupKind
 
 MOST_NAMED = 3
+MOST_BLOCKED = 5
+"""Blocked groups that are named for one partition: there may be hundreds of groups and thousands of partitions."""
 NEWER = frozenset({GroupKind.CONSUMER, GroupKind.SHARE, GroupKind.STREAMS})
 """Kinds of groups whose members are counted: few clusters have them in numbers, and each has a request of its own."""
 SHARE_ISOLATION = "share.isolation.level"
@@ -97,6 +107,8 @@ class GroupsSource(KafkaSource):
         yield from ends.faults
         for group, offsets in committed.values.items():
             yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
+        every = not (listed.faults or refused or committed.faults)
+        yield blocked_groups(facts.get(Stalls), committed.values, ends, every_group=every)
         yield from self._records(metadata, committed.values, ends.stable, deadline)
         yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, kinds, deadline))
         yield from self._members(metadata, kinds, chosen, deadline)
@@ -241,6 +253,39 @@ def record_samples(
     for topic, records in lag.items():
         if records is not None:
             yield catalogue.GROUP_READ_COMMITTED_LAG_RECORDS(float(records), cluster, group, topic)
+
+
+def blocked_groups(
+    stalls: Stalls | None,
+    committed: Mapping[str, Mapping[TopicPartition, int]],
+    ends: Ends,
+    *,
+    every_group: bool,
+) -> BlockedGroups:
+    """Return the groups that stalled partitions withhold offsets from.
+
+    A group that committed beyond the last stable offset does not wait for it. No group waits for a partition without
+    commits only where the commits of ``every_group`` were read.
+    """
+    read = {partition for offsets in committed.values() for partition in offsets} if stalls else set()
+    counts = {
+        each.partition: 0
+        for each in (stalls.stalls if stalls else ())
+        if each.partition in ends.high or (every_group and each.partition not in read)
+    }
+    waits: dict[str, list[TopicPartition]] = {}
+    for group, offsets in committed.items() if counts else ():
+        for partition, offset in offsets.items():
+            if partition in counts and offset <= ends.stable[partition] < ends.high[partition]:
+                waits.setdefault(group, []).append(partition)
+                counts[partition] += 1
+    withheld = {partition: ends.high[partition] - ends.stable[partition] for partition in counts if counts[partition]}
+    worst: dict[TopicPartition, list[BlockedGroup]] = {partition: [] for partition in counts}
+    for group in sorted(waits, key=lambda each: (-sum(withheld[place] for place in waits[each]), each)):
+        for partition in waits[group]:
+            if len(worst[partition]) < MOST_BLOCKED:
+                worst[partition].append(BlockedGroup(group, withheld[partition]))
+    return BlockedGroups({place: Blocked(tuple(worst[place]), count) for place, count in counts.items()})
 
 
 def beyond(

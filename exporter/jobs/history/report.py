@@ -46,6 +46,11 @@ class Counts(NamedTuple):
         count: int = getattr(self, outcome)
         return count / self.total if self.total else 0.0
 
+    @property
+    def not_committed(self) -> float:
+        """Return the share that was aborted, timed out or was fenced."""
+        return 1 - self.ratio("committed") if self.total else 0.0
+
 
 class ApplicationSummary(NamedTuple):
     """One application. ``median`` to ``longest`` are seconds open, None where no begin is known."""

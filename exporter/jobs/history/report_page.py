@@ -25,8 +25,8 @@ MOST_PLOTTED = 12
 MOST_LANES = 20
 MOST_NAMED = 3
 _NUMBERS = frozenset({
-    "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "abort ratio", "timeout ratio",
-    "median", "p99", "longest", "suggested timeout",
+    "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "not committed", "median",
+    "p99", "longest", "suggested timeout",
     "open", "markers", "timeout", "pid", "epoch", "times", "held at most", "completed",
 })  # fmt: skip
 
@@ -56,9 +56,7 @@ def page_of(found: HistoryReport, version: str) -> ReportPage:
         *(f"Beware: {caveat}." for caveat in found.caveats),
     ]
     facts = [(name.replace("_", " "), f"{getattr(counts, name):,}") for name in Outcome]
-    facts += [
-        (f"{name} ratio", ratio(counts.ratio(key))) for name, key in (("abort", "aborted"), ("timeout", "timed_out"))
-    ]
+    facts.append(("not committed", ratio(counts.not_committed)))
     facts.append(("last batch written", "never" if found.until_ms is None else instant(found.until_ms)))
     return ReportPage(
         f"kafka-eos-exporter · history · {found.cluster}",
@@ -206,8 +204,8 @@ def _transactions(rows: Sequence[TransactionSummary], nothing: str) -> Block:
 # --- Rows, for the page and for the terminal ---
 
 APPLICATION_COLUMNS = (
-    "application", "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "abort ratio",
-    "timeout ratio", "median", "p99", "longest", "suggested timeout",
+    "application", "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "not committed",
+    "median", "p99", "longest", "suggested timeout",
 )  # fmt: skip
 TRANSACTION_COLUMNS = (
     "transactional.id", "pid", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout", "partitions",
@@ -223,8 +221,7 @@ def application_row(each: ApplicationSummary) -> tuple[object, ...]:
     return (
         each.name,
         *(f"{count:,}" for count in shown),
-        ratio(counts.ratio("aborted")),
-        ratio(counts.ratio("timed_out")),
+        ratio(counts.not_committed),
         *(seconds(value) for value in (each.median, each.p99, each.longest, each.suggested_timeout)),
     )
 

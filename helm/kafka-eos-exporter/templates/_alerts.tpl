@@ -21,11 +21,23 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- mergeOverwrite (deepCopy $defaults) $own (deepCopy $given) | toJson -}}
 {{- end -}}
 
-{{/* What a mark such as <<runbook_url>> stands for. */}}
+{{/* What a mark such as <<runbook_url>> stands for; those of alerts/labels.py are made of selector and group_labels. */}}
 {{- define "kafka-eos-exporter.mark" -}}
 {{- $name := .mark | trimPrefix "<<" | trimSuffix ">>" -}}
+{{- $groups := list -}}
+{{- range splitList "," .settings.group_labels -}}{{- with trim . -}}{{- $groups = append $groups . -}}{{- end -}}{{- end -}}
+{{- if eq $name "select" -}}
+{{- with .settings.selector -}}{{- printf "%s, " . -}}{{- end -}}
+{{- else if eq $name "by" -}}
+{{- range $groups -}}{{- printf ", %s" . -}}{{- end -}}
+{{- else if eq $name "match" -}}
+{{- range $groups -}}{{- printf "%s=%%q, " . -}}{{- end -}}
+{{- else if eq $name "arguments" -}}
+{{- range $groups -}}{{- printf " $labels.%s" . -}}{{- end -}}
+{{- else -}}
 {{- if not (hasKey .settings $name) -}}{{- fail (printf "files/rules.yaml: what is %s?" .mark) -}}{{- end -}}
 {{- get .settings $name -}}
+{{- end -}}
 {{- end -}}
 
 {{/* A text with its marks filled. */}}
@@ -35,7 +47,7 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- range regexFindAll "<<[^<>]+>>" $text -1 | uniq -}}
 {{- $text = replace . (include "kafka-eos-exporter.mark" (dict "mark" . "settings" $settings)) $text -}}
 {{- end -}}
-{{- $text -}}
+{{- $text | replace ", }" "}" | replace "{}" "" -}}
 {{- end -}}
 
 {{/* One rule: settings in it, then what the values say of this alert. Gives "" for one that is switched off. */}}
@@ -46,6 +58,9 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- with get $rule $key -}}
 {{- $_ := set $rule $key (include "kafka-eos-exporter.filled" (dict "text" . "settings" $settings)) -}}
 {{- end -}}
+{{- end -}}
+{{- range $key, $text := default (dict) $rule.labels -}}
+{{- $_ := set $rule.labels $key (include "kafka-eos-exporter.filled" (dict "text" $text "settings" $settings)) -}}
 {{- end -}}
 {{- range $key, $text := default (dict) $rule.annotations -}}
 {{- $_ := set $rule.annotations $key (include "kafka-eos-exporter.filled" (dict "text" $text "settings" $settings)) -}}

@@ -61,3 +61,18 @@ annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{/* Who may reach the port: the peers of the values, and nobody without any. */}}
+{{- define "kafka-eos-exporter.policy-ingress" -}}
+{{- $peers := concat .prometheus .ingress .from -}}
+{{- if $peers -}}
+ingress:
+  - ports:
+      - port: http
+        protocol: TCP
+    from:
+      {{- toYaml $peers | nindent 6 }}
+{{- else -}}
+ingress: []
+{{- end -}}
+{{- end -}}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter.cli import main, parser
-from exporter.commands.generate_shell import bash, man, zsh
+from exporter.commands.generate_shell import bash, fish, man, zsh
 
 PROGRAM = "kafka-eos-exporter"
 
@@ -51,6 +51,16 @@ def test_every_command_is_offered_and_in_the_manual(tmp_path: Path) -> None:
     for command in ("TRANSACTIONS STALLED", "CHECK CONNECTION", "GENERATE ALERTS", "TOP"):
         assert f".SH KAFKA\\-EOS\\-EXPORTER {command}" in page
     assert not [line for line in page.splitlines() if re.match(r"\\.(?!TH|SH|nf|fi)", line)]
+
+
+def test_fish_has_the_commands_and_flags_of_bash() -> None:
+    script = fish(parser())
+    at = 'complete -c kafka-eos-exporter -n \'test "$(__kafka_eos_exporter_path)" = "{}"\''
+    for command in re.findall(r'path="([^"]+)" ;;', bash(parser())):
+        before, _, last = command.rpartition(" ")
+        assert f"{at.format(before)} -a {last}" in script
+    assert f"{at.format('transactions stalled')} -l output -x -a 'text json'" in script
+    assert f"{at.format('transactions stalled')} -l stall-after -r -F -d " in script
 
 
 def test_they_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,3 +133,11 @@ def test_a_grant_that_is_missing_in_either_read_leaves_it_undecided(when: str) -
 def test_every_hanging_transaction_of_a_partition_is_found() -> None:
     world = OneBroker(opened={LEDGER: [ORPHAN, (778, 6, 90.0)], TopicPartition("other", 1): [(779, 1, 90.0)]})
     assert {stall.blocker.producer_id for stall in found(world).found} == {777, 778, 779}
+
+
+def test_what_is_being_proven_and_how_long_it_takes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    found(OneBroker(opened={LEDGER: [ORPHAN]}))
+    said = capsys.readouterr().err
+    assert "A transaction is proven to hang when its partition and the whole transaction log show twice, 30s" in said
+    assert "Reading the log took" in said
+    assert said.index("Reading the log took") < said.index("1 may hang; looking again in 30s ...")

@@ -14,7 +14,7 @@ import pytest
 Json = dict[str, Any]
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # Of Grafana's value formats (packages/grafana-data/src/valueFormats/categories.ts), those in use.
-UNITS = {"short", "none", "s", "ops", "reqps", "percentunit", "bytes"}
+UNITS = {"short", "none", "locale", "s", "ops", "reqps", "percentunit", "bytes"}
 SHOWS_NO_NUMBER = {"row"}
 
 

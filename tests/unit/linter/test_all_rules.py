@@ -152,6 +152,23 @@ def test_the_brokers_limit_makes_a_timeout_an_error() -> None:
     assert "60000 of this cluster" in found.text
 
 
+@pytest.mark.parametrize(
+    ("lines", "producer", "consumer"),
+    [
+        ("producer.acks=all", True, False),
+        ("consumer.group-id=billing", False, True),
+        ("listener.ack-mode=batch", False, True),
+        ("bootstrap-servers=k:9092", True, True),
+    ],
+)
+def test_a_spring_file_is_checked_for_the_clients_that_it_configures(
+    lines: str, producer: bool, consumer: bool
+) -> None:
+    settings = parse(f"spring.kafka.{lines}\n")
+    found = {each.rule.name for each in findings(file_of(settings, Client.SPRING, (3, 9)), Goal.EXACTLY_ONCE)}
+    assert ("no-transactional-id" in found, "isolation-read-uncommitted" in found) == (producer, consumer)
+
+
 def test_spring_names_are_understood() -> None:
     text = "spring:\n  kafka:\n    producer:\n      transaction-id-prefix: pay-${random.value}-\n      acks: '1'\n"
     settings = parse(text, ".yml")

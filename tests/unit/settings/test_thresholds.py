@@ -15,6 +15,7 @@ from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.bounds.patterns import BoundedPattern
 from exporter.config import ConfigError, ConfigSource
+from exporter.core.owners import Owners, Team
 from exporter.core.reading import read_source
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
 from exporter.lso.facts import Blocker, Stall, Stalls
@@ -117,6 +118,37 @@ def read(source: GivenSource, thresholds: Thresholds = NONE, *facts: Fact) -> li
     judged = WithThresholds(source, lambda: thresholds, Clock(wall=lambda: NOON))
     items = judged.read(Deadline.after(1), Facts({type(fact): fact for fact in facts}))
     return [each for item in items for each in (item.samples if isinstance(item, SampleBatch) else (item,))]
+
+
+def test_what_a_source_shows_has_its_owner_where_the_settings_have_owners() -> None:
+    def team(name: str, **patterns: str) -> Team:
+        return Team(name, "", {kind: (BoundedPattern(text, "owners", whole=True),) for kind, text in patterns.items()})
+
+    ours = Owners((team("payments", application="pay.*"), team("fraud", topic="scores")))
+
+    def held(number: int, application: str, topic: str) -> Stall:
+        holder = Blocker("", application, number, 1, 1, BlockerKind.HANGING)
+        return Stall(TopicPartition(topic, 0), NOON, 1, 2, 1, holder)
+
+    items = (
+        catalogue.APPLICATION_INFO(1.0, "prod", "pay-eu", "producer", "", ""),
+        catalogue.APPLICATION_INFO(1.0, "prod", "other", "producer", "", ""),
+        Stalls((held(7, "", "scores"), held(7, "", "x"), held(8, "pay", "scores"), held(9, "other", "x"))),
+    )
+
+    def owned(owners: Owners) -> set[tuple[str, ...]]:
+        judged = WithThresholds(GivenSource(items), lambda: NONE, Clock(wall=lambda: NOON), owners=lambda: owners)
+        found = [item for item in judged.read(Deadline.after(1), Facts()) if isinstance(item, SampleBatch)]
+        return {each.labels[1:] for item in found for each in item.samples if each.metric is catalogue.OWNER_INFO}
+
+    assert owned(Owners()) == set()
+    assert owned(ours) == {
+        ("application", "pay-eu", "payments"),
+        ("application", "other", "unowned"),
+        ("holder", "7", "fraud"),
+        ("holder", "8", "payments"),
+        ("holder", "9", "unowned"),
+    }
 
 
 def test_a_subject_that_a_pattern_takes_too_long_for_is_a_fault_and_has_the_defaults() -> None:

@@ -173,6 +173,18 @@ def test_openmetrics_from_the_socket_parses(ask: EndpointClient) -> None:
     assert [family.name for family in families] == ["kafka_eos_source_up"]
 
 
+def test_a_browser_gets_a_runbook_as_a_page_and_any_other_client_its_markdown(ask: EndpointClient) -> None:
+    path = "/runbooks/KafkaEosLsoStalled"
+    page = ask("GET", path, Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert b"<h1>KafkaEosLsoStalled</h1>" in page.body
+    plain = ask("GET", path, Accept="*/*")
+    assert plain.body.startswith(b"# KafkaEosLsoStalled")
+    assert {page.headers["vary"], plain.headers["vary"]} == {"Accept"}
+    assert ask("GET", "/runbooks/Nothing", Accept="text/html").status == 404
+    assert b"<li>" in ask("GET", "/runbooks", Accept="text/html").body
+
+
 @pytest.mark.parametrize(
     ("accepted", "compressed"),
     [("gzip", True), ("gzip, deflate, br", True), ("*", True), ("br", False), ("gzip;q=0", False), ("identity", False)],

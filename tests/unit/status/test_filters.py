@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from exporter.bounds.patterns import BoundedPattern
+from exporter.core.owners import Owners, Team
+from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups
 from exporter.lso.facts import Blocker, Stall, Stalls
-from exporter.model import TopicPartition
+from exporter.model import Clock, TopicPartition
 from exporter.status.filters import MOST_NAMES, Filter
-from exporter.status.page import page
-from exporter.words import BlockerKind
-from tests.unit.status.test_status import FINE, NOW, STALL, status
+from exporter.status.page import page, page_pieces
+from exporter.transactions.counting.last_hour import LastHour
+from exporter.transactions.facts import OpenTransactions
+from exporter.words import BlockerKind, Outcome
+from tests.unit.status.test_status import ENDS, FINE, NOW, OPEN, STALL, status
 
 UNNAMED = Stall(TopicPartition("x", 1), NOW - 60, 1, 2, 1, Blocker("", "", None, None, 1, BlockerKind.UNKNOWN))
 
@@ -47,6 +52,76 @@ def test_what_a_filter_hides_is_not_said_to_be_fine() -> None:
 def test_a_stall_whose_holder_is_not_known_is_shown_with_every_filter() -> None:
     whole = status(*FINE[:1], Stalls((UNNAMED,)))
     assert Filter(applications=frozenset({"billing"})).hidden(whole) == 0
+
+
+def test_a_filter_by_owner_shows_what_concerns_the_team_and_the_page_names_it() -> None:
+    def team(name: str, **patterns: str) -> Team:
+        channel = f"#{name}-oncall"
+        return Team(
+            name, channel, {kind: (BoundedPattern(text, "owners", whole=True),) for kind, text in patterns.items()}
+        )
+
+    owners = Owners((team("payments", application="pay"), team("billing", group="bill-.*"), team("web", topic="x")))
+    waiting = BlockedGroups({STALL.partition: Blocked((BlockedGroup("bill-eu", 42), BlockedGroup("<b>", 42)), 2)})
+    whole = status(*FINE[:1], Stalls((STALL,)), waiting, owners=owners)
+
+    def hidden(owner: str) -> int:
+        return Filter.parse(f"owner={owner}").hidden(whole, owners)
+
+    assert [hidden(name) for name in ("payments", "billing", "web", "unowned")] == [0, 0, 1, 1]
+    text = " ".join(b"".join(page_pieces(whole, owners=owners, shown=Filter.parse("owner=payments"))).decode().split())
+    assert '<a href="/?owner=payments">payments</a> <small>#payments-oncall</small>' in text
+    assert "owner payments." in text
+    assert "&lt;b&gt; <small>42, unowned</small>, bill-eu <small>42, billing</small>" in text
+    assert "unowned <small>by no entry" in page(status(Stalls((STALL,)), owners=Owners(owners.teams[1:2])))
+    assert "<dt>owner</dt>" not in page(status(Stalls((STALL,))))
+
+
+def test_the_totals_of_a_filtered_page_are_those_of_the_applications_that_it_shows() -> None:
+    clock = [60.0]
+    hour = LastHour(Clock(monotonic=lambda: clock[0]))
+    none = dict.fromkeys(Outcome, 0)
+    hour.note({"pay": none, "billing": none}, ())
+    hour.note({"pay": {**none, Outcome.FENCED: 7}, "billing": {**none, Outcome.COMMITTED: 4}}, ())
+    clock[0] += 180
+    whole = status(*FINE, hour)
+    assert "<b>7</b> fenced" in page(whole)
+    mine = page(whole, shown=Filter(applications=frozenset({"billing"})))
+    assert "<b>4</b> committed" in mine
+    assert "<b>0</b> fenced" in mine
+    assert '<td data-label="last commit" class="now">3 min ago</td>' in mine
+    assert '<td data-label="last commit" class="now">none in 4 min</td>' in page(whole)
+
+
+def test_a_search_finds_what_has_a_topic_a_group_an_id_or_an_application_of_that_name() -> None:
+    waiting = BlockedGroups({STALL.partition: Blocked((BlockedGroup("bill-eu", 42),), 1)})
+    whole = status(*FINE[:1], Stalls((STALL,)), OpenTransactions("txnlog", (OPEN,), complete=True), ENDS, waiting)
+
+    def found(text: str) -> tuple[int, int, int]:
+        (cluster,) = Filter.parse(f"q={text}").applied(whole)["clusters"]
+        return tuple(len(cluster[key]) for key in ("stalled_partitions", "open_transactions", "unclean_ids"))  # type: ignore[return-value]
+
+    assert found("ORDERS") == (1, 1, 0)
+    assert found("bill") == (1, 0, 0)
+    assert found("pay-3") == (1, 1, 0)
+    assert found("pay-9") == (0, 0, 1)
+    assert found("+pay+") == (1, 1, 1)
+    assert found("nothing") == (0, 0, 0)
+    others = BlockedGroups({STALL.partition: Blocked((BlockedGroup("bill-eu", 42),), 2)})
+    more = status(*FINE[:1], Stalls((STALL,)), others)
+    assert len(Filter.parse("q=some-group").applied(more)["clusters"][0]["stalled_partitions"]) == 1
+    many = OPEN._replace(partitions=frozenset(TopicPartition("a", number) for number in range(21)))
+    unlisted = status(*FINE[:1], OpenTransactions("txnlog", (many,), complete=True))
+    assert len(Filter.parse("q=zz").applied(unlisted)["clusters"][0]["open_transactions"]) == 1
+
+
+def test_the_search_is_a_form_without_script_that_keeps_the_cluster_and_escapes_what_is_searched_for() -> None:
+    text = page(status(*FINE), "/eos", shown=Filter.parse("cluster=prod&q=%22%3E%3Cscript%3E"))
+    assert '<form action="/eos/">' in text
+    assert '<input type="hidden" name="cluster" value="prod">' in text
+    assert 'value="&#34;&gt;&lt;script&gt;"' in text
+    assert "<script" not in text
+    assert Filter.parse("q=" + "x" * 3000).search == "x" * 250
 
 
 def test_a_cluster_that_is_not_chosen_is_not_shown() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from exporter import catalogue
 from exporter.cluster.facts import ClusterIdentity
+from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
 from exporter.core.worker import SourceState
-from exporter.groups.facts import GroupsHeld
+from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
 from exporter.lso.facts import Blocker, Completion, Stall, Stalls, StallWatch
 from exporter.model import Clock, Fact, Facts, Fault, IgnoredSubject, IgnoredSubjects, Reason, Sample, TopicPartition
 from exporter.posture.check import CheckResult, PostureCheck
@@ -24,6 +25,8 @@ from exporter.status.json_lines import json_lines
 from exporter.status.page import CONTENT_SECURITY_POLICY, page
 from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
+from exporter.status.watched_stalls import Links
+from exporter.telemetry.facts import ClientPlace, PushedProducers
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.facts import (
     CoordinatorTime,
@@ -61,9 +64,20 @@ def facts(*each: Fact) -> Facts:
     return Facts({type(fact): fact for fact in each}, each)
 
 
-def status(*each: Fact, sources: tuple[SourceState, ...] = (UP,), ready: bool = True) -> dict[str, Any]:
-    settings = {"prod": ClusterSettings("prod", "b1:9092")}
-    made = document([GroupState("prod", facts(*each), sources)], settings, now=NOW, ready=ready, version="1.2.3")
+NO_OWNERS, NO_LINKS = Owners(), Links()
+
+
+def status(
+    *each: Fact,
+    sources: tuple[SourceState, ...] = (UP,),
+    ready: bool = True,
+    owners: Owners = NO_OWNERS,
+    links: Links = NO_LINKS,
+    pushed: PushedProducers | None = None,
+) -> dict[str, Any]:
+    settings = {"prod": ClusterSettings("prod", "b1:9092", owners, links)}
+    state = GroupState("prod", facts(*each), sources)
+    made = document([state], settings, now=NOW, ready=ready, version="1.2.3", pushed=pushed)
     return conform("status", json.loads(json_lines(made, 4)))
 
 
@@ -104,6 +118,51 @@ def test_a_stall_names_the_groups_whose_offsets_its_transaction_has() -> None:
         ["billing"]
     ]
     assert [each["waiting_groups"] for each in cluster(Stalls((STALL,)))["stalled_partitions"]] == [[]]
+
+
+def test_a_stall_of_any_kind_leads_on_to_its_runbook_its_dashboard_its_silence_and_its_card() -> None:
+    bases = Links("/eos", "https://g/d", "https://am")
+    [stalled] = status(Stalls((STALL,)), links=bases)["clusters"][0]["stalled_partitions"]
+    assert stalled["links"] == {
+        "page": "/eos/?cluster=prod&application=pay#producer-4711",
+        "runbook": "/eos/runbooks/KafkaEosLsoStalled?cluster=prod&topic=orders&partition=7",
+        "dashboard": "https://g/d/kafka-eos-lso?var-kafka_cluster=prod&var-topic=orders",
+        "silence": "https://am/#/silences/new?filter=%7Bkafka_cluster%3D%22prod%22%2Cproducer_id%3D%224711%22%7D",
+    }
+    assert '<article class="card stall" id="producer-4711">' in page(status(Stalls((STALL,)), links=bases))
+    unknown = STALL._replace(blocker=Blocker("", "", None, None, 100, BlockerKind.UNKNOWN))
+    [stalled] = cluster(Stalls((unknown,)))["stalled_partitions"]
+    assert stalled["links"] == {
+        "page": "/?cluster=prod#partition-orders-7",
+        "runbook": "/runbooks/KafkaEosLsoStalled?cluster=prod&topic=orders&partition=7",
+        "dashboard": None,
+        "silence": None,
+    }
+
+
+def test_groups_that_wait_are_the_worst_first_bounded_and_unknown_where_they_were_not_read() -> None:
+    [stalled] = cluster(Stalls((STALL,)))["stalled_partitions"]
+    assert (stalled["blocked_groups"], stalled["blocked_group_count"]) == (None, None)
+    assert "<dd>not known yet</dd>" in page(status(Stalls((STALL,))))
+    few = tuple(BlockedGroup(f"g-{number:03}", number) for number in range(99, 94, -1))
+    whole = status(Stalls((STALL,)), BlockedGroups({STALL.partition: Blocked(few, 100)}))
+    [stalled] = whole["clusters"][0]["stalled_partitions"]
+    assert (len(stalled["blocked_groups"]), stalled["blocked_group_count"]) == (5, 100)
+    assert stalled["blocked_groups"][0] == {"group": "g-099", "blocked_offsets": 99, "owner": ""}
+    assert "g-099 <small>99</small>, g-098 <small>98</small>" in page(whole)
+    assert "and 95 more</dd>" in page(whole)
+    assert "<dd>none</dd>" in page(status(Stalls((STALL,)), BlockedGroups({STALL.partition: Blocked((), 0)})))
+
+
+def test_where_a_producer_runs_is_named_as_far_as_it_pushes_its_metrics() -> None:
+    place = ClientPlace("client<1>", "10.0.0.7", "User:pay", "apache-kafka-java 4.3.1")
+    whole = status(Stalls((STALL,)), pushed=PushedProducers({("prod", "pay-3"): (place,), ("prod", ""): (place,)}))
+    [stalled] = whole["clusters"][0]["stalled_partitions"]
+    assert stalled["producers"] == [place._asdict()]
+    assert "10.0.0.7 <small>client.id client&lt;1&gt;, User:pay, apache-kafka-java 4.3.1</small>" in page(whole)
+    assert "brokers do not say, and it pushes no metrics to this agent" in page(status(Stalls((STALL,))))
+    elsewhere = status(Stalls((STALL,)), pushed=PushedProducers({("other", "pay-3"): (place,)}))
+    assert elsewhere["clusters"][0]["stalled_partitions"][0]["producers"] == []
 
 
 def test_a_stall_names_its_blocker_and_the_next_step() -> None:
@@ -212,8 +271,9 @@ def test_what_is_ignored_is_on_the_page_and_not_in_its_headline() -> None:
     assert said.endswith("answers but those that are ignored.")
     html = page(of_it)
     assert "ignored: a playground" in html
-    assert '<td class="id">orders</td><td class="id">a playground</td>' in html
-    assert '<td class="id">txnlog/prod</td><td class="id">READ is refused</td>' in html
+    row = '<td data-label="what" class="id">{}</td><td data-label="why" class="id">{}</td>'
+    assert row.format("orders", "a playground") in html
+    assert row.format("txnlog/prod", "READ is refused") in html
 
 
 def test_what_is_not_ignored_is_in_the_headline_and_first_on_the_page() -> None:
@@ -338,7 +398,9 @@ def test_no_id_can_put_markup_into_the_page() -> None:
     )
     html = page(whole)
     found = Elements(html)
-    assert {tag for tag, _ in found.tags} & {"script", "img", "iframe", "form", "input", "object"} == set()
+    names = [tag for tag, _ in found.tags]
+    assert set(names) & {"script", "img", "iframe", "object"} == set()
+    assert (names.count("form"), names.count("input")) == (1, 1), "the page's own search"
     assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on") or name == "style"]
     assert "49" not in re.sub(r"\d{3,}|\d\d:\d\d", "", found.text.partition("</style>")[2])
     assert found.text.count("<script>") >= 6, "shown as what it is"

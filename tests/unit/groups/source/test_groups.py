@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern
-from exporter.groups.facts import GroupsBeyondLso, GroupsHeld, ShareGroup, ShareGroups
+from exporter.groups.facts import (
+    Blocked,
+    BlockedGroup,
+    BlockedGroups,
+    GroupsBeyondLso,
+    GroupsHeld,
+    ShareGroup,
+    ShareGroups,
+)
 from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSettings, GroupsSource, choose, group_samples
 from exporter.kafka.requests.transactions import PROBES
 from exporter.lso.facts import Blocker, Stall, Stalls
@@ -39,6 +47,44 @@ def test_lag_is_measured_to_the_last_stable_offset_and_what_is_blocked_behind_it
     assert not seen.faults
     assert seen.values(LAG) == {("billing", "orders"): 10}
     assert seen.values(BLOCKED) == {("billing", "orders"): 40}
+
+
+def test_the_groups_that_a_stalled_partition_withholds_records_from_are_named_and_others_are_not() -> None:
+    world = world_of(3)
+    world.groups["behind"] = {("orders", 0): 70, ("orders", 1): 70}
+    world.groups["waiting"] = {("orders", 0): 80}
+    world.groups["uncommitted"] = {("orders", 0): 95}
+    stalls = Stalls(
+        tuple(
+            Stall(TopicPartition("orders", number), 0.0, 80, 100, 1, Blocker("", "", 7, 0, 80, BlockerKind.OPEN))
+            for number in (0, 2)
+        )
+    )
+    seen = read(world, source_of(world), stalls)
+    both = Blocked((BlockedGroup("behind", 20), BlockedGroup("waiting", 20)), 2)
+    assert seen.facts[BlockedGroups] == BlockedGroups(
+        {TopicPartition("orders", 0): both, TopicPartition("orders", 2): Blocked((), 0)}
+    )
+    world.refuse["DescribeGroups"] = 30
+    seen = read(world, source_of(world), stalls)
+    assert seen.facts[BlockedGroups] == BlockedGroups({TopicPartition("orders", 0): both})
+
+
+def test_of_many_groups_those_with_most_withheld_everywhere_are_named_and_all_are_counted() -> None:
+    world = world_of()
+    for number in range(20):
+        world.groups[f"g-{number:02}"] = {("orders", 0): 80}
+    world.groups["z"] = {("orders", 0): 80, ("orders", 1): 80}
+    stalls = Stalls(
+        tuple(
+            Stall(TopicPartition("orders", number), 0.0, 80, 100, 1, Blocker("", "", 7, 0, 80, BlockerKind.OPEN))
+            for number in (0, 1)
+        )
+    )
+    found = read(world, source_of(world), stalls).facts[BlockedGroups]
+    assert isinstance(found, BlockedGroups)
+    first = found.by_partition[TopicPartition("orders", 0)]
+    assert ([each.group for each in first.worst], first.total) == (["z", "g-00", "g-01", "g-02", "g-03"], 21)
 
 
 def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it() -> None:
