@@ -130,8 +130,6 @@ def test_a_refused_grant_leaves_its_checks_unknown_with_the_grant(tmp_path: Path
         unknown = [check for check in done.checks().values() if check["verdict"] == "unknown"]
         assert {check["name"] for check in unknown} >= {"transaction_max_timeout", "transactional_id_expiration"}
         assert all("DESCRIBE_CONFIGS on Cluster" in check["error"] for check in unknown)
-        [sizes] = [check for check in done.checks().values() if check["name"] == "internal_topic_size"]
-        assert (sizes["verdict"], "grant DESCRIBE on Cluster" in sizes["found"]) == ("information", True)
         assert done.code in (1, 2)
 
 
