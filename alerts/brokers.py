@@ -127,7 +127,7 @@ def records() -> Iterator[Record]:
     scraped at different instants.
     """
     errors = f'increase({BROKER_REQUEST_ERRORS_TOTAL}{{error="CONCURRENT_TRANSACTIONS"}}[10m])'
-    yield Record(_CONCURRENT, f"sum by (kafka_cluster) (max by ({_ERROR}) ({errors}))")
+    yield Record(_CONCURRENT, f"sum by (kafka_cluster) (max by (kafka_cluster, broker, request) ({errors}))")
     requests = f'increase({BROKER_REQUESTS_TOTAL}{{request="EndTxn"}}[10m])'
     yield Record(_ENDED, f"sum by (kafka_cluster) (max by (kafka_cluster, broker, version) ({requests}))")
     for window in ("10m", "1h"):

@@ -189,11 +189,20 @@ def _concurrent() -> Iterator[Case]:
     def refused(values: str, broker: str = "1", request: str = "InitProducerId", agent: str = "a") -> Series:
         return errors(values, ("prod", broker, request, "CONCURRENT_TRANSACTIONS"), agent)
 
-    def ended(values: str, broker: str = "1", request: str = "EndTxn", agent: str = "a") -> Series:
-        return scraped(BROKER_REQUESTS_TOTAL, "prod", broker, request, "5", values=values, agent=agent)
+    def ended(values: str, broker: str = "1", request: str = "EndTxn", agent: str = "a", version: str = "5") -> Series:
+        return scraped(BROKER_REQUESTS_TOTAL, "prod", broker, request, version, values=values, agent=agent)
 
     none = ended("0x60")
-    yield case(CONCURRENT, "an id that waits", [refused("0+60x60"), none], {"8m": [], "30m": [ours]})
+    yield case(CONCURRENT, "an id that waits", [refused("0+60x60"), none], {"8m": [], "15m": [ours]})
+    two = [refused("0+6x60"), refused("0+6x60", "2"), none]
+    yield case(CONCURRENT, "of two brokers", two, {"30m": [ours]})
+    yield case(CONCURRENT, "hardly more than a hundred", [refused("0+10.05x60"), none], {"30m": [ours]})
+    late = [refused("0+61x60"), ended("0+7x60"), ended("0x60", agent="b")]
+    yield case(CONCURRENT, "a replica that sees no end", late, {"30m": []})
+    versions = [refused("0+61x60"), ended("0+3x60"), ended("0+4x60", version="4")]
+    yield case(CONCURRENT, "ended by clients of two versions", versions, {"30m": []})
+    one = [refused("0+11x60"), refused("0x60", agent="b"), none]
+    yield case(CONCURRENT, "seen by one replica of two", one, {"30m": [ours]})
     yield case(
         CONCURRENT,
         "of several requests",
@@ -216,7 +225,7 @@ def _concurrent() -> Iterator[Case]:
     yield case(CONCURRENT, "another error", [errors("0+61x60"), none], {"30m": []})
     yield case(CONCURRENT, "for nine minutes", [refused("0x5 0+60x8 480x60"), none], {"14m": []})
     yield case(CONCURRENT, "requests that are not known", [refused("0+61x60")], {"30m": []})
-    yield case(CONCURRENT, "it ends", [refused("0+60x20 1200x60"), none], {"25m": [ours], "40m": []})
+    yield case(CONCURRENT, "it ends", [refused("0+60x20 1200x60"), none], {"33m": [ours], "40m": []})
 
 
 def _sequences() -> Iterator[Case]:
