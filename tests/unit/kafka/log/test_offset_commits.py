@@ -59,10 +59,10 @@ def read(data: bytes) -> list[OffsetCommits]:
 
 def test_commits_are_counted_by_group_and_topic_with_the_kind_of_their_batch() -> None:
     records = [(key("pay", "orders", number), b"x") for number in range(3)] + [(key("pay", "refunds"), b"x")]
-    for transactional in (True, False):
+    for transactional, producer_id in ((True, 7), (False, -1)):
         assert read(batch(*records, transactional=transactional)) == [
-            OffsetCommits("pay", "orders", transactional, 3, 1000),
-            OffsetCommits("pay", "refunds", transactional, 1, 1000),
+            OffsetCommits("pay", "orders", transactional, 3, 1000, producer_id),
+            OffsetCommits("pay", "refunds", transactional, 1, 1000, producer_id),
         ]
 
 
