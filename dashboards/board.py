@@ -238,7 +238,6 @@ def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
             "iconColor": "blue",
             # Each minute with such events: fences, timeouts and moves of coordinators have marks of their own.
             "expr": f"max by (kafka_cluster, kind) (increase({happened}[1m])) > 0",
-            "step": "60s",
             "titleFormat": "{{kind}}",
             "textFormat": "{{kafka_cluster}}: the agent's page, What happened, has the details",
             "tagKeys": "kind",

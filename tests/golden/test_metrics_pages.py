@@ -70,6 +70,8 @@ def test_every_family_of_a_source_that_is_shown_stands_on_a_golden_page() -> Non
     # The agent adds these itself: which build it is, and of how many shards it is one. Their own tests look for them.
     added = {catalogue.EXPORTER_BUILD_INFO.name, catalogue.EXPORTER_SHARDS.name}
     added |= {catalogue.EXPORTER_HELD_BYTES.name, catalogue.EXPORTER_HELD_LIMIT_BYTES.name}
+    # Only with owners in the settings: tests/unit/settings/test_thresholds.py looks for it.
+    added |= {catalogue.OWNER_INFO.name}
     # The thread that keeps the journals gives these.
     added |= {catalogue.EVENTS_TOTAL.name, catalogue.JOURNAL_LOST_EVENTS_TOTAL.name, catalogue.JOURNAL_SIZE_BYTES.name}
     assert {row.name for row in rows if f"# TYPE {row.name} " not in shown} == added

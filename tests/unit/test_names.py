@@ -40,9 +40,12 @@ BEYOND_ONE_MODULE = {
     "core/test_clocks.py": "which modules read the wall clock",
     "dashboards/test_dashboards.py": "all dashboards",
     "dashboards/test_linter_rules.py": "all dashboards, by the rules of Grafana's linter",
+    "status/test_runbook_pages.py": "runbooks as HTML",
+    "test_ci_hooks.py": "the pre-commit hook and the GitHub Action",
     "test_distribution.py": "the wheel",
     "test_main.py": "python -m exporter",
     "test_names.py": "names of classes and tests",
+    "test_systemd_unit.py": "the systemd unit",
 }
 """Unit tests that belong to no single module, each with its subject."""
 
