@@ -16,6 +16,8 @@ class BuildWithRevision(build_py):
 
     def run(self) -> None:
         super().run()
+        if (ROOT / "exporter" / "REVISION").exists():  # of a release
+            return
         read = runpy.run_path(str(ROOT / "exporter" / "exposition" / "revision.py"))
         commit = read["revision"](ROOT / "exporter")
         if commit != read["UNKNOWN"] and not self.editable_mode:  # an installed checkout is asked itself
