@@ -173,7 +173,7 @@ site.rests_on := 2 docs mkdocs.yml scripts/build-site scripts/check_site.py scri
 lowest.rests_on := 4 pyproject.toml scripts/check-lowest scripts/lowest.py
 mutants.rests_on := 10 alerts tests/rules
 hostile.rests_on := 6 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
-e2e-proof.rests_on := 12 $(BROKERS) tests/e2e
+e2e-proof.rests_on := 16 $(BROKERS) exporter/jobs tests/e2e
 chaos-short.rests_on := 8 $(BROKERS) tests/chaos
 
 proof-of-changes: $(READY) ## of the proofs, those that rest on files that changed: scripts/when-changed

@@ -98,6 +98,7 @@ def test_one_duplicate_is_found_with_both_places_also_when_all_hashes_collide(
     assert (row["partition"], row["offset"], row["producer_id"]) == (1, 48, example["producer_id"])
 
 
+@pytest.mark.proof
 def test_one_gap_is_found_and_control_records_are_none(audits: Auditor, history: Callable[..., str]) -> None:
     lost = record(2, 5)
     topic = history([[each for each in step if each != lost] for step in steps()])
@@ -108,6 +109,7 @@ def test_one_gap_is_found_and_control_records_are_none(audits: Auditor, history:
     assert part(finding.examples[0], *expected) == expected
 
 
+@pytest.mark.proof
 def test_one_record_out_of_order_is_found_and_nothing_else(audits: Auditor, history: Callable[..., str]) -> None:
     planned = steps()
     planned[5][0], planned[6][0] = planned[6][0], planned[5][0]
@@ -135,6 +137,7 @@ def test_bounds_are_offsets_and_what_they_leave_out_is_not_audited(
     assert audits.audit(topic, id=ID, begin=parse_bound("1:48")).records == 36 + 1
 
 
+@pytest.mark.proof
 def test_what_cannot_be_known_is_unknown(audits: Auditor, history: Callable[..., str]) -> None:
     compacted = history(steps(2), cleanup_policy="compact")
     report = audits.report(compacted, id=ID)
@@ -177,6 +180,7 @@ def test_an_expression_that_is_none_or_does_more_is_refused_with_its_text(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.proof
 def test_avro_values_are_read_by_their_schema_in_both_framings(audits: Auditor, history: Callable[..., str]) -> None:
     schema = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
     plain = [b"\x06a-1", b"\x06a-2", b"\x06a-1"]  # a length of 3, zigzag, then the text
@@ -195,6 +199,7 @@ def test_headers_are_a_map_of_texts(audits: Auditor, history: Callable[..., str]
     assert by_kind(result)["gap"].examples[0]["missing"] == 1
 
 
+@pytest.mark.proof
 def test_a_topic_is_compared_with_the_topic_it_was_made_of(audits: Auditor, history: Callable[..., str]) -> None:
     source = history([*steps(), [record(1, 90)]], aborted=frozenset({12}))
     lost = record(4, 3)

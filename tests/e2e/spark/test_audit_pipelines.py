@@ -75,6 +75,7 @@ def change(op: str, row: int, lsn: int, *, wrapped: bool = False, table: str = "
     return PlannedRecord(0, json.dumps(key), json.dumps(value))
 
 
+@pytest.mark.proof
 def test_a_filter_leaves_out_records_and_their_ids_and_not_their_offsets(
     audits: Auditor, history: Callable[..., str]
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_filter_leaves_out_records_and_their_ids_and_not_their_offsets(
             audits.audit(topic, id=ID, where=wrong)
 
 
+@pytest.mark.proof
 def test_tombstones_and_null_ids_count_as_the_rule_says(audits: Auditor, history: Callable[..., str]) -> None:
     topic = history([[plain("a", id=1), PlannedRecord(0, "a", None), plain("b")]])
     said = "--id gives null for 2 records (1 of them tombstones), as at partition 0 offset 1"
@@ -171,6 +173,7 @@ def wait_until_compacted(kafka: KafkaCluster, topic: str) -> None:
         consumer.close()
 
 
+@pytest.mark.proof
 def test_a_sink_by_key_is_reported_stale_missing_ahead_phantom_and_aborted(
     audits: Auditor, history: Callable[..., str], postgres: Postgres, tmp_path: Path
 ) -> None:
@@ -223,6 +226,7 @@ def test_a_sink_by_key_is_reported_stale_missing_ahead_phantom_and_aborted(
     assert audits.audit(topic, keyed=KeyedSink(SinkTable(folder), "id"), key="key").verdict == "clean"
 
 
+@pytest.mark.proof
 def test_what_a_sink_by_key_may_still_get_is_a_note_and_keys_without_an_order_are_unknown(audits: Auditor) -> None:
     schema = "it string, version bigint, content string, deleted boolean, due boolean, partition int, offset bigint"
     records = [
@@ -277,6 +281,7 @@ def test_each_row_of_an_outbox_is_in_the_topic(
     assert "1 records have no row in the outbox" in report.notes[0]
 
 
+@pytest.mark.proof
 def test_a_topic_is_compared_with_its_source_by_a_mapping_and_filters(
     audits: Auditor, history: Callable[..., str]
 ) -> None:
@@ -290,6 +295,7 @@ def test_a_topic_is_compared_with_its_source_by_a_mapping_and_filters(
     assert (finding.kind, places(finding)) == ("missing", {(0, 4)})
 
 
+@pytest.mark.proof
 def test_a_sink_that_goes_on_while_it_is_audited_is_not_ahead(
     audits: Auditor, history: Callable[..., str], postgres: Postgres
 ) -> None:

@@ -36,6 +36,7 @@ def topic(kafka: KafkaCluster, fresh: Fresh) -> str:
     return name
 
 
+@pytest.mark.proof
 def test_a_producer_killed_in_the_middle_of_a_transaction_leaves_no_duplicate(
     audits: Auditor, kafka: KafkaCluster, topic: str, keep: EnterContext, fresh: Fresh
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_producer_killed_in_the_middle_of_a_transaction_leaves_no_duplicate(
     assert (finding.kind, finding.count) == ("duplicate", 5)
 
 
+@pytest.mark.proof
 def test_what_a_fenced_zombie_wrote_is_aborted_and_seen_by_no_committed_reader(
     audits: Auditor, kafka: KafkaCluster, topic: str, keep: EnterContext, fresh: Fresh
 ) -> None:
@@ -77,6 +79,7 @@ def test_what_a_fenced_zombie_wrote_is_aborted_and_seen_by_no_committed_reader(
     assert (result.verdict, result.records, result.aborted_records) == ("clean", 3, 3)
 
 
+@pytest.mark.proof
 def test_a_reader_that_takes_uncommitted_records_for_good_is_found_out_by_its_sink(
     audits: Auditor, kafka: KafkaCluster, topic: str, keep: EnterContext, fresh: Fresh, tmp_path: Path
 ) -> None:
@@ -101,6 +104,7 @@ def test_a_reader_that_takes_uncommitted_records_for_good_is_found_out_by_its_si
     producer.abort()
 
 
+@pytest.mark.proof
 def test_connect_repeats_what_its_source_wrote_before_a_kill_unless_it_is_exactly_once(
     audits: Auditor, kafka: KafkaCluster, fresh: Fresh, tmp_path: Path
 ) -> None:
