@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grafanalib import core
 
+from exporter.alerts.slo import FRESHNESS_REMAINING, REMAINING
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
     GROUP_BLOCKED_OFFSETS,
@@ -31,6 +32,7 @@ from exporter.dashboards.shared import (
     CONNECT,
     OF_THRESHOLD,
     OVERVIEW,
+    SLO,
     SPARK,
     STREAMS,
     TRANSACTIONS,
@@ -48,6 +50,7 @@ from exporter.dashboards.shared import (
     stalls_over_time,
     timeouts,
     unclean_ends,
+    used_up,
 )
 
 
@@ -67,7 +70,7 @@ def board() -> Board:
                     Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)),
                 ),
             ),
-            PanelRow("What rests on it", (Line(3, _engines()),)),
+            PanelRow("What rests on it", (Line(3, (*_objectives(), *_engines())),)),
             PanelRow(
                 "Outcomes of transactions",
                 (
@@ -126,6 +129,13 @@ def _figures() -> tuple[core.Panel, ...]:
             "ops",
             steps=NEUTRAL,
         ),
+    )
+
+
+def _objectives() -> tuple[core.Panel, ...]:
+    return (
+        used_up("Applications without budget", REMAINING, "kafka_cluster, application", link=SLO),
+        used_up("Topics without budget", FRESHNESS_REMAINING, "kafka_cluster, topic", link=SLO),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grafanalib import core
 
+from exporter.alerts.rule import Record
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
     GROUP_BLOCKED_OFFSETS,
@@ -36,17 +37,18 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import age, gained, now, of_threshold, per_second, total
+from exporter.dashboards.queries import age, gained, now, of_threshold, per_second, recorded, total
 
 WINDOW = "15m"
 OVERVIEW, TRANSACTIONS, LSO = "kafka-eos-overview", "kafka-eos-transactions", "kafka-eos-lso"
-BROKERS, CONNECT, STREAMS, PRODUCERS, SPARK, AUDIT = (
+BROKERS, CONNECT, STREAMS, PRODUCERS, SPARK, AUDIT, SLO = (
     "kafka-eos-brokers",
     "kafka-eos-connect",
     "kafka-eos-streams",
     "kafka-eos-producers",
     "kafka-eos-spark",
     "kafka-eos-audit",
+    "kafka-eos-slo",
 )
 OF_THRESHOLD = ((None, GREEN), (0.5, YELLOW), (1, RED))
 
@@ -119,6 +121,18 @@ def not_committed(*matchers: str) -> core.Panel:
         "percentunit",
         steps=((None, "green"), (0.05, YELLOW), (0.25, ORANGE)),
         none="none finished",
+    )
+
+
+def used_up(title: str, remaining: Record, by: str, *matchers: str, link: str = "") -> core.Panel:
+    """How many have lost more in 30 days than they may; not known without the recording rules."""
+    return stat(
+        title,
+        "Lost more in the last 30 days than the objective allows, by the recording rules; not known without them.",
+        f"sum({recorded('min', by, remaining, *matchers)} < bool 0)",
+        steps=((None, GREEN), (1, ORANGE)),
+        none="no objective",
+        link=link,
     )
 
 

@@ -33,6 +33,28 @@ MAY_BE_EMPTY = {
     "Connect: Tasks that do not run": "all run until one fails",
     "Connect: Failures in the last hour, by task and cause": "all run until one fails",
     "Overview: Firing alerts": "this Prometheus may have nothing to fire",
+    "Overview: Applications without budget": "the first budget of 30 days is there at the next full hour",
+    "Overview: Topics without budget": "no topic has fresh_within here",
+    **dict.fromkeys(
+        (
+            "Service level objectives: Applications without budget",
+            "Service level objectives: Least budget left, applications",
+            "Service level objectives: Applications, least budget left first",
+            "Service level objectives: Budget left, applications",
+        ),
+        "the first budget of 30 days is there at the next full hour",
+    ),
+    **dict.fromkeys(
+        (
+            "Service level objectives: Topics without budget",
+            "Service level objectives: Least budget left, topics",
+            "Service level objectives: Fastest burn in 1 h, topics",
+            "Service level objectives: Topics, least budget left first",
+            "Service level objectives: Budget left, topics",
+            "Service level objectives: Burn rate over 1 h, topics",
+        ),
+        "no topic has fresh_within here",
+    ),
     "Spark: Queries that an error ended in the last hour, by cause": "none ends by an error",
     "Last stable offset and consumers: Offsets that groups commit, in transactions and outside": "switched off here",
     "Last stable offset and consumers: Members of groups of the newer protocols": "the groups here are classic",
@@ -48,10 +70,13 @@ MAY_BE_EMPTY = {
 
 EACH_FOR_ITSELF = (
     "The exporter itself: ",
+    "Service level objectives: ",
     "kafka_cluster_shard:kafka_eos_agents:count",
     "kafka_cluster_shard:kafka_eos_exporter_shards:avg",
 )
-"""Panels and records that count agents and shards: they are meant to differ."""
+"""Panels and records that count agents and shards are meant to differ. Objectives are shown from recorded series, as
+their ruler evaluated them last; the rules themselves are compared.
+"""
 TELLER = {"instance", "pod", "shard"}
 ONCE = "stuck"
 """An application that commits once, right after its first record: whether a scrape falls between is luck."""

@@ -22,7 +22,7 @@ from exporter.dashboards.panels import KIND_COLOURS, OUTCOME_COLOURS, STATE_COLO
 from exporter.dashboards.posture_advice import WHAT_TO_SET
 from exporter.dashboards.shared import ALERT_SUBJECTS, NEXT_STEPS
 from exporter.posture.check import Rule
-from tests.unit.dashboards.test_linter_rules import Json, panels, queries, variable
+from tests.unit.dashboards.test_linter_rules import RECORDED, Json, panels, queries, variable
 
 ROOT = Path(__file__).parents[3]
 NAMES = {metric.name for metric in rows()}
@@ -51,8 +51,17 @@ def test_the_same_code_makes_the_same_bytes() -> None:
 def test_every_metric_asked_for_is_in_the_catalogue(dashboard: Json) -> None:
     asked = [*queries(dashboard), *(note["target"]["expr"] for note in notes_of(dashboard))]
     asked += [each["query"]["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
+    asked = [re.sub(RECORDED, "", each) for each in asked]
     found = {name for query in asked for name in re.findall(r"\w+(?=\{)|kafka_eos_\w+", query)}
     assert {re.sub("_(bucket|count|sum)$", "", name) for name in found} <= NAMES | OTHERS
+
+
+def test_every_recorded_series_asked_for_is_of_a_recording_rule() -> None:
+    groups = yaml.safe_load((ROOT / "alerts" / "generated" / "rules.yaml").read_text())["groups"]
+    recorded = {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
+    asked = {name for text in files().values() for query in queries(json.loads(text)) for name in recorded_in(query)}
+    assert asked
+    assert asked <= recorded
 
 
 def test_every_metric_is_shown_or_alerted_on_or_left_out_for_a_reason() -> None:
@@ -76,12 +85,15 @@ def test_every_word_of_a_coloured_label_has_its_colour_and_every_kind_of_holder_
 def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dashboard: Json) -> None:
     """``max by`` of labels without instance and pod around each selector, ``min by`` for the beginnings of things."""
     for query in queries(dashboard):
-        for selector in re.finditer(r"(\w+)\{", query):
-            around = re.findall(r"(min|max) by \(([^)]*)\) \((?:rate\(|increase\()?$", query[: selector.start()])
+        for selector in re.finditer(r"([\w:]+)\{", query):
+            around = re.findall(
+                r"(min|max) by \(([^)]*)\) \((?:rate\(|increase\(|avg_over_time\()?$", query[: selector.start()]
+            )
             assert around, f"{selector[1]} in {query}"
             operator, labels = around[0]
             first = any(part in selector[1] for part in ("_since_", "_start_"))
-            assert operator == ("min" if first else "max"), query
+            # The smallest of a budget is the worst, and of those that are left the largest is.
+            assert ":" in selector[1] or operator == ("min" if first else "max"), query
             if board.uid != AGENT and selector[1] != "ALERTS":
                 assert not {"instance", "pod"} & set(labels.split(", ")), query
 
@@ -160,6 +172,8 @@ def test_the_worst_row_of_a_table_is_on_top() -> None:
         if panel["type"] == "table"
     }
     assert sorted_by["Firing alerts"][0] == ("Severity", False)
+    for subject in ("Applications", "Topics"):
+        assert sorted_by[f"{subject}, least budget left first"] == [("Budget left, 30 d", False)]
     assert sorted_by["Posture checks that failed, and information"][0] == ("Verdict", False)
     nearest = "Open transactions, nearest to or furthest past their timeout"
     assert sorted_by[nearest][0] == ("Of its timeout", True)
@@ -333,3 +347,7 @@ def test_no_dashboard_holds_what_a_current_grafana_would_have_to_migrate(dashboa
 
 def notes_of(dashboard: Json) -> list[dict[str, Any]]:
     return [note for note in dashboard["annotations"]["list"] if "target" in note]
+
+
+def recorded_in(query: str) -> list[str]:
+    return re.findall(RECORDED, query)
