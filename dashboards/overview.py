@@ -15,6 +15,7 @@ from exporter.catalogue import (
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
 )
+from exporter.dashboards.agent import AGENT
 from exporter.dashboards.board import Board, Line, PanelRow
 from exporter.dashboards.engines import (
     failed_checks,
@@ -30,6 +31,7 @@ from exporter.dashboards.shared import (
     AUDIT,
     BROKERS,
     CONNECT,
+    LSO,
     OF_THRESHOLD,
     OVERVIEW,
     SLO,
@@ -84,43 +86,48 @@ def board() -> Board:
 
 def _health() -> tuple[core.Panel, ...]:
     return (
-        stalled_partitions(),
+        stalled_partitions(link=LSO),
         stat(
             "Hanging transactions",
             "Open in a partition's log and unknown to every coordinator: no coordinator will end them.",
             total(now(HANGING_TRANSACTIONS)),
+            link=LSO,
         ),
         stat(
             "Groups held up",
             "Consumer groups that wait for a stalled partition: there is more than a read_committed reader can get.",
             groups_held_up(),
             steps=((None, GREEN), (1, ORANGE)),
+            link=LSO,
         ),
-        fences(),
-        timeouts(),
+        fences(link=TRANSACTIONS),
+        timeouts(link=TRANSACTIONS),
         stat(
             "Sources not answering",
-            "What the agent reads and no replica, or not every shard, got a full answer from: while this is not 0, "
-            "some of this page is unknown.",
+            "What a replica or shard of the agent got no full answer from. While this is not 0, a part of this page is"
+            " unknown, or rests on one replica.",
             total(f"1 - {answered()}"),
+            link=AGENT,
         ),
     )
 
 
 def _figures() -> tuple[core.Panel, ...]:
     return (
-        longest_stall(),
-        longest_open(),
+        longest_stall(link=LSO),
+        longest_open(link=TRANSACTIONS),
         stat(
             "Overdue transactions",
             "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
             total(now(OVERDUE_TRANSACTIONS)),
+            link=TRANSACTIONS,
         ),
-        not_committed(),
+        not_committed(link=TRANSACTIONS),
         stat(
             "Ids without coordinator",
             "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
             total(now(TRANSACTIONAL_IDS_UNAVAILABLE)),
+            link=BROKERS,
         ),
         stat(
             "Commits per second",
@@ -128,6 +135,7 @@ def _figures() -> tuple[core.Panel, ...]:
             total(per_second(TRANSACTIONS_TOTAL, 'outcome="committed"')),
             "ops",
             steps=NEUTRAL,
+            link=TRANSACTIONS,
         ),
     )
 

@@ -65,9 +65,8 @@ def own(metric: Metric, *matchers: str) -> str:
 
 
 def answered() -> str:
-    """Whether a source answers in full: by the replica that sees most, by the shard that sees least."""
-    labels = SOURCE_UP.labels
-    return _by("min", labels, _by("max", (*labels, "shard"), series(SOURCE_UP)))
+    """Return whether a source answers in full to every replica and shard of the agent."""
+    return _by("min", SOURCE_UP.labels, series(SOURCE_UP))
 
 
 def dropped() -> str:

@@ -27,7 +27,7 @@ from tests.unit.dashboards.test_linter_rules import RECORDED, Json, panels, quer
 ROOT = Path(__file__).parents[3]
 NAMES = {metric.name for metric in rows()}
 # Of the process and of Prometheus.
-OTHERS = {"up", "ALERTS", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+OTHERS = {"up", "ALERTS", "ALERTS_FOR_STATE", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 NOT_SHOWN: dict[str, str] = {
     "kafka_eos_ingest_kept_bytes": "read by whoever sets ingest.memory, once",
     "kafka_eos_exporter_held_limit_bytes": "fixed, but for ingest.memory",
@@ -91,10 +91,11 @@ def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dash
             )
             assert around, f"{selector[1]} in {query}"
             operator, labels = around[0]
-            first = any(part in selector[1] for part in ("_since_", "_start_"))
+            first = any(part in selector[1] for part in ("_since_", "_start_", "_FOR_STATE", "kafka_eos_source_up"))
+            first &= board.uid != AGENT or "source_up" not in selector[1]
             # The smallest of a budget is the worst, and of those that are left the largest is.
             assert ":" in selector[1] or operator == ("min" if first else "max"), query
-            if board.uid != AGENT and selector[1] != "ALERTS":
+            if board.uid != AGENT and not selector[1].startswith("ALERTS"):
                 assert not {"instance", "pod"} & set(labels.split(", ")), query
 
 
@@ -197,11 +198,12 @@ def test_what_mends_a_check_is_what_the_check_says() -> None:
 
 
 def test_marks_follow_the_chosen_application_and_a_move_is_one_instant(board: Board, dashboard: Json) -> None:
-    fences, timeouts, moves, happened = (note["target"]["expr"] for note in notes_of(dashboard))
+    fences, timeouts, moves, happened, important = (note["target"]["expr"] for note in notes_of(dashboard))
     chosen = any(each.name == "application" for each in board.variables)
     assert ('application=~"$application"' in fences, 'application=~"$application"' in timeouts) == (chosen, chosen)
     assert " unless " in moves
     assert "stall_ended" in happened
+    assert "hanging_proven" in important
 
 
 def test_every_variable_that_is_named_is_there(dashboard: Json) -> None:
@@ -322,14 +324,51 @@ def test_some_rows_need_a_source() -> None:
     }
 
 
-def test_fences_timeouts_and_coordinator_moves_are_marked(dashboard: Json) -> None:
-    assert [note["name"] for note in notes_of(dashboard)] == [
-        "Fences",
-        "Timeouts",
-        "Coordinator moves",
-        "What happened",
-    ]
-    assert all(note["enable"] for note in notes_of(dashboard))
+def test_fences_timeouts_and_coordinator_moves_can_be_marked_and_important_events_are(dashboard: Json) -> None:
+    assert {note["name"]: note["enable"] for note in notes_of(dashboard)} == {
+        "Fences": False,
+        "Timeouts": False,
+        "Coordinator moves": False,
+        "What happened": False,
+        "Important events": True,
+    }
+
+
+def test_the_address_of_the_agents_page_has_no_default(dashboard: Json) -> None:
+    assert variable(dashboard, "agent_page")["query"] == ""
+
+
+def test_every_number_of_the_overview_links() -> None:
+    tiles = [panel for panel in panels(_overview()) if panel["type"] == "stat"]
+    assert len(tiles) >= 20
+    assert [panel["title"] for panel in tiles if "links" not in panel["fieldConfig"]["defaults"]] == []
+
+
+def test_one_blind_replica_is_a_source_that_does_not_answer() -> None:
+    (tile,) = (panel for panel in panels(_overview()) if panel["title"] == "Sources not answering")
+    (target,) = tile["targets"]
+    assert re.fullmatch(
+        r"sum\(1 - min by \(kafka_cluster, source, target\) \(kafka_eos_source_up\{[^{}]*\}\)\)", target["expr"]
+    )
+
+
+def test_a_firing_alert_has_its_instant_its_runbook_and_the_agents_page() -> None:
+    (table,) = (panel for panel in panels(_overview()) if panel["title"] == "Firing alerts")
+    assert [each["displayName"] for each in table["options"]["sortBy"]] == ["Severity", "Since"]
+    assert "ALERTS_FOR_STATE{" in table["targets"][1]["expr"]
+    urls = {
+        each["matcher"]["options"]: property_["value"][0]["url"]
+        for each in table["fieldConfig"]["overrides"]
+        for property_ in each["properties"]
+        if property_["id"] == "links"
+    }
+    assert urls["Alert"].endswith("/alerts/runbooks/${__value.text}.md")
+    assert urls["Cluster"].startswith("${agent_page}/?cluster=${__value.text")
+
+
+def _overview() -> Json:
+    made: Json = json.loads(files()[GENERATED / "kafka-eos-overview.json"])
+    return made
 
 
 def test_no_dashboard_holds_what_a_current_grafana_would_have_to_migrate(dashboard: Json) -> None:
