@@ -162,17 +162,24 @@ def _blocked_groups() -> core.Panel:
     return lines(
         "Offsets that groups cannot read yet",
         "High watermark minus last stable offset on each group's partitions: what a read_committed reader waits for.",
-        [Query(f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS), 'group, topic')} > 0)", "{{group}} / {{topic}}")],
+        [
+            Query(
+                f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS), 'kafka_cluster, group, topic')} > 0)",
+                "{{kafka_cluster}} {{group}} / {{topic}}",
+            )
+        ],
     )
 
 
 def _by_application() -> core.Panel:
     gains = {
-        name: total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"'), "application")
+        name: total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"'), "kafka_cluster, application")
         for name in ("committed", "aborted", "timed_out", "fenced")
     }
     opened = f"time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)}"
-    oldest = f"max by (application) ({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning')})"
+    oldest = (
+        f"max by (kafka_cluster, application) ({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning')})"
+    )
     return table(
         f"Applications, {WINDOW}",
         "The outcomes of each application's transactions, and the age of its oldest open one by its threshold.",
@@ -181,7 +188,7 @@ def _by_application() -> core.Panel:
             f"round({gains['timed_out']})",
             f"round({gains['aborted']})",
             f"round({gains['committed']})",
-            total(now(TRANSACTIONS_OPEN), "application"),
+            total(now(TRANSACTIONS_OPEN), "kafka_cluster, application"),
             oldest,
         ],
         [

@@ -276,7 +276,12 @@ def stalls_over_time(*matchers: str) -> core.Panel:
     return timeline(
         "Stalled topics over time",
         "Number of stalled partitions of every topic that has or had one.",
-        [Query(total(now(STALLED_PARTITIONS, *matchers), "topic") + " > 0", "{{topic}}")],
+        [
+            Query(
+                total(now(STALLED_PARTITIONS, *matchers), "kafka_cluster, topic") + " > 0",
+                "{{kafka_cluster}} {{topic}}",
+            )
+        ],
         states=(),
         steps=((None, YELLOW), (1, RED)),
     )

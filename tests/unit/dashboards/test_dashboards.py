@@ -165,6 +165,33 @@ def test_a_firing_alert_has_all_labels_by_which_alerts_of_one_name_differ() -> N
     assert grouped <= told
 
 
+SUBJECTS = {"application", "group", "topic", "connector", "server", "query", "audit", "client_id", "broker"}
+"""Labels that name something of one cluster: two clusters may have the same name."""
+
+
+def test_a_line_or_band_that_names_something_of_a_cluster_names_the_cluster(dashboard: Json) -> None:
+    for panel in panels(dashboard):
+        if panel["type"] in {"timeseries", "state-timeline"}:
+            for target in panel["targets"]:
+                named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+                assert "kafka_cluster" in named or not named & SUBJECTS, panel["title"]
+                around = re.findall(r"by \(([^)]*)\)", target["expr"])
+                assert "kafka_cluster" not in named or "kafka_cluster" in around[0], panel["title"]
+
+
+NO_CLUSTER = {"Agents of the fleet", "Builds", "Kept out by a cap", "Request versions in use"}
+"""Tables whose rows are of no cluster, or of all of them."""
+
+
+def test_every_table_has_a_column_of_clusters_and_every_query_the_label(dashboard: Json) -> None:
+    for panel in panels(dashboard):
+        if panel["type"] == "table" and panel["title"] not in NO_CLUSTER:
+            assert "kafka_cluster" in panel["transformations"][-1]["options"]["renameByName"], panel["title"]
+            for target in panel["targets"]:
+                (first, *_) = re.findall(r"by \(([^)]*)\)", target["expr"])
+                assert "kafka_cluster" in first.split(", "), (panel["title"], target["expr"])
+
+
 def test_the_worst_row_of_a_table_is_on_top() -> None:
     sorted_by = {
         panel["title"]: [(each["displayName"], each["desc"]) for each in panel["options"]["sortBy"]]
