@@ -137,7 +137,7 @@ def used_up(title: str, remaining: Record, by: str, *matchers: str, link: str = 
         "Lost more in the last 30 days than the objective allows, by the recording rules; not known without them.",
         f"sum({recorded('min', by, remaining, *matchers)} < bool 0)",
         steps=((None, GREEN), (1, ORANGE)),
-        none="no objective",
+        none="not known",
         link=link,
     )
 

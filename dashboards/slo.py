@@ -89,7 +89,7 @@ def _least(title: str, left: str) -> core.Panel:
         f"min({left})",
         "percentunit",
         _LEFT_STEPS,
-        none="no objective",
+        none="not known",
     )
 
 
@@ -101,7 +101,7 @@ def _fastest(title: str, burn: str) -> core.Panel:
         f"max({burn})",
         "none",
         _BURN_STEPS["1h"],
-        none="no objective",
+        none="not known",
     )
 
 

@@ -81,6 +81,8 @@ MAY_BE_EMPTY = {
 EACH_FOR_ITSELF = (
     "The exporter itself: ",
     "Service level objectives: ",
+    "Overview: Applications without budget",
+    "Overview: Topics without budget",
     "kafka_cluster_shard:kafka_eos_agents:count",
     "kafka_cluster_shard:kafka_eos_exporter_shards:avg",
 )
