@@ -250,6 +250,7 @@ def _fleet_agents() -> core.Panel:
         ],
         sort=["Last answer"],
         none="no fleet runs here",
+        cluster=False,
     )
 
 
@@ -280,6 +281,7 @@ def _builds() -> core.Panel:
             Column("python", "Python", width=90),
         ],
         sort=["Instance"],
+        cluster=False,
     )
 
 
@@ -291,4 +293,5 @@ def _dropped() -> core.Panel:
         [Column("metric", "Metric"), Column("Value #A", "Series", "short", width=90)],
         sort=["Series"],
         none="none",
+        cluster=False,
     )

@@ -31,8 +31,8 @@ from exporter.dashboards.queries import age, now, of_threshold, total
 from exporter.dashboards.shared import AUDIT, OF_THRESHOLD, TO_TOPIC
 
 _OF = ('audit=~"$audit"', 'topic=~"$topic"')
-_BY = "audit, topic"
-_NAME = "{{audit}} / {{topic}}"
+_BY = "kafka_cluster, audit, topic"
+_NAME = "{{kafka_cluster}} {{audit}} / {{topic}}"
 _COLOURS = dict(zip(AUDIT_VERDICTS, (GREEN, RED, PURPLE), strict=True))
 
 

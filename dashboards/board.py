@@ -22,7 +22,6 @@ from exporter.words import EventKind
 WIDTH = 24
 TAG = "kafka-eos"
 ANY = ".+"
-AGENT_PAGE = "http://kafka-eos-exporter:10618"
 SAYS = '/says="([^"]*)"/'
 _ON_TIME_RANGE_CHANGE = 2
 
@@ -158,8 +157,10 @@ def _datasource() -> core.Template:
 
 
 def _agent_page() -> core.Template:
-    """Where the agent's status page is, for links: it has the next step of each stall, with its proof."""
-    return core.Template(name="agent_page", query=AGENT_PAGE, type="textbox", label="Agent's page")
+    """Return the choice of the address of the agent's status page, for links. No address is right everywhere: until
+    one is set, the links lead to Grafana itself.
+    """
+    return core.Template(name="agent_page", query="", type="textbox", label="Agent's page (https://...)")
 
 
 def _variables(own: Sequence[Variable]) -> Iterator[core.Template]:
@@ -185,19 +186,17 @@ def _variables(own: Sequence[Variable]) -> Iterator[core.Template]:
         known.append(variable.name)
 
 
+_IMPORTANT = (EventKind.HANGING_PROVEN, EventKind.UNMARKED_COMMIT, EventKind.TORN, EventKind.FLINK_LOST)
+"""Kinds of events that are marked on every panel: what a person has to act on, and what is seldom."""
 _MARKED = (
     EventKind.STALL_BEGUN,
     EventKind.STALL_ENDED,
-    EventKind.HANGING_PROVEN,
-    EventKind.UNMARKED_COMMIT,
-    EventKind.TORN,
     EventKind.FLINK_AT_RISK,
-    EventKind.FLINK_LOST,
     EventKind.TASK_FAILED,
     EventKind.SOURCE_DOWN,
     EventKind.AGENT_STARTED,
 )
-"""Kinds of events that are marked on every panel."""
+"""Kinds of events that are marked once they are switched on."""
 
 
 def _unclean(name: str, outcome: str, colour: str, text: str, *matchers: str) -> dict[str, Any]:
@@ -215,9 +214,10 @@ def _unclean(name: str, outcome: str, colour: str, text: str, *matchers: str) ->
 
 
 def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
-    """Annotations of events; where an application can be chosen, only those of that application."""
+    """Annotations of events; where an application can be chosen, only those of that application. All are off but the
+    important ones: dozens of marks hide what they are on.
+    """
     own = ('application=~"$application"',) if "application" in chosen else ()
-    happened = series(EVENTS_TOTAL, f'kind=~"{"|".join(_MARKED)}"')
     loads = series(BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
     return [
         _unclean("Fences", "fenced", "red", "{{transactional_id}} was fenced", *own),
@@ -233,14 +233,20 @@ def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
             "tagKeys": "broker",
             "useValueForTime": False,
         },
-        {
-            "name": "What happened",
-            "iconColor": "blue",
-            # Each minute with such events: fences, timeouts and moves of coordinators have marks of their own.
-            "expr": f"max by (kafka_cluster, kind) (increase({happened}[1m])) > 0",
-            "titleFormat": "{{kind}}",
-            "textFormat": "{{kafka_cluster}}: the agent's page, What happened, has the details",
-            "tagKeys": "kind",
-            "useValueForTime": False,
-        },
+        _happened("What happened", "blue", _MARKED),
+        {**_happened("Important events", "red", _IMPORTANT), "enable": True},
     ]
+
+
+def _happened(name: str, colour: str, kinds: Sequence[EventKind]) -> dict[str, Any]:
+    """Return marks at the minutes with such events; fences, timeouts and coordinator moves have marks of their own."""
+    happened = series(EVENTS_TOTAL, f'kind=~"{"|".join(kinds)}"')
+    return {
+        "name": name,
+        "iconColor": colour,
+        "expr": f"max by (kafka_cluster, kind) (increase({happened}[1m])) > 0",
+        "titleFormat": "{{kind}}",
+        "textFormat": "{{kafka_cluster}}: the agent's page, What happened, has the details",
+        "tagKeys": "kind",
+        "useValueForTime": False,
+    }

@@ -127,7 +127,7 @@ def _sizes() -> core.Panel:
         "Size of the internal topics",
         "Bytes on each broker. Compaction keeps them flat; a line that only rises is a cleaner that does not work."
         " Needs DESCRIBE on Cluster.",
-        [Query(now(INTERNAL_TOPIC_SIZE_BYTES, OF_BROKER), "{{topic}} broker {{broker}}")],
+        [Query(now(INTERNAL_TOPIC_SIZE_BYTES, OF_BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}")],
         "bytes",
     )
 
@@ -137,7 +137,7 @@ def _disks() -> core.Panel:
     return lines(
         "Disks below the internal topics",
         "Share of each volume that is used, by everything on it. Kafka 3.3 or later.",
-        [Query(used, "broker {{broker}} {{log_dir}}")],
+        [Query(used, "{{kafka_cluster}} broker {{broker}} {{log_dir}}")],
         "percentunit",
     )
 
@@ -147,8 +147,8 @@ def _cleaner() -> core.Panel:
         "Log cleaner",
         "Partitions that the cleaner has given up, and its dead threads; both should be zero.",
         [
-            Query(now(BROKER_UNCLEANABLE_PARTITIONS, OF_BROKER), "broker {{broker}} uncleanable"),
-            Query(now(BROKER_DEAD_CLEANER_THREADS, OF_BROKER), "broker {{broker}} dead threads"),
+            Query(now(BROKER_UNCLEANABLE_PARTITIONS, OF_BROKER), "{{kafka_cluster}} broker {{broker}} uncleanable"),
+            Query(now(BROKER_DEAD_CLEANER_THREADS, OF_BROKER), "{{kafka_cluster}} broker {{broker}} dead threads"),
         ],
         "none",
     )
@@ -192,8 +192,13 @@ def _canary() -> tuple[core.Panel, ...]:
 def _internal() -> core.Panel:
     return lines(
         "Internal topics by condition",
-        "Partitions of __transaction_state and __consumer_offsets; anything but total should be zero.",
-        [Query(total(now(INTERNAL_TOPIC_PARTITIONS), "topic, condition"), "{{condition}} {{topic}}")],
+        "Partitions of __transaction_state and __consumer_offsets that are not whole: all lines should be zero.",
+        [
+            Query(
+                total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "kafka_cluster, topic, condition"),
+                "{{kafka_cluster}} {{condition}} {{topic}}",
+            )
+        ],
         "none",
     )
 
@@ -205,8 +210,8 @@ def _roll() -> core.Panel:
         " What stays above zero is a no; the topics that transactions write to are read by check roll only.",
         [
             Query(
-                total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "topic, condition"),
-                "{{condition}} {{topic}}",
+                total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "kafka_cluster, topic, condition"),
+                "{{kafka_cluster}} {{condition}} {{topic}}",
             ),
             Query(total(now(TRANSACTIONS_OPEN, 'state=~"prepare_.*"'), "state"), "{{state}}"),
         ],
@@ -295,6 +300,7 @@ def _versions() -> core.Panel:
             Column("Value #A", "Per second", "reqps", steps=((None, BLUE),), width=130),
         ],
         sort=["Per second"],
+        cluster=False,
     )
 
 

@@ -49,8 +49,8 @@ from exporter.dashboards.shared import CONNECT, OF_THRESHOLD, WINDOW
 _OF = ('connect=~"$connect"', 'connector=~"$connector"')
 _JMX = Needs("no_jmx", (CONNECT_TASK_RECORDS_WRITTEN_TOTAL,), "needs JMX of the workers (connect: workers)")
 _DEBEZIUM = Needs("no_debezium", (DEBEZIUM_CONNECTED,), "needs Debezium, and JMX of its workers (connect: workers)")
-_CAPTURED = "{{connect}} {{server}}"
-_TASK = "{{connect}} {{connector}}-{{task}}"
+_CAPTURED = "{{kafka_cluster}} {{connect}} {{server}}"
+_TASK = "{{kafka_cluster}} {{connect}} {{connector}}-{{task}}"
 _COLOURS = dict(zip(TASK_STATES, (GREEN, YELLOW, GREY, RED, ORANGE, BLUE, PURPLE), strict=True))
 
 
@@ -130,7 +130,7 @@ def _states() -> core.Panel:
     return timeline(
         "State of each task",
         "A band for each task.",
-        [Query(f"max by (connect, connector, task) ({state_of})", _TASK)],
+        [Query(f"max by (kafka_cluster, connect, connector, task) ({state_of})", _TASK)],
         states=[(number, state, _COLOURS[state]) for state, number in numbers.items()],
     )
 
@@ -162,7 +162,7 @@ def _failed() -> core.Panel:
 
 
 def _causes() -> core.Panel:
-    failures = total(gained(CONNECT_TASK_FAILURES_TOTAL, "1h", *_OF), "connect, connector, task, cause")
+    failures = total(gained(CONNECT_TASK_FAILURES_TOTAL, "1h", *_OF), "kafka_cluster, connect, connector, task, cause")
     return table(
         "Failures in the last hour, by task and cause",
         "By the exception in the task's trace; invalid_epoch is what most fences and timeouts look like to a task.",
@@ -213,7 +213,7 @@ def _commits() -> core.Panel:
     return lines(
         "Commits",
         "Per second, by task: transactions of exactly-once sources, from the log, and offset commits of sinks.",
-        [Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF), "connect, connector, task"), _TASK)],
+        [Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF), "kafka_cluster, connect, connector, task"), _TASK)],
         "ops",
     )
 
@@ -230,7 +230,12 @@ def _written() -> core.Panel:
     return lines(
         "Records written",
         "Per second, by task; for a sink those that it was given.",
-        [Query(total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_OF), "connect, connector, task"), _TASK)],
+        [
+            Query(
+                total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_OF), "kafka_cluster, connect, connector, task"),
+                _TASK,
+            )
+        ],
         "ops",
     )
 
@@ -262,7 +267,7 @@ def _snapshots() -> core.Panel:
     return timeline(
         "Snapshots",
         "A snapshot that ends early begins again: its rows are in the topic twice, with exactly-once as well.",
-        [Query(f"max by (connect, server) ({state_of})", _CAPTURED)],
+        [Query(f"max by (kafka_cluster, connect, server) ({state_of})", _CAPTURED)],
         states=[(number, state, colours[number]) for state, number in numbers.items()],
     )
 

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from exporter.dashboards import agent, audit, brokers, connect, lso, overview, producers, spark, streams, transactions
+from exporter.dashboards import (
+    agent,
+    audit,
+    brokers,
+    connect,
+    lso,
+    overview,
+    producers,
+    slo,
+    spark,
+    streams,
+    transactions,
+)
 from exporter.dashboards.board import Board
 from exporter.dashboards.normalise import text
 
 GENERATED = Path("dashboards") / "generated"
-_MODULES = (overview, transactions, lso, brokers, producers, connect, streams, spark, audit, agent)
+_MODULES = (overview, slo, transactions, lso, brokers, producers, connect, streams, spark, audit, agent)
 
 
 def boards() -> tuple[Board, ...]:

@@ -233,7 +233,12 @@ def _topic_lag() -> core.Panel:
         "LSO lag by topic",
         "Of the partition where it is largest, the ten topics with most. Short teeth are healthy transactions; a ramp "
         "is one that does not end.",
-        [Query(f"topk(10, max by (topic) ({now(TOPIC_LSO_LAG_OFFSETS, OF_TOPIC)}))", "{{topic}}")],
+        [
+            Query(
+                f"topk(10, max by (kafka_cluster, topic) ({now(TOPIC_LSO_LAG_OFFSETS, OF_TOPIC)}))",
+                "{{kafka_cluster}} {{topic}}",
+            )
+        ],
     )
 
 
@@ -243,29 +248,31 @@ def _blocked() -> core.Panel:
         "High watermark minus last stable offset on the group's partitions.",
         [
             Query(
-                f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), 'group, topic')})",
-                "{{group}} / {{topic}}",
+                f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), 'kafka_cluster, group, topic')})",
+                "{{kafka_cluster}} {{group}} / {{topic}}",
             )
         ],
     )
 
 
 def _lag() -> core.Panel:
+    behind = now(GROUP_READ_COMMITTED_LAG_OFFSETS, OF_TOPIC, OF_GROUP)
+    readable = total(behind, "kafka_cluster, group, topic")
     return lines(
         "Lag as read_committed readers have it",
         "Last stable offset minus committed offset: what the group could read now and has not. Zero with offsets held "
         "up beside it means that the group is fine and a transaction is not.",
         [
             Query(
-                f"topk(10, {total(now(GROUP_READ_COMMITTED_LAG_OFFSETS, OF_TOPIC, OF_GROUP), 'group, topic')})",
-                "{{group}} / {{topic}}",
+                f"topk(10, {readable})",
+                "{{kafka_cluster}} {{group}} / {{topic}}",
             )
         ],
     )
 
 
 def _commits() -> core.Panel:
-    by = "group, topic, transactional"
+    by = "kafka_cluster, group, topic, transactional"
     return lines(
         "Offsets that groups commit, in transactions and outside",
         "Per second. A group with both kinds, again and again, does not commit its input with its results. Needs "
@@ -273,7 +280,7 @@ def _commits() -> core.Panel:
         [
             Query(
                 f"topk(10, {total(per_second(GROUP_OFFSET_COMMITS_TOTAL, OF_TOPIC, OF_GROUP), by)})",
-                "{{group}} / {{topic}}, in a transaction: {{transactional}}",
+                "{{kafka_cluster}} {{group}} / {{topic}}, in a transaction: {{transactional}}",
             )
         ],
         "ops",
@@ -284,7 +291,11 @@ def _rebalances() -> core.Panel:
     return lines(
         "Rebalances of groups",
         f"Generations in {WINDOW}, the ten groups with most. Needs groups.offset_commits in the settings of the agent.",
-        [Query(f"topk(10, {gained(GROUP_REBALANCES_TOTAL, WINDOW, OF_GROUP)})", "{{group}}, {{kind}}")],
+        [
+            Query(
+                f"topk(10, {gained(GROUP_REBALANCES_TOTAL, WINDOW, OF_GROUP)})", "{{kafka_cluster}} {{group}}, {{kind}}"
+            )
+        ],
         "none",
     )
 
@@ -293,13 +304,18 @@ def _members() -> core.Panel:
     return lines(
         "Members of groups of the newer protocols",
         "Of consumer (KIP-848), share (KIP-932) and Streams groups (KIP-1071), the twenty largest.",
-        [Query(f"topk(20, {total(now(GROUP_MEMBERS, OF_GROUP), 'group, kind')})", "{{group}}, {{kind}}")],
+        [
+            Query(
+                f"topk(20, {total(now(GROUP_MEMBERS, OF_GROUP), 'kafka_cluster, group, kind')})",
+                "{{kafka_cluster}} {{group}}, {{kind}}",
+            )
+        ],
         "none",
     )
 
 
 def _groups() -> core.Panel:
-    by = "group, topic"
+    by = "kafka_cluster, group, topic"
     held = total(now(GROUP_UNSTABLE_OFFSET_PARTITIONS, OF_TOPIC, OF_GROUP), by)
     return table(
         "Groups, and what they wait for",

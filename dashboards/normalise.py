@@ -76,9 +76,9 @@ def _target(raw: Mapping[str, Any]) -> dict[str, Any]:
 def _annotation(raw: Mapping[str, Any]) -> dict[str, Any]:
     """``expr`` is in ``target``, where Grafana moves it; the formats are Prometheus's and stay beside it."""
     return {
+        "enable": False,
         **{key: value for key, value in raw.items() if key != "expr"},
         "datasource": SOURCE,
-        "enable": True,
         "hide": False,
         "target": {"datasource": SOURCE, "expr": raw["expr"], "interval": "10s", "refId": "Anno"},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grafanalib import core
 
+from exporter.alerts.slo import FRESHNESS_REMAINING, REMAINING
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
     GROUP_BLOCKED_OFFSETS,
@@ -14,6 +15,7 @@ from exporter.catalogue import (
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
 )
+from exporter.dashboards.agent import AGENT
 from exporter.dashboards.board import Board, Line, PanelRow
 from exporter.dashboards.engines import (
     failed_checks,
@@ -29,8 +31,10 @@ from exporter.dashboards.shared import (
     AUDIT,
     BROKERS,
     CONNECT,
+    LSO,
     OF_THRESHOLD,
     OVERVIEW,
+    SLO,
     SPARK,
     STREAMS,
     TRANSACTIONS,
@@ -48,6 +52,7 @@ from exporter.dashboards.shared import (
     stalls_over_time,
     timeouts,
     unclean_ends,
+    used_up,
 )
 
 
@@ -67,7 +72,7 @@ def board() -> Board:
                     Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)),
                 ),
             ),
-            PanelRow("What rests on it", (Line(3, _engines()),)),
+            PanelRow("What rests on it", (Line(3, (*_objectives(), *_engines())),)),
             PanelRow(
                 "Outcomes of transactions",
                 (
@@ -81,43 +86,48 @@ def board() -> Board:
 
 def _health() -> tuple[core.Panel, ...]:
     return (
-        stalled_partitions(),
+        stalled_partitions(link=LSO),
         stat(
             "Hanging transactions",
             "Open in a partition's log and unknown to every coordinator: no coordinator will end them.",
             total(now(HANGING_TRANSACTIONS)),
+            link=LSO,
         ),
         stat(
             "Groups held up",
             "Consumer groups that wait for a stalled partition: there is more than a read_committed reader can get.",
             groups_held_up(),
             steps=((None, GREEN), (1, ORANGE)),
+            link=LSO,
         ),
-        fences(),
-        timeouts(),
+        fences(link=TRANSACTIONS),
+        timeouts(link=TRANSACTIONS),
         stat(
             "Sources not answering",
-            "What the agent reads and no replica, or not every shard, got a full answer from: while this is not 0, "
-            "some of this page is unknown.",
+            "What a replica or shard of the agent got no full answer from. While this is not 0, a part of this page is"
+            " unknown, or rests on one replica.",
             total(f"1 - {answered()}"),
+            link=AGENT,
         ),
     )
 
 
 def _figures() -> tuple[core.Panel, ...]:
     return (
-        longest_stall(),
-        longest_open(),
+        longest_stall(link=LSO),
+        longest_open(link=TRANSACTIONS),
         stat(
             "Overdue transactions",
             "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
             total(now(OVERDUE_TRANSACTIONS)),
+            link=TRANSACTIONS,
         ),
-        not_committed(),
+        not_committed(link=TRANSACTIONS),
         stat(
             "Ids without coordinator",
             "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
             total(now(TRANSACTIONAL_IDS_UNAVAILABLE)),
+            link=BROKERS,
         ),
         stat(
             "Commits per second",
@@ -125,7 +135,15 @@ def _figures() -> tuple[core.Panel, ...]:
             total(per_second(TRANSACTIONS_TOTAL, 'outcome="committed"')),
             "ops",
             steps=NEUTRAL,
+            link=TRANSACTIONS,
         ),
+    )
+
+
+def _objectives() -> tuple[core.Panel, ...]:
+    return (
+        used_up("Applications without budget", REMAINING, "kafka_cluster, application", link=SLO),
+        used_up("Topics without budget", FRESHNESS_REMAINING, "kafka_cluster, topic", link=SLO),
     )
 
 
@@ -144,17 +162,24 @@ def _blocked_groups() -> core.Panel:
     return lines(
         "Offsets that groups cannot read yet",
         "High watermark minus last stable offset on each group's partitions: what a read_committed reader waits for.",
-        [Query(f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS), 'group, topic')} > 0)", "{{group}} / {{topic}}")],
+        [
+            Query(
+                f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS), 'kafka_cluster, group, topic')} > 0)",
+                "{{kafka_cluster}} {{group}} / {{topic}}",
+            )
+        ],
     )
 
 
 def _by_application() -> core.Panel:
     gains = {
-        name: total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"'), "application")
+        name: total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"'), "kafka_cluster, application")
         for name in ("committed", "aborted", "timed_out", "fenced")
     }
     opened = f"time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)}"
-    oldest = f"max by (application) ({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning')})"
+    oldest = (
+        f"max by (kafka_cluster, application) ({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning')})"
+    )
     return table(
         f"Applications, {WINDOW}",
         "The outcomes of each application's transactions, and the age of its oldest open one by its threshold.",
@@ -163,7 +188,7 @@ def _by_application() -> core.Panel:
             f"round({gains['timed_out']})",
             f"round({gains['aborted']})",
             f"round({gains['committed']})",
-            total(now(TRANSACTIONS_OPEN), "application"),
+            total(now(TRANSACTIONS_OPEN), "kafka_cluster, application"),
             oldest,
         ],
         [

@@ -212,13 +212,17 @@ def table(
     sort: Sequence[str],
     smallest_first: bool = False,
     none: str = "",
+    cluster: bool = True,
 ) -> core.Panel:
-    """What is now, one row for each set of labels. ``sort`` are titles of columns, the largest on top, or with
-    ``smallest_first`` the smallest.
+    """What is now, one row for each set of labels; its cluster is a column, the last where ``columns`` has none.
+
+    ``sort`` are titles of columns, the largest on top, or with ``smallest_first`` the smallest.
     """
     config = _fields("short", ((None, GREY),), custom={"align": "left", "filterable": True})
     if none:
         config["defaults"]["noValue"] = none
+    if cluster and all(column.field != "kafka_cluster" for column in columns):
+        columns = [*columns, Column("kafka_cluster", "Cluster", width=110)]
     config["overrides"] = [_column(column) for column in columns]
     names = {column.field: column.title for column in columns}
     if len(queries) == 1 and "Value #A" in names:

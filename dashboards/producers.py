@@ -86,11 +86,11 @@ def _share() -> core.Panel:
 
 
 def _slowest() -> core.Panel:
-    commit = total(per_second(PRODUCER_TXN_SECONDS_TOTAL, _OF, 'operation="commit"'), "client_id")
+    commit = total(per_second(PRODUCER_TXN_SECONDS_TOTAL, _OF, 'operation="commit"'), "kafka_cluster, client_id")
     return lines(
         "Time in commit, by client",
         "Seconds per second, the ten with most.",
-        [Query(f"topk(10, {commit})", "{{client_id}}")],
+        [Query(f"topk(10, {commit})", "{{kafka_cluster}} {{client_id}}")],
         "percentunit",
     )
 
@@ -111,7 +111,12 @@ def _records(title: str, metric: Metric) -> core.Panel:
     return lines(
         title,
         "Per second, the ten clients with most.",
-        [Query(f"topk(10, {total(per_second(metric, _OF), 'client_id')})", "{{client_id}}")],
+        [
+            Query(
+                f"topk(10, {total(per_second(metric, _OF), 'kafka_cluster, client_id')})",
+                "{{kafka_cluster}} {{client_id}}",
+            )
+        ],
         "ops",
     )
 

@@ -8,6 +8,7 @@ itself has a label ``shard`` there, which stays.
 
 from __future__ import annotations
 
+from exporter.alerts.rule import Record
 from exporter.catalogue import SERIES_DROPPED, SOURCE_UP
 from exporter.model import Kind, Metric
 
@@ -64,9 +65,8 @@ def own(metric: Metric, *matchers: str) -> str:
 
 
 def answered() -> str:
-    """Whether a source answers in full: by the replica that sees most, by the shard that sees least."""
-    labels = SOURCE_UP.labels
-    return _by("min", labels, _by("max", (*labels, "shard"), series(SOURCE_UP)))
+    """Return whether a source answers in full to every replica and shard of the agent."""
+    return _by("min", SOURCE_UP.labels, series(SOURCE_UP))
 
 
 def dropped() -> str:
@@ -77,6 +77,16 @@ def dropped() -> str:
 def own_per_second(metric: Metric, *matchers: str) -> str:
     """A counter's rate, each replica for itself."""
     return _by("max", ("instance", *metric.labels), f"rate({series(metric, *matchers)}[{RATE_WINDOW}])")
+
+
+def recorded(operator: str, by: str, record: Record, *matchers: str, window: str = "") -> str:
+    """A recorded series, which is one truth already and has no job or instance; over a window its average.
+
+    ``operator`` decides between series that only other labels of the Prometheus tell apart: ``max`` or ``min``.
+    """
+    selected = ", ".join(('kafka_cluster=~"$kafka_cluster"', *matchers))
+    found = f"{record}{{{selected}}}"
+    return _by(operator, (by,), f"avg_over_time({found}[{window}])" if window else found)
 
 
 def total(inner: str, by: str = "") -> str:

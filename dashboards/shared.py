@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grafanalib import core
 
+from exporter.alerts.rule import Record
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
     GROUP_BLOCKED_OFFSETS,
@@ -36,17 +37,18 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import age, gained, now, of_threshold, per_second, total
+from exporter.dashboards.queries import age, gained, now, of_threshold, per_second, recorded, total
 
 WINDOW = "15m"
 OVERVIEW, TRANSACTIONS, LSO = "kafka-eos-overview", "kafka-eos-transactions", "kafka-eos-lso"
-BROKERS, CONNECT, STREAMS, PRODUCERS, SPARK, AUDIT = (
+BROKERS, CONNECT, STREAMS, PRODUCERS, SPARK, AUDIT, SLO = (
     "kafka-eos-brokers",
     "kafka-eos-connect",
     "kafka-eos-streams",
     "kafka-eos-producers",
     "kafka-eos-spark",
     "kafka-eos-audit",
+    "kafka-eos-slo",
 )
 OF_THRESHOLD = ((None, GREEN), (0.5, YELLOW), (1, RED))
 
@@ -57,16 +59,17 @@ _ON_TOPIC = "on (kafka_cluster, topic) group_left ()"
 _WARNING = 'threshold="stall_warning"'
 
 
-def stalled_partitions() -> core.Panel:
+def stalled_partitions(link: str = "") -> core.Panel:
     return stat(
         "Stalled partitions",
         "Partitions whose last stable offset has stayed below the high watermark for longer than the threshold: "
         "read_committed consumers wait there.",
         total(now(STALLED_PARTITIONS)),
+        link=link,
     )
 
 
-def longest_stall(*matchers: str) -> core.Panel:
+def longest_stall(*matchers: str, link: str = "") -> core.Panel:
     stalled = f"time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)}"
     return stat(
         "Longest stall, of its threshold",
@@ -75,10 +78,11 @@ def longest_stall(*matchers: str) -> core.Panel:
         "percentunit",
         ((None, YELLOW), (1, RED)),
         none="no stall",
+        link=link,
     )
 
 
-def longest_open(*matchers: str) -> core.Panel:
+def longest_open(*matchers: str, link: str = "") -> core.Panel:
     opened = f"time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *matchers)}"
     return stat(
         "Oldest open, of its threshold",
@@ -87,29 +91,32 @@ def longest_open(*matchers: str) -> core.Panel:
         "percentunit",
         OF_THRESHOLD,
         none="none open",
+        link=link,
     )
 
 
-def fences(*matchers: str) -> core.Panel:
+def fences(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         f"Fences, {WINDOW}",
         "Times an InitProducerId ended an open transaction: two processes with one transactional.id, or a crashed one "
         "cleaned up by its successor.",
         f"round({total(gained(PRODUCER_FENCES_TOTAL, WINDOW, *matchers))})",
         steps=((None, "green"), (1, ORANGE), (10, RED)),
+        link=link,
     )
 
 
-def timeouts(*matchers: str) -> core.Panel:
+def timeouts(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         f"Timeouts, {WINDOW}",
         "Transactions that the coordinator ended because they ran into transaction.timeout.ms.",
         "round(" + total(gained(TRANSACTIONS_TOTAL, WINDOW, 'outcome="timed_out"', *matchers)) + ")",
         steps=((None, "green"), (1, ORANGE), (10, RED)),
+        link=link,
     )
 
 
-def not_committed(*matchers: str) -> core.Panel:
+def not_committed(*matchers: str, link: str = "") -> core.Panel:
     finished = total(gained(TRANSACTIONS_TOTAL, WINDOW, *matchers))
     committed = total(gained(TRANSACTIONS_TOTAL, WINDOW, 'outcome="committed"', *matchers))
     return stat(
@@ -119,6 +126,19 @@ def not_committed(*matchers: str) -> core.Panel:
         "percentunit",
         steps=((None, "green"), (0.05, YELLOW), (0.25, ORANGE)),
         none="none finished",
+        link=link,
+    )
+
+
+def used_up(title: str, remaining: Record, by: str, *matchers: str, link: str = "") -> core.Panel:
+    """How many have lost more in 30 days than they may; not known without the recording rules."""
+    return stat(
+        title,
+        "Lost more in the last 30 days than the objective allows, by the recording rules; not known without them.",
+        f"sum({recorded('min', by, remaining, *matchers)} < bool 0)",
+        steps=((None, GREEN), (1, ORANGE)),
+        none="not known",
+        link=link,
     )
 
 
@@ -137,7 +157,7 @@ NEXT_STEPS = {
     "unmarked": "committed: end nothing; agent's page: what releases it",
     "unknown": "agent's page: the grant or broker that is missing",
 }
-_RUNBOOK = "https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/alerts/runbooks/KafkaEosLsoStalled.md"
+_RUNBOOKS = "https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/alerts/runbooks"
 
 
 def holders(*matchers: str) -> core.Panel:
@@ -162,7 +182,9 @@ def holders(*matchers: str) -> core.Panel:
             Column("Value #D", "Of its threshold", "percentunit", steps=((None, YELLOW), (1, RED)), width=130),
             Column("topic", "Topic", link=TO_TOPIC),
             Column("partition", "Partition", width=80),
-            Column("kind", "Kind", colours=KIND_COLOURS, width=100, page=("Runbook", _RUNBOOK)),
+            Column(
+                "kind", "Kind", colours=KIND_COLOURS, width=100, page=("Runbook", f"{_RUNBOOKS}/KafkaEosLsoStalled.md")
+            ),
             Column("next_step", "Next step", texts=NEXT_STEPS, width=300, page=("The agent's page", "${agent_page}")),
             Column("application", "Application", link=TO_APPLICATION),
             Column("transactional_id", "Transactional id", empty="not known"),
@@ -211,28 +233,42 @@ _NUMBERED = {"producer_id": "producer", "task": "task", "broker": "broker", "coo
 def firing() -> core.Panel:
     """Which alerts of ours fire now, by the ruler that evaluates them."""
     who = ", ".join(("severity", "alertname", "reason", "kafka_cluster", "application", *ALERT_SUBJECTS))
-    ours = 'alertname=~"KafkaEos.+", severity!="none", alertstate="firing", kafka_cluster=~"$kafka_cluster"'
-    fires = f"max by ({who}) (ALERTS{{{ours}}})"
-    for label, word in _NUMBERED.items():
-        fires = f'label_replace({fires}, "{label}", "{word} $1", "{label}", "(.+)")'
-    names = ", ".join(f'"{label}"' for label in ALERT_SUBJECTS)
-    joined = f'label_join({fires}, "subject", " ", {names})'
+    ours = 'alertname=~"KafkaEos.+", severity!="none", kafka_cluster=~"$kafka_cluster"'
+    fires = f'max by ({who}) (ALERTS{{{ours}, alertstate="firing"}})'
+    begun = f"min by ({who}) (ALERTS_FOR_STATE{{{ours}}})"
     return table(
         "Firing alerts",
-        "Of this set, as Prometheus has them now, pages on top; silences and inhibition of Alertmanager are not in it.",
-        [f'label_replace({joined}, "subject", "$1", "subject", " *(.*?) *")'],
+        "Of this set, as Prometheus has them now: pages on top, then those whose condition has lasted longest. Alert"
+        " links to the runbook, Cluster to the agent's page, whose address is set above. Silences and inhibition of"
+        " Alertmanager are not in it.",
+        [_of_subject(fires), _of_subject(f"({begun} and {fires}) * 1000")],
         [
             Column("severity", "Severity", colours={"critical": RED, "warning": ORANGE}, width=90),
-            Column("alertname", "Alert", width=270),
+            Column("Value #B", "Since", "dateTimeAsLocal", width=160),
+            Column("alertname", "Alert", width=270, page=("Runbook", f"{_RUNBOOKS}/${{__value.text}}.md")),
             Column("reason", "Reason", width=110),
             Column("application", "Application", link=TO_APPLICATION),
             Column("subject", "Subject"),
-            Column("kafka_cluster", "Cluster", width=110),
+            Column(
+                "kafka_cluster",
+                "Cluster",
+                width=110,
+                page=("The agent's page", "${agent_page}/?cluster=${__value.text:percentencode}"),
+            ),
         ],
-        sort=["Severity", "Alert"],
+        sort=["Severity", "Since"],
         smallest_first=True,
         none="none fires",
     )
+
+
+def _of_subject(alerts: str) -> str:
+    """Return alerts with one label ``subject``, of all labels that tell two alerts of one name apart."""
+    for label, word in _NUMBERED.items():
+        alerts = f'label_replace({alerts}, "{label}", "{word} $1", "{label}", "(.+)")'
+    names = ", ".join(f'"{label}"' for label in ALERT_SUBJECTS)
+    joined = f'label_join({alerts}, "subject", " ", {names})'
+    return f'label_replace({joined}, "subject", "$1", "subject", " *(.*?) *")'
 
 
 def stalls_over_time(*matchers: str) -> core.Panel:
@@ -240,7 +276,12 @@ def stalls_over_time(*matchers: str) -> core.Panel:
     return timeline(
         "Stalled topics over time",
         "Number of stalled partitions of every topic that has or had one.",
-        [Query(total(now(STALLED_PARTITIONS, *matchers), "topic") + " > 0", "{{topic}}")],
+        [
+            Query(
+                total(now(STALLED_PARTITIONS, *matchers), "kafka_cluster, topic") + " > 0",
+                "{{kafka_cluster}} {{topic}}",
+            )
+        ],
         states=(),
         steps=((None, YELLOW), (1, RED)),
     )

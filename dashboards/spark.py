@@ -38,8 +38,8 @@ from exporter.dashboards.queries import age, gained, now, of_threshold, per_seco
 from exporter.dashboards.shared import OF_THRESHOLD, SPARK, WINDOW
 
 _OF = ('spark_application=~"$spark_application"', 'query=~"$query"')
-_BY = "spark_application, query"
-_NAME = "{{spark_application}} / {{query}}"
+_BY = "kafka_cluster, spark_application, query"
+_NAME = "{{kafka_cluster}} {{spark_application}} / {{query}}"
 _COLOURS = dict(zip(SPARK_QUERY_STATES, (GREEN, BLUE, GREY, RED), strict=True))
 _WHOLE = 'phase="trigger_execution"'
 _ERROR = 'reason!="stopped"'
@@ -70,12 +70,12 @@ def board() -> Board:
 def _silence() -> str:
     """Seconds without progress of each query that has not ended."""
     over = " or ".join(now(SPARK_QUERY_STATE, *_OF, f'state="{state}"') for state in ("terminated", "failed"))
-    since = f"max by (kafka_cluster, {_BY}) ({now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_OF)})"
-    return f"time() - ({since} unless on (kafka_cluster, {_BY}) ({over}))"
+    since = f"max by ({_BY}) ({now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_OF)})"
+    return f"time() - ({since} unless on ({_BY}) ({over}))"
 
 
 def _of_threshold(silence: str) -> str:
-    by = f"max by (kafka_cluster, {_BY}) ({silence})"
+    by = f"max by ({_BY}) ({silence})"
     return of_threshold(by, QUERY_THRESHOLD_SECONDS, "stalled_warning", *_OF)
 
 
@@ -176,14 +176,15 @@ def _states() -> core.Panel:
 
 
 def _ends() -> core.Panel:
+    ended = gained(SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_OF)
     return lines(
         f"Ends by reason, in {WINDOW}",
         "stopped is on purpose; the others are groups of exceptions: the runbook of KafkaEosSparkQueryTerminated has "
         "what to do for each.",
         [
             Query(
-                f"round({total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_OF), 'query, reason')}) > 0",
-                "{{query}}: {{reason}}",
+                f"round({total(ended, 'kafka_cluster, query, reason')}) > 0",
+                "{{kafka_cluster}} {{query}}: {{reason}}",
             )
         ],
         "none",
@@ -194,7 +195,12 @@ def _lag() -> core.Panel:
     return lines(
         "Offsets behind, by topic",
         "High watermark minus what the query completed.",
-        [Query(total(now(SPARK_SOURCE_LAG_OFFSETS, *_OF), "query, topic"), "{{query}} / {{topic}}")],
+        [
+            Query(
+                total(now(SPARK_SOURCE_LAG_OFFSETS, *_OF), "kafka_cluster, query, topic"),
+                "{{kafka_cluster}} {{query}} / {{topic}}",
+            )
+        ],
     )
 
 
@@ -203,7 +209,12 @@ def _blocked() -> core.Panel:
         "Offsets withheld by open transactions, by topic",
         "Records that a read_committed query cannot read yet. A line that only rises is a transaction that does not "
         "end: the dashboard of the last stable offset names it.",
-        [Query(total(now(SPARK_SOURCE_BLOCKED_OFFSETS, *_OF), "query, topic"), "{{query}} / {{topic}}")],
+        [
+            Query(
+                total(now(SPARK_SOURCE_BLOCKED_OFFSETS, *_OF), "kafka_cluster, query, topic"),
+                "{{kafka_cluster}} {{query}} / {{topic}}",
+            )
+        ],
     )
 
 
@@ -211,7 +222,11 @@ def _batches() -> core.Panel:
     return lines(
         "Batches by query",
         "Completed per second.",
-        [Query(total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{query}} ({{spark_application}})")],
+        [
+            Query(
+                total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{kafka_cluster}} {{query}} ({{spark_application}})"
+            )
+        ],
         "ops",
     )
 
@@ -220,7 +235,12 @@ def _rows() -> core.Panel:
     return lines(
         "Rows by query",
         "Processed per second; transaction markers use offsets and are no rows.",
-        [Query(total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY), "{{query}} ({{spark_application}})")],
+        [
+            Query(
+                total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY),
+                "{{kafka_cluster}} {{query}} ({{spark_application}})",
+            )
+        ],
         "ops",
     )
 

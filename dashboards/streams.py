@@ -200,5 +200,5 @@ def _changelogs() -> core.Panel:
     return lines(
         "Offsets not committed, by changelog",
         "End minus last stable offset: what no restoring task can read yet.",
-        [Query(total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _OF), "topic"), "{{topic}}")],
+        [Query(total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _OF), "kafka_cluster, topic"), "{{kafka_cluster}} {{topic}}")],
     )

@@ -121,7 +121,7 @@ def _commits() -> core.Panel:
     return lines(
         "Commits by application",
         "Transactions committed per second, the ten applications with most.",
-        [Query(f"topk(10, {total(committed, 'application')})", "{{application}}")],
+        [Query(f"topk(10, {total(committed, 'kafka_cluster, application')})", "{{kafka_cluster}} {{application}}")],
         "ops",
     )
 
@@ -131,7 +131,12 @@ def _failures() -> core.Panel:
     return lines(
         "Not committed, by application",
         "Transactions per second that were aborted, timed out or fenced, the ten worst.",
-        [Query(f"topk(10, {total(failed, 'application, outcome')} > 0)", "{{application}} {{outcome}}")],
+        [
+            Query(
+                f"topk(10, {total(failed, 'kafka_cluster, application, outcome')} > 0)",
+                "{{kafka_cluster}} {{application}} {{outcome}}",
+            )
+        ],
         "ops",
     )
 
@@ -156,8 +161,14 @@ def _observed_epochs() -> core.Panel:
         "Clients of Transactions V2 raise the epoch with each transaction, so that this is the most that they end; "
         "those before it when they start, are fenced or time out.",
         [
-            Query(f"topk(10, {total(epochs, 'application')})", "{{application}}: epochs per second"),
-            Query(f"topk(10, min by (application) ({age(last)}))", "{{application}}: seconds since a commit"),
+            Query(
+                f"topk(10, {total(epochs, 'kafka_cluster, application')})",
+                "{{kafka_cluster}} {{application}}: epochs per second",
+            ),
+            Query(
+                f"topk(10, min by (kafka_cluster, application) ({age(last)}))",
+                "{{kafka_cluster}} {{application}}: seconds since a commit",
+            ),
         ],
         "none",
     )
@@ -209,7 +220,12 @@ def _oldest() -> core.Panel:
     return lines(
         "Oldest open transaction by application",
         "A line that keeps rising is one transaction that does not end, and a last stable offset that does not move.",
-        [Query(f"topk(10, max by (application) (time() - {oldest}))", "{{application}}")],
+        [
+            Query(
+                f"topk(10, max by (kafka_cluster, application) (time() - {oldest}))",
+                "{{kafka_cluster}} {{application}}",
+            )
+        ],
         "s",
     )
 
@@ -237,13 +253,14 @@ def _open_seconds() -> core.Panel:
 
 
 def _completion() -> core.Panel:
+    by = "kafka_cluster, application"
     return lines(
         "Time until the markers were written, p99",
         "From the decision to the completion, by application: slow when a leader of one of the partitions is.",
         [
             Query(
-                f"topk(10, {quantile(0.99, TRANSACTION_COMPLETION_SECONDS, 'application', OF_APPLICATION)})",
-                "{{application}}",
+                f"topk(10, {quantile(0.99, TRANSACTION_COMPLETION_SECONDS, by, OF_APPLICATION)})",
+                "{{kafka_cluster}} {{application}}",
             )
         ],
         "s",
@@ -255,7 +272,7 @@ def _oldest_completion() -> core.Panel:
     return lines(
         "Oldest decision without all its markers",
         "Age of the oldest transaction that is decided and not complete; nothing while there is none.",
-        [Query(f"max by (application) (time() - {oldest})", "{{application}}")],
+        [Query(f"max by (kafka_cluster, application) (time() - {oldest})", "{{kafka_cluster}} {{application}}")],
         "s",
     )
 
@@ -269,8 +286,8 @@ def _fences() -> core.Panel:
         [
             Query(inits, "all initialisations"),
             Query(
-                f"{total(per_second(PRODUCER_FENCES_TOTAL, OF_APPLICATION), 'application')} > 0",
-                "fences {{application}}",
+                f"{total(per_second(PRODUCER_FENCES_TOTAL, OF_APPLICATION), 'kafka_cluster, application')} > 0",
+                "{{kafka_cluster}} fences {{application}}",
             ),
         ],
         "ops",

@@ -32,11 +32,43 @@ MAY_BE_EMPTY = {
     "Brokers: Errors in answers": "what is in it depends on the instant",
     "Connect: Tasks that do not run": "all run until one fails",
     "Connect: Failures in the last hour, by task and cause": "all run until one fails",
+    "Connect: Snapshots": "no Debezium runs here",
+    "Connect: Connected, and tables left to snapshot": "no Debezium runs here",
+    "Connect: Lag behind the database, and age of the last event": "no Debezium runs here",
+    "Connect: Queue between reader and task": "no Debezium runs here",
     "Overview: Firing alerts": "this Prometheus may have nothing to fire",
+    "Overview: Applications without budget": "the first budget of 30 days is there at the next full hour",
+    "Overview: Topics without budget": "no topic has fresh_within here",
+    **dict.fromkeys(
+        (
+            "Service level objectives: Applications without budget",
+            "Service level objectives: Least budget left, applications",
+            "Service level objectives: Applications, least budget left first",
+            "Service level objectives: Budget left, applications",
+        ),
+        "the first budget of 30 days is there at the next full hour",
+    ),
+    **dict.fromkeys(
+        (
+            "Service level objectives: Topics without budget",
+            "Service level objectives: Least budget left, topics",
+            "Service level objectives: Fastest burn in 1 h, topics",
+            "Service level objectives: Topics, least budget left first",
+            "Service level objectives: Budget left, topics",
+            "Service level objectives: Burn rate over 1 h, topics",
+        ),
+        "no topic has fresh_within here",
+    ),
     "Spark: Queries that an error ended in the last hour, by cause": "none ends by an error",
     "Last stable offset and consumers: Offsets that groups commit, in transactions and outside": "switched off here",
+    "Last stable offset and consumers: Rebalances of groups": "switched off here",
+    "Last stable offset and consumers: Owners": "the settings have no owners",
     "Last stable offset and consumers: Members of groups of the newer protocols": "the groups here are classic",
     "Last stable offset and consumers: Ignored by the agent's settings": "no threshold ignores anything",
+    "The exporter itself: Events by kind": "nothing may happen in a minute",
+    "The exporter itself: Size of the journals, and events lost": "the agents here have no state.dir",
+    "The exporter itself: Clusters of the fleet": "no fleet runs here",
+    "The exporter itself: Agents of the fleet": "no fleet runs here",
     "The exporter itself: Series kept out by a cap": "no cap is reached",
     "The exporter itself: Kept out by a cap": "no cap is reached",
     "The exporter itself: Faults by reason": "everything answers",
@@ -48,10 +80,15 @@ MAY_BE_EMPTY = {
 
 EACH_FOR_ITSELF = (
     "The exporter itself: ",
+    "Service level objectives: ",
+    "Overview: Applications without budget",
+    "Overview: Topics without budget",
     "kafka_cluster_shard:kafka_eos_agents:count",
     "kafka_cluster_shard:kafka_eos_exporter_shards:avg",
 )
-"""Panels and records that count agents and shards: they are meant to differ."""
+"""Panels and records that count agents and shards are meant to differ. Objectives are shown from recorded series, as
+their ruler evaluated them last; the rules themselves are compared.
+"""
 TELLER = {"instance", "pod", "shard"}
 ONCE = "stuck"
 """An application that commits once, right after its first record: whether a scrape falls between is luck."""

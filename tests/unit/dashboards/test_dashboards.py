@@ -22,12 +22,12 @@ from exporter.dashboards.panels import KIND_COLOURS, OUTCOME_COLOURS, STATE_COLO
 from exporter.dashboards.posture_advice import WHAT_TO_SET
 from exporter.dashboards.shared import ALERT_SUBJECTS, NEXT_STEPS
 from exporter.posture.check import Rule
-from tests.unit.dashboards.test_linter_rules import Json, panels, queries, variable
+from tests.unit.dashboards.test_linter_rules import RECORDED, Json, panels, queries, variable
 
 ROOT = Path(__file__).parents[3]
 NAMES = {metric.name for metric in rows()}
 # Of the process and of Prometheus.
-OTHERS = {"up", "ALERTS", "process_cpu_seconds_total", "process_resident_memory_bytes"}
+OTHERS = {"up", "ALERTS", "ALERTS_FOR_STATE", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 NOT_SHOWN: dict[str, str] = {
     "kafka_eos_ingest_kept_bytes": "read by whoever sets ingest.memory, once",
     "kafka_eos_exporter_held_limit_bytes": "fixed, but for ingest.memory",
@@ -51,8 +51,17 @@ def test_the_same_code_makes_the_same_bytes() -> None:
 def test_every_metric_asked_for_is_in_the_catalogue(dashboard: Json) -> None:
     asked = [*queries(dashboard), *(note["target"]["expr"] for note in notes_of(dashboard))]
     asked += [each["query"]["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
+    asked = [re.sub(RECORDED, "", each) for each in asked]
     found = {name for query in asked for name in re.findall(r"\w+(?=\{)|kafka_eos_\w+", query)}
     assert {re.sub("_(bucket|count|sum)$", "", name) for name in found} <= NAMES | OTHERS
+
+
+def test_every_recorded_series_asked_for_is_of_a_recording_rule() -> None:
+    groups = yaml.safe_load((ROOT / "alerts" / "generated" / "rules.yaml").read_text())["groups"]
+    recorded = {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
+    asked = {name for text in files().values() for query in queries(json.loads(text)) for name in recorded_in(query)}
+    assert asked
+    assert asked <= recorded
 
 
 def test_every_metric_is_shown_or_alerted_on_or_left_out_for_a_reason() -> None:
@@ -76,13 +85,17 @@ def test_every_word_of_a_coloured_label_has_its_colour_and_every_kind_of_holder_
 def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dashboard: Json) -> None:
     """``max by`` of labels without instance and pod around each selector, ``min by`` for the beginnings of things."""
     for query in queries(dashboard):
-        for selector in re.finditer(r"(\w+)\{", query):
-            around = re.findall(r"(min|max) by \(([^)]*)\) \((?:rate\(|increase\()?$", query[: selector.start()])
+        for selector in re.finditer(r"([\w:]+)\{", query):
+            around = re.findall(
+                r"(min|max) by \(([^)]*)\) \((?:rate\(|increase\(|avg_over_time\()?$", query[: selector.start()]
+            )
             assert around, f"{selector[1]} in {query}"
             operator, labels = around[0]
-            first = any(part in selector[1] for part in ("_since_", "_start_"))
-            assert operator == ("min" if first else "max"), query
-            if board.uid != AGENT and selector[1] != "ALERTS":
+            first = any(part in selector[1] for part in ("_since_", "_start_", "_FOR_STATE", "kafka_eos_source_up"))
+            first &= board.uid != AGENT or "source_up" not in selector[1]
+            # The smallest of a budget is the worst, and of those that are left the largest is.
+            assert ":" in selector[1] or operator == ("min" if first else "max"), query
+            if board.uid != AGENT and not selector[1].startswith("ALERTS"):
                 assert not {"instance", "pod"} & set(labels.split(", ")), query
 
 
@@ -152,6 +165,33 @@ def test_a_firing_alert_has_all_labels_by_which_alerts_of_one_name_differ() -> N
     assert grouped <= told
 
 
+SUBJECTS = {"application", "group", "topic", "connector", "server", "query", "audit", "client_id", "broker"}
+"""Labels that name something of one cluster: two clusters may have the same name."""
+
+
+def test_a_line_or_band_that_names_something_of_a_cluster_names_the_cluster(dashboard: Json) -> None:
+    for panel in panels(dashboard):
+        if panel["type"] in {"timeseries", "state-timeline"}:
+            for target in panel["targets"]:
+                named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+                assert "kafka_cluster" in named or not named & SUBJECTS, panel["title"]
+                around = re.findall(r"by \(([^)]*)\)", target["expr"])
+                assert "kafka_cluster" not in named or "kafka_cluster" in around[0], panel["title"]
+
+
+NO_CLUSTER = {"Agents of the fleet", "Builds", "Kept out by a cap", "Request versions in use"}
+"""Tables whose rows are of no cluster, or of all of them."""
+
+
+def test_every_table_has_a_column_of_clusters_and_every_query_the_label(dashboard: Json) -> None:
+    for panel in panels(dashboard):
+        if panel["type"] == "table" and panel["title"] not in NO_CLUSTER:
+            assert "kafka_cluster" in panel["transformations"][-1]["options"]["renameByName"], panel["title"]
+            for target in panel["targets"]:
+                (first, *_) = re.findall(r"by \(([^)]*)\)", target["expr"])
+                assert "kafka_cluster" in first.split(", "), (panel["title"], target["expr"])
+
+
 def test_the_worst_row_of_a_table_is_on_top() -> None:
     sorted_by = {
         panel["title"]: [(each["displayName"], each["desc"]) for each in panel["options"]["sortBy"]]
@@ -160,6 +200,8 @@ def test_the_worst_row_of_a_table_is_on_top() -> None:
         if panel["type"] == "table"
     }
     assert sorted_by["Firing alerts"][0] == ("Severity", False)
+    for subject in ("Applications", "Topics"):
+        assert sorted_by[f"{subject}, least budget left first"] == [("Budget left, 30 d", False)]
     assert sorted_by["Posture checks that failed, and information"][0] == ("Verdict", False)
     nearest = "Open transactions, nearest to or furthest past their timeout"
     assert sorted_by[nearest][0] == ("Of its timeout", True)
@@ -183,11 +225,12 @@ def test_what_mends_a_check_is_what_the_check_says() -> None:
 
 
 def test_marks_follow_the_chosen_application_and_a_move_is_one_instant(board: Board, dashboard: Json) -> None:
-    fences, timeouts, moves, happened = (note["target"]["expr"] for note in notes_of(dashboard))
+    fences, timeouts, moves, happened, important = (note["target"]["expr"] for note in notes_of(dashboard))
     chosen = any(each.name == "application" for each in board.variables)
     assert ('application=~"$application"' in fences, 'application=~"$application"' in timeouts) == (chosen, chosen)
     assert " unless " in moves
     assert "stall_ended" in happened
+    assert "hanging_proven" in important
 
 
 def test_every_variable_that_is_named_is_there(dashboard: Json) -> None:
@@ -308,14 +351,51 @@ def test_some_rows_need_a_source() -> None:
     }
 
 
-def test_fences_timeouts_and_coordinator_moves_are_marked(dashboard: Json) -> None:
-    assert [note["name"] for note in notes_of(dashboard)] == [
-        "Fences",
-        "Timeouts",
-        "Coordinator moves",
-        "What happened",
-    ]
-    assert all(note["enable"] for note in notes_of(dashboard))
+def test_fences_timeouts_and_coordinator_moves_can_be_marked_and_important_events_are(dashboard: Json) -> None:
+    assert {note["name"]: note["enable"] for note in notes_of(dashboard)} == {
+        "Fences": False,
+        "Timeouts": False,
+        "Coordinator moves": False,
+        "What happened": False,
+        "Important events": True,
+    }
+
+
+def test_the_address_of_the_agents_page_has_no_default(dashboard: Json) -> None:
+    assert variable(dashboard, "agent_page")["query"] == ""
+
+
+def test_every_number_of_the_overview_links() -> None:
+    tiles = [panel for panel in panels(_overview()) if panel["type"] == "stat"]
+    assert len(tiles) >= 20
+    assert [panel["title"] for panel in tiles if "links" not in panel["fieldConfig"]["defaults"]] == []
+
+
+def test_one_blind_replica_is_a_source_that_does_not_answer() -> None:
+    (tile,) = (panel for panel in panels(_overview()) if panel["title"] == "Sources not answering")
+    (target,) = tile["targets"]
+    assert re.fullmatch(
+        r"sum\(1 - min by \(kafka_cluster, source, target\) \(kafka_eos_source_up\{[^{}]*\}\)\)", target["expr"]
+    )
+
+
+def test_a_firing_alert_has_its_instant_its_runbook_and_the_agents_page() -> None:
+    (table,) = (panel for panel in panels(_overview()) if panel["title"] == "Firing alerts")
+    assert [each["displayName"] for each in table["options"]["sortBy"]] == ["Severity", "Since"]
+    assert "ALERTS_FOR_STATE{" in table["targets"][1]["expr"]
+    urls = {
+        each["matcher"]["options"]: property_["value"][0]["url"]
+        for each in table["fieldConfig"]["overrides"]
+        for property_ in each["properties"]
+        if property_["id"] == "links"
+    }
+    assert urls["Alert"].endswith("/alerts/runbooks/${__value.text}.md")
+    assert urls["Cluster"].startswith("${agent_page}/?cluster=${__value.text")
+
+
+def _overview() -> Json:
+    made: Json = json.loads(files()[GENERATED / "kafka-eos-overview.json"])
+    return made
 
 
 def test_no_dashboard_holds_what_a_current_grafana_would_have_to_migrate(dashboard: Json) -> None:
@@ -333,3 +413,7 @@ def test_no_dashboard_holds_what_a_current_grafana_would_have_to_migrate(dashboa
 
 def notes_of(dashboard: Json) -> list[dict[str, Any]]:
     return [note for note in dashboard["annotations"]["list"] if "target" in note]
+
+
+def recorded_in(query: str) -> list[str]:
+    return re.findall(RECORDED, query)

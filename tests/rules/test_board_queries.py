@@ -1,0 +1,60 @@
+"""The queries of the dashboards, by promtool: all are PromQL, and firing alerts have their instants."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from exporter.dashboards.generate import GENERATED, files
+
+
+def _plain(expr: str) -> str:
+    return re.sub(r"\$[a-z_]\w*", ".*", expr.replace("$__rate_interval", "1m"))
+
+
+def _promtool(*arguments: str | Path) -> None:
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_accepts_every_query(tmp_path: Path) -> None:
+    asked = [
+        _plain(target["expr"])
+        for text in files().values()
+        for panel in json.loads(text)["panels"]
+        for target in panel.get("targets", ())
+    ]
+    assert len(asked) > 200
+    rules = [{"record": f"x:y{place}", "expr": expr} for place, expr in enumerate(asked)]
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "a", "rules": rules}]}))
+    _promtool("check", "rules", path)
+
+
+def test_a_firing_alert_has_the_instant_of_its_condition_and_a_pending_one_has_no_row(tmp_path: Path) -> None:
+    (panel,) = (
+        each
+        for each in json.loads(files()[GENERATED / "kafka-eos-overview.json"])["panels"]
+        if each["title"] == "Firing alerts"
+    )
+    firing = 'alertname="KafkaEosTaskFailed", severity="warning", kafka_cluster="prod", connect="etl", task="3"'
+    pending = 'alertname="KafkaEosLsoStalled", severity="critical", kafka_cluster="prod", topic="orders"'
+    given = [
+        {"series": f'ALERTS{{{firing}, alertstate="firing"}}', "values": "1x60"},
+        {"series": f'ALERTS{{{pending}, alertstate="pending"}}', "values": "1x60"},
+        {"series": f"ALERTS_FOR_STATE{{{firing}}}", "values": "100x60"},
+        {"series": f"ALERTS_FOR_STATE{{{pending}}}", "values": "200x60"},
+    ]
+    row = "{" + firing.replace('task="3"', 'task="task 3"') + ', subject="etl  task 3"}'
+    asked = [
+        {"expr": _plain(target["expr"]), "eval_time": "10m", "exp_samples": [{"labels": row, "value": value}]}
+        for target, value in zip(panel["targets"], (1, 100_000), strict=True)
+    ]
+    path = tmp_path / "test.yaml"
+    test = {"interval": "1m", "input_series": given, "promql_expr_test": asked}
+    path.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
+    _promtool("test", "rules", path)
