@@ -22,10 +22,12 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
+
 def test_every_package_is_in_the_wheel() -> None:
     linked = (ROOT / "exporter" / name for name in ("", "alerts", "dashboards"))  # rglob follows no links
     folders = {file.parent.relative_to(ROOT) for top in linked for file in top.rglob("*.py")}
     assert {".".join(folder.parts) for folder in folders} == set(PROJECT["tool"]["setuptools"]["packages"])
+
 
 def test_every_dependency_has_its_tested_version() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
@@ -38,6 +40,7 @@ def test_every_dependency_has_its_tested_version() -> None:
     names = {_canonical(re.split(r"[=<>~!\[; ]", each)[0]) for each in wanted}
     assert names - {project["name"]} <= pinned
 
+
 def test_libraries_have_ranges_that_hold_the_tested_version() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = {canonicalize_name(pin.name): pin.specifier for line in lines if "==" in line for pin in [Requirement(line)]}
@@ -49,11 +52,13 @@ def test_libraries_have_ranges_that_hold_the_tested_version() -> None:
         [tested] = pins[canonicalize_name(wanted.name)]
         assert wanted.specifier.contains(tested.version), line
 
+
 def test_a_library_without_a_lower_bound_is_refused() -> None:
     project = "[project]\ndependencies = [{}]\noptional-dependencies = {{}}\n"
     assert list(lowest(project.format('"a>=1.2,<2", "b==3"'), ())) == ["a==1.2", "b==3"]
     with pytest.raises(ValueError, match="needs one lower bound"):
         list(lowest(project.format('"a<2"'), ()))
+
 
 def test_the_package_and_the_chart_say_where_they_come_from() -> None:
     project = PROJECT["project"]
@@ -66,8 +71,10 @@ def test_the_package_and_the_chart_say_where_they_come_from() -> None:
     assert chart["sources"] == [chart["home"]]
     assert chart["maintainers"]
 
+
 def test_no_lock_holds_an_address() -> None:
     assert "://" not in (ROOT / "constraints.txt").read_text()
+
 
 def test_the_make_targets_that_the_documents_show_are_there() -> None:
     text = "".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "docs/release.md"))
@@ -75,14 +82,17 @@ def test_the_make_targets_that_the_documents_show_are_there() -> None:
     targets = set(re.findall(r"^([a-z0-9]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= shown <= targets
 
+
 def test_the_readme_is_at_most_12_kb() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= 12_000
+
 
 def test_every_link_of_the_documents_leads_to_a_file() -> None:
     documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
     for document in documents:
         for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
             assert "://" in link or (document.parent / link).exists(), f"{document.name}: {link}"
+
 
 def test_the_example_of_all_settings_is_complete_and_can_be_used(tmp_path: Path) -> None:
     example = (EXAMPLES / "all-settings.yml").read_text()
@@ -99,8 +109,10 @@ def test_the_example_of_all_settings_is_complete_and_can_be_used(tmp_path: Path)
     for section in ("topics", "lso", "transactions", "groups", "posture"):
         assert shown["clusters"][0][section].keys() == known["clusters"][0][section].keys()
 
+
 def test_the_example_of_settings_can_be_used() -> None:
     assert ConfigSource(EXAMPLES / "kafka-eos-exporter.yml", {}).load().clusters
+
 
 def test_the_example_of_who_may_scrape_can_be_used(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
@@ -116,8 +128,10 @@ def test_the_example_of_who_may_scrape_can_be_used(tmp_path: Path) -> None:
         assert reading.config is not None
         assert bcrypt.checkpw(b"change-me", reading.config.users["prometheus"])
 
+
 def test_the_version_is_a_plain_one() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
+
 
 def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _CLASS = re.compile(r"\s*class (\w+)(?:\(.*|:.*)$")
 
+
 def classes(folder: Path, root: Path = ROOT) -> dict[str, list[str]]:
     """Every class below a folder: its places by its name."""
     found: dict[str, list[str]] = {}
@@ -17,6 +18,7 @@ def classes(folder: Path, root: Path = ROOT) -> dict[str, list[str]]:
             if match := _CLASS.match(line):  # as a search finds it; a syntax tree of all files takes seconds
                 found.setdefault(match[1], []).append(f"{file.relative_to(root)}:{number}")
     return found
+
 
 def test_no_two_classes_have_one_name() -> None:
     places: dict[str, list[str]] = {}
@@ -27,10 +29,12 @@ def test_no_two_classes_have_one_name() -> None:
     twice = {name: where for name, where in places.items() if len(set(where)) > 1}
     assert twice == {}, "rename one of them: a search for a name leads to one class"
 
+
 def test_a_name_that_is_used_twice_is_found_with_its_places(tmp_path: Path) -> None:
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("class Twice:\n    class Once: ...\n" if name == "a.py" else "class Twice: ...\n")
     assert {name: len(where) for name, where in classes(tmp_path, tmp_path).items()} == {"Twice": 2, "Once": 1}
+
 
 BEYOND_ONE_MODULE = {
     "core/test_clocks.py": "which modules read the wall clock",
@@ -45,6 +49,7 @@ BEYOND_ONE_MODULE = {
 }
 """Unit tests that belong to no single module, each with its subject."""
 
+
 def strays(tests: Path, roots: tuple[Path, ...]) -> set[str]:
     """Test modules without a module: ``room/test_STEM.py`` and ``room/test_STEM_ASPECT.py`` need ``room/STEM.py``."""
     found = set()
@@ -57,10 +62,12 @@ def strays(tests: Path, roots: tuple[Path, ...]) -> set[str]:
             found.add(str(file.relative_to(tests)))
     return found
 
+
 def test_unit_tests_mirror_the_tree() -> None:
     found = strays(ROOT / "tests" / "unit", (ROOT / "exporter", ROOT, ROOT / "tests"))
     assert found == BEYOND_ONE_MODULE.keys() & found, "not a test of a module beside it: rename it, or name its subject"
     assert BEYOND_ONE_MODULE.keys() <= found, "listed, and it has a module now"
+
 
 def test_a_test_without_its_module_is_found(tmp_path: Path) -> None:
     for path in (
@@ -73,6 +80,7 @@ def test_a_test_without_its_module_is_found(tmp_path: Path) -> None:
         (tmp_path / path).touch()
     assert strays(tmp_path / "unit", (tmp_path / "exporter",)) == {"lso/test_x.py"}
 
+
 def definitions(file: Path) -> set[str]:
     """Functions and classes of a module; methods as ``Class.method``."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -81,6 +89,7 @@ def definitions(file: Path) -> set[str]:
     for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         found |= {f"{owner.name}.{node.name}" for node in owner.body if isinstance(node, kinds)}
     return found
+
 
 def test_the_functions_of_the_walks_in_the_architecture_exist() -> None:
     section = (
