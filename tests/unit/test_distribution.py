@@ -95,7 +95,7 @@ def test_every_link_of_the_documents_leads_to_a_file() -> None:
 
 
 def test_the_example_of_all_settings_is_complete_and_can_be_used(tmp_path: Path) -> None:
-    [example] = re.findall(r"```yaml\n(state:.*?)```", (ROOT / "docs" / "configuration.md").read_text(), re.DOTALL)
+    example = (EXAMPLES / "all-settings.yml").read_text()
     for name in ("password", "ingest-token"):
         (tmp_path / name).write_text("made up")
     example = re.sub(r" *ssl\.ca\.location: .*\n", "", example).replace("/etc/kafka-eos-exporter", str(tmp_path))
