@@ -80,6 +80,10 @@ def settings(tmp_path: Path, cluster: KafkaCluster, **more: Any) -> str:
     return str(file)
 
 
+UNNAMED = {"confluent": "uncleanable-partitions-count"}
+"""The MBean that the rules of a spelling do not name, since its own name has hyphens: its value is absent there."""
+
+
 def texts(answer: JvmAnswer) -> dict[tuple[str, ...], float | str]:
     """Readings by name, without those that move by themselves on an idle broker."""
     return {
@@ -113,7 +117,9 @@ def test_a_broker_and_a_producer_say_the_same_in_both_ways_and_all_spellings(
         for spelling in SPELLINGS:
             scraped = jvms.scrape(name, queries, spelling)
             asked = jvms.jolokia(name, queries)
-            assert texts(scraped) == texts(asked), f"{name} in the spelling {spelling}"
+            unnamed = UNNAMED.get(spelling, "no such MBean")
+            known = {key: value for key, value in texts(asked).items() if not any(unnamed in part for part in key)}
+            assert texts(scraped) == known, f"{name} in the spelling {spelling}"
             assert (asked.faults, scraped.faults) == ((), ())
             lost = {missing.attribute for missing in scraped.missing}
             dropped = {"partition-load-time-avg", "partition-load-time-max"}
