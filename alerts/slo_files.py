@@ -61,21 +61,21 @@ def sloth(objectives: Sequence[Objective]) -> str:
     """Return a file for ``sloth generate``. Its alerts are off: those of `generate alerts` are about the same."""
     slos = [
         {
-            "name": each.name,
-            "objective": each.percent,
-            "description": each.text,
-            "labels": {"kind": each.kind, "subject": each.subject},
-            "sli": _sli(each, "{{.window}}"),
+            "name": objective.name,
+            "objective": objective.percent,
+            "description": objective.text,
+            "labels": {"kind": objective.kind, "subject": objective.subject},
+            "sli": _sli(objective, "{{.window}}"),
             "alerting": {"page_alert": {"disable": True}, "ticket_alert": {"disable": True}},
         }
-        for each in objectives
+        for objective in objectives
     ]
     return document({"version": "prometheus/v1", "service": SERVICE, "slos": slos}, _HEADER)
 
 
 def openslo(objectives: Sequence[Objective]) -> str:
     """Return a stream of OpenSLO documents, one for each objective."""
-    return documents([_openslo(each) for each in objectives], _HEADER)
+    return documents([_openslo(objective) for objective in objectives], _HEADER)
 
 
 def _openslo(objective: Objective) -> dict[str, Any]:

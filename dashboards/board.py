@@ -102,7 +102,7 @@ class Board:
             templating=core.Templating(
                 [_datasource(), *_variables(self.variables), _agent_page(), *map(_existence, self._needs())]
             ),
-            annotations=core.Annotations(_annotations({each.name for each in self.variables})),
+            annotations=core.Annotations(_annotations({variable.name for variable in self.variables})),
             links=[
                 core.DashboardLink(
                     title="Exactly-once dashboards", tags=[TAG], asDropdown=True, includeVars=True, keepTime=True

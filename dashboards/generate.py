@@ -15,7 +15,7 @@ _MODULES = (overview, transactions, lso, brokers, producers, connect, streams, s
 
 def boards() -> tuple[Board, ...]:
     """Every dashboard, in the order in which one reads them."""
-    return tuple(each.board() for each in _MODULES)
+    return tuple(module.board() for module in _MODULES)
 
 
 def files() -> Mapping[Path, str]:

@@ -254,7 +254,7 @@ def outcome_of(support: str, fault: LabFault, run: LabRun, result: AuditResult, 
     """Raises RuntimeError for an audit that is not sure."""
     if result.unknown:
         raise RuntimeError(f"the audit of {run.topic} is not sure: {'; '.join(result.unknown)}")
-    counts = {each.kind: each.count for each in result.findings}
+    counts = {finding.kind: finding.count for finding in result.findings}
     rows = len(run.seen)
     aborted = result.aborted_records or 0
     found = counts.get("duplicate", 0), counts.get("missing", 0)
@@ -264,9 +264,9 @@ def outcome_of(support: str, fault: LabFault, run: LabRun, result: AuditResult, 
 def pipeline_table(outcomes: Sequence[LabOutcome]) -> str:
     head = "| exactly.once.source.support | fault | rows | records | aborted | duplicates | missing | complete after |"
     lines = [head, "|---|---|---:|---:|---:|---:|---:|---:|"]
-    for each in outcomes:
-        numbers = " | ".join(f"{number:,}" for number in each[2:7])
-        lines.append(f"| {each.support} | {each.fault} | {numbers} | {each.seconds:.0f} s |")
+    for outcome in outcomes:
+        numbers = " | ".join(f"{number:,}" for number in outcome[2:7])
+        lines.append(f"| {outcome.support} | {outcome.fault} | {numbers} | {outcome.seconds:.0f} s |")
     return "\n".join(lines)
 
 

@@ -28,7 +28,7 @@ HOW_TO_GET_THEM = "scripts/install-prometheus"
 
 def installed() -> bool:
     """Whether both programs are on PATH."""
-    return all(shutil.which(each) for each in PROGRAMS)
+    return all(shutil.which(program) for program in PROGRAMS)
 
 
 @dataclass(frozen=True)

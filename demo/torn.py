@@ -76,7 +76,7 @@ class TornTransaction:
         except (ProducerError, TornError, subprocess.SubprocessError, ValueError) as error:
             self.wrong = f"no transaction was torn: {error}"
             return
-        places = [(each["transactional_id"], each["topic"], each["partition"]) for each in torn]
+        places = [(row["transactional_id"], row["topic"], row["partition"]) for row in torn]
         if places == [(self._producer.transactional_id, self._topic, PARTITION)]:
             (each,) = torn
             self.evidence = (

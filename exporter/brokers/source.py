@@ -236,7 +236,9 @@ class _BrokerValues:
     """The answer by query."""
 
     def __init__(self, answer: JvmAnswer) -> None:
-        self._unasked = {query.pattern for query in answer.failed} | {each.query.pattern for each in answer.missing}
+        self._unasked = {query.pattern for query in answer.failed} | {
+            missing.query.pattern for missing in answer.missing
+        }
         self._readings: dict[_Key, dict[str, list[tuple[MBean, float]]]] = {}
         for mbean, attribute, value in answer.values:
             if isinstance(value, float):

@@ -99,14 +99,14 @@ def command(options: argparse.Namespace) -> int:
             application = cluster.grouping.of(name).name if name else ""
             found.append((cluster, Explanation(fate, application, team(application) if name else "", waiting)))
     if options.output == "json":
-        records = [{"kafka_cluster": cluster.name, **_document(each)} for cluster, each in found]
+        records = [{"kafka_cluster": cluster.name, **_document(explanation)} for cluster, explanation in found]
         print_json({"records": records, "not_asked": [text for _, text in not_asked]})
     else:
-        for cluster, each in found:
-            _print(cluster, each, several=len(found) > 1)
+        for cluster, explanation in found:
+            _print(cluster, explanation, several=len(found) > 1)
     for cluster, text in not_asked:
         print_not_asked(cluster.target, [text])
-    codes = {_code(each.found) for _, each in found}
+    codes = {_code(explanation.found) for _, explanation in found}
     return UNSETTLED if UNSETTLED in codes else UNKNOWN if not_asked or UNKNOWN in codes else SETTLED
 
 

@@ -31,13 +31,13 @@ def markdown(report: IncidentDocument) -> Iterator[str]:
         yield f"Of {_escaped(', '.join(report['applications']))}, and of what no application is known of.\n"
     for sentence in report["summary"]:
         yield f"- {_escaped(sentence)}"
-    yield from _section("Who was blocked", BLOCKED, [_blocked(each) for each in report["blocked"]])
+    yield from _section("Who was blocked", BLOCKED, [_blocked(stall) for stall in report["blocked"]])
     yield "\n## How it ended\n"
     for how, number in sorted(report["ends"].items()):
         yield f"- {_escaped(how.replace('_', ' '))}: {number}"
     if not report["ends"]:
         yield "No stall ended in this time."
-    yield from _section("Timeline", TIMELINE, [_event(each) for each in report["timeline"]])
+    yield from _section("Timeline", TIMELINE, [_event(event) for event in report["timeline"]])
     yield "\n## What is not known\n"
     for sentence in report["unknown"] or [NOTHING_UNKNOWN]:
         yield f"- {_escaped(sentence)}"
@@ -72,9 +72,9 @@ def report_page(report: IncidentDocument) -> ReportPage:
             ("by the journals of", ", ".join(report["agents"]) or "no agent"),
         ],
         sections=[
-            PageSection("Who was blocked", [table(BLOCKED, [_blocked(each) for each in report["blocked"]])]),
+            PageSection("Who was blocked", [table(BLOCKED, [_blocked(stall) for stall in report["blocked"]])]),
             PageSection("How it ended", [table(("how", "stalls"), ends)]),
-            PageSection("Timeline", [table(TIMELINE, [_event(each) for each in report["timeline"]])]),
+            PageSection("Timeline", [table(TIMELINE, [_event(event) for event in report["timeline"]])]),
             PageSection(
                 "What is not known",
                 [*map(Note, report["unknown"] or [NOTHING_UNKNOWN]), table(("from", "to", "why"), gaps)],

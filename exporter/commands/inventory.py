@@ -84,8 +84,8 @@ def _document(cluster: Cluster, found: Inventory, team: OwnerOf) -> ClusterInven
     return {
         "kafka_cluster": cluster.name,
         "seconds": found.seconds,
-        "applications": [_application(each, found.seconds, team) for each in found.applications],
-        "topics": [_topic(each) for each in found.topics],
+        "applications": [_application(application, found.seconds, team) for application in found.applications],
+        "topics": [_topic(topic) for topic in found.topics],
         "not_asked": list(found.missing),
     }
 
@@ -134,7 +134,7 @@ def _print(cluster: Cluster, found: Inventory, team: OwnerOf, *, several: bool) 
         print(printable(f"{cluster.target}:"))
     if found.applications:
         columns = ("application", "owner", "ids", "per second", "aborted", "clients", "timeout", "topics", "groups")
-        print_table(columns, (_row(each, found.seconds, team) for each in found.applications))
+        print_table(columns, (_row(application, found.seconds, team) for application in found.applications))
     elif not found.missing:
         print("no transactions in the last hour")
     for topic in found.topics:

@@ -94,17 +94,17 @@ def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[TableSectio
         yield TableSection(
             f"applications{name}, last {minutes} min",
             ("application", "per min", "", "committed", "aborted", "timed out", "fenced", "state"),
-            [_application(each) for each in hour["applications"]],
+            [_application(application) for application in hour["applications"]],
         )
     yield TableSection(
         f"open transactions{name}: {_how_many(len(cluster['open_transactions']), known['open_transactions'])}",
         ("open for", "transactional.id", "application", "state", "times out", "partitions"),
-        [_open(each) for each in cluster["open_transactions"]],
+        [_open(transaction) for transaction in cluster["open_transactions"]],
     )
     yield TableSection(
         f"fences and timeouts{name}, last hour: {_how_many(_ends(cluster), known['unclean_ends'])}",
         ("times", "newest", "transactional.id", "application", "what"),
-        [_unclean(each) for each in cluster["unclean_ids"]],
+        [_unclean(unclean) for unclean in cluster["unclean_ids"]],
     )
 
 
@@ -150,7 +150,7 @@ def _open(each: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _ends(cluster: Mapping[str, Any]) -> int:
-    return int(sum(each["ends"] for each in cluster["unclean_ids"]) + cluster["unclean_ends_of_other_ids"])
+    return int(sum(unclean["ends"] for unclean in cluster["unclean_ids"]) + cluster["unclean_ends_of_other_ids"])
 
 
 def _unclean(each: Mapping[str, Any]) -> tuple[str, ...]:

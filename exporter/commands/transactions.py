@@ -102,18 +102,26 @@ def _open(options: argparse.Namespace) -> int:
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Seen]:
     cluster.metadata(deadline, [])
-    asked = ask_coordinators(cluster.client, deadline, lambda each: cluster.grouping.of(each).name)
-    clock = coordinators_clock(cluster, (each.started for each in asked.transactions), deadline)
+    asked = ask_coordinators(
+        cluster.client, deadline, lambda transactional_id: cluster.grouping.of(transactional_id).name
+    )
+    clock = coordinators_clock(cluster, (transaction.started for transaction in asked.transactions), deadline)
     wall = cluster.clock.wall()
     now, advised = shown_now(clock, wall), clock.advising(wall)
     if asked.transactions:
         say_clock(cluster, clock, wall)
-    late = [each for each in asked.transactions if _is_late(each, now)]
-    topics = {partition.topic for each in late for partition in each.partitions}
+    late = [transaction for transaction in asked.transactions if _is_late(transaction, now)]
+    topics = {partition.topic for transaction in late for partition in transaction.partitions}
     metadata = cluster.metadata(deadline, sorted(topics)) if topics else None
     found = (
-        Seen(each, _as_stall(each, metadata, now) if each in late else None, now, advised, clock.at_least)
-        for each in asked.transactions
+        Seen(
+            transaction,
+            _as_stall(transaction, metadata, now) if transaction in late else None,
+            now,
+            advised,
+            clock.at_least,
+        )
+        for transaction in asked.transactions
     )
     return ClusterReport(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
 

@@ -114,7 +114,7 @@ def with_settings(
     """Return the support of these connectors with their settings; what is not answered is absent. Never raises."""
     found: dict[str, PluginSupport] = {}
     for endpoint in endpoints:
-        for name in [each for each in connectors[:MOST_PLUGINS] if each not in found]:
+        for name in [connector for connector in connectors[:MOST_PLUGINS] if connector not in found]:
             try:
                 answer = _validated(endpoint, name, deadline)
             except (HttpError, JsonError):
@@ -151,15 +151,17 @@ def read_answer(body: bytes, *, distributed: bool = False) -> PluginAnswer | Non
         document = parse_json(body)
         rows: list[Any] = document["configs"]
         values = [row["value"] for row in rows]
-        named = {value["name"]: [str(each) for each in value["errors"]] for value in values if value["name"] in _ASKED}
+        named = {
+            value["name"]: [str(error) for error in value["errors"]] for value in values if value["name"] in _ASKED
+        }
         errors = named[KEY]
     except (JsonError, TypeError, KeyError):
         return None
     every = [error for found in named.values() for error in found]
-    distributed = distributed or any(text in each for each in every for text in _OF_DISTRIBUTED)
-    enabled = not any(_WORKER_WITHOUT in each for each in errors) if distributed else None
-    others = [each for each in errors if _WORKER_WITHOUT not in each]
+    distributed = distributed or any(text in error for error in every for text in _OF_DISTRIBUTED)
+    enabled = not any(_WORKER_WITHOUT in error for error in errors) if distributed else None
+    others = [error for error in errors if _WORKER_WITHOUT not in error]
     if not others:
         return PluginAnswer(enabled, PluginSupport.SUPPORTED if distributed else PluginSupport.UNKNOWN)
-    plainly = any(_UNSUPPORTED in each for each in others)
+    plainly = any(_UNSUPPORTED in other for other in others)
     return PluginAnswer(enabled, PluginSupport.UNSUPPORTED if plainly else PluginSupport.UNKNOWN)

@@ -198,7 +198,7 @@ def _partitions(places: Collection[TopicPartition]) -> str:
 
 
 def _brokers(ids: Collection[int]) -> str:
-    return ", ".join(f"broker {each}" for each in sorted(set(ids))) or "none"
+    return ", ".join(f"broker {node}" for node in sorted(set(ids))) or "none"
 
 
 def _without_marker(stall: Stall) -> NextStep:

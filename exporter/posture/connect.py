@@ -214,7 +214,7 @@ def _sink(subject: str, connector: Connector, beyond_lso: frozenset[tuple[str, s
     group = settings.get("consumer.override.group.id", "") or f"connect-{connector.name}"
     level = settings.get("consumer.override.isolation.level", "")
     override = f"consumer.override.isolation.level={level or 'not set'}"
-    topics = sorted(topic for each, topic in beyond_lso if each == group)
+    topics = sorted(topic for reader, topic in beyond_lso if reader == group)
     if topics:
         found = f"{override}, and its group {group} committed on above the last stable offset of {', '.join(topics)}"
         return SINK.says(subject, passed=False, found=found)

@@ -246,7 +246,9 @@ def fault_checks(running: Iterable[Software]) -> Iterator[PostureCheck]:
             # No setting or grant would tell the version, so it is no check that could not be made.
             yield RULE.notes(software.subject, f"{shown}: not known whether it has {names}; {software.how}")
         else:
-            texts = (f"{each.issue}: {each.what}; it looks like: {each.looks_like} ({each.source})" for each in found)
+            texts = (
+                f"{fault.issue}: {fault.what}; it looks like: {fault.looks_like} ({fault.source})" for fault in found
+            )
             yield RULE.says(
                 software.subject, passed=False, found=f"{shown}: {'; '.join(texts)}", fix=_fix(found, software.version)
             )

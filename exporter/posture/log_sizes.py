@@ -31,7 +31,7 @@ def size_checks(sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str]) -> I
     are not known.
     """
     largest: dict[str, list[tuple[int, int, int]]] = {}
-    errors = [each for each in sizes.values() if isinstance(each, str)]
+    errors = [size for size in sizes.values() if isinstance(size, str)]
     for broker, logs in sizes.items():
         if not isinstance(logs, str):
             for topic, partitions in logs.items():

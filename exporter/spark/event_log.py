@@ -121,7 +121,7 @@ class EventLogFolder:
         """Forget the offsets of the applications that have most of them, until the rest are few enough."""
         sizes = {key: application.partitions for key, application in self._logs.items()}
         total = sum(sizes.values())
-        for key in sorted(sizes, key=lambda each: sizes[each], reverse=True):
+        for key in sorted(sizes, key=lambda log_key: sizes[log_key], reverse=True):
             if total <= MOST_PARTITIONS:
                 return
             total -= sizes[key]

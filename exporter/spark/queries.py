@@ -128,7 +128,7 @@ def _together(views: list[StreamingQuery], now: float) -> StreamingQuery:
     live = next((view for view in views if view.way is not Origin.CHECKPOINT), None)
     # The checkpoint's offsets are exact; events may have those of a moment later.
     furthest = max(
-        (view for view in views if view.offsets), key=lambda each: (each.batches or 0, -each.way), default=views[0]
+        (view for view in views if view.offsets), key=lambda view: (view.batches or 0, -view.way), default=views[0]
     )
     believed = live is not None and _fresh(live, now)
     return StreamingQuery(

@@ -146,7 +146,7 @@ class LogTail:
     @property
     def lagging(self) -> bool:
         """Whether there are records that can be read and were not."""
-        return any(each.lag and not each.refused and not each.gone for each in self.progress.values())
+        return any(progress.lag and not progress.refused and not progress.gone for progress in self.progress.values())
 
     @property
     def answering_current(self) -> bool:
@@ -293,7 +293,9 @@ class LogTail:
         """
         now = self._clock.monotonic()
         waits = {
-            number: now - each.waits_since for number, each in self.progress.items() if each.waits_since is not None
+            number: now - progress.waits_since
+            for number, progress in self.progress.items()
+            if progress.waits_since is not None
         }
         return {number: seconds for number, seconds in waits.items() if seconds >= STUCK_SECONDS}
 

@@ -318,7 +318,7 @@ class Server:
         self._ledger.held[HeldBytes.ANSWERS] = self._taken_bytes()
 
     def _taken_bytes(self) -> int:
-        return sum({id(each.body): len(each.body) for each in self._readers.values()}.values())
+        return sum({id(reader.body): len(reader.body) for reader in self._readers.values()}.values())
 
     def left(self, connection: Connection) -> None:
         """Remove it: it is closed."""

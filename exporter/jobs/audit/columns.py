@@ -75,7 +75,7 @@ def named(raw: DataFrame, shape: Shape) -> DataFrame:
         f.col("timestamp"),
     ]
     if "headers" in raw.columns:
-        pairs = f.transform("headers", lambda each: f.struct(each["key"], each["value"].cast("string")))
+        pairs = f.transform("headers", lambda header: f.struct(header["key"], header["value"].cast("string")))
         columns.append(f.map_from_entries(pairs).alias("headers"))
     try:
         frame = raw.select(*columns)

@@ -106,16 +106,16 @@ def compared(record: MarkerRecord) -> str:
 def _torn(record: MarkerRecord) -> list[Block]:
     blocks: list[Block] = [Note(compared(record))]
     if record.torn:
-        rows = [torn_row(each) for each in record.torn]
+        rows = [torn_row(torn) for torn in record.torn]
         blocks.append(Table(TORN_COLUMNS, rows, frozenset({"pid", "partition"}), ["bad"] * len(rows)))
-    blocks += [Note(f"Not compared: {each}.") for each in record.questions]
+    blocks += [Note(f"Not compared: {question}.") for question in record.questions]
     return blocks
 
 
 def _plot(
     timeline: Sequence[Counts], found: HistoryReport, kinds: Sequence[str], caption: str, height: int = 220
 ) -> Plot:
-    stacks = {kind: [getattr(each, kind) for each in timeline] for kind in kinds}
+    stacks = {kind: [getattr(counts, kind) for counts in timeline] for kind in kinds}
     return Plot(bars(found.starts, found.width_ms, stacks, height=height), f"{caption} {_step(found)}")
 
 
@@ -137,14 +137,20 @@ def _over_time(found: HistoryReport) -> list[Block]:
 
 
 def _applications(found: HistoryReport) -> list[Block]:
-    rows = [application_row(each) for each in found.applications]
+    rows = [application_row(application) for application in found.applications]
     marks = [
-        "bad" if each.counts.fenced or each.counts.timed_out or each.by_server else "" for each in found.applications
+        "bad" if application.counts.fenced or application.counts.timed_out or application.by_server else ""
+        for application in found.applications
     ]
     blocks: list[Block] = [Table(APPLICATION_COLUMNS, rows, _NUMBERS, marks)]
-    shown = [each for each in found.applications if each.counts.total > each.counts.committed][:MOST_PLOTTED]
+    shown = [
+        application for application in found.applications if application.counts.total > application.counts.committed
+    ][:MOST_PLOTTED]
     if len(found.applications) > 1:
-        blocks += [_plot(each.timeline, found, _OTHERS, f"{each.name}: what was not committed.", 130) for each in shown]
+        blocks += [
+            _plot(application.timeline, found, _OTHERS, f"{application.name}: what was not committed.", 130)
+            for application in shown
+        ]
     return blocks
 
 
@@ -191,14 +197,14 @@ def _holds(found: HistoryReport) -> list[Block]:
 def _fenced(found: HistoryReport) -> Block:
     if not found.fenced:
         return Note("None.")
-    return Table(FENCED_COLUMNS, [fenced_row(each) for each in found.fenced], _NUMBERS)
+    return Table(FENCED_COLUMNS, [fenced_row(fenced) for fenced in found.fenced], _NUMBERS)
 
 
 def _transactions(rows: Sequence[TransactionSummary], nothing: str) -> Block:
     if not rows:
         return Note(nothing.capitalize() + ".")
-    marks = ["" if each.outcome in {"committed", "aborted"} else "bad" for each in rows]
-    return Table(TRANSACTION_COLUMNS, [transaction_row(each) for each in rows], _NUMBERS, marks)
+    marks = ["" if row.outcome in {"committed", "aborted"} else "bad" for row in rows]
+    return Table(TRANSACTION_COLUMNS, [transaction_row(row) for row in rows], _NUMBERS, marks)
 
 
 # --- Rows, for the page and for the terminal ---

@@ -168,9 +168,9 @@ class Prover:
         except AskError as error:
             self._put_off(dict.fromkeys(about, 0.0), (error.fault.detail,))
             return
-        for each in rounds:
-            if each.held in self._seen:  # otherwise it ended, or its owner became known, after the round began
-                self._take(each)
+        for begun in rounds:
+            if begun.held in self._seen:  # otherwise it ended, or its owner became known, after the round began
+                self._take(begun)
 
     def _take(self, each: Round) -> None:
         self._committed.pop(each.held, None)

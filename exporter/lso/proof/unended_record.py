@@ -44,7 +44,11 @@ def producer_transactions(cluster: Cluster, producer_id: int, deadline: Deadline
     """The transactional ids of a producer id, and its open transaction, from all coordinators."""
     grouping = cluster.grouping
     return ask_coordinators(
-        cluster.client, deadline, lambda each: grouping.of(each).name, states=(), producer_ids=(producer_id,)
+        cluster.client,
+        deadline,
+        lambda transactional_id: grouping.of(transactional_id).name,
+        states=(),
+        producer_ids=(producer_id,),
     )
 
 
@@ -62,7 +66,9 @@ class UnendedRecord:
     def explained(self, deadline: Deadline) -> RecordFate:
         """What became of it. Raises AskError when no coordinator answers."""
         asked = producer_transactions(self.cluster, self.producer_id, deadline)
-        opened = next((each for each in asked.transactions if each.producer_id == self.producer_id), None)
+        opened = next(
+            (transaction for transaction in asked.transactions if transaction.producer_id == self.producer_id), None
+        )
         found = replace(self.found, transactional_id=asked.ids[0][0] if asked.ids else "")
         if opened is None or not _is_of(opened, found.partition, self.epoch):
             return self._undecided(found, opened, deadline)
@@ -81,9 +87,9 @@ class UnendedRecord:
     def _undecided(self, found: RecordFate, opened: OpenTransaction | None, deadline: Deadline) -> RecordFate:
         """The record of a transaction that its coordinator does not have open; ``opened`` is another one."""
         held = held_in(self.cluster, self.metadata, [found.partition], deadline)
-        mine = next((each for each in held.held if each.producer_id == self.producer_id), None)
+        mine = next((start for start in held.held if start.producer_id == self.producer_id), None)
         if mine is None or mine.start_offset > found.offset:
-            return _lacks(found, next((each.detail for each in held.faults), ENDING))
+            return _lacks(found, next((fault.detail for fault in held.faults), ENDING))
         try:
             if opened is not None:
                 said, _ = self._judged_by_log(opened.transactional_id, deadline, complete=False)
@@ -130,7 +136,7 @@ class UnendedRecord:
         finally:
             scan.close()
         held = held_in(self.cluster, self.metadata, [self.found.partition], deadline).held
-        starts = (each.start_offset for each in held if each.producer_id == self.producer_id)
+        starts = (start.start_offset for start in held if start.producer_id == self.producer_id)
         trace = self._trace(next(starts, self.found.offset), deadline)
         said = self._judged(trace, log._replace(whole_from=0, gaps=()) if complete else log)
         return said, self._has_marker(log, trace.marker, number, deadline)
@@ -138,7 +144,7 @@ class UnendedRecord:
     def _has_marker(self, log: ProducerLog, marker: Marker | None, number: int, deadline: Deadline) -> bool:
         """Whether the last decision that may name this partition is that of the marker below the open records."""
         place = self.found.partition
-        naming = [each for each in log.decisions if each.partitions is None or place in each.partitions]
+        naming = [decision for decision in log.decisions if decision.partitions is None or place in decision.partitions]
         if marker is None or not naming:
             return False
         if not is_one_clock(self.cluster.client, self.metadata, place, marker, number, deadline):

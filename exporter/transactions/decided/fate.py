@@ -132,17 +132,17 @@ def judge(records: OpenRecords, log: ProducerLog) -> Judgement:
     2. ABORT of the only transaction that they can belong to: aborted.
     3. A log without a gap since before them, and no COMMIT in it: aborted or never.
     """
-    before = max((each.offset for each in log.decisions if _is_before(each, records, log)), default=-1)
+    before = max((decision.offset for decision in log.decisions if _is_before(decision, records, log)), default=-1)
     # The transactions of one id come one after the other: with one decision all earlier ones are before.
-    later = [each for each in log.decisions if each.offset > before and not _is_below(each, records)]
-    candidates = [each for each in later if _may_own(each, records)]
-    commits = [each for each in candidates if each.commit]
-    if (owner := next((each for each in commits if _owns(each, records)), None)) is not None:
+    later = [decision for decision in log.decisions if decision.offset > before and not _is_below(decision, records)]
+    candidates = [decision for decision in later if _may_own(decision, records)]
+    commits = [candidate for candidate in candidates if candidate.commit]
+    if (owner := next((commit for commit in commits if _owns(commit, records)), None)) is not None:
         return Judgement(Fate.COMMITTED, owner)
     if commits:
         return Judgement(Fate.UNKNOWN, None, (_ambiguous(commits[-1], records),))
-    aborts = [each for each in candidates if not each.commit]
-    if (only := next((each for each in aborts if _is_only(each, records)), None)) is not None:
+    aborts = [candidate for candidate in candidates if not candidate.commit]
+    if (only := next((abort for abort in aborts if _is_only(abort, records)), None)) is not None:
         return Judgement(Fate.ABORTED, only)
     if log.whole_from is not None and log.whole_from <= max(0, log.passed, before):
         return Judgement(Fate.ABORTED, aborts[-1]) if aborts else Judgement(Fate.NEVER)
@@ -199,7 +199,7 @@ def _is_only(decision: DecidedTransaction, records: OpenRecords) -> bool:
 
 def _ends(records: OpenRecords) -> frozenset[int]:
     """The epochs that open records are known to have."""
-    return frozenset(each for each in (records.first_epoch, records.last_epoch) if each is not None)
+    return frozenset(epoch for epoch in (records.first_epoch, records.last_epoch) if epoch is not None)
 
 
 def _is_below(decision: DecidedTransaction, records: OpenRecords) -> bool:

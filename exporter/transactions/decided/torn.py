@@ -164,7 +164,7 @@ class DecisionLog:
 
     def decisions(self) -> tuple[Decision, ...]:
         """All that were decided, in the order of time."""
-        return tuple(sorted((*self._done, *self._found.values()), key=lambda each: each.prepared_ms))
+        return tuple(sorted((*self._done, *self._found.values()), key=lambda decision: decision.prepared_ms))
 
 
 def judge(
@@ -228,7 +228,7 @@ class _Comparison:
         judged = 0
         questions: dict[str, None] = {}
         if self.stopped:
-            left = {each for known in self._known for each in known.partitions} - self._compared
+            left = {partition for known in self._known for partition in known.partitions} - self._compared
             questions[f"{self.stopped}: {len(left)} partitions were not compared"] = None
         for place, decision in enumerate(self._known):
             if self._is_due(decision):
@@ -304,7 +304,7 @@ class _SharedEpochs:
 
     def __init__(self, known: tuple[Decision, ...], places: list[int], written: list[Marker]) -> None:
         self._known = known
-        older = sorted((place for place in places if not known[place].v2), key=lambda each: known[each].prepared_ms)
+        older = sorted((place for place in places if not known[place].v2), key=lambda place: known[place].prepared_ms)
         found = assigned([known[place] for place in older], written) if older else None
         self.own = {older[at] for at in found.own} if found else set()
         self.unclear = {older[at]: marker for at, marker in found.unclear.items()} if found else {}

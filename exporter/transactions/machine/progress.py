@@ -213,7 +213,7 @@ class PartitionProgress:
             self.position = min(self.position, offset)
         else:
             self.lost += self.position - offset
-        self.unsettled = {each for each in self.unsettled if each < offset}
+        self.unsettled = {start for start in self.unsettled if start < offset}
         self.epochs = [each for each in self.epochs if each[1] < offset]
         self.epoch = self.epochs[-1][0] if self.epochs else epoch
         self.gone = False

@@ -130,9 +130,9 @@ class LogPartitions:
         if self.log is not None:
             gone = self.log.gone
             elected = {
-                number: each
-                for number, each in self.progress.items()
-                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != each.confirmed
+                number: progress
+                for number, progress in self.progress.items()
+                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != progress.confirmed
             }
             if gone or elected:
                 # A broker's answer decides about positions that the log does not have.
@@ -164,10 +164,10 @@ class LogPartitions:
     def _note_confirmed(self, metadata: Metadata, answered: Container[int], asked_at: float) -> None:
         clock = self._cluster.clock
         instant = clock.wall() - (clock.monotonic() - asked_at), asked_at
-        for number, each in self.progress.items():
-            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == each.confirmed:
-                each.confirmed_at = instant
-                each.led_by(each.confirmed, metadata.leader(TOPIC, number))
+        for number, progress in self.progress.items():
+            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == progress.confirmed:
+                progress.confirmed_at = instant
+                progress.led_by(progress.confirmed, metadata.leader(TOPIC, number))
 
     def _start(self, metadata: Metadata, ends: Mapping[int, int], asked_at: float, deadline: Deadline) -> None:
         """Begin the new partitions that answered. The others keep their saved state."""
@@ -194,11 +194,11 @@ class LogPartitions:
             begun[number].asked(end, asked_at)
             if left is not None:
                 self._saved.began_at(number, end)
-        kept = {number: each for number, each in begun.items() if number in waiting}
+        kept = {number: progress for number, progress in begun.items() if number in waiting}
         for number in begun.keys() - kept.keys():
             begun[number].confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
         self._check_positions(metadata, kept, deadline, seen=False)
-        self.log.begin({number: (each, waiting.pop(number, None)) for number, each in begun.items()})
+        self.log.begin({number: (progress, waiting.pop(number, None)) for number, progress in begun.items()})
 
     def _follow_leaders(self, metadata: Metadata, log: LogTail) -> None:
         """Read partitions that are stuck from the brokers that lead them by the newest metadata."""
@@ -232,14 +232,14 @@ class LogPartitions:
         """The ends of the log, once a minute; None while that of a partition is not known."""
         now = self._cluster.clock.monotonic()
         if self._ends is None or now - self._ends.at >= ENDS_INTERVAL:
-            ends = {number: each.end for number, each in self.progress.items() if each.end is not None}
+            ends = {number: progress.end for number, progress in self.progress.items() if progress.end is not None}
             self._ends = KnownLogEnds(now, ends) if ends and len(ends) == self.seen else None
         return self._ends
 
     def changes(self) -> LogChanges:
         """Elections and losses of the partitions that had any."""
         return LogChanges(
-            {number: each.changes for number, each in self.progress.items() if each.changes != NO_CHANGES}
+            {number: progress.changes for number, progress in self.progress.items() if progress.changes != NO_CHANGES}
         )
 
     def all_faults(self) -> list[Fault]:

@@ -152,7 +152,7 @@ class TxnlogSource(KafkaSource):
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
         if counts and (counted := self._aggregates.counted()):
             fences = self._series.fences if gauges else ()
-            self._hour.note({name: each.outcomes for name, each in counted.items()}, fences)
+            self._hour.note({name: counters.outcomes for name, counters in counted.items()}, fences)
             yield self._hour
 
     def _forget_lost(self) -> None:
