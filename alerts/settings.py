@@ -22,7 +22,7 @@ _OVERRIDES = ("for", "keep_firing_for", "severity", "enabled")
 
 
 class SettingsError(ValueError):
-    """What is wrong with the settings, a line for each problem."""
+    """Problems of the settings, a line for each problem."""
 
 
 class Duration(str):
@@ -90,7 +90,7 @@ class Settings:
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def override(self, alert: str, what: str) -> str | None:
-        """What was set for this alert, or None."""
+        """Return the value that is set for this alert, or None."""
         return self.overrides.get(alert, {}).get(what)
 
 

@@ -25,7 +25,7 @@ _SLUG = re.compile(r"[^A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What an application or a topic shall hold, in percent of its transactions or of the time; ``cluster`` is "" for
+    """The objective of an application or a topic, in percent of its transactions or of the time; ``cluster`` is "" for
     a Prometheus with one cluster.
     """
 
@@ -42,7 +42,7 @@ class Objective:
 
     @property
     def text(self) -> str:
-        """What it means."""
+        """The meaning, in a sentence."""
         where = f" of {self.cluster}" if self.cluster else ""
         if self.kind == "application":
             return f"{self.percent:g}% of the transactions of {self.subject}{where} are committed."

@@ -28,7 +28,7 @@ _ON_TIME_RANGE_CHANGE = 2
 
 
 class Needs(NamedTuple):
-    """What is there only where the agent is set up to read it: the families that show it, and the setting.
+    """Families that are there only where the agent is set up to read them: the families that show it, and the setting.
 
     A hidden variable asks whether one of these families exists, and the row's title has its answer. Grafana cannot
     leave the row out: a row that is repeated by a variable without values is shown once (RowRepeaterBehavior of
@@ -41,7 +41,7 @@ class Needs(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """What is said while nothing of it is there."""
+        """The text to show while nothing of it is there."""
         return f"- no data: {self.setting}"
 
 

@@ -213,8 +213,8 @@ def table(
     smallest_first: bool = False,
     none: str = "",
 ) -> core.Panel:
-    """What is now, one row for each set of labels. ``sort`` are titles of columns, the largest on top, or with
-    ``smallest_first`` the smallest.
+    """Build a table of current values, one row for each set of labels. ``sort`` are titles of columns, the largest on
+    top, or with ``smallest_first`` the smallest.
     """
     config = _fields("short", ((None, GREY),), custom={"align": "left", "filterable": True})
     if none:

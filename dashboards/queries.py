@@ -64,7 +64,7 @@ def own(metric: Metric, *matchers: str) -> str:
 
 
 def answered() -> str:
-    """Whether a source answers in full: by the replica that sees most, by the shard that sees least."""
+    """Return whether a source answers in full: by the replica that sees most, by the shard that sees least."""
     labels = SOURCE_UP.labels
     return _by("min", labels, _by("max", (*labels, "shard"), series(SOURCE_UP)))
 

@@ -42,7 +42,7 @@ _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 class LabFault(NamedTuple):
-    """What is done while records flow; ``snapshot``: while the snapshot does."""
+    """A fault that is made while records flow; ``snapshot``: while the snapshot does."""
 
     name: str
     snapshot: bool

@@ -36,7 +36,7 @@ class CostWay(NamedTuple):
 
 
 class MeasuredCost(NamedTuple):
-    """What was measured; milliseconds."""
+    """The result of a measurement; milliseconds."""
 
     way: CostWay
     per_second: float

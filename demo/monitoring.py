@@ -27,7 +27,7 @@ HOW_TO_GET_THEM = "scripts/install-prometheus"
 
 
 def installed() -> bool:
-    """Whether both programs are on PATH."""
+    """Return whether both programs are on PATH."""
     return all(shutil.which(program) for program in PROGRAMS)
 
 

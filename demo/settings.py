@@ -128,7 +128,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterShape:
-    """What a cluster is made of, the same for all its nodes. With ``zookeeper_port`` it has ZooKeeper, and no KRaft."""
+    """The make-up of a cluster, the same for all its nodes. With ``zookeeper_port`` it has ZooKeeper, and no KRaft."""
 
     nodes: tuple[Node, ...]
     transaction_partitions: int = 50

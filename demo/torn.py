@@ -47,7 +47,7 @@ def abort_by_hand(cluster: KafkaCluster, topic: str, partition: int) -> None:
 
 
 def found(bootstrap: str) -> dict[str, Any]:
-    """What ``audit markers`` says of the cluster. Raises TornError."""
+    """Return what ``audit markers`` says of the cluster. Raises TornError."""
     argv = [str(COMMAND), "audit", "markers", "--bootstrap-server", bootstrap, "--output", "json"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=FIND_SECONDS, check=False)
     if not done.stdout:

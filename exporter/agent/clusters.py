@@ -96,7 +96,7 @@ class Clusters:
         return hanging
 
     def ready(self) -> bool:
-        """Whether every source has answered or failed once."""
+        """Return whether every source has answered or failed once."""
         return self._runner.ready()
 
     def status(self) -> StatusDocument:

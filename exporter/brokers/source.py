@@ -245,7 +245,7 @@ class _BrokerValues:
                 self._readings.setdefault(_key(mbean), {}).setdefault(attribute, []).append((mbean, value))
 
     def asked(self, query: MBeanQuery) -> bool:
-        """Whether an attribute that is absent from the answer is known not to exist."""
+        """Return whether an attribute that is absent from the answer is known not to exist."""
         return query.pattern not in self._unasked
 
     def all(self, query: MBeanQuery) -> list[tuple[MBean, float]]:

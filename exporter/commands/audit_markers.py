@@ -64,7 +64,7 @@ there. The next commit of the same producer on that partition releases them; the
 
 @dataclass(frozen=True, slots=True)
 class MarkerReport:
-    """What was found of one cluster; ``error`` says why nothing was, "" otherwise."""
+    """The result for one cluster; ``error`` says why nothing was, "" otherwise."""
 
     cluster: str
     judged: MarkerComparison

@@ -64,7 +64,7 @@ class Explanation(NamedTuple):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What is not known, and how to find out."""
+        """Sentences of what is not known, and how to find out."""
         return (*self.found.missing, *(f"who waits: {text}" for text in (self.waiting.missing if self.waiting else ())))
 
 
@@ -113,7 +113,7 @@ def command(options: argparse.Namespace) -> int:
 def explain(
     cluster: Cluster, settings: ClusterConfig, place: TopicPartition, offset: int, deadline: Deadline
 ) -> tuple[RecordFate, WaitingGroups | None]:
-    """What became of a record, and who waits for it. Raises AskError."""
+    """Find what became of a record, and who waits for it. Raises AskError."""
     reader = RecordReader(cluster, lambda: RangeConsumer(cluster.properties))
     found = reader.read(place, offset, deadline)
     if not found.holds_readers or found.ends is None:

@@ -94,7 +94,7 @@ class Where(NamedTuple):
     partition: int | None = None
 
     def has(self, place: TopicPartition) -> bool:
-        """Whether it is searched."""
+        """Return whether it is searched."""
         return self.topic in {None, place.topic} and self.partition in {None, place.partition}
 
 

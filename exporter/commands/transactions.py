@@ -127,7 +127,7 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
 
 
 def _is_late(each: OpenTransaction, now: float) -> bool:
-    """Whether its coordinator should have ended it, or its markers should have arrived."""
+    """Return whether its coordinator should have ended it, or its markers should have arrived."""
     if each.state is TransactionState.ONGOING:
         return is_overdue(each, now)
     return each.started is not None and now - each.started > (each.timeout or 0.0) + OVERDUE_SLACK_SECONDS

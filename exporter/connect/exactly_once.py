@@ -127,7 +127,9 @@ def shared_ids(connector: Connector, state: ConnectState, others: Sequence[Conne
 def counts_for(
     connector: str, task: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> bool:
-    """Whether transactions of a task's id are this task's: by its MBeans, else if the id can be of no other task."""
+    """Return whether transactions of a task's id are this task's: by its MBeans, else if the id can be of no other
+    task.
+    """
     transactional = state.transactional.get((connector, task))
     if transactional is False:
         return False

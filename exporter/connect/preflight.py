@@ -143,7 +143,7 @@ def _validated(endpoint: Endpoint, connector: str, deadline: Deadline) -> Plugin
 
 
 def read_answer(body: bytes, *, distributed: bool = False) -> PluginAnswer | None:
-    """What the answer says of ``exactly.once.support``; None for one that does not have it (before Kafka 3.3).
+    """Read what the answer says of ``exactly.once.support``; None for one that does not have it (before Kafka 3.3).
 
     ``distributed``: the worker is known to be in distributed mode; otherwise the answer itself has to show that.
     """

@@ -175,7 +175,7 @@ class ConnectRest:
         self._workers = {**self._workers, **answered}
 
     def _ask_workers(self, connectors: Sequence[Connector], deadline: Deadline) -> Preflight:
-        """What the workers' configuration is, every two minutes. What does not answer is unknown, and no fault."""
+        """Ask for the workers' configuration, every two minutes. What does not answer is unknown, and no fault."""
         now = deadline.monotonic()
         plugins = sorted(
             {connector.plugin for connector in connectors if connector.type == "source" and connector.plugin}

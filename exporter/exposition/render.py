@@ -212,7 +212,7 @@ class Exposition:
             return None
 
     def _is_ahead(self, key: BodyKey, now: float) -> bool:
-        """Whether a thread makes this body at each change."""
+        """Return whether a thread makes this body at each change."""
         asked = self._asked.get(key, NEVER)
         often = now - asked.last < RENDER_AHEAD and asked.last - asked.before < RENDER_AHEAD
         return often and self._thread is not None

@@ -61,7 +61,7 @@ class RunningFleet:
 
     @property
     def ready(self) -> bool:
-        """Whether every listed agent has answered or failed once."""
+        """Return whether every listed agent has answered or failed once."""
         with self._lock:
             view = self._view
         return view is not None and all(agent.answer is not None or agent.fault is not None for agent in view.agents)

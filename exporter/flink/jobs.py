@@ -125,7 +125,7 @@ class Jobs:
                 self._losses[place] = better
 
     def is_job(self, transactional_id: str) -> bool:
-        """Whether this is an id of a job that is known by its behaviour."""
+        """Return whether this is an id of a job that is known by its behaviour."""
         who = parse(transactional_id)
         job = None if who is None else self._jobs.get(who.prefix)
         return job is not None and job.is_flink

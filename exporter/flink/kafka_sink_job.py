@@ -76,16 +76,16 @@ class Subtask:
         return self.inits[-1][0] if self.inits else float("-inf")
 
     def took_next(self, number: int, begun: float | None) -> bool:
-        """Whether it initialised another id since."""
+        """Return whether it initialised another id since."""
         return begun is not None and bool(self.inits) and self.inits[-1][1] != number and self.initialised > begun
 
     def took_next_before(self, commit: _Commit) -> bool:
-        """Whether another id was initialised between the begin and the end of a committed transaction."""
+        """Return whether another id was initialised between the begin and the end of a committed transaction."""
         return any(number != commit.number and commit.begun < at <= commit.ended for at, number in self.inits)
 
     @property
     def reused(self) -> bool:
-        """Whether a number was committed twice, or after a higher one."""
+        """Return whether a number was committed twice, or after a higher one."""
         return any(later.number <= earlier.number for earlier, later in pairwise(self.commits))
 
 
@@ -170,7 +170,9 @@ class KafkaSinkJob:
             self._habits = self._incrementing = None
 
     def is_completed(self, who: FlinkId, begun: float | None) -> bool:
-        """Whether the checkpoint is known to be complete: with INCREMENTING names, another subtask has committed it."""
+        """Return whether the checkpoint is known to be complete: with INCREMENTING names, another subtask has committed
+        it.
+        """
         instant = self.committed_at.get(who.number)
         return instant is not None and begun is not None and instant > begun and self._is_incrementing()
 

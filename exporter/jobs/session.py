@@ -181,7 +181,7 @@ def _pyspark_version() -> str:
 
 
 def is_local(master: str) -> bool:
-    """Whether Spark is one process on this machine."""
+    """Return whether Spark is one process on this machine."""
     return master.partition("[")[0] == "local"
 
 

@@ -31,7 +31,7 @@ ENDS: Mapping[EventKind, EventKind] = {
 
 
 class Condition(NamedTuple):
-    """What is so now. ``name`` identifies it among those of its kind."""
+    """A condition that holds at this read. ``name`` identifies it among those of its kind."""
 
     kind: EventKind
     name: str

@@ -20,7 +20,7 @@ Text = str | int | float | bool
 
 
 class EventSubject(NamedTuple):
-    """What an event is about. What does not apply, or is not known, is None."""
+    """The subject of an event. What does not apply, or is not known, is None."""
 
     application: str | None = None
     transactional_id: str | None = None

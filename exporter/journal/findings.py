@@ -18,7 +18,7 @@ MOST_NUMBERS = 20
 
 
 class FindingRules:
-    """What was told already. The tail of the log gives an end once, also over a restart."""
+    """Yields findings that were not told before. The tail of the log gives an end once, also over a restart."""
 
     def __init__(self) -> None:
         self._taken = 0

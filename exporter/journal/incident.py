@@ -87,7 +87,7 @@ class IncidentDocument(TypedDict):
 
 
 class Wanted(NamedTuple):
-    """What the report is about: Unix seconds, and applications, all where there is none."""
+    """The range and subjects of a report: Unix seconds, and applications, all where there is none."""
 
     cluster: str
     begin: float
@@ -129,7 +129,7 @@ def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDoc
 
 
 def _is_meant(application: str, wanted: Wanted) -> bool:
-    """Whether a stall is shown. One whose application is not known may be of any."""
+    """Return whether a stall is shown. One whose application is not known may be of any."""
     return not wanted.applications or not application or application in wanted.applications
 
 

@@ -79,7 +79,7 @@ class JournalSettings(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What the journal has of the process before: its open stalls and conditions, keys of its findings, when it was
+    """The journal's record of the process before: its open stalls and conditions, keys of its findings, when it was
     last known to run (Unix seconds, None for none), whether it stopped by itself, and how many lines were unreadable.
     """
 
@@ -116,7 +116,7 @@ class Journal:
 
     @property
     def opened(self) -> bool:
-        """Whether events are written to the disk, or would be if it took them."""
+        """Return whether events are written to the disk, or would be if it took them."""
         return self._writer is not None
 
     @property

@@ -56,7 +56,7 @@ class OpenStall(NamedTuple):
 
     @property
     def named(self) -> bool:
-        """Whether its holder is known."""
+        """Return whether its holder is known."""
         return bool(self.transactional_id) or self.kind not in {BlockerKind.UNKNOWN.value, BlockerKind.OPEN.value}
 
     @property

@@ -53,7 +53,7 @@ def standing(
 
 
 def is_stalled(state: Standing, stall_after: float, now: float) -> bool:
-    """Whether it has lasted for the threshold; ``now`` is monotonic: a jump of the wall clock makes no stall."""
+    """Return whether it has lasted for the threshold; ``now`` is monotonic: a jump of the wall clock makes no stall."""
     return now - state.seen >= stall_after
 
 
@@ -100,7 +100,7 @@ class Coordinators(NamedTuple):
     pending: Mapping[int, frozenset[TopicPartition]] = MappingProxyType({})
 
     def knows(self, partition: TopicPartition, producer_id: int) -> bool:
-        """Whether a transaction of this producer is open and writes to the partition."""
+        """Return whether a transaction of this producer is open and writes to the partition."""
         transaction = self.by_producer.get(producer_id)
         return transaction is not None and partition in transaction.partitions
 

@@ -192,8 +192,8 @@ class StallTracker:
         return stale
 
     def _same_topic(self, partition: TopicPartition, known: SavedStall) -> bool:
-        """Whether both are one topic, unless both ids are known and differ: a topic that was deleted and created again
-        starts over.
+        """Return whether both are one topic, unless both ids are known and differ: a topic that was deleted and created
+        again starts over.
         """
         now = self._topic_ids.get(partition.topic, "")
         return not now or not known.topic_id or now == known.topic_id

@@ -21,7 +21,7 @@ Version = tuple[int, ...]
 
 
 class Component(StrEnum):
-    """What a fault is of."""
+    """The software that a fault is of."""
 
     BROKER = "broker"
     CONNECT = "Kafka Connect"
@@ -159,8 +159,8 @@ _LEVELS: tuple[tuple[int, Version], ...] = (
 
 
 class Software(NamedTuple):
-    """What runs, as the subject of a check. ``version`` is None where it is not known; with ``or_later`` it is a lower
-    bound, and ``how`` says how to know it.
+    """A running version of a component, as the subject of a check. ``version`` is None where it is not known; with
+    ``or_later`` it is a lower bound, and ``how`` says how to know it.
     """
 
     component: Component

@@ -59,7 +59,7 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
 
 
 def _writes_to(evidence: RollEvidence, each: OpenTransaction, broker: int) -> bool:
-    """Whether the broker leads a partition of the transaction."""
+    """Return whether the broker leads a partition of the transaction."""
     for topic, number in each.partitions:
         known = evidence.topics.get(topic, {}).get(number)
         if known is not None and known.leader in {broker, None}:

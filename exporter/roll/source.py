@@ -25,7 +25,7 @@ MOST_PARTITIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvidence:
-    """What the transaction log, or the coordinators, have of transactions: ``topics`` they wrote to, those that are
+    """Transactions by the log, or by the coordinators: ``topics`` they wrote to, those that are
     open, those of Flink jobs by producer id, and messages about what could not be read. ``now`` is Unix seconds by the
     coordinators' clock.
     """

@@ -143,7 +143,7 @@ class EventLogFolder:
             yield Fault(Reason.UNSUPPORTED, text)
 
     def _over(self, layout: Layout, now: float) -> bool:
-        """Whether all events of a log are too old to be exposed."""
+        """Return whether all events of a log are too old to be exposed."""
         return now - layout.modified > (KEEP_ENDED if layout.finished else KEEP_SILENT)
 
     def _say_left_out(self, left_out: int) -> None:

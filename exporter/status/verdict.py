@@ -138,7 +138,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def is_new(known: Mapping[str, Any]) -> bool:
-    """Whether the agent has not read last stable offsets for long enough to know every stall."""
+    """Return whether the agent has not read last stable offsets for long enough to know every stall."""
     looked = known["stalls_watched_seconds"]
     return looked is not None and looked < known["stall_after_seconds"]
 

@@ -35,7 +35,7 @@ class Links(NamedTuple):
 
 
 class StallContext(NamedTuple):
-    """What the settings and the sources of a cluster know beside its stalls."""
+    """The settings and facts of a cluster beside its stalls."""
 
     cluster: str
     bootstrap_servers: str

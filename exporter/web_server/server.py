@@ -333,7 +333,9 @@ class Server:
 
 
 def _may_be_hello(first: bytes) -> bool:
-    """Whether these bytes, of up to six, begin a ClientHello in a record of its own (RFC 8446, sections 4 and 5.1)."""
+    """Return whether these bytes, of up to six, begin a ClientHello in a record of its own (RFC 8446, sections 4 and
+    5.1).
+    """
     begins = first[:1] == b"\x16" and first[1:2] in {b"", b"\3"}
     if not begins or len(first) < _HELLO_BYTES:
         return begins

@@ -51,7 +51,7 @@ def page(board: dict[str, Any], prometheus: PrometheusQueries) -> str:
 
 
 def _missing(board: dict[str, Any], prometheus: PrometheusQueries) -> Iterator[tuple[str, str]]:
-    """What the hidden variables say in titles of rows: nothing where their source is there."""
+    """Yield what the hidden variables say in titles of rows: nothing where their source is there."""
     for variable in board["templating"]["list"]:
         if variable["type"] == "query" and (asked := re.fullmatch(r"query_result\((.+)\)", variable["query"]["query"])):
             yield variable["name"], " ".join(series.labels["says"] for series in prometheus.instant(asked[1]))

@@ -70,7 +70,7 @@ class AgentLists:
 
 
 class _ListRead(NamedTuple):
-    """What a list had when it was read."""
+    """The contents of a list when it was read."""
 
     stamp: FileStamp | None
     agents: tuple[FleetAgent, ...]

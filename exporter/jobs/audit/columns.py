@@ -99,7 +99,7 @@ def _avro(schema: str, confluent: bool) -> Column:
 
 
 def uses_headers(expressions: Mapping[str, str]) -> bool:
-    """Whether any of these needs the headers: Spark reads them only on request."""
+    """Return whether any of these needs the headers: Spark reads them only on request."""
     return any(re.search(r"\bheaders\b", text, re.IGNORECASE) for text in expressions.values())
 
 

@@ -57,7 +57,7 @@ class AuditReport:
 
 
 def is_name(text: str) -> bool:
-    """Whether an audit may have this name, which its files have too."""
+    """Return whether an audit may have this name, which its files have too."""
     return bool(_NAME.fullmatch(text)) and not text.startswith(".")
 
 

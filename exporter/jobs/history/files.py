@@ -185,7 +185,7 @@ def _apart(index: MergedIndex, span: ReportRange) -> bool:
 
 
 def _of_days(file: Path, span: ReportRange) -> bool:
-    """Whether a file may have rows of the range, by the name of its folder."""
+    """Return whether a file may have rows of the range, by the name of its folder."""
     day = file.parent.name.removeprefix(f"{DAY}=")
     begins = span.begin_ms is None or day >= _day(span.begin_ms)
     return begins and (span.end_ms is None or day <= _day(span.end_ms))

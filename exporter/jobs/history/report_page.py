@@ -98,7 +98,7 @@ def torn_row(each: TornPlace) -> tuple[object, ...]:
 
 
 def compared(record: MarkerRecord) -> str:
-    """What was compared, in one sentence."""
+    """Write what was compared, in one sentence."""
     span = f"from {instant(record.from_ms)} to {instant(record.until_ms)}"
     return f"The markers of {record.compared:,} transactions were compared, {span}."
 

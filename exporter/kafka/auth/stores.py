@@ -32,7 +32,9 @@ class TlsError(ValueError):
 
 
 def is_binary(path: str) -> bool:
-    """Whether a file is a Java store, by its content: keytool has written PKCS#12 to ``.jks`` files since Java 9."""
+    """Return whether a file is a Java store, by its content: keytool has written PKCS#12 to ``.jks`` files since Java
+    9.
+    """
     try:
         with Path(path).open("rb") as file:
             return file.read(4).startswith((_JKS, _SEQUENCE))

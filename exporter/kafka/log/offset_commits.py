@@ -76,7 +76,7 @@ class CommitReader:
     def read(
         self, client: BrokerAccess, metadata: Metadata, ends: Mapping[int, int], deadline: Deadline
     ) -> Iterator[OffsetCommits]:
-        """What was committed up to these ends. A partition without a position is left out.
+        """Yield what was committed up to these ends. A partition without a position is left out.
 
         ``faults`` are those of this call; ``lost`` counts offsets that were deleted before they were read.
         """

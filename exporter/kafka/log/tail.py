@@ -235,12 +235,14 @@ def _why(error: KafkaException | TlsError) -> str:
 
 
 def is_end(error: KafkaError) -> bool:
-    """Whether this message is the event that the end of a partition was reached, not an error."""
+    """Return whether this message is the event that the end of a partition was reached, not an error."""
     return error.code() == KafkaError._PARTITION_EOF
 
 
 def is_gone(error: KafkaError) -> bool:
-    """Whether the broker says that the log does not have the position: deleted, or the log was truncated below it."""
+    """Return whether the broker says that the log does not have the position: deleted, or the log was truncated below
+    it.
+    """
     return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 
 

@@ -124,7 +124,7 @@ def _groups_request(group: str) -> DescribeGroupsRequest:
 def transactional_id_operations(
     client: BrokerAccess, metadata: Metadata, transactional_id: str, deadline: Deadline
 ) -> Mapping[Operation, bool | Fault]:
-    """Whether DESCRIBE and WRITE on an id are granted.
+    """Return whether DESCRIBE and WRITE on an id are granted.
 
     DESCRIBE by DescribeTransactions. WRITE by AddOffsetsToTxn of producer id -1, which no transactional id has: after
     the authorization a coordinator refuses it with INVALID_PRODUCER_ID_MAPPING, whatever the state of the id.

@@ -315,7 +315,7 @@ class LogScan:
 
 
 def _leaves_open(key: bytes, value: bytes | None) -> bool:
-    """Whether a record leaves a transaction open, by its head. Raises UndecodableRecord."""
+    """Return whether a record leaves a transaction open, by its head. Raises UndecodableRecord."""
     decode_key(key)
     return value is not None and head_of(value)[4] in OPEN_STATES
 

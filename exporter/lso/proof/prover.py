@@ -57,12 +57,12 @@ class Prover:
 
     @property
     def under_way(self) -> bool:
-        """Whether the log is not yet read as far as the current round needs it."""
+        """Return whether the log is not yet read as far as the current round needs it."""
         return self._rounds.under_way
 
     @property
     def judged(self) -> JudgedRecords:
-        """What was judged, to be saved."""
+        """The records that were judged, to be saved."""
         return self._rounds.judged
 
     def follow(self, changes: LogChanges | None, torn: Iterable[Torn]) -> None:

@@ -204,7 +204,7 @@ class Rounds:
         return rounds
 
     def producer_log(self, producer_id: int) -> ProducerLog:
-        """What the log showed of a producer id of the last finished round. Raises UndecodableRecord."""
+        """Return what the log showed of a producer id of the last finished round. Raises UndecodableRecord."""
         return self._scan.producer_log(producer_id, self._epochs)
 
     def _judged(

@@ -64,7 +64,7 @@ class UnendedRecord:
     epoch: int
 
     def explained(self, deadline: Deadline) -> RecordFate:
-        """What became of it. Raises AskError when no coordinator answers."""
+        """Find what became of it. Raises AskError when no coordinator answers."""
         asked = producer_transactions(self.cluster, self.producer_id, deadline)
         opened = next(
             (transaction for transaction in asked.transactions if transaction.producer_id == self.producer_id), None
@@ -102,7 +102,7 @@ class UnendedRecord:
         return _lacks(found, *(said.missing or (MAY_HANG.format(*found.partition),)))
 
     def _judged_by_round(self, mine: OpenStart, described: float, deadline: Deadline) -> Judgement:
-        """What was decided, where a round proves that no coordinator has it open. Raises AskError,
+        """Find what was decided, where a round proves that no coordinator has it open. Raises AskError,
         UndecodableRecord.
         """
         rounds = Rounds(self.cluster, self.connect)
@@ -118,8 +118,8 @@ class UnendedRecord:
             rounds.close()
 
     def _judged_by_log(self, transactional_id: str, deadline: Deadline, *, complete: bool) -> tuple[Judgement, bool]:
-        """What was decided, by the partition that has the id, and whether the last decision about this partition is
-        known to have its marker. ``complete``: as if the log had lost nothing.
+        """Find what was decided, by the partition that has the id, and whether the last decision about this partition
+        is known to have its marker. ``complete``: as if the log had lost nothing.
         """
         log_partitions = self.metadata.topics.get(TRANSACTION_STATE, {})
         number = coordinator_partition(transactional_id, len(log_partitions) or 1)
@@ -142,7 +142,7 @@ class UnendedRecord:
         return said, self._has_marker(log, trace.marker, number, deadline)
 
     def _has_marker(self, log: ProducerLog, marker: Marker | None, number: int, deadline: Deadline) -> bool:
-        """Whether the last decision that may name this partition is that of the marker below the open records."""
+        """Return whether the last decision that may name this partition is of the marker below the open records."""
         place = self.found.partition
         naming = [decision for decision in log.decisions if decision.partitions is None or place in decision.partitions]
         if marker is None or not naming:
@@ -157,14 +157,14 @@ class UnendedRecord:
         return read_trace(self.cluster.client, self.metadata, place, self.producer_id, start_offset, deadline)
 
     def _judged(self, trace: OpenTrace, log: ProducerLog) -> Judgement:
-        """What became of the open records of the record's epoch."""
+        """Judge the open records of the record's epoch."""
         place, epoch = self.found.partition, self.epoch
         return judge(OpenRecords(place, self.producer_id, epoch, epoch, trace.marker, trace.unmarked), log)
 
 
 def _is_of(opened: OpenTransaction, place: TopicPartition, epoch: int) -> bool:
-    """Whether a record of this epoch is of an open transaction. In Transactions V2, and where the server aborts, the
-    epoch is raised when it is decided.
+    """Return whether a record of this epoch is of an open transaction. In Transactions V2, and where the server aborts,
+    the epoch is raised when it is decided.
     """
     raised = opened.state is not TransactionState.ONGOING
     epochs = {opened.producer_epoch, opened.producer_epoch - raised}

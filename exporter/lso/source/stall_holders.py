@@ -196,7 +196,7 @@ class StallHolders:
 
     @property
     def proving(self) -> bool:
-        """Whether a proof reads the transaction log, and goes on with that in the next read."""
+        """Return whether a proof reads the transaction log, and goes on with that in the next read."""
         return self._prover is not None and self._prover.under_way
 
     def proof(self, held: OpenStart) -> HangingProof | None:
@@ -264,7 +264,7 @@ class StallHolders:
     def _what_completes(
         self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
     ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
-        """What decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
+        """Ask what decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
         if found := self._stalled.completing(coordinators):
             ids = {candidate.transactional_id for candidates in found.values() for candidate in candidates}
             coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))

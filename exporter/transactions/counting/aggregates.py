@@ -279,7 +279,7 @@ class Aggregates:
     # --- Samples ---
 
     def counted(self) -> Mapping[str, ApplicationCounts]:
-        """What is counted now, by application. Nothing in it changes; it is the same object until something happens."""
+        """The counts, by application. Nothing in it changes; it is the same object until something happens."""
         return self._counted(tuple([(name, own.counted()) for name, own in self._by_name.items()]))
 
     def dated(self) -> Mapping[str, Mapping[Outcome, float]]:
@@ -313,7 +313,7 @@ class Aggregates:
 
     @property
     def task_commits(self) -> TaskCommits:
-        """What Connect's source tasks committed, whatever application their ids are counted under."""
+        """The transactions that Connect's source tasks committed, whatever application their ids are counted under."""
         return TaskCommits(dict(self._tasks.counts), self._grouping.connect_groups)
 
     def free_names(self) -> tuple[str, ...]:
@@ -326,7 +326,7 @@ class Aggregates:
 
     @property
     def uncounted(self) -> bool:
-        """Whether an application appeared since the last census."""
+        """Return whether an application appeared since the last census."""
         return not self._by_name.keys() <= self._seen.keys()
 
     def census(self, unseen: Mapping[str, int]) -> None:

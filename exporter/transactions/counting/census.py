@@ -81,7 +81,9 @@ class Census:
         return self._releases
 
     def _transaction_use(self, log: LogTail | None, since_ms: int) -> TransactionUse:
-        """What the records say; made again only when records came, or ids were last used before this instant."""
+        """Return the use of transactions by the records; made again only when records came, or ids were last used
+        before this instant.
+        """
         if log is None:
             return transaction_use((), self._aggregates.topics, self._grouping, since_ms)
         self._hour_ago_ms = since_ms

@@ -172,8 +172,8 @@ class MarkerWatch:
         return found
 
     def _is_news(self, torn: Torn, read: Mapping[TopicPartition, PartitionMarkers], now: float) -> bool:
-        """Whether a finding stands. A missing COMMIT that the next commit made up for is none; what an ABORT ended in
-        its place is found.
+        """Return whether a finding stands. A missing COMMIT that the next commit made up for is none; what an ABORT
+        ended in its place is found.
         """
         if torn.marker is not None or not torn.decision.commit:
             return True

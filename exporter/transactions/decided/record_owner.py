@@ -19,7 +19,7 @@ from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS, DecidedTrans
 
 
 class LogWindow(NamedTuple):
-    """What a part of one partition of the transaction log has about a producer id.
+    """A part of one partition of the transaction log, about one producer id.
 
     ``breaks`` are spans of Unix seconds in which records of that partition may be missing: compacted, lost by an
     unclean election, or not read.
@@ -76,8 +76,8 @@ def owner_of(record: EndedRecord, window: LogWindow, *, one_clock: bool) -> Reco
 
 
 def _is_only(record: EndedRecord, owner: DecidedTransaction, window: LogWindow, slack: float) -> bool:
-    """Whether no other transaction of the record's epoch was decided between both markers: one that lost its own marker
-    is ended by the next one.
+    """Return whether no other transaction of the record's epoch was decided between both markers: one that lost its own
+    marker is ended by the next one.
     """
     if record.before is None and not record.first:
         return False

@@ -224,7 +224,7 @@ class _Comparison:
                 self._compared.add(partition)
 
     def result(self) -> MarkerComparison:
-        """What was found, and what could not be compared."""
+        """Return the markers found, and what could not be compared."""
         judged = 0
         questions: dict[str, None] = {}
         if self.stopped:
@@ -340,7 +340,9 @@ def _place(found: tuple[int, TopicPartition, Torn]) -> tuple[int, TopicPartition
 
 
 def _reaches(decision: Decision, own: PartitionMarkers) -> bool:
-    """Whether the marker must be in what was read: where retention cut the partition, it began before the decision."""
+    """Return whether the marker must be in what was read: where retention cut the partition, it began before the
+    decision.
+    """
     return not own.cut or 0 <= own.first_ms < decision.prepared_ms - CLOCK_SLACK_MS
 
 

@@ -98,7 +98,7 @@ class PartitionProgress:
     # --- Counting ---
 
     def counts(self, offset: int) -> bool:
-        """Whether a transaction that finished at this offset is counted: it is new, or was pending when the last
+        """Return whether a transaction that finished at this offset is counted: it is new, or was pending when the last
         process ended.
         """
         return offset >= self.position or offset in self.unsettled
@@ -172,8 +172,8 @@ class PartitionProgress:
 
     @property
     def current(self) -> bool:
-        """Whether the partition was read to the end that it had at the last request. False while a request has no
-        answer.
+        """Return whether the partition was read to the end that it had at the last request. False while a request has
+        no answer.
         """
         return self.end is not None and self.next >= self.end and not self.refused and not self.gone
 

@@ -71,17 +71,17 @@ class LogPartitions:
 
     @property
     def readable(self) -> bool:
-        """Whether the log was readable in this process: a grant that was taken away since is a fault."""
+        """Return whether the log was readable in this process: a grant that was taken away since is a fault."""
         return self.log is not None and self.log.readable
 
     @property
     def empty(self) -> bool:
-        """Whether the cluster has no transaction log yet, since no transaction was run. That is no fault."""
+        """Return whether the cluster has no transaction log yet, since no transaction was run. That is no fault."""
         return self._saved.loaded and not self.progress and not self.faults and not self.seen
 
     @property
     def due(self) -> bool:
-        """Whether the metadata is to be requested. While a part of the log is missing, every read does."""
+        """Return whether the metadata is to be requested. While a part of the log is missing, every read does."""
         behind = self.log is not None and (len(self.progress) < self.seen or self.log.gone or self.log.unconfirmed)
         interval = CHECK_INTERVAL if (self.progress and not behind) or self.faults else RETRY_INTERVAL
         now = self._cluster.clock.monotonic()

@@ -107,7 +107,7 @@ class TxnlogSource(KafkaSource):
             yield IgnoredSource(POLLED_INSTEAD)
 
     def _elsewhere(self, facts: Facts) -> bool:
-        """Whether there is no log, and the brokers have transactions nevertheless."""
+        """Return whether there is no log, and the brokers have transactions nevertheless."""
         return self._partitions.empty and facts.get(TransactionsElsewhere) is not None
 
     def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
@@ -214,7 +214,7 @@ class TxnlogSource(KafkaSource):
         return tuple(log.opened())
 
     def _flink(self, now: float, *, gauges: bool) -> Iterator[Sample | Fact]:
-        """What waits for a checkpoint is told at every read, also of partitions that do not answer or were not read to
+        """Yield what waits for a checkpoint at every read, also of partitions that do not answer or were not read to
         their end, as beside a burst of commits: without it, each wait is a stall. The rhythm of the job bounds how long
         an old one is.
         """
