@@ -97,20 +97,22 @@ def _section(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         yield f"\n{len(rows) - MOST_ROWS} more: `--format json` has all."
 
 
-def _blocked(each: BlockedDocument) -> tuple[str, ...]:
+def _blocked(stall: BlockedDocument) -> tuple[str, ...]:
     ended = "not by the journal"
-    if each["ended_timestamp"] is not None:
-        ended = f"{clock_time(each['ended_timestamp'])}, {(each['how'] or 'unknown').replace('_', ' ')}"
-        ended += "" if each["end_seen"] else " (not seen; this or earlier)"
-    holder = each["transactional_id"] or ("" if each["producer_id"] is None else f"producer id {each['producer_id']}")
-    groups = f"; groups that waited: {each['waiting_groups']}" if each["waiting_groups"] else ""
+    if stall["ended_timestamp"] is not None:
+        ended = f"{clock_time(stall['ended_timestamp'])}, {(stall['how'] or 'unknown').replace('_', ' ')}"
+        ended += "" if stall["end_seen"] else " (not seen; this or earlier)"
+    holder = stall["transactional_id"] or (
+        "" if stall["producer_id"] is None else f"producer id {stall['producer_id']}"
+    )
+    groups = f"; groups that waited: {stall['waiting_groups']}" if stall["waiting_groups"] else ""
     return (
-        f"{each['topic']}-{each['partition']}",
-        clock_time(each["began_timestamp"]),
-        format_age(each["seconds"]),
-        str(each["records"]),
-        f"{holder or 'not known'} ({each['holder']}){groups}",
-        each["application"] or "not known",
+        f"{stall['topic']}-{stall['partition']}",
+        clock_time(stall["began_timestamp"]),
+        format_age(stall["seconds"]),
+        str(stall["records"]),
+        f"{holder or 'not known'} ({stall['holder']}){groups}",
+        stall["application"] or "not known",
         ended,
     )
 

@@ -122,44 +122,51 @@ def _stall(stalls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return place, kind, format_age(stall["seconds"]), str(waiting), *who
 
 
-def _application(each: Mapping[str, Any]) -> tuple[str, ...]:
-    counts, minutes = each["outcomes"], each["committed_per_minute"]
-    state = f"stopped {each['stopped_minutes']} min ago" if each["stopped_minutes"] is not None else ""
+def _application(application: Mapping[str, Any]) -> tuple[str, ...]:
+    counts, minutes = application["outcomes"], application["committed_per_minute"]
+    state = f"stopped {application['stopped_minutes']} min ago" if application["stopped_minutes"] is not None else ""
     rate = str(minutes[-2]) if len(minutes) > 1 else "?"
     bad = (str(counts[outcome]) for outcome in ("aborted", "timed_out", "fenced"))
-    return each["application"], rate, spark(minutes[:-1]), str(counts["committed"]), *bad, state
+    return application["application"], rate, spark(minutes[:-1]), str(counts["committed"]), *bad, state
 
 
-def _open(each: Mapping[str, Any]) -> tuple[str, ...]:
-    age = "?" if each["seconds"] is None else format_age(each["seconds"])
+def _open(transaction: Mapping[str, Any]) -> tuple[str, ...]:
+    age = "?" if transaction["seconds"] is None else format_age(transaction["seconds"])
     left = (
         None
-        if each["seconds"] is None or each["timeout_seconds"] is None
-        else each["timeout_seconds"] - each["seconds"]
+        if transaction["seconds"] is None or transaction["timeout_seconds"] is None
+        else transaction["timeout_seconds"] - transaction["seconds"]
     )
     out = (
         "never"
-        if each["timeout_seconds"] is None
+        if transaction["timeout_seconds"] is None
         else "?"
         if left is None
         else "overdue"
         if left < 0
         else format_age(left)
     )
-    return age, each["transactional_id"], each["application"], each["state"], out, str(each["partition_count"])
+    return (
+        age,
+        transaction["transactional_id"],
+        transaction["application"],
+        transaction["state"],
+        out,
+        str(transaction["partition_count"]),
+    )
 
 
 def _ends(cluster: Mapping[str, Any]) -> int:
     return int(sum(unclean["ends"] for unclean in cluster["unclean_ids"]) + cluster["unclean_ends_of_other_ids"])
 
 
-def _unclean(each: Mapping[str, Any]) -> tuple[str, ...]:
+def _unclean(unclean: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        str(each["ends"]),
-        format_age(each["newest"]["seconds_ago"]),
-        each["transactional_id"],
-        each["application"],
-        each["outcome"].replace("_", " "),
+        str(unclean["ends"]),
+        format_age(unclean["newest"]["seconds_ago"]),
+        unclean["transactional_id"],
+        unclean["application"],
+        unclean["outcome"].replace("_", " "),
     )
 
 

@@ -126,22 +126,25 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
     return ClusterReport(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
 
 
-def _is_late(each: OpenTransaction, now: float) -> bool:
+def _is_late(transaction: OpenTransaction, now: float) -> bool:
     """Return whether its coordinator should have ended it, or its markers should have arrived."""
-    if each.state is TransactionState.ONGOING:
-        return is_overdue(each, now)
-    return each.started is not None and now - each.started > (each.timeout or 0.0) + OVERDUE_SLACK_SECONDS
+    if transaction.state is TransactionState.ONGOING:
+        return is_overdue(transaction, now)
+    return (
+        transaction.started is not None
+        and now - transaction.started > (transaction.timeout or 0.0) + OVERDUE_SLACK_SECONDS
+    )
 
 
-def _as_stall(each: OpenTransaction, metadata: Metadata | None, now: float) -> Stall | None:
-    partition = min(each.partitions, default=None)
+def _as_stall(transaction: OpenTransaction, metadata: Metadata | None, now: float) -> Stall | None:
+    partition = min(transaction.partitions, default=None)
     if partition is None or metadata is None:
         return None
-    kind = BlockerKind.OPEN if each.state is TransactionState.ONGOING else BlockerKind.COMPLETING
-    who = (each.transactional_id, each.application, each.producer_id, each.producer_epoch)
-    unmarked = each.partitions if kind is BlockerKind.COMPLETING else None
-    blocker = Blocker(*who, 0, kind, each.state, each.started, each.timeout, unmarked=unmarked)
-    return Stall(partition, each.started or now, 0, 0, metadata.leader(*partition), blocker)
+    kind = BlockerKind.OPEN if transaction.state is TransactionState.ONGOING else BlockerKind.COMPLETING
+    who = (transaction.transactional_id, transaction.application, transaction.producer_id, transaction.producer_epoch)
+    unmarked = transaction.partitions if kind is BlockerKind.COMPLETING else None
+    blocker = Blocker(*who, 0, kind, transaction.state, transaction.started, transaction.timeout, unmarked=unmarked)
+    return Stall(partition, transaction.started or now, 0, 0, metadata.leader(*partition), blocker)
 
 
 def _step(cluster: Cluster, seen: Seen) -> tuple[str, NextStep] | None:
@@ -160,14 +163,14 @@ def _document(cluster: Cluster, seen: Seen) -> SeenTransactionDocument:
     }
 
 
-def _row(each: OpenTransaction, now: float) -> tuple[object, ...]:
+def _row(transaction: OpenTransaction, now: float) -> tuple[object, ...]:
     return (
-        each.application,
-        each.transactional_id,
-        each.producer_id,
-        each.producer_epoch,
-        each.state.value,
-        "?" if each.started is None else format_age(now - each.started),
-        "none" if each.timeout is None else format_duration(each.timeout),
-        len(each.partitions),
+        transaction.application,
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state.value,
+        "?" if transaction.started is None else format_age(now - transaction.started),
+        "none" if transaction.timeout is None else format_duration(transaction.timeout),
+        len(transaction.partitions),
     )

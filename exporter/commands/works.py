@@ -20,7 +20,9 @@ class Answered(Protocol):
 
 
 class Feature(NamedTuple):
-    """Whether a part of the agent works here. ``why`` is "" where it does, else what is missing or how it is done."""
+    """A part of the agent, and whether it works here. ``why`` is "" where it does, else what is missing or how it is
+    done.
+    """
 
     name: str
     works: Works

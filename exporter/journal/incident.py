@@ -63,7 +63,7 @@ class GapDocument(TypedDict):
 
 
 class IncidentDocument(TypedDict):
-    """What happened between two instants."""
+    """The events and stalls between two instants."""
 
     cluster: str
     begin: str | None

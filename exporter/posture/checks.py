@@ -81,13 +81,13 @@ NO_LOG = Rule(
     "Outcomes come from polling, at least, and no transaction can be proven to hang: only the log proves it.",
     "nothing: these brokers keep their transactions outside of __transaction_state (Redpanda, WarpStream;"
     " docs/managed.md)",
-    mendable=False,
+    fixable=False,
 )
 OLD_CLIENTS = Rule(
     "transaction_clients",
     "Clients that do not speak Transactions V2 do not get its protection, whatever the brokers can do.",
     "Java clients 4.0 or later; librdkafka has no Transactions V2 yet, and the log does not tell which of them it is",
-    mendable=False,
+    fixable=False,
 )
 VERIFICATION = Rule(
     "partition_verification",
@@ -109,7 +109,7 @@ APPLICATION_NAMES = Rule(
     "Ids of one application that are grouped as many split its counts, and fill the cap on applications. No guarantee"
     " depends on it.",
     "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings",
-    mendable=False,
+    fixable=False,
 )
 
 

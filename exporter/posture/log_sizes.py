@@ -22,7 +22,7 @@ PARTITIONS = Rule(
     "transaction_log_partitions",
     "Brokers beyond the number of partitions coordinate no transactions, and the number cannot be changed safely.",
     "transaction.state.log.num.partitions=50 (the default) before the first transaction of a cluster",
-    mendable=False,
+    fixable=False,
 )
 
 

@@ -18,7 +18,7 @@ SINKS = Rule(
     "A sink repeats its last records after a failure or a rebalance: only a write that replaces what it wrote before is"
     " exactly-once.",
     "writes by primary key (upsert), or a deduplication behind the sink",
-    mendable=False,
+    fixable=False,
 )
 
 

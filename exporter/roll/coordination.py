@@ -58,9 +58,9 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
         yield RollRow(RollAnswer.SAFE, RollReason.NOT_ACCOUNTED, str(transaction.partition), text)
 
 
-def _writes_to(evidence: RollEvidence, each: OpenTransaction, broker: int) -> bool:
+def _writes_to(evidence: RollEvidence, transaction: OpenTransaction, broker: int) -> bool:
     """Return whether the broker leads a partition of the transaction."""
-    for topic, number in each.partitions:
+    for topic, number in transaction.partitions:
         known = evidence.topics.get(topic, {}).get(number)
         if known is not None and known.leader in {broker, None}:
             return True

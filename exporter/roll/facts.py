@@ -13,7 +13,7 @@ from exporter.transactions.facts import OpenTransaction
 
 
 class RollAnswer(Word):
-    """Whether the broker may be stopped at once. What is not known is never safe."""
+    """The answers whether a broker may be stopped at once. What is not known is never safe."""
 
     SAFE = "safe"
     WAIT = "wait"

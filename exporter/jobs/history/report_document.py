@@ -98,21 +98,21 @@ def _markers(record: MarkerRecord) -> HistoryMarkers:
     }
 
 
-def _transaction(each: TransactionSummary) -> HistoryTransaction:
+def _transaction(transaction: TransactionSummary) -> HistoryTransaction:
     return {
-        "transactional_id": each.transactional_id,
-        "application": each.application,
-        "producer_id": each.producer_id,
-        "producer_epoch": each.producer_epoch,
-        "outcome": each.outcome,
-        "open_seconds": each.open_seconds,
-        "completion_seconds": each.completion_seconds,
-        "begin": None if each.begin_ms is None else each.begin_ms / 1000,
-        "complete": each.complete_ms / 1000,
-        "timeout_seconds": None if each.timeout_ms is None else each.timeout_ms / 1000,
+        "transactional_id": transaction.transactional_id,
+        "application": transaction.application,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "outcome": transaction.outcome,
+        "open_seconds": transaction.open_seconds,
+        "completion_seconds": transaction.completion_seconds,
+        "begin": None if transaction.begin_ms is None else transaction.begin_ms / 1000,
+        "complete": transaction.complete_ms / 1000,
+        "timeout_seconds": None if transaction.timeout_ms is None else transaction.timeout_ms / 1000,
         "partitions": None
-        if each.partitions is None
-        else [{"topic": place.topic, "partition": place.partition} for place in each.partitions],
+        if transaction.partitions is None
+        else [{"topic": place.topic, "partition": place.partition} for place in transaction.partitions],
     }
 
 

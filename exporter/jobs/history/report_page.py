@@ -84,16 +84,16 @@ def _sections(found: HistoryReport) -> Sequence[PageSection]:
 TORN_COLUMNS = ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed")
 
 
-def torn_row(each: TornPlace) -> tuple[object, ...]:
+def torn_row(torn: TornPlace) -> tuple[object, ...]:
     """A partition whose marker is not that of the transaction's decision."""
     return (
-        each.transactional_id,
-        each.producer_id,
-        each.decided,
-        each.topic,
-        each.partition,
-        each.found,
-        instant(each.completed_ms),
+        torn.transactional_id,
+        torn.producer_id,
+        torn.decided,
+        torn.topic,
+        torn.partition,
+        torn.found,
+        instant(torn.completed_ms),
     )
 
 
@@ -220,31 +220,34 @@ HOLD_COLUMNS = ("partition", "transactional.id", "pid", "epoch", "outcome", "fro
 FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
 
 
-def application_row(each: ApplicationSummary) -> tuple[object, ...]:
+def application_row(application: ApplicationSummary) -> tuple[object, ...]:
     """Cells of ``APPLICATION_COLUMNS``."""
-    counts = each.counts
-    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced, each.by_server)
+    counts = application.counts
+    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced, application.by_server)
     return (
-        each.name,
+        application.name,
         *(f"{count:,}" for count in shown),
         ratio(counts.not_committed),
-        *(seconds(value) for value in (each.median, each.p99, each.longest, each.suggested_timeout)),
+        *(
+            seconds(value)
+            for value in (application.median, application.p99, application.longest, application.suggested_timeout)
+        ),
     )
 
 
-def transaction_row(each: TransactionSummary) -> tuple[object, ...]:
+def transaction_row(transaction: TransactionSummary) -> tuple[object, ...]:
     """Cells of ``TRANSACTION_COLUMNS``."""
     return (
-        each.transactional_id,
-        each.producer_id,
-        each.producer_epoch,
-        each.outcome.replace("_", " "),
-        "unknown" if each.begin_ms is None else instant(each.begin_ms),
-        instant(each.complete_ms),
-        seconds(each.open_seconds),
-        seconds(each.completion_seconds),
-        "none" if each.timeout_ms is None else seconds(each.timeout_ms / 1000),
-        partitions(each.partitions),
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.outcome.replace("_", " "),
+        "unknown" if transaction.begin_ms is None else instant(transaction.begin_ms),
+        instant(transaction.complete_ms),
+        seconds(transaction.open_seconds),
+        seconds(transaction.completion_seconds),
+        "none" if transaction.timeout_ms is None else seconds(transaction.timeout_ms / 1000),
+        partitions(transaction.partitions),
     )
 
 
@@ -263,9 +266,9 @@ def hold_row(hold: Hold) -> tuple[object, ...]:
     )
 
 
-def fenced_row(each: Fenced) -> tuple[object, ...]:
+def fenced_row(fenced: Fenced) -> tuple[object, ...]:
     """Cells of ``FENCED_COLUMNS``."""
-    return each.transactional_id, each.application, each.times, instant(each.last_ms)
+    return fenced.transactional_id, fenced.application, fenced.times, instant(fenced.last_ms)
 
 
 def partitions(named: Sequence[TopicPartition] | None) -> str:

@@ -305,12 +305,12 @@ def held_in(cluster: Cluster, metadata: Metadata, places: Iterable[TopicPartitio
     return Open(found, cluster.clock.monotonic(), answers.unanswered, answers.faults)
 
 
-def committed_in(each: Round, cluster: Cluster) -> Committed | None:
+def committed_in(begun: Round, cluster: Cluster) -> Committed | None:
     """The evidence of a round that a transaction, which no coordinator has open, was committed; None without it."""
-    decision = each.judgement.decision
-    if each.judgement.fate is not Fate.COMMITTED or decision is None or any(each.open_gaps()):
+    decision = begun.judgement.decision
+    if begun.judgement.fate is not Fate.COMMITTED or decision is None or any(begun.open_gaps()):
         return None
-    return Committed(each.held, decision, cluster.grouping.of(decision.transactional_id).name, each.wall)
+    return Committed(begun.held, decision, cluster.grouping.of(decision.transactional_id).name, begun.wall)
 
 
 def _loaded(begun: _Begun) -> Loaded:
