@@ -79,7 +79,9 @@ class LabRun:
     def worker(self) -> WorkerProcess:
         """The worker that runs the task."""
         (task,) = self.connect.call("GET", f"/connectors/{self.name}/status")["tasks"]
-        return next(each for each in self.connect.workers if str(task["worker_id"]).endswith(f":{each.port}"))
+        return next(
+            candidate for candidate in self.connect.workers if str(task["worker_id"]).endswith(f":{candidate.port}")
+        )
 
     def insert(self, first: int, count: int) -> None:
         self.postgres.execute(

@@ -175,7 +175,7 @@ def _document(looked: _Looked) -> ClientFileDocument:
             for finding in looked.found
         ],
         "misspelt": [
-            {"setting": each.setting.name, "line": each.setting.line, "meant": each.meant} for each in looked.misspelt
+            {"setting": typo.setting.name, "line": typo.setting.line, "meant": typo.meant} for typo in looked.misspelt
         ],
     }
 

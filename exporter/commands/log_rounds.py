@@ -73,11 +73,11 @@ def take_rounds(
             cluster, rounds, {suspect: again.described for suspect in suspects if suspect in again.held}, patience
         )
         pairs = {begun.held: (suspects[begun.held], begun) for begun in second}
-        proofs = {each: HangingProof(*pair) for each, pair in pairs.items() if not any(lacking(*pair))}
+        proofs = {start: HangingProof(*pair) for start, pair in pairs.items() if not any(lacking(*pair))}
         alive = {
-            each: tuple(lacking(*pair))
-            for each, pair in pairs.items()
-            if each not in proofs and not any(pair[1].gaps())
+            start: tuple(lacking(*pair))
+            for start, pair in pairs.items()
+            if start not in proofs and not any(pair[1].gaps())
         }
         unproven = _unproven(first, opened) | _unproven(second, rounds.opened()) | alive | silent
         committed = _committed((*first, *second), cluster)

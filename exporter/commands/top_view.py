@@ -115,10 +115,10 @@ def _how_many(number: int, known: bool) -> str:
 def _stall(stalls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     stall, blocker = stalls[0], stalls[0]["blocker"]
     more = f" +{len(stalls) - 1}" if len(stalls) > 1 else ""
-    waiting = sum(each["lag_offsets"] for each in stalls)
+    waiting = sum(row["lag_offsets"] for row in stalls)
     place = f"{stall['topic']}-{stall['partition']}{more}"
     who = (blocker["transactional_id"] or "?", blocker["application"] or "?")
-    kind = blocker["kind"] + (", ignored" if all(each.get("ignored") is not None for each in stalls) else "")
+    kind = blocker["kind"] + (", ignored" if all(row.get("ignored") is not None for row in stalls) else "")
     return place, kind, format_age(stall["seconds"]), str(waiting), *who
 
 

@@ -85,7 +85,7 @@ def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: D
     error = ""
     for number, endpoint in enumerate(endpoints):
         share = deadline.within(deadline.remaining() / (len(endpoints) - number))
-        for plugin in [each for each in asked if each not in support] or proving[:1] or asked[:1]:
+        for plugin in [unanswered for unanswered in asked if unanswered not in support] or proving[:1] or asked[:1]:
             try:
                 reply = ask(
                     endpoint,

@@ -45,7 +45,7 @@ def flink_samples(
         who = (transaction.application, transaction.transactional_id, str(transaction.producer_id), precommit)
         yield catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS(deadline, cluster, *who)
     yield from _dropped(len(risks) - MOST_AT_RISK, catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS.name)
-    losses = [each for each in jobs.losses(now) if exposes(each.application)]
+    losses = [job_loss for job_loss in jobs.losses(now) if exposes(job_loss.application)]
     for loss in losses[:MOST_LOSSES]:
         yield from _loss(cluster, loss)
     yield from _dropped(len(losses) - MOST_LOSSES, catalogue.FLINK_LOSS_TIMESTAMP_SECONDS.name)

@@ -119,7 +119,7 @@ def gaps_of(events: Iterable[Event], end: float) -> list[Gap]:
     down: dict[str, Event] = {}
     stopped: float | None = None
     first = True
-    for event in sorted(events, key=lambda each: (each["timestamp"], each["recorded_timestamp"])):
+    for event in sorted(events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
         kind, at = event["kind"], float(event["timestamp"])
         if kind == EventKind.AGENT_STARTED.value:
             since = (event.get("evidence") or {}).get("not_seen_from_timestamp")

@@ -158,7 +158,7 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
             shared = "spring.kafka."
             sender, reader = renamed(f"{shared}producer."), renamed(f"{shared}consumer.")
             binder = renamed("spring.cloud.stream.kafka.binder.transaction.")
-            senders = tuple(each for each in (sender, binder) if each.settings)
+            senders = tuple(side for side in (sender, binder) if side.settings)
             reads = bool(reader.settings or below(f"{shared}listener."))
             if not senders and not reads:  # what both have in common
                 return File(kind, main, (sender,), (reader,))

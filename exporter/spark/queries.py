@@ -118,7 +118,7 @@ def merged(described: Iterable[StreamingQuery], now: float) -> Mapping[QueryKey,
         query = _together(views, now)
         key = QueryKey(query.application, query.name or query.id)
         other = by_key.get(key)
-        by_key[key] = query if other is None else max(query, other, key=lambda each: (each.started, each.heard))
+        by_key[key] = query if other is None else max(query, other, key=lambda run: (run.started, run.heard))
     return by_key
 
 

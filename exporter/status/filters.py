@@ -127,7 +127,7 @@ class Filter(NamedTuple):
         return {
             **cluster,
             "stalled_partitions": [partition for partition in cluster["stalled_partitions"] if concerns(partition)],
-            "open_transactions": [each for each in cluster["open_transactions"] if opened(each)],
+            "open_transactions": [row for row in cluster["open_transactions"] if opened(row)],
             "ignored": [
                 subject
                 for subject in cluster["ignored"]

@@ -37,7 +37,7 @@ def negotiate(accept: str) -> tuple[Format, str]:
     Prometheus 3 also asks for an escaping of names with UTF-8. Names here need none, so of the four kinds only those
     that leave names unchanged are accepted.
     """
-    for choice in sorted(_choices(accept), key=lambda each: each.rank, reverse=True):
+    for choice in sorted(_choices(accept), key=lambda offered: offered.rank, reverse=True):
         fmt, version = _FORMATS.get(choice.value), choice.parameters.get("version", "")
         draft = fmt is Format.OPENMETRICS and version.startswith("0.")
         if fmt is None or choice.quality <= 0 or draft:

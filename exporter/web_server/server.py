@@ -292,10 +292,10 @@ class Server:
             self._pending[connection] = size
         while self._pending_bytes > self._ledger.limits[HeldBytes.REQUESTS]:
             of_clients: Counter[str] = Counter()
-            for each, held in self._pending.items():
-                of_clients[each.address] += held
+            for waiting, held in self._pending.items():
+                of_clients[waiting.address] += held
             most = max(of_clients, key=of_clients.__getitem__)
-            next(each for each in self._pending if each.address == most).cut()
+            next(waiting for waiting in self._pending if waiting.address == most).cut()
         self._ledger.held[HeldBytes.REQUESTS] = self._pending_bytes
 
     def takes(self, connection: Connection, body: bytes, sent: int) -> None:

@@ -214,7 +214,10 @@ class GroupsSource(KafkaSource):
         suspects = beyond(committed, stable)
         asked = sorted(suspects.keys() | self._progress.keys())
         described = group_members(
-            self._cluster.client, metadata, {each: kinds.get(each, GroupKind.CLASSIC) for each in asked}, deadline
+            self._cluster.client,
+            metadata,
+            {group_id: kinds.get(group_id, GroupKind.CLASSIC) for group_id in asked},
+            deadline,
         )
         members = {group: each.ids for group, each in described.values.items()}
         for group, offsets in suspects.items():

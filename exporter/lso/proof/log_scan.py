@@ -251,10 +251,10 @@ class LogScan:
         if epoch == 0 and status >= Status.COMPLETE_COMMIT:
             with suppress(UndecodableRecord):  # where it leaves something open, ``found`` says so
                 ids.add(decode_value(record.value).tags.previous_producer_id)
-        for each in ids & self._of_producer.keys():
-            kept = self._of_producer[each]
+        for known_id in ids & self._of_producer.keys():
+            kept = self._of_producer[known_id]
             if len(kept) == MOST_RECORDS:
-                self._forgotten[each] = kept[0].offset + 1
+                self._forgotten[known_id] = kept[0].offset + 1
             kept.append(record)
 
     def producer_log(

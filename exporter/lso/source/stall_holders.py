@@ -180,7 +180,7 @@ class StallHolders:
         self._evident.keep({stall.partition for stall in found})
         found = list(with_checkpoints(found, flink)) if flink.any else found
         holding = {
-            OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
+            OpenStart(held.partition, held.blocker.producer_id or 0, held.blocker.start_offset) for held in found
         }
         self._holders = {held: since for held, since in self._holders.items() if held in holding}
         return found

@@ -97,7 +97,7 @@ class Census:
         own, found = frozenset(applications), self._aggregates.ids
         self._ids = sum(each.total() for each in found.values())
         kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
-        return KnownIds({number: each for number, each in kept.items() if each})
+        return KnownIds({number: own_ids for number, own_ids in kept.items() if own_ids})
 
 
 def _entries(log: LogTail | None) -> Iterable[Entry]:

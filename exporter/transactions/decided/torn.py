@@ -280,7 +280,9 @@ class _Comparison:
             ended = markers.any_of(decision.epochs, commit=decision.commit) if decision.v2 else place in shared.own
             for marker in _opposite(decision, markers, ended=ended):
                 if asked is None:
-                    asked = AskedMarkers(window for each in places for window in _windows(self._known[each]))
+                    asked = AskedMarkers(
+                        window for decision_place in places for window in _windows(self._known[decision_place])
+                    )
                 if not asked.asks_for(marker):
                     self._torn.append((place, partition, Torn(decision, partition, marker)))
             if not ended and whole and _reaches(decision, own):

@@ -146,18 +146,18 @@ class LogPartitions:
         self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool
     ) -> bool:
         """Check positions, and note elections and losses. Returns whether records were lost."""
-        confirmed = {number: each.confirmed for number, each in progress.items()}
+        confirmed = {number: partition.confirmed for number, partition in progress.items()}
         checked = check_positions(self._cluster.client, metadata, progress, deadline, seen=seen)
         self.faults += checked.faults
         clock = self._cluster.clock
-        for number, each in progress.items():
-            since, monotonic_since = each.confirmed_at or (BEFORE, BEFORE)
-            offset = max(each.next, each.position)
+        for number, partition in progress.items():
+            since, monotonic_since = partition.confirmed_at or (BEFORE, BEFORE)
+            offset = max(partition.next, partition.position)
             window = Window(since, clock.wall(), offset, monotonic_since, clock.monotonic())
-            if each.confirmed != confirmed[number] != NO_EPOCH:
-                each.changes = each.changes.with_election(window)
+            if partition.confirmed != confirmed[number] != NO_EPOCH:
+                partition.changes = partition.changes.with_election(window)
             if number in checked.lost:
-                each.changes = each.changes.with_loss(window)
+                partition.changes = partition.changes.with_loss(window)
         self.lost |= checked.lost
         return bool(checked.lost)
 

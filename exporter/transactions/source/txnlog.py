@@ -224,7 +224,7 @@ class TxnlogSource(KafkaSource):
         judged = jobs.judge(every, now)
         if unread:
             doubtful = {each.producer_id for each in unread}
-            judged = {who: each for who, each in judged.items() if each.waiting or who not in doubtful}
+            judged = {who: judgement for who, judgement in judged.items() if judgement.waiting or who not in doubtful}
         yield FlinkTransactions(judged, jobs.released(every, now))
         if not gauges:
             return
