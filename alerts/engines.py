@@ -40,7 +40,7 @@ _PAGED = 'ALERTS{alertname="KafkaEosConnectTaskFailed", alertstate="firing", sev
 
 
 def _answers(up: int) -> str:
-    """Whether a Connect cluster answers an agent completely. The source's target is its name."""
+    """Return whether a Connect cluster answers an agent completely. The source's target is its name."""
     return f'label_replace({SOURCE_UP}{{source="connect"}} == {up}, "connect", "$1", "target", "(.*)")'
 
 

@@ -46,7 +46,7 @@ def _marked_query(match: re.Match[str]) -> str:
         place = found.end()
     written.append(query[place:])
     rest += list(arguments)
-    words = "".join(each if each == ARGUMENTS else f" {each}" for each in rest)
+    words = "".join(word if word == ARGUMENTS else f" {word}" for word in rest)
     return f"(printf `{''.join(written)}`{words})"
 
 

@@ -95,9 +95,9 @@ def mixin(dashboards: Mapping[str, str]) -> str:
 def _selected(value: Any) -> Any:  # noqa: ANN401 -- a JSON document
     """Queries of panels begin with the selector; those of variables do as well."""
     if isinstance(value, dict):
-        return {name: _selected(each) for name, each in value.items()}
+        return {name: _selected(child) for name, child in value.items()}
     if isinstance(value, list):
-        return [_selected(each) for each in value]
+        return [_selected(child) for child in value]
     if not isinstance(value, str):
         return value
     return _EXPR.sub(lambda match: f"{match[1]}{{{SELECT}{match[2][1:]}", value)
@@ -111,4 +111,4 @@ def _written(value: Any, indent: int) -> str:  # noqa: ANN401 -- a JSON document
 
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
-    return first + "".join("URL" if each == "url" else each.title() for each in rest)
+    return first + "".join("URL" if word == "url" else word.title() for word in rest)

@@ -12,7 +12,7 @@ RUNBOOKS = "../alerts/runbooks"
 
 def table() -> str:
     """A row for each alert and variant, with the default settings."""
-    rows = "".join(f"| {_name(each)} | {each.severity} | {_cell(each.when)} |\n" for each in alerts(Settings()))
+    rows = "".join(f"| {_name(alert)} | {alert.severity} | {_cell(alert.when)} |\n" for alert in alerts(Settings()))
     return f"| alert | severity | when |\n|---|---|---|\n{rows}"
 
 

@@ -63,7 +63,7 @@ def alertmanager_config() -> str:
                     "receiver": _TICKETS,
                     "routes": [
                         {
-                            "matchers": [_matcher(each) for each in route["matchers"]],
+                            "matchers": [_matcher(matcher) for matcher in route["matchers"]],
                             "receiver": route["receiver"],
                             "groupBy": route["group_by"],
                             "groupWait": route["group_wait"],
@@ -75,8 +75,8 @@ def alertmanager_config() -> str:
                 },
                 "inhibitRules": [
                     {
-                        "sourceMatch": [_matcher(each) for each in rule["source_matchers"]],
-                        "targetMatch": [_matcher(each) for each in rule["target_matchers"]],
+                        "sourceMatch": [_matcher(matcher) for matcher in rule["source_matchers"]],
+                        "targetMatch": [_matcher(matcher) for matcher in rule["target_matchers"]],
                         "equal": rule["equal"],
                     }
                     for rule in _inhibitions()

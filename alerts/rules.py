@@ -28,7 +28,7 @@ def groups(settings: Settings) -> list[Rule]:
             "name": f"kafka-eos.{subject.name}",
             **({"interval": subject.interval} if subject.interval else {}),
             "rules": [
-                *({"record": each.name, "expr": _expression(each.expr, settings)} for each in subject.records()),
+                *({"record": record.name, "expr": _expression(record.expr, settings)} for record in subject.records()),
                 *(_rule(alert, settings, every) for alert in alerts),
             ],
         }
@@ -94,7 +94,7 @@ def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> Severity
     wanted = settings.override(alert.name, "severity")
     if wanted is None:
         return alert.severity
-    if len({each.severity for each in alerts if each.name == alert.name}) > 1:
+    if len({other.severity for other in alerts if other.name == alert.name}) > 1:
         raise SettingsError(f"{alert.name}.severity: it has variants of both severities; change their thresholds")
     return Severity(wanted)
 

@@ -22,7 +22,7 @@ _OVERRIDES = ("for", "keep_firing_for", "severity", "enabled")
 
 
 class SettingsError(ValueError):
-    """What is wrong with the settings, a line for each problem."""
+    """Problems of the settings, a line for each problem."""
 
 
 class Duration(str):
@@ -81,16 +81,16 @@ class Settings:
     @property
     def groups(self) -> tuple[str, ...]:
         """The group labels."""
-        return tuple(each.strip() for each in self.group_labels.split(",") if each.strip())
+        return tuple(label.strip() for label in self.group_labels.split(",") if label.strip())
 
     @property
     def static(self) -> Mapping[str, str]:
         """The labels for every alert."""
-        pairs = (each.partition("=") for each in self.labels.split(",") if each.strip())
+        pairs = (label.partition("=") for label in self.labels.split(",") if label.strip())
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def override(self, alert: str, what: str) -> str | None:
-        """What was set for this alert, or None."""
+        """Return the value that is set for this alert, or None."""
         return self.overrides.get(alert, {}).get(what)
 
 
@@ -125,7 +125,7 @@ def settings(assignments: Iterable[str], alerts: Iterable[str]) -> Settings:
             problems.append(f"{assignment}: {error}")
     if problems:
         raise SettingsError("\n".join(problems))
-    frozen = MappingProxyType({name: MappingProxyType(each) for name, each in overrides.items()})
+    frozen = MappingProxyType({name: MappingProxyType(override) for name, override in overrides.items()})
     return replace(Settings(), **values, overrides=frozen)
 
 
@@ -135,12 +135,12 @@ def _value(key: str, value: str) -> str:
             raise ValueError('needs matchers such as env="prod", region=~"eu-.*"')
         return value
     if key == "group_labels":
-        if not all(_LABEL.fullmatch(each.strip()) for each in value.split(",")) and value:
+        if not all(_LABEL.fullmatch(label.strip()) for label in value.split(",")) and value:
             raise ValueError("needs names of labels, such as namespace,env")
         return value
     if key == "labels":
         if value and not all(
-            _LABEL.fullmatch(each.partition("=")[0].strip()) and "=" in each for each in value.split(",")
+            _LABEL.fullmatch(label.partition("=")[0].strip()) and "=" in label for label in value.split(",")
         ):
             raise ValueError("needs pairs such as team=streaming,tier=1")
         return value

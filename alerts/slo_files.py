@@ -25,7 +25,7 @@ _SLUG = re.compile(r"[^A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What an application or a topic shall hold, in percent of its transactions or of the time; ``cluster`` is "" for
+    """The objective of an application or a topic, in percent of its transactions or of the time; ``cluster`` is "" for
     a Prometheus with one cluster.
     """
 
@@ -42,7 +42,7 @@ class Objective:
 
     @property
     def text(self) -> str:
-        """What it means."""
+        """The meaning, in a sentence."""
         where = f" of {self.cluster}" if self.cluster else ""
         if self.kind == "application":
             return f"{self.percent:g}% of the transactions of {self.subject}{where} are committed."
@@ -61,21 +61,21 @@ def sloth(objectives: Sequence[Objective]) -> str:
     """Return a file for ``sloth generate``. Its alerts are off: those of `generate alerts` are about the same."""
     slos = [
         {
-            "name": each.name,
-            "objective": each.percent,
-            "description": each.text,
-            "labels": {"kind": each.kind, "subject": each.subject},
-            "sli": _sli(each, "{{.window}}"),
+            "name": objective.name,
+            "objective": objective.percent,
+            "description": objective.text,
+            "labels": {"kind": objective.kind, "subject": objective.subject},
+            "sli": _sli(objective, "{{.window}}"),
             "alerting": {"page_alert": {"disable": True}, "ticket_alert": {"disable": True}},
         }
-        for each in objectives
+        for objective in objectives
     ]
     return document({"version": "prometheus/v1", "service": SERVICE, "slos": slos}, _HEADER)
 
 
 def openslo(objectives: Sequence[Objective]) -> str:
     """Return a stream of OpenSLO documents, one for each objective."""
-    return documents([_openslo(each) for each in objectives], _HEADER)
+    return documents([_openslo(objective) for objective in objectives], _HEADER)
 
 
 def _openslo(objective: Objective) -> dict[str, Any]:

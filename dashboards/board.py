@@ -27,7 +27,7 @@ _ON_TIME_RANGE_CHANGE = 2
 
 
 class Needs(NamedTuple):
-    """What is there only where the agent is set up to read it: the families that show it, and the setting.
+    """Families that are there only where the agent is set up to read them: the families that show it, and the setting.
 
     A hidden variable asks whether one of these families exists, and the row's title has its answer. Grafana cannot
     leave the row out: a row that is repeated by a variable without values is shown once (RowRepeaterBehavior of
@@ -40,7 +40,7 @@ class Needs(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """What is said while nothing of it is there."""
+        """The text to show while nothing of it is there."""
         return f"- no data: {self.setting}"
 
 
@@ -101,7 +101,7 @@ class Board:
             templating=core.Templating(
                 [_datasource(), *_variables(self.variables), _agent_page(), *map(_existence, self._needs())]
             ),
-            annotations=core.Annotations(_annotations({each.name for each in self.variables})),
+            annotations=core.Annotations(_annotations({variable.name for variable in self.variables})),
             links=[
                 core.DashboardLink(
                     title="Exactly-once dashboards", tags=[TAG], asDropdown=True, includeVars=True, keepTime=True

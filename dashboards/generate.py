@@ -27,7 +27,7 @@ _MODULES = (overview, slo, transactions, lso, brokers, producers, connect, strea
 
 def boards() -> tuple[Board, ...]:
     """Every dashboard, in the order in which one reads them."""
-    return tuple(each.board() for each in _MODULES)
+    return tuple(module.board() for module in _MODULES)
 
 
 def files() -> Mapping[Path, str]:

@@ -50,7 +50,7 @@ ABORT_LINE = "the status page gives the line that ends the hanging one"
 
 
 class Checklist:
-    """What was seen, when first, and what is still awaited."""
+    """The situations that were seen, when first, and those still awaited."""
 
     def __init__(self, orphan: Orphan, torn_one: TornTransaction, scenes: Sequence[Scene] = SCENES) -> None:
         self._orphan = orphan
@@ -242,7 +242,7 @@ def _words(outcomes: Mapping[str, int]) -> str:
 
 
 def _invite(cluster: KafkaCluster, agent: AgentProcess, alerts: list[str], tools: Path) -> None:
-    """What to open, what to type, what to look for."""
+    """Print what to open, what to type, what to look for."""
     command = shlex.quote(os.path.relpath(COMMAND) if COMMAND.is_relative_to(Path.cwd()) else str(COMMAND))
     lines = [
         "",

@@ -130,7 +130,7 @@ class AgentProcess:
         return Metrics(self.get("/metrics").text)
 
     def status(self) -> Any:  # noqa: ANN401 - whatever JSON it is
-        """What /api/v1/status says."""
+        """Read /api/v1/status."""
         return json.loads(self.get("/api/v1/status").body)
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> Self:

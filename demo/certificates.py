@@ -114,7 +114,7 @@ class Authority:
     ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        alternatives = x509.SubjectAlternativeName([_host(each) for each in names])
+        alternatives = x509.SubjectAlternativeName([_host(host) for host in names])
         built = _builder(subject, self._name, key, life).add_extension(alternatives, critical=False)
         # RFC 5280 wants it, and since Python 3.13 a default context does.
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())

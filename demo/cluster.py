@@ -232,8 +232,8 @@ class KafkaCluster:
         until = deadline or Deadline.after(START_SECONDS)
         for node in self._nodes:
             node.stop()
-        for each in self._shape.nodes:
-            shutil.rmtree(self.folder / f"data-{each.id}", ignore_errors=True)
+        for member in self._shape.nodes:
+            shutil.rmtree(self.folder / f"data-{member.id}", ignore_errors=True)
         if not same_id:
             self._cluster_uuid = new_cluster_uuid()
         self._format(until)

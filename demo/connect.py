@@ -31,7 +31,7 @@ _SERVICES = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 
 
 class WorkerCluster(Protocol):
-    """What the workers need to know of their cluster."""
+    """The addresses and settings of a cluster that its workers need."""
 
     version: str
 

@@ -56,7 +56,7 @@ class FlinkJob(JvmApplication):
     def last_checkpoint(self) -> Path | None:
         """The newest checkpoint that was completed."""
         found = self.checkpoints.glob("*/chk-*/_metadata")
-        return max((each.parent for each in found), key=_number_and_age, default=None)
+        return max((path.parent for path in found), key=_number_and_age, default=None)
 
     def command(self) -> list[str]:
         """Of a start from the newest checkpoint, where there is one."""

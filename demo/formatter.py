@@ -45,7 +45,7 @@ def transaction_log(cluster: KafkaCluster, transactional_id: str | None = None) 
 
 
 def _formatted(cluster: KafkaCluster, quiet_ms: int) -> tuple[str, int]:
-    """What the tool printed, and how many records it says it read."""
+    """Return what the tool printed, and how many records it says it read."""
     run = cluster.tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         f"--topic={_TOPIC}",

@@ -42,7 +42,7 @@ _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 class LabFault(NamedTuple):
-    """What is done while records flow; ``snapshot``: while the snapshot does."""
+    """A fault that is made while records flow; ``snapshot``: while the snapshot does."""
 
     name: str
     snapshot: bool
@@ -79,7 +79,9 @@ class LabRun:
     def worker(self) -> WorkerProcess:
         """The worker that runs the task."""
         (task,) = self.connect.call("GET", f"/connectors/{self.name}/status")["tasks"]
-        return next(each for each in self.connect.workers if str(task["worker_id"]).endswith(f":{each.port}"))
+        return next(
+            candidate for candidate in self.connect.workers if str(task["worker_id"]).endswith(f":{candidate.port}")
+        )
 
     def insert(self, first: int, count: int) -> None:
         self.postgres.execute(
@@ -254,7 +256,7 @@ def outcome_of(support: str, fault: LabFault, run: LabRun, result: AuditResult, 
     """Raises RuntimeError for an audit that is not sure."""
     if result.unknown:
         raise RuntimeError(f"the audit of {run.topic} is not sure: {'; '.join(result.unknown)}")
-    counts = {each.kind: each.count for each in result.findings}
+    counts = {finding.kind: finding.count for finding in result.findings}
     rows = len(run.seen)
     aborted = result.aborted_records or 0
     found = counts.get("duplicate", 0), counts.get("missing", 0)
@@ -264,9 +266,9 @@ def outcome_of(support: str, fault: LabFault, run: LabRun, result: AuditResult, 
 def pipeline_table(outcomes: Sequence[LabOutcome]) -> str:
     head = "| exactly.once.source.support | fault | rows | records | aborted | duplicates | missing | complete after |"
     lines = [head, "|---|---|---:|---:|---:|---:|---:|---:|"]
-    for each in outcomes:
-        numbers = " | ".join(f"{number:,}" for number in each[2:7])
-        lines.append(f"| {each.support} | {each.fault} | {numbers} | {each.seconds:.0f} s |")
+    for outcome in outcomes:
+        numbers = " | ".join(f"{number:,}" for number in outcome[2:7])
+        lines.append(f"| {outcome.support} | {outcome.fault} | {numbers} | {outcome.seconds:.0f} s |")
     return "\n".join(lines)
 
 

@@ -36,7 +36,7 @@ class CostWay(NamedTuple):
 
 
 class MeasuredCost(NamedTuple):
-    """What was measured; milliseconds."""
+    """The result of a measurement; milliseconds."""
 
     way: CostWay
     per_second: float
@@ -123,7 +123,7 @@ def _cost(way: CostWay, full: dict[str, int], slow: dict[str, int]) -> MeasuredC
 
 def table(costs: Sequence[MeasuredCost]) -> str:
     lines = ["| way | setting | records/s | p50 | p99 |", "|---|---|---:|---:|---:|"]
-    for each in costs:
-        speed = f"{each.per_second:,.0f}"
-        lines.append(f"| {each.way.name} | {each.way.setting} | {speed} | {each.p50_ms} ms | {each.p99_ms} ms |")
+    for cost in costs:
+        speed = f"{cost.per_second:,.0f}"
+        lines.append(f"| {cost.way.name} | {cost.way.setting} | {speed} | {cost.p50_ms} ms | {cost.p99_ms} ms |")
     return "\n".join(lines)

@@ -27,8 +27,8 @@ HOW_TO_GET_THEM = "scripts/install-prometheus"
 
 
 def installed() -> bool:
-    """Whether both programs are on PATH."""
-    return all(shutil.which(each) for each in PROGRAMS)
+    """Return whether both programs are on PATH."""
+    return all(shutil.which(program) for program in PROGRAMS)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class Orphan:
 
 
 class OrphanCluster(Protocol):
-    """What planting one needs of its cluster."""
+    """The part of a cluster that planting one needs."""
 
     def admin(self) -> AdminClient: ...
 

@@ -129,4 +129,4 @@ def _programs() -> Path:
         )
         if done.returncode:
             raise PostgresError(f"PostgreSQL is not installed: {done.stderr.strip()}")
-    return max(_FOLDERS.glob("*/bin/initdb"), key=lambda each: int(each.parts[-3])).parent
+    return max(_FOLDERS.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3])).parent

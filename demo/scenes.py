@@ -41,7 +41,7 @@ class Scene(NamedTuple):
         return next(map(str, found), None)
 
     def instead(self, metrics: Metrics) -> str:
-        """What the metric shows while it does not show this."""
+        """Write what the metric shows while it does not show this."""
         return "; ".join(map(str, metrics.samples(self.metric)[:6])) or f"{self.metric} is absent"
 
 
@@ -100,7 +100,7 @@ class PrintedStep(NamedTuple):
 
 
 def next_steps(status: Any) -> Sequence[PrintedStep]:  # noqa: ANN401 - JSON as it came
-    """What to do about each stalled partition, as the status document says."""
+    """Return what to do about each stalled partition, as the status document says."""
     return [
         PrintedStep(stalled["topic"], stalled["blocker"]["kind"], stalled["next_step"]["command"] or "")
         for cluster in status["clusters"]

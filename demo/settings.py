@@ -67,7 +67,9 @@ class Security:
     def scram_arguments(self) -> list[str]:
         """Arguments of ``kafka-storage format`` that create the SCRAM users (KIP-900)."""
         scram = [mechanism for mechanism in self.mechanisms if mechanism.startswith("SCRAM-")]
-        credentials = [f"{each}=[name={user},password={word}]" for each in scram for user, word in self.users.items()]
+        credentials = [
+            f"{mechanism}=[name={user},password={word}]" for mechanism in scram for user, word in self.users.items()
+        ]
         return [part for credential in credentials for part in ("-S", credential)]
 
     def jvm_options(self) -> list[str]:
@@ -126,7 +128,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterShape:
-    """What a cluster is made of, the same for all its nodes. With ``zookeeper_port`` it has ZooKeeper, and no KRaft."""
+    """The make-up of a cluster, the same for all its nodes. With ``zookeeper_port`` it has ZooKeeper, and no KRaft."""
 
     nodes: tuple[Node, ...]
     transaction_partitions: int = 50

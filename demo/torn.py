@@ -47,7 +47,7 @@ def abort_by_hand(cluster: KafkaCluster, topic: str, partition: int) -> None:
 
 
 def found(bootstrap: str) -> dict[str, Any]:
-    """What ``audit markers`` says of the cluster. Raises TornError."""
+    """Return what ``audit markers`` says of the cluster. Raises TornError."""
     argv = [str(COMMAND), "audit", "markers", "--bootstrap-server", bootstrap, "--output", "json"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=FIND_SECONDS, check=False)
     if not done.stdout:
@@ -76,7 +76,7 @@ class TornTransaction:
         except (ProducerError, TornError, subprocess.SubprocessError, ValueError) as error:
             self.wrong = f"no transaction was torn: {error}"
             return
-        places = [(each["transactional_id"], each["topic"], each["partition"]) for each in torn]
+        places = [(row["transactional_id"], row["topic"], row["partition"]) for row in torn]
         if places == [(self._producer.transactional_id, self._topic, PARTITION)]:
             (each,) = torn
             self.evidence = (

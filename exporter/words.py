@@ -36,7 +36,7 @@ class BlockerKind(Word):
 
 
 class RecordState(Word):
-    """What a record of a partition is to a reader of committed records."""
+    """The states of a record, to a reader of committed records."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -60,7 +60,7 @@ class MarkerWait(Word):
 
 
 class Precommit(Word):
-    """Whether a transaction of a job belongs to a checkpoint that began, and waits for its commit."""
+    """The evidence that a transaction of a job belongs to a checkpoint that began, and waits for its commit."""
 
     NO = "no"
     LIKELY = "likely"  # open past a checkpoint of its job, or longer than the job's checkpoints are apart
@@ -87,7 +87,7 @@ class FailureCause(Word):
 
 
 class FoundMarker(Word):
-    """What a partition has in place of the marker of a decision."""
+    """The marker that a partition has in place of that of a decision."""
 
     NOTHING = "nothing"  # no marker, and nothing else has ended the records
     ABORT = "abort"
@@ -172,7 +172,7 @@ class HeldBytes(Word):
 
 
 class EventKind(Word):
-    """What happened: the label values of ``events_total{kind}``."""
+    """The kinds of events: the label values of ``events_total{kind}``."""
 
     STALL_BEGUN = "stall_begun"
     STALL_NAMED = "stall_named"  # its holder became known after it began
@@ -220,7 +220,7 @@ class FleetState(Word):
 
 
 class FleetChangeKind(Word):
-    """What changed in a fleet: ``changes[].kind`` of the fleet's document."""
+    """The kinds of changes in a fleet: ``changes[].kind`` of the fleet's document."""
 
     STALL_BEGAN = "stall_began"
     STALL_ENDED = "stall_ended"

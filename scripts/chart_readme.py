@@ -65,8 +65,8 @@ def page() -> str:
     """The README with its tables anew."""
     text = (CHART / "README.md").read_text(encoding="utf-8")
     values = "| value | default | meaning |\n|---|---|---|\n" + "".join(
-        f"| `{each.path}` | `{json.dumps(each.default)}` | {each.meaning.replace('|', chr(92) + '|')} |\n"
-        for each in described((CHART / "values.yaml").read_text(encoding="utf-8"))
+        f"| `{value.path}` | `{json.dumps(value.default)}` | {value.meaning.replace('|', chr(92) + '|')} |\n"
+        for value in described((CHART / "values.yaml").read_text(encoding="utf-8"))
     )
     settings = "| setting | default | meaning |\n|---|---|---|\n" + "".join(
         f"| `{key}` | `{json.dumps(default)}` | {meaning} |\n" for key, default, meaning in knobs()

@@ -32,7 +32,7 @@ class BillError(Exception):
 def bill(root: Path, name: str, version: str) -> Component:
     """The document. Raises BillError."""
     components = [*interpreter(root), *python_packages(root), *debian_packages(root), *jars(root)]
-    found = {each["bom-ref"]: each for each in components}
+    found = {component["bom-ref"]: component for component in components}
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -54,9 +54,15 @@ def python_packages(root: Path) -> Iterator[Component]:
     folders = [str(folder) for pattern in SITE_PACKAGES for folder in sorted(root.glob(pattern))]
     if not folders:
         raise BillError(f"no folder {SITE_PACKAGES[0]}")
-    for each in distributions(path=folders):
-        name = re.sub("[-_.]+", "-", each.name).lower()
-        yield _component("library", name, each.version, f"pkg:pypi/{name}@{quote(each.version)}", licence(each))
+    for distribution in distributions(path=folders):
+        name = re.sub("[-_.]+", "-", distribution.name).lower()
+        yield _component(
+            "library",
+            name,
+            distribution.version,
+            f"pkg:pypi/{name}@{quote(distribution.version)}",
+            licence(distribution),
+        )
 
 
 def licence(package: Distribution) -> str:

@@ -24,7 +24,7 @@ def lowest(project: str, extras: tuple[str, ...]) -> Iterator[str]:
     lines = [*table["dependencies"], *(line for extra in extras for line in table["optional-dependencies"][extra])]
     for line in lines:
         requirement = Requirement(line)
-        versions = [each.version for each in requirement.specifier if each.operator in {">=", "=="}]
+        versions = [bound.version for bound in requirement.specifier if bound.operator in {">=", "=="}]
         if len(versions) != 1:
             raise ValueError(f"{line}: needs one lower bound")
         yield f"{requirement.name}=={versions[0]}"

@@ -19,7 +19,7 @@ def repacked(content: bytes, seconds: int) -> bytes:
         tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as old,
         tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as new,
     ):
-        for member in sorted(old.getmembers(), key=lambda each: each.name):
+        for member in sorted(old.getmembers(), key=lambda entry: entry.name):
             member.mtime, member.uid, member.gid, member.uname, member.gname = seconds, 0, 0, "", ""
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
             member.pax_headers = {}

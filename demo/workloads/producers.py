@@ -24,7 +24,7 @@ CLOSE_SECONDS = 5.0
 
 
 class ProducerCluster(Protocol):
-    """What a producer needs to know of its cluster."""
+    """The part of a cluster that a producer needs."""
 
     version: str
     processes: ProcessGroup

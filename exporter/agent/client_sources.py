@@ -136,9 +136,11 @@ class Clients:
             for cluster in self._config.clusters:
                 if cluster.name == key:
                     yield from self._jvms("brokers", key, cluster.brokers)
-            here = [each for each in self._config.producers if each.cluster in {"", key}]
+            here = [producer for producer in self._config.producers if producer.cluster in {"", key}]
             yield from self._jvms("producers", key, here)
-            yield from self._jvms("streams", key, [each for each in self._config.streams if each.cluster in {"", key}])
+            yield from self._jvms(
+                "streams", key, [stream for stream in self._config.streams if stream.cluster in {"", key}]
+            )
 
     def _jvms(self, source: str, cluster: str, entries: Sequence[Broker | Producers | Streams]) -> Iterator[WatchedJvm]:
         for entry in entries:

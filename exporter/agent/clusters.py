@@ -77,7 +77,7 @@ class Clusters:
         self._shard = config.shard.shard()
         self.journals = Journals(config, sink, clock)
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
-        self._runner = Runner((each.group for each in self._watched.values()), sink, clock)
+        self._runner = Runner((cluster.group for cluster in self._watched.values()), sink, clock)
         self._clients = Clients(self._runner, receivers, clock)
 
     def start(self) -> None:
@@ -96,24 +96,24 @@ class Clusters:
         return hanging
 
     def ready(self) -> bool:
-        """Whether every source has answered or failed once."""
+        """Return whether every source has answered or failed once."""
         return self._runner.ready()
 
     def status(self) -> StatusDocument:
         """The document of ``/api/v1/status``."""
         settings = {
-            key: ClusterSettings(each.config.name, each.config.kafka.bootstrap_servers, self._owners, self._links)
-            for key, each in self._watched.items()
+            key: ClusterSettings(cluster.config.name, cluster.config.kafka.bootstrap_servers, self._owners, self._links)
+            for key, cluster in self._watched.items()
         }
         states = self._runner.states()
         return document(
-            [self._with_journal(each) for each in self._clients.states(states)],
+            [self._with_journal(state) for state in self._clients.states(states)],
             settings,
             now=self._clock.wall(),
             ready=self.ready(),
             version=__version__,
             shard=self._shard,
-            pushed=next((each for state in states for each in state.facts.all(PushedProducers)), None),
+            pushed=next((pushed for state in states for pushed in state.facts.all(PushedProducers)), None),
         )
 
     @property
@@ -129,10 +129,11 @@ class Clusters:
         same_applications = config.applications == self._config.applications
         kept = {
             key
-            for key, each in self._watched.items()
+            for key, cluster in self._watched.items()
             if same_applications
             and key in wanted
-            and (_without_jvms(wanted[key]), engines_of(config, key)) == (_without_jvms(each.config), each.engines)
+            and (_without_jvms(wanted[key]), engines_of(config, key))
+            == (_without_jvms(cluster.config), cluster.engines)
         }
         gone = [self._watched[key] for key in self._watched if key not in kept]
         came = {key: self._watch(key, cluster, config) for key, cluster in wanted.items() if key not in kept}
@@ -169,7 +170,7 @@ class Clusters:
         cluster = Cluster(
             config.kafka,
             ClusterClient(config.kafka, self._clock),
-            Grouping([each.pattern for each in whole.applications], engines.connect_groups),
+            Grouping([application.pattern for application in whole.applications], engines.connect_groups),
             self._state,
             config.name,
             self._clock,
@@ -178,8 +179,8 @@ class Clusters:
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
         self.journals.watch(key, cluster, lambda: self._runner.source_states(self._groups_of(key)))
         judged = tuple(
-            WithThresholds(each, lambda: self._thresholds, self._clock, cluster.grouping, lambda: self._owners)
-            for each in sources
+            WithThresholds(source, lambda: self._thresholds, self._clock, cluster.grouping, lambda: self._owners)
+            for source in sources
         )
         return _Watched(config, engines, cluster, Group(key, judged, cluster.client.close))
 

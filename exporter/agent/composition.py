@@ -221,7 +221,7 @@ class Agent:
         return receivers, ingest_apps(receivers, config.ingest.read_token)
 
     def _held(self) -> Iterator[Sample]:
-        """What others make this process hold."""
+        """Yield the samples of what others make this process hold."""
         held = {**self._ledger.held, HeldBytes.READ: MEMORY.size}
         for kind in HeldBytes:
             yield EXPORTER_HELD_BYTES(float(held[kind]), kind)

@@ -30,8 +30,8 @@ def engine_sources(
     that names no cluster belongs to the only one.
     """
     return (
-        *(_connect(cluster, each) for each in engines.connect),
-        *(_spark_folder(cluster, each) for each in engines.spark),
+        *(_connect(cluster, connect) for connect in engines.connect),
+        *(_spark_folder(cluster, spark) for spark in engines.spark),
         *([_spark(cluster, receivers, names)] if engines.spark or receivers else []),
         *([_audits(cluster, engines, receivers, names)] if engines.audits or receivers else []),
     )
@@ -72,7 +72,7 @@ def _spark(cluster: Cluster, receivers: Receivers | None, names: Names) -> Spark
 
 
 def _audits(cluster: Cluster, engines: Engines, receivers: Receivers | None, names: Names) -> AuditsSource:
-    files = AuditFiles([each.path for each in engines.audits])
+    files = AuditFiles([audit.path for audit in engines.audits])
     if receivers is None:
         return AuditsSource(cluster, names, files)
     return AuditsSource(cluster, names, files, receivers.audits.results, receivers.audits.left_out)

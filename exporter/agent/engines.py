@@ -17,13 +17,13 @@ class Engines(NamedTuple):
     @property
     def connect_groups(self) -> tuple[str, ...]:
         """The group ids by which their tasks' transactional ids are known."""
-        return tuple(each.group_id for each in self.connect if each.group_id)
+        return tuple(connect.group_id for connect in self.connect if connect.group_id)
 
 
 def engines_of(config: Config, cluster: str) -> Engines:
     """The engines on this cluster: those that name it, and those that name none, which only a single one allows."""
     return Engines(
-        connect=tuple(each for each in config.connect if each.cluster in {"", cluster}),
-        spark=tuple(each for each in config.spark if each.cluster in {"", cluster}),
+        connect=tuple(connect for connect in config.connect if connect.cluster in {"", cluster}),
+        spark=tuple(spark for spark in config.spark if spark.cluster in {"", cluster}),
         audits=config.audits,
     )

@@ -94,7 +94,7 @@ class Journals:
     def newest(self) -> list[dict[str, Any]]:
         """Return the events that are in memory, the newest first, with every key."""
         found = [event for keeper in self._by_key.values() for event in keeper.journal.newest()]
-        return [filled(each) for each in sorted(found, key=lambda each: -each["recorded_timestamp"])]
+        return [filled(event) for event in sorted(found, key=lambda event: -event["recorded_timestamp"])]
 
     def _run(self) -> None:
         while not self._stopping.wait(PACE):
@@ -136,7 +136,7 @@ class _EventOwner(NamedTuple):
     def owns(self, event: Mapping[str, Any]) -> bool:
         """Return whether an application, topic or connector of the event is the team's."""
         subject = event["subject"]
-        topics = {subject.get("topic"), *(each["topic"] for each in event.get("partitions", ()))}
+        topics = {subject.get("topic"), *(partition["topic"] for partition in event.get("partitions", ()))}
         connector = f"{subject.get('connect')}/{subject['connector']}" if "connector" in subject else None
         return (
             _any(self.applications, {subject.get("application")})
@@ -154,8 +154,8 @@ def _owners(config: Config) -> tuple[_EventOwner, ...]:
         return tuple(BoundedPattern(pattern, "owners", whole=True) for pattern in patterns)
 
     return tuple(
-        _EventOwner(each.team, compiled(each.applications), compiled(each.topics), compiled(each.connectors))
-        for each in config.owners
+        _EventOwner(owner.team, compiled(owner.applications), compiled(owner.topics), compiled(owner.connectors))
+        for owner in config.owners
     )
 
 

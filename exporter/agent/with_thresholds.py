@@ -72,7 +72,7 @@ class _ShownThresholds(NamedTuple):
 
 
 class _InForce(NamedTuple):
-    """What the settings say of subjects."""
+    """The thresholds and ignored subjects that the settings give."""
 
     thresholds: Thresholds
     owners: Owners

@@ -84,9 +84,9 @@ class Grouping:
         return True
 
     def may_describe(self, name: str, transactional_id: str) -> bool:
-        """Whether what was noted last may be about an application of this name and one of its ids: a task of the group,
-        or the application that is not of Streams. Any client can have something noted, so it costs little for all
-        others.
+        """Return whether what was noted last may be about an application of this name and one of its ids: a task of the
+        group, or the application that is not of Streams. Any client can have something noted, so it costs little for
+        all others.
         """
         newest, connect = self._newest
         if not connect:
@@ -113,11 +113,11 @@ class Grouping:
         return given_up(self._patterns)
 
     def is_connect_task(self, transactional_id: str) -> bool:
-        """Whether this is the id of a task of a known Connect group, whatever application a user's pattern says."""
+        """Return whether this is of a task of a known Connect group, whatever application a user's pattern says."""
         return self._connect_task(transactional_id) is not None
 
     def may_be_flink(self, transactional_id: str) -> bool:
-        """Whether by its form an id may be that of a Flink job, whatever application a user's pattern says.
+        """Return whether by its form an id may be that of a Flink job, whatever application a user's pattern says.
 
         Flink's KafkaSink makes ``<prefix>-<subtask>-<checkpoint or number>``, the FlinkKafkaProducer before it
         ``<task>-<operator's hash>-<number>``.
@@ -143,7 +143,9 @@ class Grouping:
         return Grouped(Application(form.name, form.kind, form.connect, form.connector), form.rule)
 
     def names_freely(self, transactional_id: str) -> bool:
-        """Whether neither a pattern of the settings nor the form of a framework names the application of this id."""
+        """Return whether neither a pattern of the settings nor the form of a framework names the application of this
+        id.
+        """
         return not self.explain(transactional_id).rule.startswith(FIXED_RULES)
 
     def _of(self, transactional_id: str) -> Application:

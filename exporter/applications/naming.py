@@ -83,7 +83,7 @@ _INSTANCES: tuple[tuple[str, tuple[tuple[str, int], ...], re.Pattern[str]], ...]
     ),
     (
         "IP address",
-        ((".", 3), *((each, 1) for each in ("10-", "192-168-", "172-", "169-254-", "100-", "::")), (":", 7)),
+        ((".", 3), *((prefix, 1) for prefix in ("10-", "192-168-", "172-", "169-254-", "100-", "::")), (":", 7)),
         re.compile(
             rf"(?<![0-9A-Za-z])(?<![0-9]\.){_OCTET}(?:\.{_OCTET}){{3}}(?!\.?[0-9])"
             # With dashes only private ones: four numbers may be anything.

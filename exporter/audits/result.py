@@ -136,7 +136,7 @@ def parse_result(content: bytes | str) -> AuditResult:
     listed = _list(top.get("findings", []), "findings")
     if len(listed) > MOST_FINDINGS:
         raise AuditResultError(f"findings must be {MOST_FINDINGS} at most")
-    findings = tuple(_finding(each, topics) for each in listed)
+    findings = tuple(_finding(finding, topics) for finding in listed)
     if (verdict is AuditVerdict.CLEAN) and any(finding.count for finding in findings):
         raise AuditResultError("verdict is clean and there are findings")
     return AuditResult(
@@ -147,10 +147,10 @@ def parse_result(content: bytes | str) -> AuditResult:
         findings=findings,
         records=_count(top.get("records"), "records"),
         aborted_records=_count(top.get("aborted_records"), "aborted_records"),
-        checked=tuple(dict.fromkeys(_kind(each, "checked") for each in _list(top.get("checked", []), "checked"))),
+        checked=tuple(dict.fromkeys(_kind(kind, "checked") for kind in _list(top.get("checked", []), "checked"))),
         unknown=tuple(
-            cut(_text(each, "unknown"), LONGEST_SENTENCE)
-            for each in _list(top.get("unknown", []), "unknown")[:MOST_SENTENCES]
+            cut(_text(sentence, "unknown"), LONGEST_SENTENCE)
+            for sentence in _list(top.get("unknown", []), "unknown")[:MOST_SENTENCES]
         ),
         kafka_cluster=_name(top.get("kafka_cluster"), "kafka_cluster") if top.get("kafka_cluster") else "",
     )
@@ -178,7 +178,7 @@ def _finding(value: object, topics: Mapping[str, Any]) -> Finding:
     if count is None:
         raise AuditResultError("count of a finding is missing")
     listed = _list(finding.get("examples", []), "examples")[:MOST_EXAMPLES]
-    examples = tuple(_example(_object(each, "each of examples")) for each in listed)
+    examples = tuple(_example(_object(example, "each of examples")) for example in listed)
     return Finding(_kind(finding.get("kind"), "kind of a finding"), topic, count, examples)
 
 

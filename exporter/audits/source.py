@@ -68,7 +68,7 @@ class AuditsSource(ClusterSource[NamedCluster]):
         yield AuditResults(tuple(shown.values()))
 
     def _is_mine(self, result: AuditResult, names: frozenset[str]) -> bool:
-        """Whether the cluster is this one. A result without a cluster belongs to the only one that is watched."""
+        """Return whether the cluster is this one. Without a cluster, a result is of the only one that is watched."""
         if not result.kafka_cluster:
             return len(names) <= 1
         return result.kafka_cluster == self._cluster.name

@@ -74,8 +74,8 @@ def _deeper(document: object, most: int) -> bool:
             return False
         level = [
             child
-            for each in level
-            for child in (each.values() if isinstance(each, dict) else each)
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
             if isinstance(child, dict | list)
         ]
     return bool(level)

@@ -89,14 +89,14 @@ class MemoryBudget:
                     self._changed.wait(min(self._patience - waited, deadline.remaining()))
 
     def _size(self) -> int:
-        return sum(_counted(each.size) for each in self._holds)
+        return sum(_counted(hold.size) for hold in self._holds)
 
     def _give_up_larger_than(self, hold: MemoryShare) -> None:
         """Give up the largest one that is still being read, unless one is on its way out already."""
         if any(each.given_up for each in self._holds):
             return
-        reading = [each for each in self._holds if each is not hold and each.give_up is not None]
-        largest = max(reading, key=lambda each: each.size, default=None)
+        reading = [other for other in self._holds if other is not hold and other.give_up is not None]
+        largest = max(reading, key=lambda other: other.size, default=None)
         if largest is not None and largest.give_up is not None and largest.size >= hold.size:
             largest.given_up = True
             largest.give_up()

@@ -236,14 +236,16 @@ class _BrokerValues:
     """The answer by query."""
 
     def __init__(self, answer: JvmAnswer) -> None:
-        self._unasked = {query.pattern for query in answer.failed} | {each.query.pattern for each in answer.missing}
+        self._unasked = {query.pattern for query in answer.failed} | {
+            missing.query.pattern for missing in answer.missing
+        }
         self._readings: dict[_Key, dict[str, list[tuple[MBean, float]]]] = {}
         for mbean, attribute, value in answer.values:
             if isinstance(value, float):
                 self._readings.setdefault(_key(mbean), {}).setdefault(attribute, []).append((mbean, value))
 
     def asked(self, query: MBeanQuery) -> bool:
-        """Whether an attribute that is absent from the answer is known not to exist."""
+        """Return whether an attribute that is absent from the answer is known not to exist."""
         return query.pattern not in self._unasked
 
     def all(self, query: MBeanQuery) -> list[tuple[MBean, float]]:

@@ -203,7 +203,7 @@ class CanaryAdmin:
             places, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._timeout
         )
         try:
-            return all(each.result(self._timeout).offset >= 0 for each in asked.values())
+            return all(future.result(self._timeout).offset >= 0 for future in asked.values())
         except (KafkaException, TimeoutError):
             return False
 

@@ -54,7 +54,7 @@ class Rotation:
     def choose(self, places: tuple[LogPlace, ...], failing: Collection[int]) -> LogPlace:
         """The next place. ``cycles`` is how often all of them had their turn."""
         self._turn += 1
-        again = [each for each in places if each.partition in failing]
+        again = [candidate for candidate in places if candidate.partition in failing]
         if again and len(again) < len(places) and self._turn % RETRY_EVERY == 0:
             self._next_failed += 1
             return again[self._next_failed % len(again)]

@@ -75,19 +75,19 @@ def _command(options: argparse.Namespace) -> int:
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[GroupedIds]:
     asked = ask_coordinators(cluster.client, deadline, lambda _: "", states=())
-    found = rows((each for each, _ in asked.ids), cluster.grouping)
+    found = rows((transactional_id for transactional_id, _ in asked.ids), cluster.grouping)
     return ClusterReport(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
 
 
 def rows(ids: Iterable[str], grouping: Grouping) -> list[GroupedIds]:
     """One row for each application and rule, most ids first. ``ids`` may be in any order."""
     every = sorted(set(ids))
-    for each in every:  # ids of Connect's leaders identify the ids of its tasks
-        grouping.learn(each)
+    for transactional_id in every:  # ids of Connect's leaders identify the ids of its tasks
+        grouping.learn(transactional_id)
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for each in every:
-        application, rule = grouping.explain(each)
-        found[application.name, application.kind, rule].append(each)
+    for transactional_id in every:
+        application, rule = grouping.explain(transactional_id)
+        found[application.name, application.kind, rule].append(transactional_id)
     listed = (GroupedIds(*key, len(members), members[0]) for key, members in found.items())
     return sorted(listed, key=lambda row: (-row.ids, row.application, row.rule))
 
@@ -111,8 +111,8 @@ def _document(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) 
             for row in report.found
         ],
         "proposed": [
-            {"pattern": each.pattern, "application": each.application, "merges": list(each.merges)}
-            for each in proposals
+            {"pattern": proposal.pattern, "application": proposal.application, "merges": list(proposal.merges)}
+            for proposal in proposals
         ],
         "not_asked": list(report.not_asked),
     }
@@ -127,10 +127,10 @@ def _print(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> 
     if not proposals:
         return
     print("\nThese look like one application each. If they are, add to the settings:\napplications:")
-    for each in proposals:
-        more = f" and {len(each.merges) - _MOST_MERGED} more" if len(each.merges) > _MOST_MERGED else ""
-        print(f"  # {printable(', '.join(each.merges[:_MOST_MERGED]))}{more}")
-        print(f"  - pattern: {json.dumps(each.pattern)}")
+    for proposal in proposals:
+        more = f" and {len(proposal.merges) - _MOST_MERGED} more" if len(proposal.merges) > _MOST_MERGED else ""
+        print(f"  # {printable(', '.join(proposal.merges[:_MOST_MERGED]))}{more}")
+        print(f"  - pattern: {json.dumps(proposal.pattern)}")
 
 
 def _cells(found: Sequence[GroupedIds]) -> list[tuple[object, ...]]:

@@ -64,7 +64,7 @@ there. The next commit of the same producer on that partition releases them; the
 
 @dataclass(frozen=True, slots=True)
 class MarkerReport:
-    """What was found of one cluster; ``error`` says why nothing was, "" otherwise."""
+    """The result for one cluster; ``error`` says why nothing was, "" otherwise."""
 
     cluster: str
     judged: MarkerComparison
@@ -107,11 +107,11 @@ def _command(options: argparse.Namespace) -> int:
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
                 reports.append(MarkerReport(cluster.name, MarkerComparison((), 0, ()), error=error.fault.detail))
     if options.output == "json":
-        print_json({"clusters": [_document(each) for each in reports]})
+        print_json({"clusters": [_document(report) for report in reports]})
     else:
-        for each in reports:
-            _print(each)
-    verdicts = {each.verdict for each in reports}
+        for report in reports:
+            _print(report)
+    verdicts = {report.verdict for report in reports}
     return 1 if "findings" in verdicts else 2 if "unknown" in verdicts else 0
 
 
@@ -142,14 +142,14 @@ def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callabl
     decisions = log.decisions()
     partitions = partitions_of(decisions, since_ms)
     ranges, faults = _ranges(cluster, metadata, partitions, deadline)
-    offsets = sum(each.end - each.start for each in ranges.values())
+    offsets = sum(span.end - span.start for span in ranges.values())
     say(f"reading {offsets:,} offsets of {len(ranges)} partitions ...")
     compacted = _compacted(cluster, partitions, since_ms, deadline)
     with progress(f"reading the markers of {cluster.target}", offsets) as advance:
         reading = deadline.within(READ_SHARE * deadline.remaining())
         read = read_markers(cluster.client, metadata, ranges, reading, _checked(advance, reading, check))
     judged = judge(decisions, read, since_ms, compacted, check)
-    questions = (*(each.detail for each in faults), *judged.open_questions)
+    questions = (*(fault.detail for fault in faults), *judged.open_questions)
     if log.undecodable:
         questions = (*questions, f"{log.undecodable} records of the transaction log are of a form unknown here")
     if log.without_partitions:
@@ -189,7 +189,7 @@ def _read_log(
     """Fold the transaction log from an instant to its end at the time of the call. Raises AskError, and what ``check``
     raises.
     """
-    places = [TopicPartition(TRANSACTION_STATE, each) for each in metadata.topics.get(TRANSACTION_STATE, {})]
+    places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
     if not places:
         if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
             raise AskError(fault)
@@ -204,7 +204,7 @@ def _read_log(
         if start >= 0
     }
     say(
-        f"reading {sum(max(0, each.end - each.start) for each in ranges.values()):,} records of the transaction log ..."
+        f"reading {sum(max(0, span.end - span.start) for span in ranges.values()):,} records of the transaction log ..."
     )
     log = DecisionLog()
     reader = _CheckedConsumer(cluster.properties, check)
@@ -229,10 +229,10 @@ def partitions_of(decisions: Iterable[Decision], since_ms: int) -> dict[TopicPar
     A marker by hand may be as old as its transaction: it is written while that is open.
     """
     found: dict[TopicPartition, int] = {}
-    for each in decisions:
-        if each.completed_ms is not None and each.completed_ms >= since_ms:
-            begun_ms = each.begun_ms if each.begun_ms >= 0 else since_ms
-            for place in each.partitions:
+    for decision in decisions:
+        if decision.completed_ms is not None and decision.completed_ms >= since_ms:
+            begun_ms = decision.begun_ms if decision.begun_ms >= 0 else since_ms
+            for place in decision.partitions:
                 found[place] = min(found.get(place, since_ms), begun_ms)
     return {place: found[place] - CLOCK_SLACK_MS for place in sorted(found)}
 
@@ -262,7 +262,7 @@ def _compacted(
 
     A marker stays for delete.retention.ms (a day) after the cleaner first passed it (KIP-98).
     """
-    topics = sorted({each.topic for each in partitions})
+    topics = sorted({partition.topic for partition in partitions})
     answers = cluster.client.configs("topic", topics, ("cleanup.policy", "delete.retention.ms"), deadline)
     found = set()
     for topic, answer in answers.items():
@@ -281,7 +281,7 @@ def _document(report: MarkerReport) -> MarkersDocument:
         "verdict": report.verdict,
         "transactions": report.judged.judged,
         "offsets": report.offsets,
-        "torn": [_torn_document(each) for each in report.judged.torn],
+        "torn": [_torn_document(torn) for torn in report.judged.torn],
         "not_compared": [*([report.error] if report.error else ()), *report.judged.open_questions],
     }
 
@@ -311,12 +311,12 @@ def _print(report: MarkerReport) -> None:
     if report.judged.torn:
         print_table(
             ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed"),
-            (_row(each) for each in report.judged.torn),
+            (_row(torn) for torn in report.judged.torn),
         )
         print(_ADVICE)
-        if any(each.marker is not None for each in report.judged.torn):
+        if any(torn.marker is not None for torn in report.judged.torn):
             print(_ABORT_ADVICE)
-        if any(each.marker is None and each.decision.commit for each in report.judged.torn):
+        if any(torn.marker is None and torn.decision.commit for torn in report.judged.torn):
             print(_MISSING_ADVICE)
     for text in report.judged.open_questions[:MOST_QUESTIONS]:
         say(printable(f"not compared: {text}"))

@@ -96,7 +96,7 @@ def _fill_in(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace, *, envelope: bool) -> None:
     for name, needed, text in _NEEDS:
-        if getattr(options, name) and not all(getattr(options, each) for each in needed):
+        if getattr(options, name) and not all(getattr(options, option) for option in needed):
             raise UsageError(text)
     if options.key and not (options.sequence or options.sink_key):
         raise UsageError("--key needs --sequence, or --sink-key")

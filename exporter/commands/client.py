@@ -102,17 +102,17 @@ def _command(options: argparse.Namespace) -> int:
         say(f"could not ask the cluster: {printable(problem)}")
     looked = [_look(path, goal, options, limit) for path in options.files]
     if options.output == "json":
-        print_json({"for": goal.value, "files": [_document(each) for each in looked]})
+        print_json({"for": goal.value, "files": [_document(file) for file in looked]})
     elif options.output == "sarif":
-        print_json(sarif(__version__, {each.name: each.found for each in looked}))
-    for each in looked:
-        if each.error:
-            say(f"{printable(each.name)}: {printable(each.error)}")
+        print_json(sarif(__version__, {file.name: file.found for file in looked}))
+    for file in looked:
+        if file.error:
+            say(f"{printable(file.name)}: {printable(file.error)}")
         elif options.output == "text":
-            _print(each, goal)
-    bad = any(finding.severity is not Level.INFO for each in looked for finding in each.found)
-    bad = bad or any(each.misspelt for each in looked)
-    return 1 if bad else 2 if problems or any(each.error for each in looked) else 0
+            _print(file, goal)
+    bad = any(finding.severity is not Level.INFO for file in looked for finding in file.found)
+    bad = bad or any(file.misspelt for file in looked)
+    return 1 if bad else 2 if problems or any(file.error for file in looked) else 0
 
 
 def _limit(options: argparse.Namespace) -> tuple[int | None, list[str]]:
@@ -146,7 +146,7 @@ def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None
         return _Looked(str(path), None, error=str(error))
     kind = Client(options.kind) if options.kind else kind_of(settings, path.name)
     if kind is None:
-        kinds = ", ".join(each.value for each in Client)
+        kinds = ", ".join(client.value for client in Client)
         return _Looked(str(path), None, error=f"its names do not tell whose settings these are: give --kind ({kinds})")
     if kind is Client.BROKER:
         text = "these are a broker's settings: ask the running cluster with `check posture`"
@@ -162,20 +162,20 @@ def _document(looked: _Looked) -> ClientFileDocument:
         "error": looked.error or None,
         "findings": [
             {
-                "rule": each.rule.name,
-                "severity": each.severity,
-                "setting": each.setting or None,
-                "value": each.value or None,
-                "line": each.line or None,
-                "text": each.text,
-                "why": each.rule.why,
-                "fix": each.rule.fix,
-                "source": each.rule.sources,
+                "rule": finding.rule.name,
+                "severity": finding.severity,
+                "setting": finding.setting or None,
+                "value": finding.value or None,
+                "line": finding.line or None,
+                "text": finding.text,
+                "why": finding.rule.why,
+                "fix": finding.rule.fix,
+                "source": finding.rule.sources,
             }
-            for each in looked.found
+            for finding in looked.found
         ],
         "misspelt": [
-            {"setting": each.setting.name, "line": each.setting.line, "meant": each.meant} for each in looked.misspelt
+            {"setting": typo.setting.name, "line": typo.setting.line, "meant": typo.meant} for typo in looked.misspelt
         ],
     }
 
@@ -183,15 +183,15 @@ def _document(looked: _Looked) -> ClientFileDocument:
 def _print(looked: _Looked, goal: Goal) -> None:
     name = printable(looked.name)
     kind = looked.kind.value if looked.kind else ""
-    judged = [each for each in looked.found if each.severity is not Level.INFO]
+    judged = [finding for finding in looked.found if finding.severity is not Level.INFO]
     verdict = "nothing found" if not judged else f"{len(judged)} found"
     print(f"{name}: {kind}, {looked.settings} settings, for {goal.value}: {verdict}")
-    for each in looked.found:
-        where = f"{name}:{each.line}" if each.line else name
-        value = f"{printable(each.setting)}={printable(each.value)} " if each.setting else ""
-        print(f"  {where}: {each.severity.value}: {value}{printable(each.text)} [{each.rule.name}]")
-        print(f"      {each.rule.why}")
-        print(f"      set: {each.rule.fix} ({each.rule.sources})")
+    for finding in looked.found:
+        where = f"{name}:{finding.line}" if finding.line else name
+        value = f"{printable(finding.setting)}={printable(finding.value)} " if finding.setting else ""
+        print(f"  {where}: {finding.severity.value}: {value}{printable(finding.text)} [{finding.rule.name}]")
+        print(f"      {finding.rule.why}")
+        print(f"      set: {finding.rule.fix} ({finding.rule.sources})")
     for wrong in looked.misspelt:
         print(
             f"  {name}:{wrong.setting.line}: warning: {printable(wrong.setting.name)} is unknown and ignored by "

@@ -31,7 +31,7 @@ def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadlin
     except AskError:
         pass  # the starts of transactions are still a bound
     monotonic = cluster.clock.monotonic()
-    newest += [each for each in starts if each is not None]
+    newest += [start for start in starts if start is not None]
     at_least = max(newest) - monotonic if newest else None
     return coordinator_time(ClockBounds(at_least, None), monotonic, cluster.clock.wall())
 

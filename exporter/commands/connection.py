@@ -102,7 +102,7 @@ def _about_cluster(cluster: Cluster, outcomes: str, deadline: Callable[[], Deadl
     works = features(capabilities, outcomes)
     return _ClusterAnswer(
         _connection(cluster, None, capabilities, works),
-        any(each.faults for each in capabilities),
+        any(capability.faults for capability in capabilities),
         lambda: _print(cluster, capabilities, works),
     )
 
@@ -254,8 +254,8 @@ def _connection(
     return {
         "kafka_cluster": cluster.name,
         "error": error,
-        "capabilities": [_document(each) for each in capabilities],
-        "works": [{"name": each.name, "works": each.works, "why": each.why} for each in works],
+        "capabilities": [_document(capability) for capability in capabilities],
+        "works": [{"name": feature.name, "works": feature.works, "why": feature.why} for feature in works],
     }
 
 
@@ -274,11 +274,16 @@ def _print(cluster: Cluster, capabilities: Sequence[Capability], works: Sequence
     print(f"cluster {cluster.target}")
     print_table(
         ("may we ask for", "verdict", "without it"),
-        ((each.name, each.verdict, each.without if each.faults else "") for each in capabilities),
+        (
+            (capability.name, capability.verdict, capability.without if capability.faults else "")
+            for capability in capabilities
+        ),
     )
-    for each in capabilities:
-        for text in (*(each.faults or [each.unproven]), each.unseen):
+    for capability in capabilities:
+        for text in (*(capability.faults or [capability.unproven]), capability.unseen):
             if text:
-                print(printable(f"{each.name}: {text}"))
+                print(printable(f"{capability.name}: {text}"))
     print()
-    print_table(("what works here", "", "why not, or how"), ((each.name, each.works, each.why) for each in works))
+    print_table(
+        ("what works here", "", "why not, or how"), ((feature.name, feature.works, feature.why) for feature in works)
+    )

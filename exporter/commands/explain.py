@@ -64,7 +64,7 @@ class Explanation(NamedTuple):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What is not known, and how to find out."""
+        """Sentences of what is not known, and how to find out."""
         return (*self.found.missing, *(f"who waits: {text}" for text in (self.waiting.missing if self.waiting else ())))
 
 
@@ -99,21 +99,21 @@ def command(options: argparse.Namespace) -> int:
             application = cluster.grouping.of(name).name if name else ""
             found.append((cluster, Explanation(fate, application, team(application) if name else "", waiting)))
     if options.output == "json":
-        records = [{"kafka_cluster": cluster.name, **_document(each)} for cluster, each in found]
+        records = [{"kafka_cluster": cluster.name, **_document(explanation)} for cluster, explanation in found]
         print_json({"records": records, "not_asked": [text for _, text in not_asked]})
     else:
-        for cluster, each in found:
-            _print(cluster, each, several=len(found) > 1)
+        for cluster, explanation in found:
+            _print(cluster, explanation, several=len(found) > 1)
     for cluster, text in not_asked:
         print_not_asked(cluster.target, [text])
-    codes = {_code(each.found) for _, each in found}
+    codes = {_code(explanation.found) for _, explanation in found}
     return UNSETTLED if UNSETTLED in codes else UNKNOWN if not_asked or UNKNOWN in codes else SETTLED
 
 
 def explain(
     cluster: Cluster, settings: ClusterConfig, place: TopicPartition, offset: int, deadline: Deadline
 ) -> tuple[RecordFate, WaitingGroups | None]:
-    """What became of a record, and who waits for it. Raises AskError."""
+    """Find what became of a record, and who waits for it. Raises AskError."""
     reader = RecordReader(cluster, lambda: RangeConsumer(cluster.properties))
     found = reader.read(place, offset, deadline)
     if not found.holds_readers or found.ends is None:
@@ -127,8 +127,8 @@ def _code(found: RecordFate) -> int:
     return SETTLED if found.state in _SETTLED else UNKNOWN
 
 
-def _document(each: Explanation) -> ExplainedRecordDocument:
-    found, waiting = each.found, each.waiting
+def _document(explanation: Explanation) -> ExplainedRecordDocument:
+    found, waiting = explanation.found, explanation.waiting
     batch, marker = found.batch, found.marker
     writer = marker if found.state is RecordState.MARKER else batch
     return {
@@ -137,8 +137,8 @@ def _document(each: Explanation) -> ExplainedRecordDocument:
         "offset": found.offset,
         "state": found.state,
         "transactional_id": found.transactional_id,
-        "application": each.application,
-        "owner": each.owner,
+        "application": explanation.application,
+        "owner": explanation.owner,
         "producer_id": writer.producer_id if writer else None,
         "producer_epoch": writer.producer_epoch if writer else None,
         "decided": None if found.decided is None else "commit" if found.decided else "abort",
@@ -159,29 +159,29 @@ def _document(each: Explanation) -> ExplainedRecordDocument:
         if waiting is None
         else [{"group": group.name, "committed_offset": group.committed} for group in waiting.groups],
         "notes": list(found.notes),
-        "missing": list(each.missing),
+        "missing": list(explanation.missing),
     }
 
 
-def _print(cluster: Cluster, each: Explanation, *, several: bool) -> None:
-    found = each.found
+def _print(cluster: Cluster, explanation: Explanation, *, several: bool) -> None:
+    found = explanation.found
     where = f"{cluster.name}: " if several else ""
     print(printable(f"{where}{found.partition} offset {found.offset}: {_SAID[found.state]}"))
-    rows = list(_rows(each))
+    rows = list(_rows(explanation))
     margin = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         print(f"  {name:<{margin}}  {printable(value)}")
     for text in found.notes:
         print(printable(f"  note: {text}"))
-    for text in each.missing:
+    for text in explanation.missing:
         say(printable(f"not known: {text}"))
 
 
-def _rows(each: Explanation) -> Iterator[tuple[str, str]]:
-    found, marker = each.found, each.found.marker
+def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    found, marker = explanation.found, explanation.found.marker
     if found.transactional_id:
-        owner = f", owner {each.owner}" if each.owner else ""
-        yield "transactional.id", f"{found.transactional_id} (application {each.application}{owner})"
+        owner = f", owner {explanation.owner}" if explanation.owner else ""
+        yield "transactional.id", f"{found.transactional_id} (application {explanation.application}{owner})"
     writer = marker if found.state is RecordState.MARKER else found.batch
     if writer is not None and writer.producer_id is not None:
         yield "producer", f"id {writer.producer_id}, epoch {writer.producer_epoch}"
@@ -199,8 +199,8 @@ def _rows(each: Explanation) -> Iterator[tuple[str, str]]:
         yield "other partitions", _names([str(place) for place in others])
     if found.ends is not None and found.state in {RecordState.BELOW_LOG_START, RecordState.BEYOND_END}:
         yield "offsets", f"{found.ends.log_start} to {found.ends.high_watermark - 1}"
-    if each.waiting is not None:
-        groups = each.waiting.groups
+    if explanation.waiting is not None:
+        groups = explanation.waiting.groups
         yield "waiting if read_committed", _names([f"group {group.name}" for group in groups])
 
 

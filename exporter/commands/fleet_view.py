@@ -31,7 +31,7 @@ def fleet_view(fleet: Mapping[str, Any], height: int) -> RenderableType:
     urgent = [_clusters(fleet), _stalls(fleet)]
     others = [_agents(fleet["agents"]), _changes(fleet)]
     room = max(0, height - len(parts) - 1)
-    shown = shares([len(each.rows) for each in urgent], [len(each.rows) for each in others], room)
+    shown = shares([len(table.rows) for table in urgent], [len(table.rows) for table in others], room)
     tables = [
         table_of(section, rows) for section, rows in zip((*urgent, *others), shown, strict=True) if rows is not None
     ]
@@ -41,15 +41,15 @@ def fleet_view(fleet: Mapping[str, Any], height: int) -> RenderableType:
 def _clusters(fleet: Mapping[str, Any]) -> TableSection:
     rows = [
         (
-            each["name"],
-            each["state"],
-            _stalled(each),
-            str(len(each["agents"])),
-            each["owner"],
-            f"{format_age(fleet['generated_at_timestamp'] - each['as_of_timestamp'])} ago",
-            each["text"],
+            cluster["name"],
+            cluster["state"],
+            _stalled(cluster),
+            str(len(cluster["agents"])),
+            cluster["owner"],
+            f"{format_age(fleet['generated_at_timestamp'] - cluster['as_of_timestamp'])} ago",
+            cluster["text"],
         )
-        for each in fleet["clusters"]
+        for cluster in fleet["clusters"]
     ]
     return TableSection(
         f"clusters: {len(rows)}", ("cluster", "state", "stalled", "agents", "owner", "as of", "what"), rows
@@ -78,22 +78,23 @@ def _stalls(fleet: Mapping[str, Any]) -> TableSection:
 def _agents(agents: Sequence[Mapping[str, Any]]) -> TableSection:
     rows = [
         (
-            each["agent"],
-            "?" if each["answers"] is None else "yes" if each["answers"] else "no",
-            each["version"] or "?",
-            each["shard"],
-            "never" if each["age_seconds"] is None else f"{format_age(each['age_seconds'])} ago",
-            f"since {clock_time(each['since_timestamp'])}: {each['detail']}" if each["answers"] is False else "",
+            agent["agent"],
+            "?" if agent["answers"] is None else "yes" if agent["answers"] else "no",
+            agent["version"] or "?",
+            agent["shard"],
+            "never" if agent["age_seconds"] is None else f"{format_age(agent['age_seconds'])} ago",
+            f"since {clock_time(agent['since_timestamp'])}: {agent['detail']}" if agent["answers"] is False else "",
         )
-        for each in agents
+        for agent in agents
     ]
-    silent = sum(each["answers"] is False for each in agents)
+    silent = sum(agent["answers"] is False for agent in agents)
     title = f"agents: {len(rows)}, {silent} of them do not answer"
     return TableSection(title, ("agent", "answers", "version", "shard", "last answer", "why"), rows)
 
 
 def _changes(fleet: Mapping[str, Any]) -> TableSection:
     rows = [
-        (clock_time(each["at_timestamp"]), each["cluster"] or each["agent"], each["text"]) for each in fleet["changes"]
+        (clock_time(change["at_timestamp"]), change["cluster"] or change["agent"], change["text"])
+        for change in fleet["changes"]
     ]
     return TableSection(f"changed in the last hour: {len(rows)}", ("when", "cluster or agent", "what"), rows)

@@ -51,7 +51,7 @@ def _generate(options: argparse.Namespace) -> int:
         chosen = settings(options.assignments, names())
         if options.owners is not None:
             config = ConfigSource(options.owners).load()
-            chosen = replace(chosen, owners=tuple(each.owner() for each in config.owners))
+            chosen = replace(chosen, owners=tuple(owner.owner() for owner in config.owners))
         print(FORMATS[options.format](chosen), end="")
     except (SettingsError, ConfigError) as error:
         print(error, file=sys.stderr)

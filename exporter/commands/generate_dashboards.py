@@ -40,7 +40,7 @@ def files() -> Mapping[Path, str]:
 def installed() -> Iterator[tuple[str, str]]:
     """Name and JSON of each dashboard, read from the package: grafanalib is not needed."""
     folder = resources.files("exporter.dashboards") / "generated"
-    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+    for file in sorted(folder.iterdir(), key=lambda path: path.name):
         if file.name.endswith(".json"):
             yield file.name, file.read_text(encoding="utf-8")
 

@@ -65,9 +65,9 @@ def _sections(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[Bas
 
 def _section_of(info: FieldInfo) -> type[BaseModel] | None:
     """The model of a key that holds a section, or a list of sections."""
-    for each in (info.annotation, *get_args(info.annotation)[:1]):
-        if isinstance(each, type) and issubclass(each, BaseModel):
-            return each
+    for annotation in (info.annotation, *get_args(info.annotation)[:1]):
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return annotation
     return None
 
 
@@ -83,7 +83,7 @@ def _default(info: FieldInfo) -> str:
     value: Any = info.default
     if info.is_required():
         return "required"
-    if any(isinstance(each, PlainSerializer) and each.func is format_duration for each in info.metadata):
+    if any(isinstance(metadata, PlainSerializer) and metadata.func is format_duration for metadata in info.metadata):
         return f"`{format_duration(value)}`"
     if isinstance(value, SecretStr) or value in {None, "", ()}:
         return ""

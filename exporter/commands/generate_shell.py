@@ -118,7 +118,7 @@ def zsh(parser: argparse.ArgumentParser) -> str:
 def fish(parser: argparse.ArgumentParser) -> str:
     """Return a script for fish. Commands and flags have their help; a flag with a value completes file names."""
     commands, choices = [], []
-    for path, each, below in _commands(parser):
+    for path, command, below in _commands(parser):
         here = " ".join(path)
         at = f'complete -c {PROGRAM} -n \'test "$(__{PROGRAM.replace("-", "_")}_path)" = "{here}"\''
         prefix = f"{here} " if here else " "
@@ -126,7 +126,7 @@ def fish(parser: argparse.ArgumentParser) -> str:
             f'            case "{prefix}{name}"\n                set path "{" ".join((*path, name))}"' for name in below
         ]
         choices += [f"{at} -a {name}" for name in below]
-        for action in each._actions:  # noqa: SLF001 -- as above
+        for action in command._actions:  # noqa: SLF001 -- as above
             flags = [flag for flag in action.option_strings if flag.startswith("--")]
             given = (
                 " ".join(map(str, action.choices)) if action.choices and not isinstance(action.choices, Mapping) else ""

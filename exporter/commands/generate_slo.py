@@ -69,5 +69,5 @@ def _judge(found: Sequence[Objective]) -> None:
     """Raises ValueError where there is none, or two have one name."""
     if not found:
         raise ValueError("give at least one --application or --topic")
-    if twice := [name for name, count in Counter(each.name for each in found).items() if count > 1]:
+    if twice := [name for name, count in Counter(objective.name for objective in found).items() if count > 1]:
         raise ValueError(f"two objectives would have the name {twice[0]}")

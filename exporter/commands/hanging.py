@@ -94,7 +94,7 @@ class Where(NamedTuple):
     partition: int | None = None
 
     def has(self, place: TopicPartition) -> bool:
-        """Whether it is searched."""
+        """Return whether it is searched."""
         return self.topic in {None, place.topic} and self.partition in {None, place.partition}
 
 
@@ -121,7 +121,9 @@ def search(
     opened, described = _opened(cluster, metadata, partitions, patience, faults)
     wall = cluster.clock.wall()
     old = {
-        held: each for held, each in opened.items() if each.last_write is None or wall - each.last_write >= older_than
+        held: producer
+        for held, producer in opened.items()
+        if producer.last_write is None or wall - producer.last_write >= older_than
     }
     if not old:
         return ClusterReport(cluster, (), _texts(faults))

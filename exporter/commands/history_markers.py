@@ -69,11 +69,11 @@ class MarkerSearch:
         except (HistoryError, OSError) as error:
             say(f"markers were not compared: {error}")
         else:
-            for each in new:
+            for place in new:
                 say(
                     printable(
-                        f"TORN: {each.transactional_id} (pid {each.producer_id}) was decided {each.decided}, and"
-                        f" {each.topic}-{each.partition} has {each.found}"
+                        f"TORN: {place.transactional_id} (pid {place.producer_id}) was decided {place.decided}, and"
+                        f" {place.topic}-{place.partition} has {place.found}"
                     )
                 )
 

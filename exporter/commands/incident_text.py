@@ -31,13 +31,13 @@ def markdown(report: IncidentDocument) -> Iterator[str]:
         yield f"Of {_escaped(', '.join(report['applications']))}, and of what no application is known of.\n"
     for sentence in report["summary"]:
         yield f"- {_escaped(sentence)}"
-    yield from _section("Who was blocked", BLOCKED, [_blocked(each) for each in report["blocked"]])
+    yield from _section("Who was blocked", BLOCKED, [_blocked(stall) for stall in report["blocked"]])
     yield "\n## How it ended\n"
     for how, number in sorted(report["ends"].items()):
         yield f"- {_escaped(how.replace('_', ' '))}: {number}"
     if not report["ends"]:
         yield "No stall ended in this time."
-    yield from _section("Timeline", TIMELINE, [_event(each) for each in report["timeline"]])
+    yield from _section("Timeline", TIMELINE, [_event(event) for event in report["timeline"]])
     yield "\n## What is not known\n"
     for sentence in report["unknown"] or [NOTHING_UNKNOWN]:
         yield f"- {_escaped(sentence)}"
@@ -72,9 +72,9 @@ def report_page(report: IncidentDocument) -> ReportPage:
             ("by the journals of", ", ".join(report["agents"]) or "no agent"),
         ],
         sections=[
-            PageSection("Who was blocked", [table(BLOCKED, [_blocked(each) for each in report["blocked"]])]),
+            PageSection("Who was blocked", [table(BLOCKED, [_blocked(stall) for stall in report["blocked"]])]),
             PageSection("How it ended", [table(("how", "stalls"), ends)]),
-            PageSection("Timeline", [table(TIMELINE, [_event(each) for each in report["timeline"]])]),
+            PageSection("Timeline", [table(TIMELINE, [_event(event) for event in report["timeline"]])]),
             PageSection(
                 "What is not known",
                 [*map(Note, report["unknown"] or [NOTHING_UNKNOWN]), table(("from", "to", "why"), gaps)],
@@ -97,20 +97,22 @@ def _section(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         yield f"\n{len(rows) - MOST_ROWS} more: `--format json` has all."
 
 
-def _blocked(each: BlockedDocument) -> tuple[str, ...]:
+def _blocked(stall: BlockedDocument) -> tuple[str, ...]:
     ended = "not by the journal"
-    if each["ended_timestamp"] is not None:
-        ended = f"{clock_time(each['ended_timestamp'])}, {(each['how'] or 'unknown').replace('_', ' ')}"
-        ended += "" if each["end_seen"] else " (not seen; this or earlier)"
-    holder = each["transactional_id"] or ("" if each["producer_id"] is None else f"producer id {each['producer_id']}")
-    groups = f"; groups that waited: {each['waiting_groups']}" if each["waiting_groups"] else ""
+    if stall["ended_timestamp"] is not None:
+        ended = f"{clock_time(stall['ended_timestamp'])}, {(stall['how'] or 'unknown').replace('_', ' ')}"
+        ended += "" if stall["end_seen"] else " (not seen; this or earlier)"
+    holder = stall["transactional_id"] or (
+        "" if stall["producer_id"] is None else f"producer id {stall['producer_id']}"
+    )
+    groups = f"; groups that waited: {stall['waiting_groups']}" if stall["waiting_groups"] else ""
     return (
-        f"{each['topic']}-{each['partition']}",
-        clock_time(each["began_timestamp"]),
-        format_age(each["seconds"]),
-        str(each["records"]),
-        f"{holder or 'not known'} ({each['holder']}){groups}",
-        each["application"] or "not known",
+        f"{stall['topic']}-{stall['partition']}",
+        clock_time(stall["began_timestamp"]),
+        format_age(stall["seconds"]),
+        str(stall["records"]),
+        f"{holder or 'not known'} ({stall['holder']}){groups}",
+        stall["application"] or "not known",
         ended,
     )
 

@@ -84,49 +84,49 @@ def _document(cluster: Cluster, found: Inventory, team: OwnerOf) -> ClusterInven
     return {
         "kafka_cluster": cluster.name,
         "seconds": found.seconds,
-        "applications": [_application(each, found.seconds, team) for each in found.applications],
-        "topics": [_topic(each) for each in found.topics],
+        "applications": [_application(application, found.seconds, team) for application in found.applications],
+        "topics": [_topic(topic) for topic in found.topics],
         "not_asked": list(found.missing),
     }
 
 
-def _application(each: ApplicationUse, seconds: float, team: OwnerOf) -> ApplicationUseDocument:
+def _application(application: ApplicationUse, seconds: float, team: OwnerOf) -> ApplicationUseDocument:
     return {
-        "application": each.application,
-        "owner": team(each.application),
-        "ids": each.ids,
-        "committed": each.committed,
-        "aborted": each.aborted,
-        "transactions_per_second": _rate(each, seconds),
-        "topics": sorted(each.topics),
-        "groups": sorted(each.groups),
-        "offsets_in_transactions": each.commits_offsets,
-        "timeouts_seconds": list(each.timeouts),
-        "ids_of_v1": _of_generation(each, v2=False),
-        "ids_of_v2": _of_generation(each, v2=True),
+        "application": application.application,
+        "owner": team(application.application),
+        "ids": application.ids,
+        "committed": application.committed,
+        "aborted": application.aborted,
+        "transactions_per_second": _rate(application, seconds),
+        "topics": sorted(application.topics),
+        "groups": sorted(application.groups),
+        "offsets_in_transactions": application.commits_offsets,
+        "timeouts_seconds": list(application.timeouts),
+        "ids_of_v1": _of_generation(application, v2=False),
+        "ids_of_v2": _of_generation(application, v2=True),
     }
 
 
-def _topic(each: WrittenOutside) -> WrittenOutsideDocument:
-    newest = None if each.newest is None else datetime.fromtimestamp(each.newest, UTC)
+def _topic(topic: WrittenOutside) -> WrittenOutsideDocument:
+    newest = None if topic.newest is None else datetime.fromtimestamp(topic.newest, UTC)
     return {
-        "topic": each.topic,
-        "groups": list(each.groups),
-        "partitions": each.partitions,
-        "partitions_sampled": each.sampled,
-        "batches": each.batches,
-        "batches_outside": each.outside if each.sampled else None,
-        "producer_ids": list(each.producer_ids),
+        "topic": topic.topic,
+        "groups": list(topic.groups),
+        "partitions": topic.partitions,
+        "partitions_sampled": topic.sampled,
+        "batches": topic.batches,
+        "batches_outside": topic.outside if topic.sampled else None,
+        "producer_ids": list(topic.producer_ids),
         "newest_outside": None if newest is None else newest.isoformat(timespec="seconds").replace("+00:00", "Z"),
     }
 
 
-def _rate(each: ApplicationUse, seconds: float) -> float:
-    return round((each.committed + each.aborted) / seconds, 4) if seconds else 0.0
+def _rate(application: ApplicationUse, seconds: float) -> float:
+    return round((application.committed + application.aborted) / seconds, 4) if seconds else 0.0
 
 
-def _of_generation(each: ApplicationUse, *, v2: bool) -> int:
-    return sum(ids for version, ids in each.clients.items() if (version >= V2) is v2)
+def _of_generation(application: ApplicationUse, *, v2: bool) -> int:
+    return sum(ids for version, ids in application.clients.items() if (version >= V2) is v2)
 
 
 def _print(cluster: Cluster, found: Inventory, team: OwnerOf, *, several: bool) -> None:
@@ -134,7 +134,7 @@ def _print(cluster: Cluster, found: Inventory, team: OwnerOf, *, several: bool) 
         print(printable(f"{cluster.target}:"))
     if found.applications:
         columns = ("application", "owner", "ids", "per second", "aborted", "clients", "timeout", "topics", "groups")
-        print_table(columns, (_row(each, found.seconds, team) for each in found.applications))
+        print_table(columns, (_row(application, found.seconds, team) for application in found.applications))
     elif not found.missing:
         print("no transactions in the last hour")
     for topic in found.topics:
@@ -148,23 +148,25 @@ def _print(cluster: Cluster, found: Inventory, team: OwnerOf, *, several: bool) 
             print(printable(text))
 
 
-def _row(each: ApplicationUse, seconds: float, team: OwnerOf) -> tuple[object, ...]:
+def _row(application: ApplicationUse, seconds: float, team: OwnerOf) -> tuple[object, ...]:
     clients = ", ".join(
         f"{count} {word}"
-        for word, count in (("V1", _of_generation(each, v2=False)), ("V2", _of_generation(each, v2=True)))
+        for word, count in (("V1", _of_generation(application, v2=False)), ("V2", _of_generation(application, v2=True)))
         if count
     )
-    timeouts = "-".join(f"{limit:g} s" for limit in dict.fromkeys((*each.timeouts[:1], *each.timeouts[-1:])))
+    timeouts = "-".join(
+        f"{limit:g} s" for limit in dict.fromkeys((*application.timeouts[:1], *application.timeouts[-1:]))
+    )
     return (
-        each.application,
-        team(each.application) or "-",
-        each.ids,
-        f"{_rate(each, seconds):g}",
-        each.aborted,
+        application.application,
+        team(application.application) or "-",
+        application.ids,
+        f"{_rate(application, seconds):g}",
+        application.aborted,
         clients or "?",
         timeouts or "?",
-        _some(sorted(each.topics)),
-        _some(sorted(each.groups)) if each.groups else ("?" if each.commits_offsets else "-"),
+        _some(sorted(application.topics)),
+        _some(sorted(application.groups)) if application.groups else ("?" if application.commits_offsets else "-"),
     )
 
 

@@ -22,7 +22,7 @@ def read_hour(
     try:
         while not deadline.over:
             found = tuple(source.read(deadline.within(_SLICE_SECONDS), Facts()))
-            if any(isinstance(each, Fault | LoggedTransactions) for each in found):
+            if any(isinstance(fact, Fault | LoggedTransactions) for fact in found):
                 break
             time.sleep(0.1)
     finally:

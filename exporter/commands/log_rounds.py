@@ -50,9 +50,9 @@ def take_rounds(
     rounds = Rounds(cluster, connect)
     try:
         first = _round(cluster, rounds, held, patience)
-        doubts = tuple(dict.fromkeys(text for each in first for text in each.loaded.gaps(each.log.partitions)))
+        doubts = tuple(dict.fromkeys(text for begun in first for text in begun.loaded.gaps(begun.log.partitions)))
         opened = rounds.opened()
-        suspects = {each.held: each for each in first if not any(each.gaps())}
+        suspects = {begun.held: begun for begun in first if not any(begun.gaps())}
         if not suspects:
             return Proofs({}, _unproven(first, opened), doubts, opened, _committed(first, cluster))
         say(
@@ -72,12 +72,12 @@ def take_rounds(
         second = _round(
             cluster, rounds, {suspect: again.described for suspect in suspects if suspect in again.held}, patience
         )
-        pairs = {each.held: (suspects[each.held], each) for each in second}
-        proofs = {each: HangingProof(*pair) for each, pair in pairs.items() if not any(lacking(*pair))}
+        pairs = {begun.held: (suspects[begun.held], begun) for begun in second}
+        proofs = {start: HangingProof(*pair) for start, pair in pairs.items() if not any(lacking(*pair))}
         alive = {
-            each: tuple(lacking(*pair))
-            for each, pair in pairs.items()
-            if each not in proofs and not any(pair[1].gaps())
+            start: tuple(lacking(*pair))
+            for start, pair in pairs.items()
+            if start not in proofs and not any(pair[1].gaps())
         }
         unproven = _unproven(first, opened) | _unproven(second, rounds.opened()) | alive | silent
         committed = _committed((*first, *second), cluster)
@@ -98,7 +98,7 @@ def _round(cluster: Cluster, rounds: Rounds, held: Mapping[OpenStart, float], pa
 
 
 def _committed(rounds: Iterable[Round], cluster: Cluster) -> dict[OpenStart, Committed]:
-    return {each.held: found for each in rounds if (found := committed_in(each, cluster)) is not None}
+    return {begun.held: found for begun in rounds if (found := committed_in(begun, cluster)) is not None}
 
 
 def _unproven(rounds: list[Round], opened: OpenTransactions) -> dict[OpenStart, tuple[str, ...]]:
@@ -107,11 +107,11 @@ def _unproven(rounds: list[Round], opened: OpenTransactions) -> dict[OpenStart, 
         (transaction.transactional_id, place) for transaction in opened.transactions for place in transaction.partitions
     }
     return {
-        each.held: gaps
-        for each in rounds
-        if (gaps := tuple(each.gaps()))
-        and each.again is not None
-        and (each.log.open_ids.get(each.held.producer_id), each.held.partition) not in named
+        begun.held: gaps
+        for begun in rounds
+        if (gaps := tuple(begun.gaps()))
+        and begun.again is not None
+        and (begun.log.open_ids.get(begun.held.producer_id), begun.held.partition) not in named
     }
 
 

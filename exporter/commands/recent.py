@@ -134,9 +134,9 @@ def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
     found = read_hour(cluster, deadline, Caps(unclean_ends=_MOST))
-    faults = tuple(each.detail for each in found if isinstance(each, Fault))
-    ends = next((each.ends for each in found if isinstance(each, UncleanEnds)), None)
-    bounds = next((each.clock for each in found if isinstance(each, LoggedTransactions)), ClockBounds())
+    faults = tuple(fact.detail for fact in found if isinstance(fact, Fault))
+    ends = next((fact.ends for fact in found if isinstance(fact, UncleanEnds)), None)
+    bounds = next((fact.clock for fact in found if isinstance(fact, LoggedTransactions)), ClockBounds())
     if ends is None and not faults:
         faults = ("the end of the transaction log was not reached in time: raise --timeout",)
     clock = coordinator_time(bounds, cluster.clock.monotonic(), cluster.clock.wall())

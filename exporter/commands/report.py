@@ -91,27 +91,29 @@ def exit_code(looks: Sequence[ClusterReport[T]]) -> int:
 def _of(
     looks: Sequence[ClusterReport[T]], form: ReportFormat[T], which: Callable[[ClusterReport[T]], Sequence[T]]
 ) -> list[tuple[Cluster, T]]:
-    return sorted(((look.cluster, each) for look in looks for each in which(look)), key=lambda row: form.order(row[1]))
+    return sorted(
+        ((look.cluster, subject) for look in looks for subject in which(look)), key=lambda row: form.order(row[1])
+    )
 
 
 def _documents(found: Sequence[tuple[Cluster, T]], form: ReportFormat[T]) -> list[dict[str, Any]]:
-    return [{"kafka_cluster": cluster.name, **form.document(cluster, each)} for cluster, each in found]
+    return [{"kafka_cluster": cluster.name, **form.document(cluster, subject)} for cluster, subject in found]
 
 
 def _print(found: Sequence[tuple[Cluster, T]], form: ReportFormat[T], *, several: bool) -> None:
     """Print the table, then the next steps."""
     if several:
-        print_table(("cluster", *form.columns), ((cluster.name, *form.row(each)) for cluster, each in found))
+        print_table(("cluster", *form.columns), ((cluster.name, *form.row(subject)) for cluster, subject in found))
     else:
-        print_table(form.columns, (form.row(each) for _, each in found))
+        print_table(form.columns, (form.row(subject) for _, subject in found))
     # One transaction may hold many partitions: its next step is printed once.
     subjects: dict[NextStep, list[str]] = {}
-    for cluster, each in found:
-        if (step := form.step(cluster, each)) is not None:
+    for cluster, subject in found:
+        if (step := form.step(cluster, subject)) is not None:
             subjects.setdefault(step[1], []).append(step[0])
     for advised, names in list(subjects.items())[:MOST_STEPS]:
         print_next_step(some(names, MOST_NAMES), advised)
     if len(subjects) > MOST_STEPS:
         say(f"{len(subjects) - MOST_STEPS} more next steps: --output json has them all")
-    for text in form.advice([each for _, each in found]):
+    for text in form.advice([subject for _, subject in found]):
         print_advice(text)

@@ -76,7 +76,7 @@ def _command(options: argparse.Namespace) -> int:
                 rolls = [roll_of(evidence, broker, options.outage) for broker in brokers]
             except AskError as error:
                 not_asked = (error.fault.detail,)
-            answers |= {each.answer for each in rolls} | ({RollAnswer.UNKNOWN} if not_asked else set())
+            answers |= {roll.answer for roll in rolls} | ({RollAnswer.UNKNOWN} if not_asked else set())
             documents.append(_document(cluster, options.outage, rolls, not_asked))
             if options.output == "text":
                 _print(cluster, rolls, several=len(clusters) > 1)
@@ -98,20 +98,20 @@ def look(cluster: Cluster, deadline: Deadline) -> RollEvidence:
 def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
     """The transactions by the log; by the coordinators where it is not readable, without the topics of ended ones."""
     found = read_hour(cluster, deadline)
-    logged = next((each for each in found if isinstance(each, LoggedTransactions)), None)
-    missing = [each.detail for each in found if isinstance(each, Fault)]
+    logged = next((fact for fact in found if isinstance(fact, LoggedTransactions)), None)
+    missing = [fact.detail for fact in found if isinstance(fact, Fault)]
     if logged is None or not logged.opened.complete:
         grouping = cluster.grouping
-        asked = ask_coordinators(cluster.client, deadline, lambda each: grouping.of(each).name)
+        asked = ask_coordinators(cluster.client, deadline, lambda transactional_id: grouping.of(transactional_id).name)
         transactions = asked.transactions
-        faults = [each.detail for each in asked.faults]
+        faults = [fault.detail for fault in asked.faults]
     else:
         transactions, faults = logged.opened.transactions, []
     if logged is None:
         missing = [f"{_NO_HOUR}{text}" for text in missing or [_LATE]]
-    use = next((each for each in found if isinstance(each, TransactionUse)), None)
-    flink = next((each for each in found if isinstance(each, FlinkTransactions)), FlinkTransactions({}))
-    clock = coordinators_clock(cluster, (each.started for each in transactions), deadline)
+    use = next((fact for fact in found if isinstance(fact, TransactionUse)), None)
+    flink = next((fact for fact in found if isinstance(fact, FlinkTransactions)), FlinkTransactions({}))
+    clock = coordinators_clock(cluster, (transaction.started for transaction in transactions), deadline)
     now = shown_now(clock, cluster.clock.wall())
     topics = use.topics if use is not None else frozenset()
     return LoggedEvidence(now, topics, transactions, flink.by_producer, tuple(dict.fromkeys((*missing, *faults))))
@@ -123,7 +123,7 @@ def _document(
     return {
         "kafka_cluster": cluster.name,
         "outage_seconds": outage,
-        "brokers": [_roll_document(each) for each in rolls],
+        "brokers": [_roll_document(roll) for roll in rolls],
         "not_asked": list(not_asked),
     }
 

@@ -128,7 +128,7 @@ def look_twice(
         sleep,
     )
     second = list(source.read(Deadline.after(patience), Facts()))
-    stalls = next((each.stalls for each in second if isinstance(each, Stalls)), ())
+    stalls = next((fact.stalls for fact in second if isinstance(fact, Stalls)), ())
     faults = (*_faults(first), *_faults(second))
     if not stalls:
         return ClusterReport(cluster, (), tuple(dict.fromkeys(faults)))
@@ -149,7 +149,7 @@ def _still_held(stalls: Sequence[Stall], last: Sequence[object]) -> tuple[tuple[
 
     All of them where the last look failed, with its faults.
     """
-    found = next((each.stalls for each in last if isinstance(each, Stalls)), None)
+    found = next((fact.stalls for fact in last if isinstance(fact, Stalls)), None)
     if found is None:
         return tuple(stalls), _faults(last)
     held = {place for stall in found for place in _places(stall)}
@@ -170,8 +170,8 @@ def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, t
     say(f"reading the last hour of the transaction log of {cluster.target}, for the rhythm of Flink jobs ...")
     found = read_hour(cluster, Deadline.after(patience))
     faults = _faults(found)
-    if any(isinstance(each, LoggedTransactions) for each in found):
-        flink = next((each for each in found if isinstance(each, FlinkTransactions)), FlinkTransactions({}))
+    if any(isinstance(fact, LoggedTransactions) for fact in found):
+        flink = next((fact for fact in found if isinstance(fact, FlinkTransactions)), FlinkTransactions({}))
         return flink, faults
     return FlinkTransactions({}), faults or ("the end of the transaction log was not reached in time",)
 
@@ -240,13 +240,13 @@ def _behind(read: Sequence[object]) -> int:
     """How many topics have a partition whose LSO is below its high watermark."""
     return sum(
         1
-        for each in read
-        if isinstance(each, Sample) and each.metric is catalogue.TOPIC_LSO_LAG_OFFSETS and each.value != 0
+        for fact in read
+        if isinstance(fact, Sample) and fact.metric is catalogue.TOPIC_LSO_LAG_OFFSETS and fact.value != 0
     )
 
 
 def _faults(read: Sequence[object]) -> tuple[str, ...]:
-    return tuple(each.detail for each in read if isinstance(each, Fault))
+    return tuple(fact.detail for fact in read if isinstance(fact, Fault))
 
 
 def _row(stall: Stall, now: float) -> tuple[object, ...]:

@@ -124,7 +124,7 @@ def _many(options: argparse.Namespace) -> int:
 
 
 def _printed_once(options: argparse.Namespace) -> bool:
-    """Whether there is no terminal to draw on, or nobody wants that."""
+    """Return whether there is no terminal to draw on, or nobody wants that."""
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return bool(options.once) or not at_terminal
 

@@ -94,17 +94,17 @@ def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[TableSectio
         yield TableSection(
             f"applications{name}, last {minutes} min",
             ("application", "per min", "", "committed", "aborted", "timed out", "fenced", "state"),
-            [_application(each) for each in hour["applications"]],
+            [_application(application) for application in hour["applications"]],
         )
     yield TableSection(
         f"open transactions{name}: {_how_many(len(cluster['open_transactions']), known['open_transactions'])}",
         ("open for", "transactional.id", "application", "state", "times out", "partitions"),
-        [_open(each) for each in cluster["open_transactions"]],
+        [_open(transaction) for transaction in cluster["open_transactions"]],
     )
     yield TableSection(
         f"fences and timeouts{name}, last hour: {_how_many(_ends(cluster), known['unclean_ends'])}",
         ("times", "newest", "transactional.id", "application", "what"),
-        [_unclean(each) for each in cluster["unclean_ids"]],
+        [_unclean(unclean) for unclean in cluster["unclean_ids"]],
     )
 
 
@@ -115,51 +115,58 @@ def _how_many(number: int, known: bool) -> str:
 def _stall(stalls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     stall, blocker = stalls[0], stalls[0]["blocker"]
     more = f" +{len(stalls) - 1}" if len(stalls) > 1 else ""
-    waiting = sum(each["lag_offsets"] for each in stalls)
+    waiting = sum(row["lag_offsets"] for row in stalls)
     place = f"{stall['topic']}-{stall['partition']}{more}"
     who = (blocker["transactional_id"] or "?", blocker["application"] or "?")
-    kind = blocker["kind"] + (", ignored" if all(each.get("ignored") is not None for each in stalls) else "")
+    kind = blocker["kind"] + (", ignored" if all(row.get("ignored") is not None for row in stalls) else "")
     return place, kind, format_age(stall["seconds"]), str(waiting), *who
 
 
-def _application(each: Mapping[str, Any]) -> tuple[str, ...]:
-    counts, minutes = each["outcomes"], each["committed_per_minute"]
-    state = f"stopped {each['stopped_minutes']} min ago" if each["stopped_minutes"] is not None else ""
+def _application(application: Mapping[str, Any]) -> tuple[str, ...]:
+    counts, minutes = application["outcomes"], application["committed_per_minute"]
+    state = f"stopped {application['stopped_minutes']} min ago" if application["stopped_minutes"] is not None else ""
     rate = str(minutes[-2]) if len(minutes) > 1 else "?"
     bad = (str(counts[outcome]) for outcome in ("aborted", "timed_out", "fenced"))
-    return each["application"], rate, spark(minutes[:-1]), str(counts["committed"]), *bad, state
+    return application["application"], rate, spark(minutes[:-1]), str(counts["committed"]), *bad, state
 
 
-def _open(each: Mapping[str, Any]) -> tuple[str, ...]:
-    age = "?" if each["seconds"] is None else format_age(each["seconds"])
+def _open(transaction: Mapping[str, Any]) -> tuple[str, ...]:
+    age = "?" if transaction["seconds"] is None else format_age(transaction["seconds"])
     left = (
         None
-        if each["seconds"] is None or each["timeout_seconds"] is None
-        else each["timeout_seconds"] - each["seconds"]
+        if transaction["seconds"] is None or transaction["timeout_seconds"] is None
+        else transaction["timeout_seconds"] - transaction["seconds"]
     )
     out = (
         "never"
-        if each["timeout_seconds"] is None
+        if transaction["timeout_seconds"] is None
         else "?"
         if left is None
         else "overdue"
         if left < 0
         else format_age(left)
     )
-    return age, each["transactional_id"], each["application"], each["state"], out, str(each["partition_count"])
+    return (
+        age,
+        transaction["transactional_id"],
+        transaction["application"],
+        transaction["state"],
+        out,
+        str(transaction["partition_count"]),
+    )
 
 
 def _ends(cluster: Mapping[str, Any]) -> int:
-    return int(sum(each["ends"] for each in cluster["unclean_ids"]) + cluster["unclean_ends_of_other_ids"])
+    return int(sum(unclean["ends"] for unclean in cluster["unclean_ids"]) + cluster["unclean_ends_of_other_ids"])
 
 
-def _unclean(each: Mapping[str, Any]) -> tuple[str, ...]:
+def _unclean(unclean: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        str(each["ends"]),
-        format_age(each["newest"]["seconds_ago"]),
-        each["transactional_id"],
-        each["application"],
-        each["outcome"].replace("_", " "),
+        str(unclean["ends"]),
+        format_age(unclean["newest"]["seconds_ago"]),
+        unclean["transactional_id"],
+        unclean["application"],
+        unclean["outcome"].replace("_", " "),
     )
 
 

@@ -102,38 +102,49 @@ def _open(options: argparse.Namespace) -> int:
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Seen]:
     cluster.metadata(deadline, [])
-    asked = ask_coordinators(cluster.client, deadline, lambda each: cluster.grouping.of(each).name)
-    clock = coordinators_clock(cluster, (each.started for each in asked.transactions), deadline)
+    asked = ask_coordinators(
+        cluster.client, deadline, lambda transactional_id: cluster.grouping.of(transactional_id).name
+    )
+    clock = coordinators_clock(cluster, (transaction.started for transaction in asked.transactions), deadline)
     wall = cluster.clock.wall()
     now, advised = shown_now(clock, wall), clock.advising(wall)
     if asked.transactions:
         say_clock(cluster, clock, wall)
-    late = [each for each in asked.transactions if _is_late(each, now)]
-    topics = {partition.topic for each in late for partition in each.partitions}
+    late = [transaction for transaction in asked.transactions if _is_late(transaction, now)]
+    topics = {partition.topic for transaction in late for partition in transaction.partitions}
     metadata = cluster.metadata(deadline, sorted(topics)) if topics else None
     found = (
-        Seen(each, _as_stall(each, metadata, now) if each in late else None, now, advised, clock.at_least)
-        for each in asked.transactions
+        Seen(
+            transaction,
+            _as_stall(transaction, metadata, now) if transaction in late else None,
+            now,
+            advised,
+            clock.at_least,
+        )
+        for transaction in asked.transactions
     )
     return ClusterReport(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
 
 
-def _is_late(each: OpenTransaction, now: float) -> bool:
-    """Whether its coordinator should have ended it, or its markers should have arrived."""
-    if each.state is TransactionState.ONGOING:
-        return is_overdue(each, now)
-    return each.started is not None and now - each.started > (each.timeout or 0.0) + OVERDUE_SLACK_SECONDS
+def _is_late(transaction: OpenTransaction, now: float) -> bool:
+    """Return whether its coordinator should have ended it, or its markers should have arrived."""
+    if transaction.state is TransactionState.ONGOING:
+        return is_overdue(transaction, now)
+    return (
+        transaction.started is not None
+        and now - transaction.started > (transaction.timeout or 0.0) + OVERDUE_SLACK_SECONDS
+    )
 
 
-def _as_stall(each: OpenTransaction, metadata: Metadata | None, now: float) -> Stall | None:
-    partition = min(each.partitions, default=None)
+def _as_stall(transaction: OpenTransaction, metadata: Metadata | None, now: float) -> Stall | None:
+    partition = min(transaction.partitions, default=None)
     if partition is None or metadata is None:
         return None
-    kind = BlockerKind.OPEN if each.state is TransactionState.ONGOING else BlockerKind.COMPLETING
-    who = (each.transactional_id, each.application, each.producer_id, each.producer_epoch)
-    unmarked = each.partitions if kind is BlockerKind.COMPLETING else None
-    blocker = Blocker(*who, 0, kind, each.state, each.started, each.timeout, unmarked=unmarked)
-    return Stall(partition, each.started or now, 0, 0, metadata.leader(*partition), blocker)
+    kind = BlockerKind.OPEN if transaction.state is TransactionState.ONGOING else BlockerKind.COMPLETING
+    who = (transaction.transactional_id, transaction.application, transaction.producer_id, transaction.producer_epoch)
+    unmarked = transaction.partitions if kind is BlockerKind.COMPLETING else None
+    blocker = Blocker(*who, 0, kind, transaction.state, transaction.started, transaction.timeout, unmarked=unmarked)
+    return Stall(partition, transaction.started or now, 0, 0, metadata.leader(*partition), blocker)
 
 
 def _step(cluster: Cluster, seen: Seen) -> tuple[str, NextStep] | None:
@@ -152,14 +163,14 @@ def _document(cluster: Cluster, seen: Seen) -> SeenTransactionDocument:
     }
 
 
-def _row(each: OpenTransaction, now: float) -> tuple[object, ...]:
+def _row(transaction: OpenTransaction, now: float) -> tuple[object, ...]:
     return (
-        each.application,
-        each.transactional_id,
-        each.producer_id,
-        each.producer_epoch,
-        each.state.value,
-        "?" if each.started is None else format_age(now - each.started),
-        "none" if each.timeout is None else format_duration(each.timeout),
-        len(each.partitions),
+        transaction.application,
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state.value,
+        "?" if transaction.started is None else format_age(now - transaction.started),
+        "none" if transaction.timeout is None else format_duration(transaction.timeout),
+        len(transaction.partitions),
     )

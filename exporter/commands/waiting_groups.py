@@ -43,10 +43,10 @@ def waiting_groups(
     metadata = cluster.metadata(deadline, [CONSUMER_OFFSETS])
     listed = list_groups(client, metadata, deadline)
     refused = describe_group_grant(client, metadata, deadline)
-    faults = [each.detail for each in listed.faults] + ([refused.detail] if refused else [])
+    faults = [fault.detail for fault in listed.faults] + ([refused.detail] if refused else [])
     names = sorted(name for some in listed.values.values() for name, kind in some if kind is not GroupKind.SHARE)
-    include = [BoundedPattern(each, "groups.include") for each in settings.groups.include]
-    exclude = [BoundedPattern(each, "groups.exclude") for each in settings.groups.exclude]
+    include = [BoundedPattern(pattern, "groups.include") for pattern in settings.groups.include]
+    exclude = [BoundedPattern(pattern, "groups.exclude") for pattern in settings.groups.exclude]
     names, dropped = choose(names, settings.groups.limit, include, exclude)
     if dropped:
         faults.append(f"{dropped} groups were not looked at: groups.limit, or groups.include")
@@ -55,10 +55,10 @@ def waiting_groups(
         here = [name for name in names if coordinator_partition(name, count) == place.partition]
         unstable = unstable_offsets(client, metadata, here, deadline)
         found = [WaitingGroup(name, None) for name, its in sorted(unstable.values.items()) if its]
-        faults += [each.detail for each in unstable.faults]
+        faults += [fault.detail for fault in unstable.faults]
     else:
         committed = committed_offsets(client, metadata, names, deadline)
         at = {name: its[place] for name, its in committed.values.items() if place in its}
         found = [WaitingGroup(name, offset) for name, offset in sorted(at.items()) if offset <= ends.stable]
-        faults += [each.detail for each in committed.faults]
+        faults += [fault.detail for fault in committed.faults]
     return WaitingGroups(tuple(found), tuple(dict.fromkeys(faults)))

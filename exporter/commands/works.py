@@ -20,7 +20,9 @@ class Answered(Protocol):
 
 
 class Feature(NamedTuple):
-    """Whether a part of the agent works here. ``why`` is "" where it does, else what is missing or how it is done."""
+    """A part of the agent, and whether it works here. ``why`` is "" where it does, else what is missing or how it is
+    done.
+    """
 
     name: str
     works: Works
@@ -49,7 +51,7 @@ _BY_POLLING = "at least, by polling the coordinators (transactions.outcomes): "
 
 def features(answered: Sequence[Answered], outcomes: str) -> tuple[Feature, ...]:
     """Return what works. ``outcomes`` is the setting ``transactions.outcomes`` of the cluster."""
-    by_name = {each.name: each for each in answered}
+    by_name = {capability.name: capability for capability in answered}
     found = [_feature(name, [by_name[need] for need in needs]) for name, needs in NEEDS.items()]
     found.insert(3, _outcomes(by_name, outcomes))
     return tuple(found)
@@ -68,8 +70,8 @@ def _outcomes(by_name: Mapping[str, Answered], outcomes: str) -> Feature:
 
 
 def _feature(name: str, needs: Sequence[Answered]) -> Feature:
-    if missing := next((each for each in needs if each.faults), None):
+    if missing := next((need for need in needs if need.faults), None):
         return Feature(name, "no", missing.faults[0])
-    if unproven := next((each.unproven for each in needs if each.unproven), ""):
+    if unproven := next((need.unproven for need in needs if need.unproven), ""):
         return Feature(name, "unproven", unproven)
     return Feature(name, "yes")

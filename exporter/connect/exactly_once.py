@@ -54,17 +54,17 @@ def source_evidence(
     seen = [_task(connector, task, state, others, log) for task in connector.tasks]
     if not seen:
         return SourceEvidence(Guarantee.UNKNOWN, "it has no task")
-    why = "; ".join(dict.fromkeys(each.why for each in seen))
-    verdicts = {each.transactional for each in seen}
+    why = "; ".join(dict.fromkeys(observed.why for observed in seen))
+    verdicts = {observed.transactional for observed in seen}
     if verdicts == {True}:
         return SourceEvidence(Guarantee.EXACTLY_ONCE, why)
     if True in verdicts and False in verdicts:
-        count = sum(each.transactional is True for each in seen)
+        count = sum(observed.transactional is True for observed in seen)
         return SourceEvidence(Guarantee.MIXED, f"{count} of {len(seen)} tasks write in transactions ({why})")
     if False in verdicts:
         return SourceEvidence(Guarantee.AT_LEAST_ONCE, why)
     return SourceEvidence(
-        Guarantee.UNKNOWN, "; ".join(dict.fromkeys(each.why for each in seen if each.transactional is None))
+        Guarantee.UNKNOWN, "; ".join(dict.fromkeys(observed.why for observed in seen if observed.transactional is None))
     )
 
 
@@ -80,13 +80,13 @@ class _Rival(NamedTuple):
 def _rivals(
     transactional_id: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> Iterator[_Rival]:
-    read = {each.group_id for each in others if each.group_id}
+    read = {other.group_id for other in others if other.group_id}
     # The groups are not gone through: any client may name its ids as leaders of Connect do.
     for dash in re.finditer("-", transactional_id):
         group = transactional_id[: dash.start()]
         if group != state.group_id and (group in read or group in groups):
             connector, _, task = transactional_id[dash.end() :].rpartition("-")
-            yield _Rival(group, connector, task, [each for each in others if each.group_id == group])
+            yield _Rival(group, connector, task, [other for other in others if other.group_id == group])
 
 
 def other_readings(
@@ -97,9 +97,9 @@ def other_readings(
     For a group whose connectors are read this is known; a task of any other group may have the id.
     """
     return tuple(
-        f"task {each.task} of connector {each.connector} of group {each.group}"
-        for each in _rivals(transactional_id, state, others, groups)
-        if each.connector and (not each.known or any(_runs(one, each.connector, each.task) for one in each.known))
+        f"task {rival.task} of connector {rival.connector} of group {rival.group}"
+        for rival in _rivals(transactional_id, state, others, groups)
+        if rival.connector and (not rival.known or any(_runs(one, rival.connector, rival.task) for one in rival.known))
     )
 
 
@@ -127,7 +127,9 @@ def shared_ids(connector: Connector, state: ConnectState, others: Sequence[Conne
 def counts_for(
     connector: str, task: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> bool:
-    """Whether transactions of a task's id are this task's: by its MBeans, else if the id can be of no other task."""
+    """Return whether transactions of a task's id are this task's: by its MBeans, else if the id can be of no other
+    task.
+    """
     transactional = state.transactional.get((connector, task))
     if transactional is False:
         return False
@@ -140,8 +142,8 @@ def _rival_may_write(
     state: ConnectState, connector: str, task: str, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> bool:
     return any(
-        not each.known or any(one.transactional.get((each.connector, each.task)) is not False for one in each.known)
-        for each in _rivals(_id(state, connector, task), state, others, groups)
+        not rival.known or any(one.transactional.get((rival.connector, rival.task)) is not False for one in rival.known)
+        for rival in _rivals(_id(state, connector, task), state, others, groups)
     )
 
 

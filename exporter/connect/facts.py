@@ -49,7 +49,7 @@ class ConnectState(Fact):
 
     def __post_init__(self) -> None:
         # Made here once: each of thousands of tasks is compared with them.
-        found = [(each, task) for each in self.connectors for task in each.tasks]
-        sources = frozenset((each.name, task.task) for each, task in found if each.type != "sink")
+        found = [(connector, task) for connector in self.connectors for task in connector.tasks]
+        sources = frozenset((connector.name, task.task) for connector, task in found if connector.type != "sink")
         object.__setattr__(self, "source_tasks", sources)
         object.__setattr__(self, "task_workers", frozenset(task.worker for _, task in found if task.worker))

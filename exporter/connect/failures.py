@@ -62,7 +62,7 @@ class FailureCounter:
 
 
 def is_new(before: TaskSnapshot, now: TaskSnapshot) -> bool:
-    """Whether the failure at this read happened after the last read.
+    """Return whether the failure at this read happened after the last read.
 
     A task that had failed before has failed again when REST reports another trace or worker, or when the worker's
     metrics of the task restarted in between. Several failures between two reads count as one.
@@ -71,7 +71,7 @@ def is_new(before: TaskSnapshot, now: TaskSnapshot) -> bool:
 
 
 def began_anew(before: TaskSnapshot, now: TaskSnapshot) -> bool:
-    """Whether the metrics of a task that is failed at both reads belong to two starts of it.
+    """Return whether the metrics of a task that is failed at both reads belong to two starts of it.
 
     Its counters only grow, and the share of time that it has been running only shrinks while it is failed
     (WorkerTask.TaskMetricsGroup, StateTracker.durationRatio). The worker's own task-startup-* do not help: since the

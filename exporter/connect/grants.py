@@ -69,7 +69,7 @@ def worker_settings(values: Mapping[str, str], tasks: Mapping[str, int], topics:
     """The names in a worker's settings. Raises ValueError for settings that have no group.id."""
     if not values.get("group.id"):
         raise ValueError("has no group.id: it is no file of a distributed Connect worker")
-    config, offset, status = (values.get(f"{each}.storage.topic", "") for each in ("config", "offset", "status"))
+    config, offset, status = (values.get(f"{kind}.storage.topic", "") for kind in ("config", "offset", "status"))
     return WorkerSettings(values["group.id"], config, offset, status, tasks, topics)
 
 
@@ -113,6 +113,6 @@ def judge(wanted: Iterable[Need], ask: Callable[[Need], Answer]) -> tuple[Grant,
 
 def _may_write(found: Iterable[Grant]) -> bool:
     return any(
-        each.need.kind == "Topic" and each.need.operation == "WRITE" and each.verdict is GrantVerdict.GRANTED
-        for each in found
+        grant.need.kind == "Topic" and grant.need.operation == "WRITE" and grant.verdict is GrantVerdict.GRANTED
+        for grant in found
     )

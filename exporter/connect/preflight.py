@@ -85,7 +85,7 @@ def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: D
     error = ""
     for number, endpoint in enumerate(endpoints):
         share = deadline.within(deadline.remaining() / (len(endpoints) - number))
-        for plugin in [each for each in asked if each not in support] or proving[:1] or asked[:1]:
+        for plugin in [unanswered for unanswered in asked if unanswered not in support] or proving[:1] or asked[:1]:
             try:
                 reply = ask(
                     endpoint,
@@ -114,7 +114,7 @@ def with_settings(
     """Return the support of these connectors with their settings; what is not answered is absent. Never raises."""
     found: dict[str, PluginSupport] = {}
     for endpoint in endpoints:
-        for name in [each for each in connectors[:MOST_PLUGINS] if each not in found]:
+        for name in [connector for connector in connectors[:MOST_PLUGINS] if connector not in found]:
             try:
                 answer = _validated(endpoint, name, deadline)
             except (HttpError, JsonError):
@@ -143,7 +143,7 @@ def _validated(endpoint: Endpoint, connector: str, deadline: Deadline) -> Plugin
 
 
 def read_answer(body: bytes, *, distributed: bool = False) -> PluginAnswer | None:
-    """What the answer says of ``exactly.once.support``; None for one that does not have it (before Kafka 3.3).
+    """Read what the answer says of ``exactly.once.support``; None for one that does not have it (before Kafka 3.3).
 
     ``distributed``: the worker is known to be in distributed mode; otherwise the answer itself has to show that.
     """
@@ -151,15 +151,17 @@ def read_answer(body: bytes, *, distributed: bool = False) -> PluginAnswer | Non
         document = parse_json(body)
         rows: list[Any] = document["configs"]
         values = [row["value"] for row in rows]
-        named = {value["name"]: [str(each) for each in value["errors"]] for value in values if value["name"] in _ASKED}
+        named = {
+            value["name"]: [str(error) for error in value["errors"]] for value in values if value["name"] in _ASKED
+        }
         errors = named[KEY]
     except (JsonError, TypeError, KeyError):
         return None
     every = [error for found in named.values() for error in found]
-    distributed = distributed or any(text in each for each in every for text in _OF_DISTRIBUTED)
-    enabled = not any(_WORKER_WITHOUT in each for each in errors) if distributed else None
-    others = [each for each in errors if _WORKER_WITHOUT not in each]
+    distributed = distributed or any(text in error for error in every for text in _OF_DISTRIBUTED)
+    enabled = not any(_WORKER_WITHOUT in error for error in errors) if distributed else None
+    others = [error for error in errors if _WORKER_WITHOUT not in error]
     if not others:
         return PluginAnswer(enabled, PluginSupport.SUPPORTED if distributed else PluginSupport.UNKNOWN)
-    plainly = any(_UNSUPPORTED in each for each in others)
+    plainly = any(_UNSUPPORTED in other for other in others)
     return PluginAnswer(enabled, PluginSupport.UNSUPPORTED if plainly else PluginSupport.UNKNOWN)

@@ -175,15 +175,21 @@ class ConnectRest:
         self._workers = {**self._workers, **answered}
 
     def _ask_workers(self, connectors: Sequence[Connector], deadline: Deadline) -> Preflight:
-        """What the workers' configuration is, every two minutes. What does not answer is unknown, and no fault."""
+        """Ask for the workers' configuration, every two minutes. What does not answer is unknown, and no fault."""
         now = deadline.monotonic()
-        plugins = sorted({each.plugin for each in connectors if each.type == "source" and each.plugin})
+        plugins = sorted(
+            {connector.plugin for connector in connectors if connector.type == "source" and connector.plugin}
+        )
         if not self._validate or not plugins:
             return self._preflight
         if self._preflight_at is None or now - self._preflight_at >= PREFLIGHT_INTERVAL:
             self._preflight_at = now
             found = preflight(self._all, plugins, deadline.within(deadline.remaining() / 2))
-            doubtful = [each.name for each in connectors if found.plugins.get(each.plugin) is PluginSupport.UNSUPPORTED]
+            doubtful = [
+                connector.name
+                for connector in connectors
+                if found.plugins.get(connector.plugin) is PluginSupport.UNSUPPORTED
+            ]
             exact = with_settings(self._all, doubtful, deadline.within(deadline.remaining() / 2))
             self._preflight = found._replace(connectors=exact)
             if self._preflight.error:

@@ -113,7 +113,9 @@ class ConnectSource(ClusterSource[NamedCluster]):
         everyone = not any(answer.faults for answer in answers)
         connectors = view.connectors() if rest is None else rest.connectors
         if connectors is not None:
-            complete = everyone if rest is None else not rest.faults and all(each.state for each in connectors)
+            complete = (
+                everyone if rest is None else not rest.faults and all(connector.state for connector in connectors)
+            )
             self._look(connectors, view.tasks, complete=complete)
             state = self._state(connectors, rest, answers)
             yield state
@@ -190,13 +192,13 @@ class ConnectSource(ClusterSource[NamedCluster]):
 
     def _states(self, connectors: Sequence[Connector]) -> Iterator[Sample]:
         head = (self.cluster, self.target, self.target)
-        for each in connectors:
-            info = (each.name, each.type, each.exactly_once_support, each.transaction_boundary)
+        for connector in connectors:
+            info = (connector.name, connector.type, connector.exactly_once_support, connector.transaction_boundary)
             yield catalogue.CONNECT_CONNECTOR_INFO(1.0, *head, *info)
-        for each in connectors:
-            for task in each.tasks:
+        for connector in connectors:
+            for task in connector.tasks:
                 if task.state:
-                    yield catalogue.CONNECT_TASK_STATE(1.0, *head, each.name, task.task, task.state)
+                    yield catalogue.CONNECT_TASK_STATE(1.0, *head, connector.name, task.task, task.state)
 
     def _numbers(self, tasks: Mapping[TaskKey, TaskNumbers]) -> Iterator[Sample]:
         head = (self.cluster, self.target, self.target)

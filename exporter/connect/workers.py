@@ -135,7 +135,7 @@ def _of(readings: Iterable[MBeanValue], kind: str) -> Iterator[Any]:
 
 
 def transactional_tasks(answers: Iterable[JvmAnswer]) -> dict[TaskKey, bool]:
-    """Whether each source task that a worker runs writes in transactions.
+    """Return whether each source task that a worker runs writes in transactions.
 
     ``transaction-size-*`` exist for the tasks of ExactlyOnceWorkerSourceTask alone (ConnectMetricsRegistry), with or
     without a value. A task is absent where that cannot be seen: a jmx_exporter's rules may leave the attributes out.
@@ -156,7 +156,8 @@ def transactional_tasks(answers: Iterable[JvmAnswer]) -> dict[TaskKey, bool]:
 
 
 def leader_is_transactional(answers: Sequence[JvmAnswer], group_id: str) -> bool | None:
-    """Whether the leader of the group writes the config topic in transactions: its worker is preparing or enabled.
+    """Return whether the leader of the group writes the config topic in transactions: its worker is preparing or
+    enabled.
 
     Its producer has the client id ``<group.id>-configs-leader`` (seen on 4.3.1). None where not every worker answered
     in full, and where the group is not known.

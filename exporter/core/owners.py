@@ -53,4 +53,4 @@ class Owners:
 
     def given_up(self) -> Iterator[Fault]:
         """Return a fault for each pattern that takes too long on a subject that it met since the last call."""
-        return given_up(each for team in self.teams for every in team.patterns.values() for each in every)
+        return given_up(pattern for team in self.teams for every in team.patterns.values() for pattern in every)

@@ -98,7 +98,7 @@ class Runner:
         return _stop_all(members, deadline)
 
     def ready(self) -> bool:
-        """Whether every source has answered or failed once."""
+        """Return whether every source has answered or failed once."""
         return all(worker.state.up is not None for worker in self._workers())
 
     def states(self) -> tuple[GroupState, ...]:

@@ -46,12 +46,12 @@ class Shard:
 
     @property
     def whole(self) -> bool:
-        """Whether there is only one shard."""
+        """Return whether there is only one shard."""
         return self.count == 1
 
     @property
     def first(self) -> bool:
-        """Whether this shard exposes the series of the cluster as a whole."""
+        """Return whether this shard exposes the series of the cluster as a whole."""
         return self.index == 0
 
     @property
@@ -62,11 +62,11 @@ class Shard:
         return OVERFLOW if self.whole else f"{OVERFLOW}_{self.index}"
 
     def exposes(self, application: str) -> bool:
-        """Whether this shard exposes the series of this application: one of its names, or its overflow."""
+        """Return whether this shard exposes the series of this application: one of its names, or its overflow."""
         return self.holds(application) or application == self.overflow
 
     def holds(self, name: str) -> bool:
-        """Whether the topic, application or group of this name is this shard's."""
+        """Return whether the topic, application or group of this name is this shard's."""
         if self.whole:
             return True
         # A name may hold lone surrogates, which UTF-8 cannot encode.

@@ -86,7 +86,7 @@ class StateDir:
 
     @property
     def kept(self) -> bool:
-        """Whether a directory is set."""
+        """Return whether a directory is set."""
         return self._directory is not None
 
     def folder(self, cluster_id: str) -> str:

@@ -100,9 +100,9 @@ class TargetFiles:
             return _kept(file, before, error.strerror or "cannot be read", None)
         except TargetFileError as error:
             return _kept(file, before, str(error), stamp)
-        targets = tuple(each for each in read if isinstance(each, FileTarget))
+        targets = tuple(entry for entry in read if isinstance(entry, FileTarget))
         log.info("%s lists %d target(s)", file, len(targets))
-        if left_out := [each for each in read if isinstance(each, LeftOut)]:
+        if left_out := [entry for entry in read if isinstance(entry, LeftOut)]:
             log.warning("%s: %d left out; the first %s", file, len(left_out), left_out[0].why)
         return _FileTargets(stamp, targets)
 
@@ -140,7 +140,7 @@ def parse_targets(content: bytes) -> Iterator[FileTarget | LeftOut]:
     if not isinstance(groups, list):
         raise TargetFileError("must be a list of groups such as {targets: [app-1:8778], labels: {}}")
     read = list(_targets(groups))
-    left_out = [each for each in read if isinstance(each, LeftOut)]
+    left_out = [entry for entry in read if isinstance(entry, LeftOut)]
     if left_out and len(left_out) == len(read):
         raise TargetFileError(f"has nothing that can be read: the first {left_out[0].why}")
     yield from read

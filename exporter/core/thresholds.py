@@ -88,14 +88,16 @@ class Thresholds:
         if not matching:
             return DEFAULTS[kind]
         found: dict[str, float] = {}
-        for each in matching:
-            for name, value in (dict.fromkeys(DEFAULTS[kind], math.inf) if each.ignored else each.values).items():
+        for override in matching:
+            for name, value in (
+                dict.fromkeys(DEFAULTS[kind], math.inf) if override.ignored else override.values
+            ).items():
                 found.setdefault(name, value)
         return {**DEFAULTS[kind], **found}
 
     def ignored(self, kind: str, subject: str, now: float) -> str | None:
         """Return the reason why a subject is ignored now, or None."""
-        return next((each.reason for each in self._matching(kind, subject, now) if each.ignored), None)
+        return next((override.reason for override in self._matching(kind, subject, now) if override.ignored), None)
 
     def given_up(self) -> Iterator[Fault]:
         """Return a fault for each pattern that takes too long on a subject that it met since the last call."""

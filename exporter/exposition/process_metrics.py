@@ -45,7 +45,7 @@ def _lines(family: Metric, fmt: Format) -> str:
     """A counter has its ``_total`` in the name of its family in the text format only."""
     total = "_total" if family.type == "counter" and fmt is Format.TEXT else ""
     name = f"{family.name}{total}"
-    lines = [f"{each.name}{_labels(each.labels)} {number(each.value)}\n" for each in family.samples]
+    lines = [f"{sample.name}{_labels(sample.labels)} {number(sample.value)}\n" for sample in family.samples]
     return "".join((f"# HELP {name} {family.documentation}\n# TYPE {name} {family.type}\n", *lines))
 
 

@@ -93,7 +93,7 @@ class Exposition:
         """
         self._clock = clock or Clock()
         self._shard = (str(shard.index),)
-        self._sharded = {} if shard.whole else {each: _with_shard(each) for each in catalogue.OF_EACH_SHARD}
+        self._sharded = {} if shard.whole else {metric: _with_shard(metric) for metric in catalogue.OF_EACH_SHARD}
         rows = catalogue.rows() if families is None else families
         self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
         self._own, self._held = own, held
@@ -212,7 +212,7 @@ class Exposition:
             return None
 
     def _is_ahead(self, key: BodyKey, now: float) -> bool:
-        """Whether a thread makes this body at each change."""
+        """Return whether a thread makes this body at each change."""
         asked = self._asked.get(key, NEVER)
         often = now - asked.last < RENDER_AHEAD and asked.last - asked.before < RENDER_AHEAD
         return often and self._thread is not None
@@ -237,8 +237,8 @@ class Exposition:
             generation = self._generation
         by_family: dict[Metric, list[FamilyBlock]] = {}
         for _, slot in slots:
-            for each in slot.live(now, self._write):
-                by_family.setdefault(each.metric, []).append(each)
+            for sample in slot.live(now, self._write):
+                by_family.setdefault(sample.metric, []).append(sample)
         for metric, values in self._by_family(self._held()).items():
             by_family.setdefault(metric, []).append(block(metric, values))
         pieces: list[Chunk] = []

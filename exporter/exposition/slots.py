@@ -62,7 +62,7 @@ class Part:
         held = self._held
         if isinstance(held, Unwritten):
             return Part(None, held._replace(samples=[sample for sample in held.samples if lasts(sample.metric)]))
-        return Part(None, {metric: each for metric, each in held.items() if lasts(metric)})
+        return Part(None, {metric: samples for metric, samples in held.items() if lasts(metric)})
 
 
 @dataclass(frozen=True, slots=True)

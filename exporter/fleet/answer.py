@@ -67,7 +67,7 @@ class _AnswerReader:
         except _OddError:
             raise AnswerError("is no status of an agent: version or shard has another form") from None
         clusters = tuple(self._entries(document, "clusters", self._cluster, MOST_CLUSTERS))
-        size = sum(map(sys.getsizeof, self._texts)) + STALL_BYTES * sum(_weight(each) for each in clusters)
+        size = sum(map(sys.getsizeof, self._texts)) + STALL_BYTES * sum(_weight(cluster) for cluster in clusters)
         return AgentAnswer(version, ready, shard, clusters, self._odd, size)
 
     def _cluster(self, found: dict[str, Any]) -> AnsweredCluster:

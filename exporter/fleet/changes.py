@@ -36,15 +36,15 @@ class FleetChanges:
         for cluster in view.clusters:
             found += self._of_holders(cluster, view.at)
             found += self._of_state(cluster, view.at)
-        known = {(each.name, each.cluster_id) for each in view.clusters}
-        self._holders = {key: each for key, each in self._holders.items() if key in known}
-        self._states = {key: each for key, each in self._states.items() if key in known}
-        self._changes.extend(each._replace(text=cut(each.text, LONGEST_CHANGE)) for each in found)
+        known = {(member.name, member.cluster_id) for member in view.clusters}
+        self._holders = {key: holder for key, holder in self._holders.items() if key in known}
+        self._states = {key: state for key, state in self._states.items() if key in known}
+        self._changes.extend(change._replace(text=cut(change.text, LONGEST_CHANGE)) for change in found)
 
     def last_hour(self, at: float) -> list[FleetChange]:
         """Return the changes of the hour before ``at``, newest first."""
-        found = [each for each in self._changes if at - HOUR <= each.at]
-        return sorted(found, key=lambda each: each.at, reverse=True)
+        found = [change for change in self._changes if at - HOUR <= change.at]
+        return sorted(found, key=lambda change: change.at, reverse=True)
 
     def _of_holders(self, cluster: FleetCluster, at: float) -> Iterator[FleetChange]:
         """Yield stalls that began, and those that ended: what is not known any more has not ended."""
@@ -77,7 +77,8 @@ class FleetChanges:
     def _of_agents(self, view: FleetView) -> Iterator[FleetChange]:
         before, first = self._agents or {}, self._agents is None
         found = {
-            each.agent.name: (each.fault is None, each.answer.version if each.answer else "") for each in view.agents
+            reading.agent.name: (reading.fault is None, reading.answer.version if reading.answer else "")
+            for reading in view.agents
         }
         for reading in view.agents:
             name = reading.agent.name

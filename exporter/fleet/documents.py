@@ -143,10 +143,10 @@ def fleet_document(
         "state": view.state,
         "text": view.text,
         "details": list(view.details),
-        "clusters": [_cluster(each, link, view.at) for each in view.clusters],
-        "agents": [_agent(each, link) for each in view.agents],
+        "clusters": [_cluster(cluster, link, view.at) for cluster in view.clusters],
+        "agents": [_agent(agent, link) for agent in view.agents],
         "versions": dict(view.versions),
-        "changes": [_change(each) for each in changes],
+        "changes": [_change(change) for change in changes],
         "watched_seconds": watched,
         "problems": list(view.problems),
     }
@@ -164,8 +164,8 @@ def _cluster(cluster: FleetCluster, link: Link, at: float) -> FleetClusterDocume
         "contradictions": list(cluster.contradictions),
         "stalls_known": cluster.knows_stalls,
         "stalled_partitions": cluster.stalled,
-        "holders": [_holder(each, at) for each in cluster.holders],
-        "agents": [each.name for each in cluster.agents],
+        "holders": [_holder(holder, at) for holder in cluster.holders],
+        "agents": [agent.name for agent in cluster.agents],
         "link": link(cluster.agents[0], cluster.name),
         "shards": cluster.shards,
         "missing_shards": list(cluster.missing_shards),
@@ -182,7 +182,7 @@ def _holder(holder: FleetHolder, at: float) -> FleetHolderDocument:
         "application": holder.application,
         "owner": holder.owner,
         "producer_id": holder.producer_id,
-        "partitions": [{"topic": each.topic, "partition": each.partition} for each in holder.partitions],
+        "partitions": [{"topic": partition.topic, "partition": partition.partition} for partition in holder.partitions],
         "since_timestamp": at - holder.seconds,
         "seconds": holder.seconds,
         "lag_offsets": holder.lag,
@@ -204,7 +204,7 @@ def _agent(reading: AgentReading, link: Link) -> FleetAgentDocument:
         "version": answer.version if answer else "",
         "shard": "" if answer is None or answer.shard[1] == 1 else f"{answer.shard[0]}/{answer.shard[1]}",
         "ready": answer.ready if answer else None,
-        "clusters": [each.name or each.cluster_id or each.bootstrap_servers for each in answer.clusters]
+        "clusters": [cluster.name or cluster.cluster_id or cluster.bootstrap_servers for cluster in answer.clusters]
         if answer
         else [],
         "last_answer": instant(reading.answered),

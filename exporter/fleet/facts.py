@@ -91,7 +91,7 @@ class AgentAnswer(NamedTuple):
 
 
 class AgentReading(NamedTuple):
-    """What is known of an agent. ``since`` and ``answered`` are Unix seconds by the fleet's clock.
+    """The last answer or fault of an agent. ``since`` and ``answered`` are Unix seconds by the fleet's clock.
 
     ``fault`` is that of the last request, None after an answer; ``since`` is when requests began to fail or to be
     answered. ``age`` is how old the last answer is in seconds, and ``took`` how long it took.
@@ -128,7 +128,7 @@ class FleetHolder(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What stays the same while it holds: the producer id as in the alerts, or the partition."""
+        """The identity while it holds: the producer id as in the alerts, or the partition."""
         return (self.producer_id,) if self.producer_id is not None else self.partitions[:1]
 
 

@@ -61,10 +61,10 @@ class RunningFleet:
 
     @property
     def ready(self) -> bool:
-        """Whether every listed agent has answered or failed once."""
+        """Return whether every listed agent has answered or failed once."""
         with self._lock:
             view = self._view
-        return view is not None and all(each.answer is not None or each.fault is not None for each in view.agents)
+        return view is not None and all(agent.answer is not None or agent.fault is not None for agent in view.agents)
 
     def document(self) -> FleetDocument:
         """The document of ``/api/v1/fleet``, of the last view."""
@@ -85,8 +85,8 @@ class RunningFleet:
         now, at = self._clock.monotonic(), self._clock.wall()
         lasting = {dispute for (_, dispute), since in self._disputes.items() if now - since >= DISPUTE_SECONDS}
         view = merge(self._agents.readings(), at, self._agents.problems, lasting)
-        disputes = {(cluster.name, each) for cluster in view.clusters for each in cluster.disputes}
-        self._disputes = {each: self._disputes.get(each, now) for each in disputes}
+        disputes = {(cluster.name, dispute) for cluster in view.clusters for dispute in cluster.disputes}
+        self._disputes = {dispute: self._disputes.get(dispute, now) for dispute in disputes}
         with self._lock:
             self._view = view
             self._changes.note(view)
@@ -138,7 +138,7 @@ def fleet_samples(view: FleetView) -> Iterator[Sample]:
         named[cluster.name] = cluster.state
         for state in FleetState:
             yield catalogue.FLEET_CLUSTER_STATE(float(state is cluster.state), cluster.name, state)
-        several = sum(each.name == cluster.name for each in view.clusters) > 1
+        several = sum(other.name == cluster.name for other in view.clusters) > 1
         if cluster.knows_stalls and not cluster.stale and not several:
             yield catalogue.FLEET_CLUSTER_STALLED_PARTITIONS(float(cluster.stalled), cluster.name)
 

@@ -69,7 +69,7 @@ def merge(
     """
     groups = _by_cluster(readings)
     clusters = sorted((_cluster(members, groups, lasting) for members in groups.values()), key=_worst_first)
-    versions = Counter(each.answer.version for each in readings if each.answer and not each.stale)
+    versions = Counter(reading.answer.version for reading in readings if reading.answer and not reading.stale)
     state, text, details = _fleet_verdict(clusters, readings, problems)
     return FleetView(
         at=at,
@@ -78,7 +78,9 @@ def merge(
         details=details,
         clusters=tuple(clusters),
         agents=tuple(
-            sorted(readings, key=lambda each: (each.fault is None, each.answered is not None, each.agent.url))
+            sorted(
+                readings, key=lambda reading: (reading.fault is None, reading.answered is not None, reading.agent.url)
+            )
         ),
         versions=dict(versions.most_common()),
         problems=tuple(problems),
@@ -119,7 +121,7 @@ def _name(cluster: AnsweredCluster) -> str:
 def _cluster(
     members: list[_ClusterMember], groups: Mapping[_Key, list[_ClusterMember]], lasting: Container[Dispute]
 ) -> FleetCluster:
-    members.sort(key=lambda each: (each.reading.stale, each.reading.agent.url))
+    members.sort(key=lambda member: (member.reading.stale, member.reading.agent.url))
     shards = _used_by_shard(members)
     used = [member for of_shard in shards.values() for member in of_shard]
     count = max(member.shard[1] for member in members)
@@ -130,14 +132,14 @@ def _cluster(
     disputes = dict((*islice(_kinds_differ(merged.values()), MOST_DISPUTES), *_not_seen(shards.values())))
     said = [text for dispute, text in disputes.items() if dispute in lasting]
     contradictions = (*_contradictions(members, groups), *said[:1])
-    knows = not missing and all(any(each.cluster.knows_stalls for each in of_shard) for of_shard in shards.values())
+    knows = not missing and all(any(member.cluster.knows_stalls for member in of_shard) for of_shard in shards.values())
     state, text, details = _verdict(shards, merged.values(), knows=knows)
     notes = [*contradictions]
     if missing:
         names = _listed([f"{index}/{count}" for index in missing])
         notes.append(f"No agent that answers has shard {names}: its part of the cluster is not known")
     if stale:
-        age = format_age(max(min(each.seconds for each in of_shard) for of_shard in shards.values()))
+        age = format_age(max(min(member.seconds for member in of_shard) for of_shard in shards.values()))
         text, details = f"No agent answers for {age}. Before: {text}", (*notes, *details)
         state = max(state, FleetState.BLIND, key=_rank)
     elif notes and _rank(state) < _rank(FleetState.BLIND):
@@ -145,10 +147,10 @@ def _cluster(
     else:
         details = (*notes, *details)
     first = used[0].cluster
-    answered = [max(each.reading.answered or 0.0 for each in of_shard) for of_shard in shards.values()]
+    answered = [max(member.reading.answered or 0.0 for member in of_shard) for of_shard in shards.values()]
     return FleetCluster(
         name=_name(first),
-        cluster_id=next((each.cluster.cluster_id for each in used if each.cluster.cluster_id), ""),
+        cluster_id=next((member.cluster.cluster_id for member in used if member.cluster.cluster_id), ""),
         bootstrap_servers=first.bootstrap_servers,
         state=state,
         text=text,
@@ -157,13 +159,13 @@ def _cluster(
         disputes=frozenset(disputes),
         knows_stalls=knows,
         holders=holders,
-        stalled=len(merged) + sum(max(each.cluster.left_out for each in of_shard) for of_shard in shards.values()),
-        agents=tuple({each.reading.agent.url: each.reading.agent for each in members}.values()),
+        stalled=len(merged) + sum(max(member.cluster.left_out for member in of_shard) for of_shard in shards.values()),
+        agents=tuple({member.reading.agent.url: member.reading.agent for member in members}.values()),
         shards=count,
         missing_shards=missing,
         as_of=min(answered),
         stale=stale,
-        owner=next((owner for each in members if (owner := each.reading.agent.labels.get("owner"))), ""),
+        owner=next((owner for member in members if (owner := member.reading.agent.labels.get("owner"))), ""),
     )
 
 
@@ -219,8 +221,8 @@ def _together(before: _MergedStall, other: FleetStall, says: tuple[str, BlockerK
 def _holders(merged: Iterable[_MergedStall]) -> tuple[FleetHolder, ...]:
     """A row for each holder, the longest stalled first and what is ignored last."""
     groups: dict[object, list[FleetStall]] = {}
-    for each in merged:
-        groups.setdefault(_holder_of(each.stall), []).append(each.stall)
+    for merged_stall in merged:
+        groups.setdefault(_holder_of(merged_stall.stall), []).append(merged_stall.stall)
     holders = []
     for stalls in groups.values():
         stalls.sort(key=lambda stall: (-stall.seconds, stall.partition))
@@ -238,7 +240,7 @@ def _holders(merged: Iterable[_MergedStall]) -> tuple[FleetHolder, ...]:
                 owner=next((stall.owner for stall in stalls if stall.owner), ""),
             )
         )
-    return tuple(sorted(holders, key=lambda each: (each.ignored, -each.seconds, each.partitions)))
+    return tuple(sorted(holders, key=lambda holder: (holder.ignored, -holder.seconds, holder.partitions)))
 
 
 # --- What agents contradict -------------------------------------------------------------------------------------------
@@ -261,7 +263,7 @@ def _contradictions(members: Sequence[_ClusterMember], groups: Mapping[_Key, lis
 
 def _kinds_differ(merged: Iterable[_MergedStall]) -> Iterator[tuple[Dispute, str]]:
     """Yield where one agent says that nobody has the transaction, and another one that somebody has."""
-    for partition, kinds in ((each.stall.partition, each.kinds) for each in merged):
+    for partition, kinds in ((merged_stall.stall.partition, merged_stall.kinds) for merged_stall in merged):
         said = {kind: agent for agent, kind in kinds if kind is not BlockerKind.UNKNOWN}
         if len(said) > 1 and {BlockerKind.HANGING, BlockerKind.UNMARKED} & said.keys():
             texts = " and ".join(f"{said[kind]} says {kind}" for kind in sorted(said, key=_SURER.index))
@@ -271,8 +273,8 @@ def _kinds_differ(merged: Iterable[_MergedStall]) -> Iterator[tuple[Dispute, str
 def _not_seen(shards: Iterable[Sequence[_ClusterMember]]) -> Iterator[tuple[Dispute, str]]:
     """Yield old stalls that another replica, which knows every stall, does not have."""
     for replicas in shards:
-        sure = [each for each in replicas if _knows_old_stalls(each.cluster) and not each.cluster.left_out]
-        reports = Counter(stall.partition for each in sure for stall in each.cluster.stalls)
+        sure = [replica for replica in replicas if _knows_old_stalls(replica.cluster) and not replica.cluster.left_out]
+        reports = Counter(stall.partition for replica in sure for stall in replica.cluster.stalls)
         old = (
             (stall, member)
             for member in sure
@@ -281,7 +283,9 @@ def _not_seen(shards: Iterable[Sequence[_ClusterMember]]) -> Iterator[tuple[Disp
         )
         for stall, member in islice(old, MOST_DISPUTES):
             partition, name = stall.partition, member.reading.agent.name
-            other = next(each for each in sure if all(stall.partition != partition for stall in each.cluster.stalls))
+            other = next(
+                replica for replica in sure if all(stall.partition != partition for stall in replica.cluster.stalls)
+            )
             theirs = other.reading.agent.name
             text = f"{name} says that {partition} is stalled for {format_age(stall.seconds)}, {theirs} does not"
             yield (str(partition), name, theirs), f"Agents contradict each other: {text}"
@@ -308,7 +312,8 @@ def _verdict(
             storms[transactional_id] = max(fences, storms.get(transactional_id, 0))
     status: dict[str, Any] = {
         "stalled_partitions": [
-            {"ignored": "" if each.stall.ignored else None, "blocker": {"kind": each.stall.kind}} for each in merged
+            {"ignored": "" if merged_stall.stall.ignored else None, "blocker": {"kind": merged_stall.stall.kind}}
+            for merged_stall in merged
         ],
         "known": {
             "stalled_partitions": knows,
@@ -321,22 +326,23 @@ def _verdict(
         "last_hour": {
             "fence_storms": [{"transactional_id": each, "fences": fences} for each, fences in storms.items()],
             "applications": [
-                {"application": each, "stopped_minutes": 0} for each in {a for c in clusters for a in c.stopped}
+                {"application": application, "stopped_minutes": 0}
+                for application in {a for c in clusters for a in c.stopped}
             ],
         },
-        "posture": {"failed": {each for cluster in clusters for each in cluster.failed_checks}},
+        "posture": {"failed": {check for cluster in clusters for check in cluster.failed_checks}},
         "torn_markers": [
-            {**each._asdict(), "topic": each.partition.topic, "partition": each.partition.partition}
-            for each in sorted({each for cluster in clusters for each in cluster.torn})
+            {**torn._asdict(), "topic": torn.partition.topic, "partition": torn.partition.partition}
+            for torn in sorted({torn for cluster in clusters for torn in cluster.torn})
         ],
-        "connect": [{"failed": {each for cluster in clusters for each in cluster.failed_tasks}}],
-        "spark": [{"state": "failed"} for _ in {each for cluster in clusters for each in cluster.failed_queries}],
+        "connect": [{"failed": {task for cluster in clusters for task in cluster.failed_tasks}}],
+        "spark": [{"state": "failed"} for _ in {query for cluster in clusters for query in cluster.failed_queries}],
         "audits": [{"verdict": "findings"} for _ in {a for c in clusters for a in c.audits_with_findings}],
     }
     ready = all(any(member.ready for member in of_shard) for of_shard in shards.values())
     found = verdict({"clusters": [status], "shard": None, "ready": ready})
     name = f"{_name(clusters[0])}: "
-    details = tuple(each.removeprefix(name) for each in found.details)
+    details = tuple(detail.removeprefix(name) for detail in found.details)
     if found.text == "Cannot see everything" and details:  # its first detail says what
         return FleetState(found.level), details[0], details[1:]
     return FleetState(found.level), found.text, details if found.level != FleetState.GOOD else ()
@@ -350,11 +356,11 @@ def _sources(clusters: Iterable[AnsweredCluster]) -> Iterator[FleetSourceState]:
     """Yield each source of each target once: up only if it is for all agents, ignored if it is for one."""
     found: dict[tuple[str, str], FleetSourceState] = {}
     for cluster in clusters:
-        for each in cluster.sources:
-            before = found.get((each.source, each.target), each)
-            up = False if False in {before.up, each.up} else None if None in {before.up, each.up} else True
-            found[each.source, each.target] = each._replace(
-                up=up, ignored=before.ignored or each.ignored, refused=before.refused or each.refused
+        for source in cluster.sources:
+            before = found.get((source.source, source.target), source)
+            up = False if False in {before.up, source.up} else None if None in {before.up, source.up} else True
+            found[source.source, source.target] = source._replace(
+                up=up, ignored=before.ignored or source.ignored, refused=before.refused or source.refused
             )
     yield from found.values()
 
@@ -372,21 +378,21 @@ def _source(source: FleetSourceState) -> dict[str, Any]:
 def _fleet_verdict(
     clusters: Sequence[FleetCluster], readings: Sequence[AgentReading], problems: Sequence[str]
 ) -> tuple[FleetState, str, tuple[str, ...]]:
-    silent = [each for each in readings if each.fault is not None]
-    lines = [f"{each.name}: {each.text}" for each in clusters if each.state is not FleetState.GOOD]
+    silent = [reading for reading in readings if reading.fault is not None]
+    lines = [f"{cluster.name}: {cluster.text}" for cluster in clusters if cluster.state is not FleetState.GOOD]
     unseen = [*problems, *_silent(silent)]
     details = (*lines[:MOST_NAMED], *_more(len(lines) - MOST_NAMED, "cluster"), *unseen)
-    if bad := sum(each.state is FleetState.BAD for each in clusters):
+    if bad := sum(cluster.state is FleetState.BAD for cluster in clusters):
         return FleetState.BAD, f"{bad} of {_count(len(clusters), 'cluster')} {_verb(bad)} attention", details
     if not readings:
         return FleetState.BLIND, "No agent is listed", tuple(problems)
-    if unseen or any(each.state is FleetState.BLIND for each in clusters):
+    if unseen or any(cluster.state is FleetState.BLIND for cluster in clusters):
         return FleetState.BLIND, "Cannot see everything", details
-    if all(each.answer is None for each in readings):
+    if all(reading.answer is None for reading in readings):
         return FleetState.BLIND, "Starting: no agent has answered yet", ()
-    if warned := sum(each.state is FleetState.WARN for each in clusters):
+    if warned := sum(cluster.state is FleetState.WARN for cluster in clusters):
         return FleetState.WARN, f"Something to look at in {_count(warned, 'cluster')}", details
-    waiting = sum(each.answer is None for each in readings)
+    waiting = sum(reading.answer is None for reading in readings)
     if waiting:
         return FleetState.BLIND, f"Starting: {_count(waiting, 'agent')} {_have(waiting)} not answered yet", details
     known = f"No partition of {_count(len(clusters), 'cluster')} is stalled, and"
@@ -395,7 +401,7 @@ def _fleet_verdict(
 
 def _silent(silent: Sequence[AgentReading]) -> Iterator[str]:
     if silent:
-        names = _listed([each.agent.name for each in silent])
+        names = _listed([reading.agent.name for reading in silent])
         yield f"{_count(len(silent), 'agent')} {'does' if len(silent) == 1 else 'do'} not answer: {names}"
 
 
@@ -431,4 +437,4 @@ def _rank(state: FleetState) -> int:
 
 def _worst_first(cluster: FleetCluster) -> tuple[object, ...]:
     """Sort key: the state, how many partitions are stalled, the name."""
-    return -_rank(cluster.state), -sum(not each.ignored for each in cluster.holders), -cluster.stalled, cluster.name
+    return -_rank(cluster.state), -sum(not holder.ignored for holder in cluster.holders), -cluster.stalled, cluster.name

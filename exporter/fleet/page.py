@@ -28,7 +28,7 @@ def fleet_page_pieces(fleet: Mapping[str, Any], prefix: str, *, refresh: bool) -
         .stream(
             fleet=fleet,
             holders=holders,
-            more_holders=sum(len(each["holders"]) for each in fleet["clusters"]) - len(holders),
+            more_holders=sum(len(cluster["holders"]) for cluster in fleet["clusters"]) - len(holders),
             prefix=prefix,
             style=STYLE,
             refresh=REFRESH_SECONDS if refresh else 0,

@@ -46,9 +46,9 @@ class _OfJob(NamedTuple):
 def _newest(found: Iterable[_OfJob]) -> dict[tuple[str, int], float]:
     """The latest start of these, by prefix and subtask."""
     newest: dict[tuple[str, int], float] = {}
-    for each in found:
-        place = (each.id.prefix, each.id.subtask)
-        newest[place] = max(newest.get(place, each.started), each.started)
+    for owned in found:
+        place = (owned.id.prefix, owned.id.subtask)
+        newest[place] = max(newest.get(place, owned.started), owned.started)
     return newest
 
 
@@ -120,12 +120,12 @@ class Jobs:
 
     def replace(self, loss: Loss, better: Loss) -> None:
         """Replace a loss by one with more details."""
-        for place, each in enumerate(self._losses):
-            if each is loss:
+        for place, known in enumerate(self._losses):
+            if known is loss:
                 self._losses[place] = better
 
     def is_job(self, transactional_id: str) -> bool:
-        """Whether this is an id of a job that is known by its behaviour."""
+        """Return whether this is an id of a job that is known by its behaviour."""
         who = parse(transactional_id)
         job = None if who is None else self._jobs.get(who.prefix)
         return job is not None and job.is_flink
@@ -135,44 +135,44 @@ class Jobs:
         if not any(self):
             return ()
         shortest: dict[str, float] = {}
-        for each in opened:
-            if each.timeout is not None and (who := parse(each.transactional_id)) is not None:
-                shortest[who.prefix] = min(each.timeout, shortest.get(who.prefix, each.timeout))
+        for transaction in opened:
+            if transaction.timeout is not None and (who := parse(transaction.transactional_id)) is not None:
+                shortest[who.prefix] = min(transaction.timeout, shortest.get(who.prefix, transaction.timeout))
         return tuple(JobTimes(job.prefix, job.application, job.interval, shortest.get(job.prefix)) for job in self)
 
     def judge(self, opened: Iterable[OpenTransaction], now: float) -> dict[int, FlinkTransaction]:
         """The ongoing transactions that belong to jobs, by producer id."""
         found = [own for own in self._of_jobs(opened) if own.transaction.state is TransactionState.ONGOING]
         newest = _newest(found)
-        return {each.transaction.producer_id: each.judged(newest, now) for each in found}
+        return {owned.transaction.producer_id: owned.judged(newest, now) for owned in found}
 
     def released(self, opened: Sequence[OpenTransaction], now: float) -> frozenset[int]:
         """The producer ids of transactions that waited for their checkpoint until they were decided, at most
         ``COMPLETION_SECONDS`` ago. Until its markers are written, such a one holds the last stable offset, and that is
         no stall.
         """
-        if not any(self) or all(each.prepared is None for each in opened):
+        if not any(self) or all(transaction.prepared is None for transaction in opened):
             return frozenset()
         found = list(self._of_jobs(opened))
         newest = _newest(found)
         return frozenset(
-            each.transaction.producer_id
-            for each in found
+            owned.transaction.producer_id
+            for owned in found
             # On either side: our time may be a little behind the coordinators'.
-            if (prepared := each.transaction.prepared) is not None
+            if (prepared := owned.transaction.prepared) is not None
             and abs(now - prepared) <= COMPLETION_SECONDS
-            and each.judged(newest, prepared).waiting
+            and owned.judged(newest, prepared).waiting
         )
 
     def _of_jobs(self, opened: Iterable[OpenTransaction]) -> Iterator[_OfJob]:
         """Those of them that belong to jobs, and whose start is known."""
         if not any(self):
             return
-        for each in opened:
-            who = parse(each.transactional_id)
+        for transaction in opened:
+            who = parse(transaction.transactional_id)
             job = None if who is None else self._jobs.get(who.prefix)
-            if who is not None and job is not None and job.is_flink and each.started is not None:
-                yield _OfJob(each, who, job, each.started)
+            if who is not None and job is not None and job.is_flink and transaction.started is not None:
+                yield _OfJob(transaction, who, job, transaction.started)
 
 
 def judge(

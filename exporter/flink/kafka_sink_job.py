@@ -76,16 +76,16 @@ class Subtask:
         return self.inits[-1][0] if self.inits else float("-inf")
 
     def took_next(self, number: int, begun: float | None) -> bool:
-        """Whether it initialised another id since."""
+        """Return whether it initialised another id since."""
         return begun is not None and bool(self.inits) and self.inits[-1][1] != number and self.initialised > begun
 
     def took_next_before(self, commit: _Commit) -> bool:
-        """Whether another id was initialised between the begin and the end of a committed transaction."""
+        """Return whether another id was initialised between the begin and the end of a committed transaction."""
         return any(number != commit.number and commit.begun < at <= commit.ended for at, number in self.inits)
 
     @property
     def reused(self) -> bool:
-        """Whether a number was committed twice, or after a higher one."""
+        """Return whether a number was committed twice, or after a higher one."""
         return any(later.number <= earlier.number for earlier, later in pairwise(self.commits))
 
 
@@ -170,7 +170,9 @@ class KafkaSinkJob:
             self._habits = self._incrementing = None
 
     def is_completed(self, who: FlinkId, begun: float | None) -> bool:
-        """Whether the checkpoint is known to be complete: with INCREMENTING names, another subtask has committed it."""
+        """Return whether the checkpoint is known to be complete: with INCREMENTING names, another subtask has committed
+        it.
+        """
         instant = self.committed_at.get(who.number)
         return instant is not None and begun is not None and instant > begun and self._is_incrementing()
 
@@ -203,7 +205,7 @@ class KafkaSinkJob:
         """
         patience = UNLEARNED_SECONDS if self.patience is None else self.patience
         since = max(now - WINDOW, self.last_commit or float("-inf"))
-        starts = [each for each in self.restarts if each > since]
+        starts = [restart for restart in self.restarts if restart > since]
         in_time = bool(starts) and now - starts[-1] <= patience
         return len(starts) - in_time
 
@@ -221,17 +223,17 @@ def _keep(newest: list[T], item: T, most: int) -> None:
 def _habits(newest: Iterable[tuple[_Commit, int]], subtasks: Mapping[int, Subtask]) -> _Habits:
     """The habits that the newest commits of a job show, each compared with the one before it of its own subtask."""
     found = _Habits([], [], [])
-    for each, number in newest:
+    for commit, number in newest:
         subtask = subtasks[number]
-        place = bisect_left(subtask.commits, each)
+        place = bisect_left(subtask.commits, commit)
         before = subtask.commits[place - 1] if place else None
         overlaps = (
             before is not None
-            and before.begun < each.begun < before.ended
-            and (before.ended - each.begun <= MOST_OVERLAP * (before.ended - before.begun))
+            and before.begun < commit.begun < before.ended
+            and (before.ended - commit.begun <= MOST_OVERLAP * (before.ended - before.begun))
         )
-        found.handovers.append(overlaps or subtask.took_next_before(each))
-        found.orders.append(before is None or each.begun > before.begun)
-        if before is not None and each.ended > before.ended:
-            found.gaps.append(each.ended - before.ended)
+        found.handovers.append(overlaps or subtask.took_next_before(commit))
+        found.orders.append(before is None or commit.begun > before.begun)
+        if before is not None and commit.ended > before.ended:
+            found.gaps.append(commit.ended - before.ended)
     return found

@@ -37,15 +37,15 @@ def flink_samples(
         if job.cleaned is not None:
             yield catalogue.FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS(job.cleaned, *labels)
     risks = []
-    for each in opened if judged else ():
-        found = judged.get(each.producer_id)
-        if found is not None and found.at_risk and found.deadline is not None and exposes(each.application):
-            risks.append((found.deadline, each, found.precommit.value))
-    for deadline, each, precommit in sorted(risks, key=lambda risk: risk[0])[:MOST_AT_RISK]:
-        who = (each.application, each.transactional_id, str(each.producer_id), precommit)
+    for transaction in opened if judged else ():
+        found = judged.get(transaction.producer_id)
+        if found is not None and found.at_risk and found.deadline is not None and exposes(transaction.application):
+            risks.append((found.deadline, transaction, found.precommit.value))
+    for deadline, transaction, precommit in sorted(risks, key=lambda risk: risk[0])[:MOST_AT_RISK]:
+        who = (transaction.application, transaction.transactional_id, str(transaction.producer_id), precommit)
         yield catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS(deadline, cluster, *who)
     yield from _dropped(len(risks) - MOST_AT_RISK, catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS.name)
-    losses = [each for each in jobs.losses(now) if exposes(each.application)]
+    losses = [job_loss for job_loss in jobs.losses(now) if exposes(job_loss.application)]
     for loss in losses[:MOST_LOSSES]:
         yield from _loss(cluster, loss)
     yield from _dropped(len(losses) - MOST_LOSSES, catalogue.FLINK_LOSS_TIMESTAMP_SECONDS.name)

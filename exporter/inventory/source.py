@@ -55,9 +55,9 @@ def _read_log(
     since = cluster.clock.wall() - HOUR
     ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
     starts = list_offsets(cluster.client, metadata, dict.fromkeys(places, round(since * 1000)), deadline)
-    for each in (ends, starts):
-        if each.unanswered:
-            raise AskError(next(iter(each.unanswered.values())))
+    for answer in (ends, starts):
+        if answer.unanswered:
+            raise AskError(next(iter(answer.unanswered.values())))
     ranges = {
         place.partition: Range(place.partition, starts.values[place], end)
         for place, end in ends.values.items()
@@ -151,14 +151,14 @@ def _readers(cluster: Cluster, metadata: Metadata, missing: list[str], deadline:
 
 
 def _summed(topic: str, groups: tuple[str, ...], partitions: int, read: list[BatchWriters]) -> WrittenOutside:
-    newest = max((each.newest_ms for each in read), default=-1)
+    newest = max((writers.newest_ms for writers in read), default=-1)
     return WrittenOutside(
         topic,
         groups,
         partitions,
         len(read),
-        sum(each.batches for each in read),
-        sum(each.outside for each in read),
-        tuple(sorted({producer_id for each in read for producer_id in each.producer_ids})),
+        sum(writers.batches for writers in read),
+        sum(writers.outside for writers in read),
+        tuple(sorted({producer_id for writers in read for producer_id in writers.producer_ids})),
         newest / 1000 if newest >= 0 else None,
     )

@@ -181,7 +181,7 @@ def _pyspark_version() -> str:
 
 
 def is_local(master: str) -> bool:
-    """Whether Spark is one process on this machine."""
+    """Return whether Spark is one process on this machine."""
     return master.partition("[")[0] == "local"
 
 
@@ -277,7 +277,7 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error:
         log.seek(0)
         said = log.read()
     if missing := sorted(set(_UNRESOLVED.findall(said))):
-        names = ", ".join(each.replace("#", ":").replace(";", ":") for each in missing)
+        names = ", ".join(package.replace("#", ":").replace(";", ":") for package in missing)
         return (
             f"Spark could not resolve {names} (asked for: {chosen.get('spark.jars.packages', '')})."
             f" If the repository lacks that version: pip install 'pyspark=={NEWEST_PYSPARK}'."

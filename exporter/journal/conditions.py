@@ -31,7 +31,7 @@ ENDS: Mapping[EventKind, EventKind] = {
 
 
 class Condition(NamedTuple):
-    """What is so now. ``name`` identifies it among those of its kind."""
+    """A condition that holds at this read. ``name`` identifies it among those of its kind."""
 
     kind: EventKind
     name: str
@@ -65,9 +65,9 @@ class ConditionRules:
 
     def restore(self, saved: Iterable[Any]) -> None:
         """Take the conditions that were open when the process before this one ended; what is no such list is left."""
-        for each in saved:
+        for row in saved:
             try:
-                kind, name, since, subject = each
+                kind, name, since, subject = row
                 found = Condition(EventKind(kind), str(name), "", EventSubject(**subject))
                 self._open.setdefault((found.kind, found.name), OpenCondition(found, float(since)))
             except (TypeError, ValueError):
@@ -77,9 +77,9 @@ class ConditionRules:
         """Compare with the last reading."""
         doubtful = _doubtful_checks(reading)
         for kind, known in _known(reading).items():
-            now = {each.name: each for each in known}
-            for name, each in now.items():
-                yield from self._begin(each, (kind, name), reading.wall)
+            now = {condition.name: condition for condition in known}
+            for name, condition in now.items():
+                yield from self._begin(condition, (kind, name), reading.wall)
             for key in [key for key in self._open if key[0] is kind and key[1] not in now]:
                 if kind is EventKind.CHECK_FAILED and self._open[key].condition.subject.check in doubtful:
                     continue
@@ -123,7 +123,7 @@ def _known(reading: LastReads) -> dict[EventKind, list[Condition]]:
     connects = [(state, fact) for state, fact in reading.facts(ConnectState)]
     asked = [state for state in reading.states if state.source == "connect"]
     if connects and len(connects) == len(asked) and all(state.up for state in asked):
-        found[EventKind.TASK_FAILED] = [each for _, fact in connects for each in _tasks(fact)]
+        found[EventKind.TASK_FAILED] = [task for _, fact in connects for task in _tasks(fact)]
     state, hour = next(reading.facts(LastHour), (None, None))
     if hour is not None and state is not None and state.up and (view := hour.view()) is not None:
         found[EventKind.FENCE_STORM_BEGUN] = [
@@ -147,7 +147,7 @@ def _doubtful_checks(reading: LastReads) -> frozenset[str]:
     """The names of checks that could not be made for a subject: none of them is known to pass."""
     posture = reading.fact(Posture)
     checks = posture.checks if posture is not None else ()
-    return frozenset(each.name for each in checks if each.verdict is CheckResult.UNKNOWN)
+    return frozenset(check.name for check in checks if check.verdict is CheckResult.UNKNOWN)
 
 
 def _sources(reading: LastReads) -> Iterator[Condition]:

@@ -10,7 +10,7 @@ from exporter.words import EventKind, StallEnd
 
 
 class SubjectDocument(TypedDict):
-    """What an event is about. A key that does not apply, or is not known, is absent."""
+    """The subject of an event. A key that does not apply, or is not known, is absent."""
 
     application: NotRequired[str]
     transactional_id: NotRequired[str]

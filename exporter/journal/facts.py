@@ -20,7 +20,7 @@ Text = str | int | float | bool
 
 
 class EventSubject(NamedTuple):
-    """What an event is about. What does not apply, or is not known, is None."""
+    """The subject of an event. What does not apply, or is not known, is None."""
 
     application: str | None = None
     transactional_id: str | None = None
@@ -98,7 +98,7 @@ class Event:
             "subject": self.subject.document(),
         }
         if self.partitions:
-            found["partitions"] = [each.document() for each in self.partitions]
+            found["partitions"] = [partition.document() for partition in self.partitions]
         if self.evidence:
             found["evidence"] = {name: _short(value, LONGEST_TEXT) for name, value in self.evidence.items()}
         if self.how is not None:

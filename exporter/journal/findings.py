@@ -18,7 +18,7 @@ MOST_NUMBERS = 20
 
 
 class FindingRules:
-    """What was told already. The tail of the log gives an end once, also over a restart."""
+    """Yields findings that were not told before. The tail of the log gives an end once, also over a restart."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -69,18 +69,20 @@ class FindingRules:
 
     def _torn(self, reading: LastReads) -> Iterator[Event]:
         torn = reading.fact(TornMarkers)
-        for each in torn.found if torn is not None else ():
-            decision, partition = each.torn.decision, each.torn.partition
+        for watched in torn.found if torn is not None else ():
+            decision, partition = watched.torn.decision, watched.torn.partition
             key = f"torn:{decision.transactional_id}:{decision.producer_id}:{decision.begun_ms}:{partition}"
             if not self._new(key):
                 continue
             decided = "COMMIT" if decision.commit else "ABORT"
-            found = "no marker" if each.found is FoundMarker.NOTHING else f"the marker of {each.found.value.upper()}"
+            found = (
+                "no marker" if watched.found is FoundMarker.NOTHING else f"the marker of {watched.found.value.upper()}"
+            )
             at = (decision.completed_ms or decision.prepared_ms) / 1000
             subject = EventSubject(None, decision.transactional_id, decision.producer_id, None, *partition)
-            evidence: dict[str, Text] = {"decided": decided.lower(), "found": each.found.value}
-            if each.torn.marker is not None:
-                evidence["marker_offset"] = each.torn.marker.offset
+            evidence: dict[str, Text] = {"decided": decided.lower(), "found": watched.found.value}
+            if watched.torn.marker is not None:
+                evidence["marker_offset"] = watched.torn.marker.offset
             what = f"Torn: {decision.transactional_id} was decided {decided}, and {partition} has {found}"
             yield Event(EventKind.TORN, at, key, what, subject, evidence=evidence)
 
@@ -98,8 +100,8 @@ class FindingRules:
         changes = reading.fact(LogChanges)
         moved: list[int] = []
         lost: list[int] = []
-        for number, each in changes.by_partition.items() if changes is not None else ():
-            for name, windows, found in (("elected", each.elected, moved), ("lost", each.lost, lost)):
+        for number, change in changes.by_partition.items() if changes is not None else ():
+            for name, windows, found in (("elected", change.elected, moved), ("lost", change.lost, lost)):
                 newest = max((one.until for one in windows if one.monotonic_until != BEFORE), default=None)
                 if newest is not None and newest > self._windows.get((name, number), 0.0):
                     self._windows[name, number] = newest

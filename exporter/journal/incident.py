@@ -63,7 +63,7 @@ class GapDocument(TypedDict):
 
 
 class IncidentDocument(TypedDict):
-    """What happened between two instants."""
+    """The events and stalls between two instants."""
 
     cluster: str
     begin: str | None
@@ -87,7 +87,7 @@ class IncidentDocument(TypedDict):
 
 
 class Wanted(NamedTuple):
-    """What the report is about: Unix seconds, and applications, all where there is none."""
+    """The range and subjects of a report: Unix seconds, and applications, all where there is none."""
 
     cluster: str
     begin: float
@@ -105,11 +105,11 @@ def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDoc
         and (stall.end is None or stall.end >= wanted.begin)
         and _is_meant(stall.application, wanted)
     ]
-    timeline = [each for each in events_in(events, wanted.begin, wanted.end) if _is_shown(each, wanted)]
+    timeline = [event for event in events_in(events, wanted.begin, wanted.end) if _is_shown(event, wanted)]
     unclean = _unclean(timeline)
-    gaps = _within(common_gaps([gaps_of(each, wanted.end) for each in journals]), wanted)
-    blocked = [_blocked(each, wanted.end) for each in stalls]
-    ends = Counter(each.how for each in stalls if each.end is not None)
+    gaps = _within(common_gaps([gaps_of(journal, wanted.end) for journal in journals]), wanted)
+    blocked = [_blocked(stall, wanted.end) for stall in stalls]
+    ends = Counter(stall.how for stall in stalls if stall.end is not None)
     return {
         "cluster": wanted.cluster,
         "begin": time_of(wanted.begin),
@@ -117,19 +117,19 @@ def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDoc
         "end": time_of(wanted.end),
         "end_timestamp": wanted.end,
         "applications": sorted(wanted.applications),
-        "agents": sorted({each["agent"] for journal in journals for each in journal if each.get("agent")}),
+        "agents": sorted({entry["agent"] for journal in journals for entry in journal if entry.get("agent")}),
         "summary": list(_summary(stalls, unclean, timeline, wanted.end)),
         "blocked": blocked,
         "ends": dict(ends),
         "unclean_ends": unclean,
-        "timeline": [_shown(each) for each in timeline],
-        "gaps": [_gap(each) for each in gaps],
+        "timeline": [_shown(event) for event in timeline],
+        "gaps": [_gap(gap) for gap in gaps],
         "unknown": list(_unknown(stalls, gaps, journals)),
     }
 
 
 def _is_meant(application: str, wanted: Wanted) -> bool:
-    """Whether a stall is shown. One whose application is not known may be of any."""
+    """Return whether a stall is shown. One whose application is not known may be of any."""
     return not wanted.applications or not application or application in wanted.applications
 
 
@@ -149,8 +149,8 @@ def _summary(
     stalls: Sequence[RebuiltStall], unclean: dict[str, dict[str, int]], timeline: Sequence[Event], end: float
 ) -> Iterable[str]:
     if stalls:
-        longest = max(stalls, key=lambda each: each.seconds(end))
-        records = sum(each.records for each in stalls)
+        longest = max(stalls, key=lambda stall: stall.seconds(end))
+        records = sum(stall.records for stall in stalls)
         yield (
             f"{_count(len(stalls), 'partition was', 'partitions were')} stalled, the longest for"
             f" {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition});"
@@ -158,7 +158,7 @@ def _summary(
         )
     else:
         yield "No partition was stalled, as far as the journal knows."
-    if open_ := sum(each.end is None for each in stalls):
+    if open_ := sum(stall.end is None for stall in stalls):
         yield f"{_count(open_, 'partition is', 'partitions are')} stalled still, by the journal."
     for application, counts in unclean.items():
         what = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in sorted(counts.items()))
@@ -168,7 +168,7 @@ def _summary(
         (EventKind.FLINK_LOST, "transactions of Flink were lost"),
         (EventKind.LOG_RECORDS_LOST, "times the transaction log lost records"),
     ):
-        if number := sum(each.get("count", 1) for each in timeline if each["kind"] == kind.value):
+        if number := sum(event.get("count", 1) for event in timeline if event["kind"] == kind.value):
             yield f"{number} {text}."
 
 
@@ -177,9 +177,9 @@ def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], journals: Sequ
         yield "No journal has any event of this time."
     if gaps:
         yield f"What happened in {_count(len(gaps), 'gap', 'gaps')} is not known: see the gaps."
-    if nameless := sum(not each.transactional_id and each.producer_id is None for each in stalls):
+    if nameless := sum(not stall.transactional_id and stall.producer_id is None for stall in stalls):
         yield f"Who held {_count(nameless, 'partition', 'partitions')} is not known."
-    if unknown := sum(each.how == StallEnd.UNKNOWN.value for each in stalls):
+    if unknown := sum(stall.how == StallEnd.UNKNOWN.value for stall in stalls):
         yield (
             f"How {_count(unknown, 'stall', 'stalls')} ended is not known: no decision of the transaction was read, as"
             " after a marker that was written by hand, or after records that were deleted."

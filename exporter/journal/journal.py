@@ -79,7 +79,7 @@ class JournalSettings(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What the journal has of the process before: its open stalls and conditions, keys of its findings, when it was
+    """The journal's record of the process before: its open stalls and conditions, keys of its findings, when it was
     last known to run (Unix seconds, None for none), whether it stopped by itself, and how many lines were unreadable.
     """
 
@@ -116,7 +116,7 @@ class Journal:
 
     @property
     def opened(self) -> bool:
-        """Whether events are written to the disk, or would be if it took them."""
+        """Return whether events are written to the disk, or would be if it took them."""
         return self._writer is not None
 
     @property
@@ -170,7 +170,7 @@ class Journal:
         with self._lock:
             kept = list(self._kept)
         found = (parsed(line) for _, line in reversed(kept))
-        return [each for each in found if each is not None and is_event(each)]
+        return [event for event in found if event is not None and is_event(event)]
 
     @property
     def kept_since(self) -> float | None:
@@ -266,11 +266,11 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
         for number, (_, line) in enumerate(lines(found[-1])):
             document = parsed(line)
             if number == 0 and document is not None and "journal" in document:
-                stalls = {tuple(each[:3]): each for each in _list(document, "open_stalls") if isinstance(each, list)}
+                stalls = {tuple(row[:3]): row for row in _list(document, "open_stalls") if isinstance(row, list)}
                 conditions = {
-                    f"{each[0]}:{each[1]}": each
-                    for each in _list(document, "open")
-                    if isinstance(each, list) and len(each) > 1
+                    f"{row[0]}:{row[1]}": row
+                    for row in _list(document, "open")
+                    if isinstance(row, list) and len(row) > 1
                 }
             elif document is not None and is_event(document):
                 _replay(document, stalls, conditions)
@@ -295,20 +295,20 @@ def _replay(event: Mapping[str, Any], stalls: dict[tuple[object, ...], Any], con
     """Apply an event to what is open."""
     kind, key, subject = event["kind"], event["key"], event["subject"]
     if kind in _STALLED or kind == EventKind.STALL_ENDED:
-        for each in event.get("partitions") or ():
-            place = (each.get("topic"), each.get("partition"), each.get("offset"))
+        for partition in event.get("partitions") or ():
+            place = (partition.get("topic"), partition.get("partition"), partition.get("offset"))
             if kind == EventKind.STALL_ENDED:
                 stalls.pop(place, None)
             else:
                 stalls[place] = [
                     *place,
-                    each.get("since_timestamp"),
+                    partition.get("since_timestamp"),
                     subject.get("application", ""),
                     subject.get("transactional_id", ""),
                     subject.get("producer_id"),
                     subject.get("producer_epoch"),
                     (event.get("evidence") or {}).get("holder", ""),
-                    each.get("records", 0),
+                    partition.get("records", 0),
                     (event.get("evidence") or {}).get("transaction_began_timestamp"),
                 ]
     elif kind in _BEGINS.values():
@@ -361,7 +361,7 @@ def _read(path: Path) -> list[tuple[float, bytes]]:
         found = [(_recorded(line), line) for _, line in lines(path)]
     except OSError:
         return []
-    return [each for each in found if each[0] != float("-inf")]
+    return [span for span in found if span[0] != float("-inf")]
 
 
 def _newest(folder: Path) -> Iterator[tuple[float, bytes]]:

@@ -79,7 +79,7 @@ class JournalKeeper:
         self.journal.record([started(found, began)], wall)
 
     def _open(self) -> dict[str, object]:
-        return {"open_stalls": [list(each) for each in self._stalls.open], "open": self._conditions.open}
+        return {"open_stalls": [list(row) for row in self._stalls.open], "open": self._conditions.open}
 
     @property
     def state(self) -> SourceState | None:

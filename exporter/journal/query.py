@@ -81,7 +81,7 @@ class EventQuery(NamedTuple):
         pairs: list[tuple[str, object]] = []
         for name, values in zip(("cluster", "application", "topic", "owner", "kind"), self[:5], strict=True):
             pairs += [(name, value) for value in sorted(values)]
-        pairs += [(name, each) for name, each in (("from", self.begin), ("to", self.end)) if each is not None]
+        pairs += [(name, instant) for name, instant in (("from", self.begin), ("to", self.end)) if instant is not None]
         pairs += [("before" if self.since is None else "since", f"{recorded:.6f}"), ("limit", self.limit)]
         return urlencode(pairs)
 
@@ -104,7 +104,11 @@ class EventQuery(NamedTuple):
 
 def topics_of(event: Mapping[str, Any]) -> set[str]:
     """Return the topics that an event names."""
-    named = {each["topic"] for each in event.get("partitions") or () if isinstance(each, dict) and "topic" in each}
+    named = {
+        partition["topic"]
+        for partition in event.get("partitions") or ()
+        if isinstance(partition, dict) and "topic" in partition
+    }
     topic = event["subject"].get("topic")
     return named if topic is None else {topic, *named}
 

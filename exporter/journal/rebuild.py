@@ -74,10 +74,10 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     seen: dict[tuple[str, str], float] = {}
     places: set[tuple[object, ...]] = set()
     found = []
-    for event in sorted((each for journal in journals for each in journal), key=_order):
+    for event in sorted((entry for journal in journals for entry in journal), key=_order):
         kind, key, at = event["kind"], event["key"], event["timestamp"]
         if kind in _OF_STALLS or kind == EventKind.STALL_ENDED.value:
-            told = {(kind, *_place(each), event.get("how")) for each in event.get("partitions") or ()}
+            told = {(kind, *_place(partition), event.get("how")) for partition in event.get("partitions") or ()}
             if told and told <= places:
                 continue
             places |= told
@@ -96,20 +96,20 @@ def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
     found: list[RebuiltStall] = []
     for event in sorted(events, key=_order):
         if event["kind"] in _OF_STALLS:
-            for each in event.get("partitions") or ():
-                stall = by_place.get(_place(each))
-                if stall is None or (stall.end is not None and each["since_timestamp"] > stall.end):
-                    stall = by_place[_place(each)] = RebuiltStall(*_place(each), each["since_timestamp"])
+            for partition in event.get("partitions") or ():
+                stall = by_place.get(_place(partition))
+                if stall is None or (stall.end is not None and partition["since_timestamp"] > stall.end):
+                    stall = by_place[_place(partition)] = RebuiltStall(*_place(partition), partition["since_timestamp"])
                     found.append(stall)
-                _note(stall, event, each)
+                _note(stall, event, partition)
         elif event["kind"] == EventKind.STALL_ENDED.value:
-            for each in event.get("partitions") or ():
-                stall = by_place.get(_place(each))
+            for partition in event.get("partitions") or ():
+                stall = by_place.get(_place(partition))
                 if stall is None:  # its begin is no longer kept
-                    stall = by_place[_place(each)] = RebuiltStall(*_place(each), each["since_timestamp"])
+                    stall = by_place[_place(partition)] = RebuiltStall(*_place(partition), partition["since_timestamp"])
                     found.append(stall)
-                _note(stall, event, each)
-                _end(stall, event, each)
+                _note(stall, event, partition)
+                _end(stall, event, partition)
     return sorted(found, key=lambda stall: (stall.since, stall.topic, stall.partition))
 
 
@@ -119,7 +119,7 @@ def gaps_of(events: Iterable[Event], end: float) -> list[Gap]:
     down: dict[str, Event] = {}
     stopped: float | None = None
     first = True
-    for event in sorted(events, key=lambda each: (each["timestamp"], each["recorded_timestamp"])):
+    for event in sorted(events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
         kind, at = event["kind"], float(event["timestamp"])
         if kind == EventKind.AGENT_STARTED.value:
             since = (event.get("evidence") or {}).get("not_seen_from_timestamp")
@@ -198,4 +198,4 @@ def _not_read(begun: Event) -> str:
 
 def events_in(events: Iterable[Event], begin: float, end: float) -> Iterator[Event]:
     """Yield the events that happened then."""
-    return (each for each in events if begin <= each["timestamp"] <= end)
+    return (event for event in events if begin <= event["timestamp"] <= end)

@@ -123,7 +123,7 @@ def segments(folder: Path) -> list[Path]:
     """Return the segments of a folder, the oldest first; none where there is no folder."""
     try:
         with os.scandir(folder) as entries:
-            names = [each.name for each in islice(entries, MOST_NAMES)]
+            names = [entry.name for entry in islice(entries, MOST_NAMES)]
     except OSError:
         return []
     return [folder / name for name in sorted(names) if name.endswith(SUFFIX) and name[: -len(SUFFIX)].isdecimal()]

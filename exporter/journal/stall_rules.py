@@ -56,7 +56,7 @@ class OpenStall(NamedTuple):
 
     @property
     def named(self) -> bool:
-        """Whether its holder is known."""
+        """Return whether its holder is known."""
         return bool(self.transactional_id) or self.kind not in {BlockerKind.UNKNOWN.value, BlockerKind.OPEN.value}
 
     @property
@@ -126,7 +126,7 @@ class StallRules:
     @property
     def open(self) -> tuple[OpenStall, ...]:
         """The stalls without an end, for the state of the journal."""
-        return (*self._open.values(), *(each.stall for each in self._ending.values()))
+        return (*self._open.values(), *(ending.stall for ending in self._ending.values()))
 
     def restore(self, stalls: Iterable[OpenStall]) -> None:
         """Take the stalls that were open when the process before this one ended."""
@@ -189,8 +189,8 @@ class StallRules:
 
     def _note_decisions(self, reading: LastReads) -> None:
         decided = reading.fact(RecentDecisions)
-        holders = {each.producer_id for each in self._open.values()}
-        holders |= {each.stall.producer_id for each in self._ending.values()}
+        holders = {stall.producer_id for stall in self._open.values()}
+        holders |= {ending.stall.producer_id for ending in self._ending.values()}
         holders.discard(None)
         for gone in self._decisions.keys() - holders:
             del self._decisions[gone]
@@ -312,7 +312,7 @@ def _of_holder(
 ) -> Iterator[Event]:
     for part in _parts(sorted(several)):
         held = tuple(_held(stall, now) for stall in part)
-        at = min(each.since for each in held) if kind is EventKind.STALL_BEGUN else now
+        at = min(stall.since for stall in held) if kind is EventKind.STALL_BEGUN else now
         what = f"{_partitions(held)} {_WHAT[kind]}{_by(part[0])}"
         yield Event(kind, at, _key(kind, part[0]), what, _subject(part), held, evidence)
 
@@ -331,7 +331,7 @@ def _of_end(how: StallEnd, several: Sequence[tuple[OpenStall, float]], *, restor
         elif how is StallEnd.UNKNOWN:
             evidence["missing"] = "no decision of the transaction was read in the transaction log"
         kind = EventKind.STALL_ENDED
-        duration = max(each.seconds for each in held)
+        duration = max(stall.seconds for stall in held)
         yield Event(kind, at, _key(kind, stalls[0]), what, _subject(stalls), held, evidence, how, duration)
 
 

@@ -85,7 +85,7 @@ class JvmAnswer:
     @property
     def notes(self) -> tuple[str, ...]:
         """Messages about what the rules of the jmx_exporter leave out, each once, with the rule that would add it."""
-        kinds = {each.remedy: f"{each.attribute} of {each.kind}" for each in self.missing}
+        kinds = {missing.remedy: f"{missing.attribute} of {missing.kind}" for missing in self.missing}
         return tuple(
             f"the rules leave out {what}; put first into them (and its name into includeObjectNames, where there is "
             f"one): {remedy}"

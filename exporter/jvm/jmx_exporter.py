@@ -64,7 +64,7 @@ class ScrapeReader:
 def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str = "") -> JvmAnswer:
     """The page's values for the queries, and the attributes that its rules drop."""
     asked = [_Asked(query, parse_object_name(query.pattern)) for query in queries]
-    wanted = {name for each in asked for name in each.names(profile)}
+    wanted = {name for question in asked for name in question.names(profile)}
     try:
         page, unreadable = parse_page(body, frozenset(wanted))
     except PageError as error:
@@ -72,17 +72,17 @@ def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str
     values: list[MBeanValue] = []
     lost: list[tuple[_Asked, str]] = []
     hits = dict.fromkeys(PROFILES, 0)
-    for each in asked:
-        for attribute in each.query.attributes:
-            way, found = each.look(page, attribute, profile)
+    for question in asked:
+        for attribute in question.query.attributes:
+            way, found = question.look(page, attribute, profile)
             values += found
             if way is not None:
                 hits[way.profile] += 1
-            elif each.query.expected:
-                lost.append((each, attribute))
+            elif question.query.expected:
+                lost.append((question, attribute))
     known = profile or max(hits, key=lambda name: hits[name])
     # Where a line cannot be parsed, neither the value nor its absence is known.
-    failed = tuple(each.query for each in asked if not each.names(profile).isdisjoint(unreadable))
+    failed = tuple(question.query for question in asked if not question.names(profile).isdisjoint(unreadable))
     missing = tuple(
         Missing(each.query, name, rule_for(each.mbean, name, known)) for each, name in lost if each.query not in failed
     )
@@ -168,15 +168,15 @@ def _plainest(found: Iterable[_Match], *, presence: bool = False) -> list[MBeanV
     labels is used.
     """
     best: dict[tuple[tuple[str, str], ...], _Match] = {}
-    for each in found:
-        if isinstance(each.reading.value, str):
-            if each.number != 1:
+    for translated in found:
+        if isinstance(translated.reading.value, str):
+            if translated.number != 1:
                 continue
-        elif not math.isfinite(each.number) and not presence:
+        elif not math.isfinite(translated.number) and not presence:
             continue
-        key = tuple(sorted(each.reading.mbean.properties.items()))
-        if key not in best or each.further < best[key].further:
-            best[key] = each
+        key = tuple(sorted(translated.reading.mbean.properties.items()))
+        if key not in best or translated.further < best[key].further:
+            best[key] = translated
     return [
         each.reading
         if isinstance(each.reading.value, str) or math.isfinite(each.number)

@@ -81,8 +81,8 @@ def read_answer(queries: Sequence[MBeanQuery], body: bytes, url: str) -> JvmAnsw
             failed.append(query)
             continue
         found = list(_readings(query, item.get("value")))
-        values += (each for each in found if isinstance(each, MBeanValue))
-        if wrong := [each for each in found if not isinstance(each, MBeanValue)]:
+        values += (answer for answer in found if isinstance(answer, MBeanValue))
+        if wrong := [answer for answer in found if not isinstance(answer, MBeanValue)]:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             faults.append(Fault(Reason.MALFORMED, f"{url}, {query.pattern}: {wrong[0]}{more}"))
             failed.append(query)

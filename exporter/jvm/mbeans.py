@@ -68,12 +68,12 @@ def unquoted(value: str) -> str:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether this names many MBeans: then the answer is keyed by their names."""
+    """Return whether this names many MBeans: then the answer is keyed by their names."""
     return "*" in text or "?" in text
 
 
 def matches(wanted: Mapping[str, str], properties: Mapping[str, str]) -> bool:
-    """Whether the properties have exactly these keys with values that match."""
+    """Return whether the properties have exactly these keys with values that match."""
     return wanted.keys() == properties.keys() and all(
         pattern == properties[key] or fnmatchcase(properties[key], pattern.replace("[", "[[]"))
         for key, pattern in wanted.items()

@@ -356,7 +356,7 @@ class ClusterClient:
         return _levels(response)
 
     def takes_telemetry(self, deadline: Deadline) -> bool:
-        """Whether a broker has a receiver of client metrics; else it does not list the request. Raises AskError."""
+        """Return whether a broker has a receiver of client metrics, and lists its request. Raises AskError."""
         response = self._ask_anyone(_api_versions(), deadline)
         if response.error_code:
             raise AskError(refusal("ApiVersions", response.error_code))

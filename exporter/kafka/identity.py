@@ -29,7 +29,7 @@ class ClusterIdentityCheck:
 
     @property
     def known(self) -> bool:
-        """Whether a cluster was seen."""
+        """Return whether a cluster was seen."""
         return bool(self._cluster_id)
 
     def check(self, label: str, said: Metadata) -> None:

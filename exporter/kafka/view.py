@@ -81,7 +81,7 @@ class NewestLeaders:
         """Drop the topics that are gone."""
         for name in self._topics.keys() - topics.keys():
             del self._topics[name]
-        self._elected = {each: at for each, at in self._elected.items() if each.topic in self._topics}
+        self._elected = {partition: at for partition, at in self._elected.items() if partition.topic in self._topics}
 
     def _newer(
         self,
@@ -167,7 +167,7 @@ class ClusterView:
         with self._lock:
             merged = self._leaders.merge(said, now)
             if node is not None:
-                ages = (asked_at - self._leaders.elected(each) for each in merged.older)
+                ages = (asked_at - self._leaders.elected(partition) for partition in merged.older)
                 self._contradicts[node] = max(ages, default=0.0), now
         return merged.metadata, bool(merged.older)
 

@@ -59,7 +59,7 @@ def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple
                 name, value, line = ("", "", 0) if setting is None else (setting.name, setting.shown, setting.line)
                 found.append(ClientFinding(rule, each.severity or rule.severity, name, value, line, each.text))
     unique = dict.fromkeys(found)
-    return tuple(sorted(unique, key=lambda each: (each.line == 0, each.line)))
+    return tuple(sorted(unique, key=lambda finding: (finding.line == 0, finding.line)))
 
 
 class Misspelt(NamedTuple):

@@ -221,7 +221,9 @@ _FLINK = (Client.FLINK,)
 def _flink_sink(view: View, _: Context) -> Iterator[Found]:
     value = flink_guarantee(view)
     if value != "exactly-once":
-        name = next((each for each in ("sink.delivery-guarantee", "delivery-guarantee") if each in view.settings), None)
+        name = next(
+            (option for option in ("sink.delivery-guarantee", "delivery-guarantee") if option in view.settings), None
+        )
         text = "the Kafka sink's default is at-least-once" if value is None else f"the Kafka sink is {value}"
         yield Found(view.settings.get(name) if name else None, text)
 

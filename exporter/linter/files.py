@@ -182,7 +182,7 @@ def _yaml_flat(node: yaml.MappingNode, path: tuple[str, ...], depth: int) -> Ite
         if isinstance(value, yaml.MappingNode):
             yield from _yaml_flat(value, names, depth + 1)
         elif isinstance(value, yaml.SequenceNode):
-            texts = [each.value for each in value.value if isinstance(each, yaml.ScalarNode)]
+            texts = [element.value for element in value.value if isinstance(element, yaml.ScalarNode)]
             yield Setting(".".join(names), ",".join(texts), key.start_mark.line + 1)
         else:
             text = "" if value.tag == "tag:yaml.org,2002:null" else value.value

@@ -75,7 +75,7 @@ OFF = frozenset({"false", "0", "no"})
 
 
 def is_transactional(view: View, context: Context) -> bool:
-    """Whether this client writes in transactions, by its own id or by its engine's guarantee."""
+    """Return whether this client writes in transactions, by its own id or by its engine's guarantee."""
     kind = context.file.kind
     if kind is Client.STREAMS or kind is Client.KSQLDB:
         return (context.file.main.lower("processing.guarantee") or "").startswith("exactly_once")

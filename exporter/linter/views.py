@@ -130,18 +130,18 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
     library = Library.LIBRDKAFKA if kind is Client.LIBRDKAFKA else Library.JAVA
 
     def view(found: Iterable[Setting]) -> View:
-        return View(kind, library, version, {_canonical(each.name): each for each in found})
+        return View(kind, library, version, {_canonical(setting.name): setting for setting in found})
 
     def below(*prefixes: str) -> list[Setting]:
         cut = []
         for prefix in prefixes:
-            cut += [(each, each.name[len(prefix) :]) for each in settings if each.name.startswith(prefix)]
-        return [Setting(name, each.value, each.line) for each, name in cut]
+            cut += [(setting, setting.name[len(prefix) :]) for setting in settings if setting.name.startswith(prefix)]
+        return [Setting(name, setting.value, setting.line) for setting, name in cut]
 
     def renamed(prefix: str) -> View:
         found = below(prefix)
-        extra = [Setting(each.name.removeprefix("properties."), each.value, each.line) for each in found]
-        spelled = [Setting(each.name.replace("-", "."), each.value, each.line) for each in extra]
+        extra = [Setting(setting.name.removeprefix("properties."), setting.value, setting.line) for setting in found]
+        spelled = [Setting(setting.name.replace("-", "."), setting.value, setting.line) for setting in extra]
         return view(spelled)
 
     main = view(settings)
@@ -158,7 +158,7 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
             shared = "spring.kafka."
             sender, reader = renamed(f"{shared}producer."), renamed(f"{shared}consumer.")
             binder = renamed("spring.cloud.stream.kafka.binder.transaction.")
-            senders = tuple(each for each in (sender, binder) if each.settings)
+            senders = tuple(side for side in (sender, binder) if side.settings)
             reads = bool(reader.settings or below(f"{shared}listener."))
             if not senders and not reads:  # what both have in common
                 return File(kind, main, (sender,), (reader,))

@@ -63,7 +63,7 @@ _MOST_PARTITIONS = 10
 
 
 class NextStep(NamedTuple):
-    """What to do: a text, a command to copy (one line) if there is one, and what it costs.
+    """The step to take: a text, a command to copy (one line) if there is one, and what it costs.
 
     A command that destroys data comes with ``check``, a read-only line to run right before it, and ``expect``, what
     that line must show.
@@ -198,11 +198,13 @@ def _partitions(places: Collection[TopicPartition]) -> str:
 
 
 def _brokers(ids: Collection[int]) -> str:
-    return ", ".join(f"broker {each}" for each in sorted(set(ids))) or "none"
+    return ", ".join(f"broker {node}" for node in sorted(set(ids))) or "none"
 
 
 def _without_marker(stall: Stall) -> NextStep:
-    """What was committed is never ended by hand: there is no line, and what would release it is said."""
+    """Advise on a committed transaction, which is never ended by hand: there is no line, and what would release it is
+    said.
+    """
     blocker, place = stall.blocker, stall.partition
     evidence = blocker.evidence
     text = f"Unmarked: {MEANING[BlockerKind.UNMARKED]}"
@@ -293,7 +295,7 @@ def flink_step(blocker: Blocker, found: FlinkTransaction, now: float) -> NextSte
 
 
 def _left_behind(blocker: Blocker, found: FlinkTransaction) -> str:
-    """What a transaction is that its job has passed by: "" while two of its checkpoints have not been committed since.
+    """Describe a transaction that its job has passed by: "" while two of its checkpoints have not been committed since.
 
     A start of the job does not end what it does not own any more: the pool of a subtask that a downscale took away, or
     what a later attempt of the same checkpoint replaced (flink-connector-kafka#314).
@@ -314,7 +316,7 @@ def _left_behind(blocker: Blocker, found: FlinkTransaction) -> str:
 
 
 def _before_the_deadline(blocker: Blocker, deadline: float | None, now: float) -> str:
-    """What to do before it times out, which loses the precommitted records."""
+    """Advise what to do before it times out, which loses the precommitted records."""
     if deadline is None:
         return "It has no timeout: start the job from its last checkpoint."
     if now > deadline:

@@ -53,7 +53,7 @@ def standing(
 
 
 def is_stalled(state: Standing, stall_after: float, now: float) -> bool:
-    """Whether it has lasted for the threshold; ``now`` is monotonic: a jump of the wall clock makes no stall."""
+    """Return whether it has lasted for the threshold; ``now`` is monotonic: a jump of the wall clock makes no stall."""
     return now - state.seen >= stall_after
 
 
@@ -100,7 +100,7 @@ class Coordinators(NamedTuple):
     pending: Mapping[int, frozenset[TopicPartition]] = MappingProxyType({})
 
     def knows(self, partition: TopicPartition, producer_id: int) -> bool:
-        """Whether a transaction of this producer is open and writes to the partition."""
+        """Return whether a transaction of this producer is open and writes to the partition."""
         transaction = self.by_producer.get(producer_id)
         return transaction is not None and partition in transaction.partitions
 
@@ -121,8 +121,8 @@ def holding_producer(producers: Iterable[LogProducer], last_stable_offset: int) 
     then moves up while its holder stays. None where nothing open starts there: an ended transaction whose marker is not
     replicated holds it, too (ProducerStateManager.firstUnstableOffset).
     """
-    at_or_below = (each for each in producers if each.start_offset <= last_stable_offset)
-    return min(at_or_below, key=lambda each: each.start_offset, default=None)
+    at_or_below = (producer for producer in producers if producer.start_offset <= last_stable_offset)
+    return min(at_or_below, key=lambda producer: producer.start_offset, default=None)
 
 
 def decided(
@@ -134,13 +134,13 @@ def decided(
     there, no other transaction holds it.
     """
     waiting = (
-        each
-        for each in coordinators.by_producer.values()
-        if each.state is not TransactionState.ONGOING
-        and partition in coordinators.unmarked(each)
-        and held_by in {None, each.producer_id}
+        transaction
+        for transaction in coordinators.by_producer.values()
+        if transaction.state is not TransactionState.ONGOING
+        and partition in coordinators.unmarked(transaction)
+        and held_by in {None, transaction.producer_id}
     )
-    return tuple(sorted(waiting, key=lambda each: each.transactional_id))
+    return tuple(sorted(waiting, key=lambda transaction: transaction.transactional_id))
 
 
 class Replication(NamedTuple):
@@ -196,7 +196,7 @@ def name_blocker(
             "no open transaction starts at or below the last stable offset, and no decided one names the partition"
         )
         if candidates:
-            names = ", ".join(each.transactional_id for each in candidates[:_MOST_NAMED])
+            names = ", ".join(candidate.transactional_id for candidate in candidates[:_MOST_NAMED])
             nothing = f"{len(candidates)} decided transactions name the partition, and any may hold it: {names}"
         elif held_by is not None:
             nothing = f"the transaction of producer id {held_by} that held it has ended; the next read shows more"
@@ -204,7 +204,7 @@ def name_blocker(
         return Blocker("", "", None, None, last_stable_offset, BlockerKind.UNKNOWN, missing=missing)
     other = coordinators.by_producer.get(producer.producer_id)
     elsewhere = f"transactional.id {other.transactional_id!r} has this producer id open elsewhere" if other else None
-    why = tuple(each for each in (unasked, elsewhere, *coordinators.missing) if each)
+    why = tuple(reason for reason in (unasked, elsewhere, *coordinators.missing) if reason)
     who = producer.producer_id, producer.producer_epoch
     return Blocker("", "", *who, producer.start_offset, BlockerKind.UNKNOWN, missing=why)
 

@@ -22,14 +22,14 @@ class ShownStalls(NamedTuple):
 
     @classmethod
     def of(cls, cluster: str, found: Sequence[Stall], elsewhere: AbstractSet[TopicPartition]) -> Self:
-        stalls = [each for each in found if each.partition not in elsewhere]
+        stalls = [stall for stall in found if stall.partition not in elsewhere]
         kept = shown(stalls)
         samples = [sample for stall in kept for sample in stall_samples(cluster, stall)]
         dropped = float(len(stalls) - len(kept))
         samples.append(catalogue.SERIES_DROPPED(dropped, catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS.name))
-        blockers = (each.blocker.producer_id for each in found if each.partition in elsewhere)
-        fact = Stalls(tuple(stalls), frozenset(each for each in blockers if each is not None))
-        return cls(Counter(each.partition.topic for each in stalls), SampleBatch(tuple(samples)), fact)
+        blockers = (stall.blocker.producer_id for stall in found if stall.partition in elsewhere)
+        fact = Stalls(tuple(stalls), frozenset(blocker for blocker in blockers if blocker is not None))
+        return cls(Counter(stall.partition.topic for stall in stalls), SampleBatch(tuple(samples)), fact)
 
 
 def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:

@@ -187,13 +187,13 @@ class StallTracker:
         self._topic_ids.update(topic_ids)
         if not made_again:
             return frozenset()
-        stale = frozenset(each for each in (*self.readings, *self._held) if each.topic in made_again)
+        stale = frozenset(partition for partition in (*self.readings, *self._held) if partition.topic in made_again)
         self.forget(stale)
         return stale
 
     def _same_topic(self, partition: TopicPartition, known: SavedStall) -> bool:
-        """Whether both are one topic, unless both ids are known and differ: a topic that was deleted and created again
-        starts over.
+        """Return whether both are one topic, unless both ids are known and differ: a topic that was deleted and created
+        again starts over.
         """
         now = self._topic_ids.get(partition.topic, "")
         return not now or not known.topic_id or now == known.topic_id
@@ -218,7 +218,9 @@ class StallTracker:
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Drop all partitions but these."""
-        self.forget([each for each in (*self.readings, *self._saved, *self._lost) if each not in partitions])
+        self.forget(
+            [partition for partition in (*self.readings, *self._saved, *self._lost) if partition not in partitions]
+        )
         topics = {partition.topic for partition in partitions}
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics}
 
@@ -286,9 +288,9 @@ class StallTracker:
             return first
         long_ago = self.anchor.unix(self.newest - self.stall_after)
         old = (
-            each.partitions
-            for each in coordinators.by_producer.values()
-            if each.started is not None and each.started <= long_ago
+            transaction.partitions
+            for transaction in coordinators.by_producer.values()
+            if transaction.started is not None and transaction.started <= long_ago
         )
         return first.intersection(set().union(*old))
 

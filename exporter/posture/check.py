@@ -34,16 +34,16 @@ class PostureCheck(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Texts of all checks of one name. With ``mendable`` False no setting can mend it, and it never fails."""
+    """Texts of all checks of one name. With ``fixable`` False no setting can change it, and it never fails."""
 
     name: str
     why: str
     fix: str
-    mendable: bool = True
+    fixable: bool = True
 
     def says(self, subject: str, *, passed: bool, found: str, fix: str = "") -> PostureCheck:
         """Passed or failed. ``fix`` is more exact than the rule's own, where given."""
-        missed = CheckResult.FAILED if self.mendable else CheckResult.INFORMATION
+        missed = CheckResult.FAILED if self.fixable else CheckResult.INFORMATION
         verdict = CheckResult.PASSED if passed else missed
         return PostureCheck(self.name, subject, verdict, found, self.why, fix or self.fix)
 

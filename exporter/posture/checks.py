@@ -81,13 +81,13 @@ NO_LOG = Rule(
     "Outcomes come from polling, at least, and no transaction can be proven to hang: only the log proves it.",
     "nothing: these brokers keep their transactions outside of __transaction_state (Redpanda, WarpStream;"
     " docs/managed.md)",
-    mendable=False,
+    fixable=False,
 )
 OLD_CLIENTS = Rule(
     "transaction_clients",
     "Clients that do not speak Transactions V2 do not get its protection, whatever the brokers can do.",
     "Java clients 4.0 or later; librdkafka has no Transactions V2 yet, and the log does not tell which of them it is",
-    mendable=False,
+    fixable=False,
 )
 VERIFICATION = Rule(
     "partition_verification",
@@ -109,7 +109,7 @@ APPLICATION_NAMES = Rule(
     "Ids of one application that are grouped as many split its counts, and fill the cap on applications. No guarantee"
     " depends on it.",
     "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings",
-    mendable=False,
+    fixable=False,
 )
 
 
@@ -126,7 +126,7 @@ def checks_of(evidence: PostureEvidence) -> tuple[PostureCheck, ...]:
 def _replication(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
         if partitions := evidence.topics.get(topic):
-            fewest = min(len(each.replicas) for each in partitions.values())
+            fewest = min(len(partition.replicas) for partition in partitions.values())
             yield LOG_REPLICATION.says(topic, passed=fewest >= 3, found=f"{fewest} replicas")
 
 
@@ -154,7 +154,7 @@ def _log_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         yield LOG_ISR.cannot(TRANSACTION_STATE, settings)
         return
     minimum = int(settings.get("min.insync.replicas", "1"))
-    short = sum(each.leader is None or len(each.isr) < minimum for each in partitions.values())
+    short = sum(partition.leader is None or len(partition.isr) < minimum for partition in partitions.values())
     yield LOG_ISR.says(TRANSACTION_STATE, passed=not short, found=f"{short} of {len(partitions)} partitions below it")
 
 
@@ -173,9 +173,9 @@ def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         yield OPEN_TIMEOUT.cannot(evidence.cluster, broker_error(evidence))
         return
     longest: dict[str, float] = {}
-    for each in evidence.opened:
-        if each.timeout is not None:
-            longest[each.application] = max(longest.get(each.application, 0.0), each.timeout)
+    for transaction in evidence.opened:
+        if transaction.timeout is not None:
+            longest[transaction.application] = max(longest.get(transaction.application, 0.0), transaction.timeout)
     for application, timeout in sorted(longest.items()):
         limit = min(limits) / 1000
         found = f"{timeout:g} s open, the brokers allow {limit:g} s"
@@ -212,7 +212,7 @@ def _topic_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
             yield TOPIC_MIN_ISR.cannot(topic, settings)
             continue
         minimum = int(settings.get("min.insync.replicas", "1"))
-        replicas = min(len(each.replicas) for each in partitions.values())
+        replicas = min(len(partition.replicas) for partition in partitions.values())
         found = f"{replicas} replicas, min.insync.replicas={minimum}"
         yield TOPIC_MIN_ISR.says(topic, passed=2 <= minimum < replicas, found=found)
 
@@ -286,11 +286,11 @@ def _applications(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         found = f"no pattern would merge any of {len(evidence.free_names)} applications that are named by their ids"
         yield APPLICATION_NAMES.says(evidence.cluster, passed=True, found=found)
         return
-    merged = sum(len(each.merges) for each in proposals)
-    named = ", ".join(each.application for each in proposals[:MOST_NAMED])
+    merged = sum(len(proposal.merges) for proposal in proposals)
+    named = ", ".join(proposal.application for proposal in proposals[:MOST_NAMED])
     more = f" and {len(proposals) - MOST_NAMED} more" if len(proposals) > MOST_NAMED else ""
     found = f"{merged} applications look like {len(proposals)}: {named}{more}"
-    patterns = "".join(f" - pattern: {json.dumps(each.pattern)}" for each in proposals[:MOST_NAMED])
+    patterns = "".join(f" - pattern: {json.dumps(proposal.pattern)}" for proposal in proposals[:MOST_NAMED])
     fix = f"applications:{patterns}, if each is one application; `kafka-eos-exporter check applications` has them all"
     yield APPLICATION_NAMES.says(evidence.cluster, passed=False, found=found, fix=fix)
 

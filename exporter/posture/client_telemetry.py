@@ -14,7 +14,7 @@ _EVERYTHING = frozenset({"", "*"})
 
 @dataclass(frozen=True, slots=True)
 class PushTelemetry:
-    """Whether a broker has a receiver of client metrics, and the prefixes of each subscription."""
+    """The receiver of client metrics of a broker, or none, and the prefixes of each subscription."""
 
     receiver: bool
     subscriptions: Mapping[str, tuple[str, ...]] | Fault

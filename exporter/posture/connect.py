@@ -112,7 +112,7 @@ def _versions(state: ConnectState) -> Iterator[PostureCheck]:
 
 
 def _worker(subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence) -> PostureCheck:
-    """What the tasks do decides; the plugin's answer is said, and explains what they do not."""
+    """Judge by what the tasks do; the plugin's answer is said, and explains what they do not."""
     support = state.support(connector)
     asks = f"exactly.once.support={connector.exactly_once_support or 'requested'}"
     plugin = f"; its plugin answers that with these settings it is {support}" if support in _PLAIN else ""
@@ -188,7 +188,9 @@ def _boundary(subject: str, settings: Settings, logged: Sequence[float]) -> Post
 
 
 def interval_hint(connector: Connector) -> str | None:
-    """What to set where a connector's transactions time out before it commits them; None where that is not seen."""
+    """Name the setting to change where a connector's transactions time out before it commits them; None where that is
+    not seen.
+    """
     settings = connector.settings or {}
     interval = _milliseconds(settings.get("transaction.boundary.interval.ms", ""))
     if connector.transaction_boundary != "interval" or interval is None:
@@ -214,7 +216,7 @@ def _sink(subject: str, connector: Connector, beyond_lso: frozenset[tuple[str, s
     group = settings.get("consumer.override.group.id", "") or f"connect-{connector.name}"
     level = settings.get("consumer.override.isolation.level", "")
     override = f"consumer.override.isolation.level={level or 'not set'}"
-    topics = sorted(topic for each, topic in beyond_lso if each == group)
+    topics = sorted(topic for reader, topic in beyond_lso if reader == group)
     if topics:
         found = f"{override}, and its group {group} committed on above the last stable offset of {', '.join(topics)}"
         return SINK.says(subject, passed=False, found=found)

@@ -21,7 +21,7 @@ Version = tuple[int, ...]
 
 
 class Component(StrEnum):
-    """What a fault is of."""
+    """The software that a fault is of."""
 
     BROKER = "broker"
     CONNECT = "Kafka Connect"
@@ -159,8 +159,8 @@ _LEVELS: tuple[tuple[int, Version], ...] = (
 
 
 class Software(NamedTuple):
-    """What runs, as the subject of a check. ``version`` is None where it is not known; with ``or_later`` it is a lower
-    bound, and ``how`` says how to know it.
+    """A running version of a component, as the subject of a check. ``version`` is None where it is not known; with
+    ``or_later`` it is a lower bound, and ``how`` says how to know it.
     """
 
     component: Component
@@ -186,7 +186,7 @@ def brokers_of(
     known = sorted({version for text in (versions or {}).values() if (version := version_of(text)) is not None})
     if versions and len(versions) >= brokers and all(map(version_of, versions.values())):
         software = [Software(Component.BROKER, cluster, version) for version in known]
-        return next((each for each in software if faults_of(each)), software[0])
+        return next((running for running in software if faults_of(running)), software[0])
     bounds = [version for level, version in _LEVELS if metadata_version is not None and level <= metadata_version]
     how = "the protocol does not name a broker's version: see the app-info MBeans, or the start of its log"
     return Software(Component.BROKER, cluster, bounds[-1] if bounds else None, or_later=True, how=how)
@@ -246,7 +246,9 @@ def fault_checks(running: Iterable[Software]) -> Iterator[PostureCheck]:
             # No setting or grant would tell the version, so it is no check that could not be made.
             yield RULE.notes(software.subject, f"{shown}: not known whether it has {names}; {software.how}")
         else:
-            texts = (f"{each.issue}: {each.what}; it looks like: {each.looks_like} ({each.source})" for each in found)
+            texts = (
+                f"{fault.issue}: {fault.what}; it looks like: {fault.looks_like} ({fault.source})" for fault in found
+            )
             yield RULE.says(
                 software.subject, passed=False, found=f"{shown}: {'; '.join(texts)}", fix=_fix(found, software.version)
             )
@@ -260,7 +262,7 @@ def _shown(software: Software) -> str:
 
 def _fix(found: Iterable[KnownFault], version: Version) -> str:
     fixed = [next(span.fixed for span in fault.affected if _is_in(span, version)) for fault in found]
-    releases = [each for each in fixed if each is not None]
+    releases = [release for release in fixed if release is not None]
     if len(releases) < len(fixed):
         return "no release was known to have the fix of all of them on " + AS_OF
     return f"{_text(max(releases))} or later"

@@ -22,7 +22,7 @@ PARTITIONS = Rule(
     "transaction_log_partitions",
     "Brokers beyond the number of partitions coordinate no transactions, and the number cannot be changed safely.",
     "transaction.state.log.num.partitions=50 (the default) before the first transaction of a cluster",
-    mendable=False,
+    fixable=False,
 )
 
 
@@ -31,7 +31,7 @@ def size_checks(sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str]) -> I
     are not known.
     """
     largest: dict[str, list[tuple[int, int, int]]] = {}
-    errors = [each for each in sizes.values() if isinstance(each, str)]
+    errors = [size for size in sizes.values() if isinstance(size, str)]
     for broker, logs in sizes.items():
         if not isinstance(logs, str):
             for topic, partitions in logs.items():

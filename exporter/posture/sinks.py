@@ -18,7 +18,7 @@ SINKS = Rule(
     "A sink repeats its last records after a failure or a rebalance: only a write that replaces what it wrote before is"
     " exactly-once.",
     "writes by primary key (upsert), or a deduplication behind the sink",
-    mendable=False,
+    fixable=False,
 )
 
 
@@ -80,7 +80,7 @@ def _connector(subject: str, connector: Connector, settings: Settings) -> Iterat
 def spark_sink_checks(sinks: Mapping[str, str]) -> Iterator[PostureCheck]:
     """Judge the sinks of Spark's queries; ``sinks`` has by application and query the description of its sink."""
     for subject, sink in sorted(sinks.items()):
-        kind = next((each for each in SPARK_SINKS if each.word in sink.lower()), None)
+        kind = next((known_sink for known_sink in SPARK_SINKS if known_sink.word in sink.lower()), None)
         if kind is not None:
             safe, why = kind.judge({})
             yield SINKS.says(subject, passed=safe, found=why)

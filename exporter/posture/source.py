@@ -82,14 +82,14 @@ class PostureSource(KafkaSource):
             yield error.fault
             return
         used = sorted(use.topics & metadata.topics.keys() if use is not None else ())
-        names = [each for each in (TRANSACTION_STATE, CONSUMER_OFFSETS) if each in metadata.topics]
-        names += [each for each in used[:MOST_TOPICS] if each not in names]
+        names = [topic for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) if topic in metadata.topics]
+        names += [topic for topic in used[:MOST_TOPICS] if topic not in names]
         if len(used) > MOST_TOPICS:
             yield catalogue.SERIES_DROPPED(float(len(used) - MOST_TOPICS), catalogue.POSTURE_CHECK.name)
         brokers, broker_faults = self._broker_settings(metadata, deadline)
         topics, topic_faults = self._topic_settings(names, deadline)
         yield from dict.fromkeys((*broker_faults, *topic_faults))
-        internal = [each for each in (TRANSACTION_STATE, CONSUMER_OFFSETS) if each in metadata.topics]
+        internal = [topic for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) if topic in metadata.topics]
         logs = log_dirs(self._cluster.client, metadata, internal, deadline) if internal else {}
         yield from self._sizes(logs)
         features, version_error = self._features(deadline)
@@ -106,7 +106,7 @@ class PostureSource(KafkaSource):
             spark_sinks=_spark_sinks(facts.get(SparkView)),
             elsewhere=facts.get(TransactionsElsewhere) is not None,
             broker_versions={
-                each.broker: each.version for each in facts.all(BrokerVersion) if each.broker in metadata.brokers
+                fact.broker: fact.version for fact in facts.all(BrokerVersion) if fact.broker in metadata.brokers
             },
             opened=opened.transactions if opened is not None else None,
             opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
@@ -121,7 +121,8 @@ class PostureSource(KafkaSource):
             id_changes=use.id_changes if use is not None else {},
             share_groups=shares.groups if (shares := facts.get(ShareGroups)) is not None else {},
             log_sizes={
-                node: each.detail if isinstance(each, Fault) else each.sizes for node, each in sorted(logs.items())
+                node: answer.detail if isinstance(answer, Fault) else answer.sizes
+                for node, answer in sorted(logs.items())
             },
             durations=use.durations if use is not None else {},
             timeouts=use.timeouts if use is not None else {},
@@ -140,11 +141,11 @@ class PostureSource(KafkaSource):
             for topic, partitions in found.sizes.items():
                 size = float(sum(partitions.values()))
                 yield catalogue.INTERNAL_TOPIC_SIZE_BYTES(size, self.cluster, topic, str(node))
-            for each in found.dirs:
-                if each.total is not None and each.usable is not None:
-                    place = (self.cluster, str(node), each.path)
-                    yield catalogue.BROKER_LOG_DIR_SIZE_BYTES(float(each.total), *place)
-                    yield catalogue.BROKER_LOG_DIR_USABLE_BYTES(float(each.usable), *place)
+            for directory in found.dirs:
+                if directory.total is not None and directory.usable is not None:
+                    place = (self.cluster, str(node), directory.path)
+                    yield catalogue.BROKER_LOG_DIR_SIZE_BYTES(float(directory.total), *place)
+                    yield catalogue.BROKER_LOG_DIR_USABLE_BYTES(float(directory.usable), *place)
 
     def _say(self, found: Iterable[PostureCheck]) -> Iterator[Sample | Fact]:
         checks = tuple(
@@ -195,7 +196,7 @@ class PostureSource(KafkaSource):
 
 def _spark_sinks(view: SparkView | None) -> Mapping[str, str]:
     queries = view.queries if view is not None else {}
-    return {f"{key.application}/{key.query}": each.sink for key, each in queries.items() if each.sink}
+    return {f"{key.application}/{key.query}": query.sink for key, query in queries.items() if query.sink}
 
 
 def _settings(answer: Settings | Fault, faults: list[Fault]) -> Settings | str:

@@ -98,7 +98,7 @@ def _replaced(gone: Sequence[IdLife], appeared: Sequence[float]) -> int:
 
 
 def _is_gone(life: IdLife, now: float) -> bool:
-    """Whether an id is silent for so long that it is not between two transactions.
+    """Return whether an id is silent for so long that it is not between two transactions.
 
     Of an id with one transaction, and of one that was there before, the pace is not known: they get the longest time.
     """

@@ -17,7 +17,7 @@ SUGGESTED = Rule(
     "A client that dies holds back read_committed readers until its timeout; one that is shorter than a transaction"
     " aborts it.",
     "the transaction.timeout.ms that its own transactions suggest, if a restart of the application is not longer",
-    mendable=False,
+    fixable=False,
 )
 TWO_PHASE = Rule(
     "two_phase_commit",
@@ -25,7 +25,7 @@ TWO_PHASE = Rule(
     " holds back read_committed readers until the coordinator commits or aborts it.",
     "transaction.two.phase.commit.enable=false on the brokers, unless an application needs it; then TWO_PHASE_COMMIT on"
     " its TransactionalIds only",
-    mendable=False,
+    fixable=False,
 )
 
 

@@ -29,28 +29,38 @@ _SHOWN = 5
 def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Iterator[RollRow]:
     """The rows about transactions, groups and Connect clusters; ``outage`` is seconds."""
     log = evidence.topics.get(TRANSACTION_STATE, {})
-    led = {number for number, each in log.items() if each.leader == broker}
-    own = [each for each in evidence.opened if log and coordinator_partition(each.transactional_id, len(log)) in led]
-    touched = [each for each in evidence.opened if each in own or _writes_to(evidence, each, broker)]
+    led = {number for number, partition in log.items() if partition.leader == broker}
+    own = [
+        transaction
+        for transaction in evidence.opened
+        if log and coordinator_partition(transaction.transactional_id, len(log)) in led
+    ]
+    touched = [
+        transaction
+        for transaction in evidence.opened
+        if transaction in own or _writes_to(evidence, transaction, broker)
+    ]
     yield from _limited(_pending(evidence, touched), "decisions")
     yield from _limited(_timeouts(evidence, own), "open transactions")
     yield from _limited(_flink(evidence, touched, outage), "transactions of Flink")
     if own:
-        oldest = max((evidence.now - each.started for each in own if each.started is not None), default=0.0)
+        oldest = max(
+            (evidence.now - transaction.started for transaction in own if transaction.started is not None), default=0.0
+        )
         text = f"{len(own)} open, the oldest since {oldest:.0f} s: another broker takes them over"
         yield RollRow(RollAnswer.SAFE, RollReason.OPEN_TRANSACTIONS, f"broker {broker}", text)
     yield from _groups(evidence, broker)
-    for each in evidence.unaccounted[:MOST_ROWS]:
+    for transaction in evidence.unaccounted[:MOST_ROWS]:
         text = (
-            f"open from offset {each.start_offset} on, producer id {each.producer_id}, at no coordinator: the stop"
-            " changes nothing for it; `transactions hanging` says what it is"
+            f"open from offset {transaction.start_offset} on, producer id {transaction.producer_id}, at no coordinator:"
+            " the stop changes nothing for it; `transactions hanging` says what it is"
         )
-        yield RollRow(RollAnswer.SAFE, RollReason.NOT_ACCOUNTED, str(each.partition), text)
+        yield RollRow(RollAnswer.SAFE, RollReason.NOT_ACCOUNTED, str(transaction.partition), text)
 
 
-def _writes_to(evidence: RollEvidence, each: OpenTransaction, broker: int) -> bool:
-    """Whether the broker leads a partition of the transaction."""
-    for topic, number in each.partitions:
+def _writes_to(evidence: RollEvidence, transaction: OpenTransaction, broker: int) -> bool:
+    """Return whether the broker leads a partition of the transaction."""
+    for topic, number in transaction.partitions:
         known = evidence.topics.get(topic, {}).get(number)
         if known is not None and known.leader in {broker, None}:
             return True
@@ -58,17 +68,17 @@ def _writes_to(evidence: RollEvidence, each: OpenTransaction, broker: int) -> bo
 
 
 def _pending(evidence: RollEvidence, touched: list[OpenTransaction]) -> Iterator[RollRow]:
-    for each in touched:
-        if each.state is TransactionState.ONGOING:
+    for transaction in touched:
+        if transaction.state is TransactionState.ONGOING:
             continue
-        waited = evidence.now - each.prepared if each.prepared is not None else math.inf
+        waited = evidence.now - transaction.prepared if transaction.prepared is not None else math.inf
         if waited < PENDING_SECONDS:
             continue
-        word = "COMMIT" if each.state is TransactionState.PREPARE_COMMIT else "ABORT"
+        word = "COMMIT" if transaction.state is TransactionState.PREPARE_COMMIT else "ABORT"
         since = "" if math.isinf(waited) else f" since {waited:.0f} s"
         leaderless = [
             str(place)
-            for place in sorted(each.partitions)
+            for place in sorted(transaction.partitions)
             if (known := evidence.topics.get(place.topic, {}).get(place.partition)) is not None and known.leader is None
         ]
         if leaderless:
@@ -76,33 +86,39 @@ def _pending(evidence: RollEvidence, touched: list[OpenTransaction]) -> Iterator
                 f"{word} decided{since}, {', '.join(leaderless[:_SHOWN])} without a leader: a coordinator that is moved"
                 " passes over it, and the marker is lost"
             )
-            yield RollRow(RollAnswer.NO, RollReason.MARKERS_PENDING, each.transactional_id, text)
+            yield RollRow(RollAnswer.NO, RollReason.MARKERS_PENDING, transaction.transactional_id, text)
         elif waited >= STUCK_SECONDS:
             text = f"{word} decided{since}, and its markers are not written: see `transactions stalled` first"
-            yield RollRow(RollAnswer.NO, RollReason.MARKERS_PENDING, each.transactional_id, text)
+            yield RollRow(RollAnswer.NO, RollReason.MARKERS_PENDING, transaction.transactional_id, text)
         else:
             text = f"{word} decided{since}, its markers are being written"
-            yield RollRow(RollAnswer.WAIT, RollReason.MARKERS_PENDING, each.transactional_id, text, AGAIN_SECONDS)
+            yield RollRow(
+                RollAnswer.WAIT, RollReason.MARKERS_PENDING, transaction.transactional_id, text, AGAIN_SECONDS
+            )
 
 
 def _timeouts(evidence: RollEvidence, own: list[OpenTransaction]) -> Iterator[RollRow]:
-    for each in own:
-        if each.state is not TransactionState.ONGOING or each.timeout is None or each.started is None:
+    for transaction in own:
+        if (
+            transaction.state is not TransactionState.ONGOING
+            or transaction.timeout is None
+            or transaction.started is None
+        ):
             continue
-        left = each.started + each.timeout - evidence.now
+        left = transaction.started + transaction.timeout - evidence.now
         if left < MOVE_SECONDS:
             text = (
-                f"open since {evidence.now - each.started:.0f} s, its timeout of {each.timeout:g} s ends in"
-                f" {max(0.0, left):.0f} s: it cannot be committed while its coordinator moves"
+                f"open since {evidence.now - transaction.started:.0f} s, its timeout of {transaction.timeout:g} s"
+                f" ends in {max(0.0, left):.0f} s: it cannot be committed while its coordinator moves"
             )
             # A coordinator looks for timeouts every 10 s.
             seconds = max(1.0, math.ceil(left) + 10.0)
-            yield RollRow(RollAnswer.WAIT, RollReason.TIMEOUT_NEAR, each.transactional_id, text, seconds)
+            yield RollRow(RollAnswer.WAIT, RollReason.TIMEOUT_NEAR, transaction.transactional_id, text, seconds)
 
 
 def _flink(evidence: RollEvidence, touched: list[OpenTransaction], outage: float) -> Iterator[RollRow]:
-    for each in touched:
-        known = evidence.flink.get(each.producer_id)
+    for transaction in touched:
+        known = evidence.flink.get(transaction.producer_id)
         if known is None or known.deadline is None:
             continue
         left = known.deadline - evidence.now
@@ -114,16 +130,18 @@ def _flink(evidence: RollEvidence, touched: list[OpenTransaction], outage: float
         )
         if known.at_risk or known.interval is None:
             text += ": bring the job to its next checkpoint first"
-            yield RollRow(RollAnswer.NO, RollReason.FLINK_DEADLINE, each.transactional_id, text)
+            yield RollRow(RollAnswer.NO, RollReason.FLINK_DEADLINE, transaction.transactional_id, text)
         else:
             text += f": its next checkpoint, every {known.interval:.0f} s, commits it"
-            yield RollRow(RollAnswer.WAIT, RollReason.FLINK_DEADLINE, each.transactional_id, text, known.interval)
+            yield RollRow(
+                RollAnswer.WAIT, RollReason.FLINK_DEADLINE, transaction.transactional_id, text, known.interval
+            )
 
 
 def _groups(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
     groups = evidence.groups.get(broker, ())
-    workers = sorted(each.name for each in groups if each.protocol == "connect")
-    others = sorted(each.name for each in groups if each.protocol != "connect")
+    workers = sorted(group.name for group in groups if group.protocol == "connect")
+    others = sorted(group.name for group in groups if group.protocol != "connect")
     if others:
         text = f"{len(others)} groups find another coordinator: {_some(others)}"
         yield RollRow(RollAnswer.SAFE, RollReason.GROUPS, f"broker {broker}", text)

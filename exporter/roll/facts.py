@@ -13,7 +13,7 @@ from exporter.transactions.facts import OpenTransaction
 
 
 class RollAnswer(Word):
-    """Whether the broker may be stopped at once. What is not known is never safe."""
+    """The answers whether a broker may be stopped at once. What is not known is never safe."""
 
     SAFE = "safe"
     WAIT = "wait"
@@ -22,7 +22,7 @@ class RollAnswer(Word):
 
 
 class RollReason(Word):
-    """What a row is about."""
+    """The reason of a row."""
 
     OFFLINE = "offline"  # a partition has no leader already
     LAST_IN_SYNC = "last_in_sync"  # the broker has the only copy that is in sync

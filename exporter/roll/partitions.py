@@ -28,8 +28,8 @@ def partition_rows(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
     """The rows about partitions, by topic."""
     for topic, partitions in sorted(evidence.topics.items()):
         yield from _offline(topic, partitions)
-        here = {number: each for number, each in partitions.items() if broker in each.replicas}
-        led = {number: each for number, each in here.items() if each.leader is not None}
+        here = {number: partition for number, partition in partitions.items() if broker in partition.replicas}
+        led = {number: partition for number, partition in here.items() if partition.leader is not None}
         yield from _last_in_sync(topic, led, broker)
         minimum = evidence.min_isr.get(topic, "it was not asked for")
         if isinstance(minimum, str):
@@ -42,21 +42,21 @@ def partition_rows(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
 
 
 def _offline(topic: str, partitions: Mapping[int, PartitionMetadata]) -> Iterator[RollRow]:
-    lost = [number for number, each in partitions.items() if each.leader is None]
+    lost = [number for number, partition in partitions.items() if partition.leader is None]
     if lost:
         text = f"{_numbers(lost)} no leader already: {_role(topic)}"
         yield RollRow(RollAnswer.NO, RollReason.OFFLINE, topic, text)
 
 
 def _last_in_sync(topic: str, led: Mapping[int, PartitionMetadata], broker: int) -> Iterator[RollRow]:
-    alone = {number: each for number, each in led.items() if set(each.isr) == {broker}}
-    single = [number for number, each in alone.items() if len(each.replicas) == 1]
+    alone = {number: partition for number, partition in led.items() if set(partition.isr) == {broker}}
+    single = [number for number, partition in alone.items() if len(partition.replicas) == 1]
     if single:
         text = f"{_numbers(single)} no other replica: {_role(topic)} until it is back{_and_lost(topic)}"
         yield RollRow(RollAnswer.NO, RollReason.LAST_IN_SYNC, topic, text)
-    behind = {number: each for number, each in alone.items() if len(each.replicas) > 1}
+    behind = {number: partition for number, partition in alone.items() if len(partition.replicas) > 1}
     if behind:
-        missing = sorted({node for each in behind.values() for node in each.replicas} - {broker})
+        missing = sorted({node for partition in behind.values() for node in partition.replicas} - {broker})
         text = (
             f"{_numbers(sorted(behind))} no other replica in sync: wait until {_brokers(missing)} caught up."
             f" Otherwise {_role(topic)} until it is back{_and_lost(topic)}"
@@ -66,7 +66,9 @@ def _last_in_sync(topic: str, led: Mapping[int, PartitionMetadata], broker: int)
 
 def _below_minimum(topic: str, led: Mapping[int, PartitionMetadata], broker: int, minimum: int) -> Iterator[RollRow]:
     short = [
-        number for number, each in led.items() if set(each.isr) != {broker} and len(set(each.isr) - {broker}) < minimum
+        number
+        for number, partition in led.items()
+        if set(partition.isr) != {broker} and len(set(partition.isr) - {broker}) < minimum
     ]
     if short:
         left = min(len(set(led[number].isr) - {broker}) for number in short)
@@ -77,9 +79,9 @@ def _below_minimum(topic: str, led: Mapping[int, PartitionMetadata], broker: int
 def _under_replicated(topic: str, led: Mapping[int, PartitionMetadata], broker: int, minimum: int) -> Iterator[RollRow]:
     """Replicas of others that are not in sync, where enough are left: they may be restarting still."""
     behind = {
-        number: set(each.replicas) - set(each.isr) - {broker}
-        for number, each in led.items()
-        if broker in each.isr and len(set(each.isr) - {broker}) >= max(1, minimum)
+        number: set(partition.replicas) - set(partition.isr) - {broker}
+        for number, partition in led.items()
+        if broker in partition.isr and len(set(partition.isr) - {broker}) >= max(1, minimum)
     }
     behind = {number: nodes for number, nodes in behind.items() if nodes}
     if behind:
@@ -89,9 +91,11 @@ def _under_replicated(topic: str, led: Mapping[int, PartitionMetadata], broker: 
 
 
 def _two_replicas(topic: str, led: Mapping[int, PartitionMetadata], broker: int) -> Iterator[RollRow]:
-    pairs = {number: each for number, each in led.items() if len(each.replicas) == len(each.isr) == 2}
+    pairs = {
+        number: partition for number, partition in led.items() if len(partition.replicas) == len(partition.isr) == 2
+    }
     if pairs and topic != CONSUMER_OFFSETS:
-        others = sorted({node for each in pairs.values() for node in each.replicas} - {broker})
+        others = sorted({node for partition in pairs.values() for node in partition.replicas} - {broker})
         text = (
             f"{_numbers(sorted(pairs))} two replicas: do not stop {_brokers(others)} before this one is in sync again,"
             f" which the next `check roll` shows. Otherwise {_LOST_MARKER}"

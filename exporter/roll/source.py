@@ -25,7 +25,7 @@ MOST_PARTITIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvidence:
-    """What the transaction log, or the coordinators, have of transactions: ``topics`` they wrote to, those that are
+    """Transactions by the log, or by the coordinators: ``topics`` they wrote to, those that are
     open, those of Flink jobs by producer id, and messages about what could not be read. ``now`` is Unix seconds by the
     coordinators' clock.
     """
@@ -39,7 +39,7 @@ class LoggedEvidence:
 
 def read_evidence(cluster: Cluster, logged: LoggedEvidence, deadline: Deadline) -> RollEvidence:
     """The evidence of one moment. Raises AskError when no broker answers."""
-    opened = {place.topic for each in logged.opened for place in each.partitions}
+    opened = {place.topic for transaction in logged.opened for place in transaction.partitions}
     written = sorted((logged.topics | opened) - {TRANSACTION_STATE, CONSUMER_OFFSETS})
     missing = list(logged.missing)
     if len(written) > MOST_TOPICS:
@@ -50,7 +50,7 @@ def read_evidence(cluster: Cluster, logged: LoggedEvidence, deadline: Deadline) 
     metadata = cluster.client.confirmed(deadline, names)
     absent = {TRANSACTION_STATE, CONSUMER_OFFSETS} - metadata.topics.keys()
     # A topic that was deleted since transactions wrote to it is nothing to lose.
-    refused = {topic: each for topic, each in metadata.errors.items() if each.reason is not Reason.UNKNOWN_TOPIC}
+    refused = {topic: error for topic, error in metadata.errors.items() if error.reason is not Reason.UNKNOWN_TOPIC}
     missing += [fault.detail for topic, fault in refused.items() if topic in names and topic not in absent]
     missing += [f"{topic}: {metadata.errors[topic].detail}" for topic in sorted(absent) if metadata.denies(topic)]
     groups, lost = _groups(cluster, metadata, deadline)
@@ -87,8 +87,8 @@ def _groups(
         return {}, ()
     listed = list_group_protocols(cluster.client, metadata, deadline)
     refused = describe_group_grant(cluster.client, metadata, deadline)
-    faults = [f"groups: {each.detail}" for each in (*listed.faults, *([refused] if refused else ()))]
-    groups = {node: tuple(CoordinatedGroup(*each) for each in rows) for node, rows in listed.values.items()}
+    faults = [f"groups: {fault.detail}" for fault in (*listed.faults, *([refused] if refused else ()))]
+    groups = {node: tuple(CoordinatedGroup(*row) for row in rows) for node, rows in listed.values.items()}
     return groups, tuple(faults)
 
 
@@ -100,28 +100,28 @@ def _unaccounted(
         TopicPartition(topic, number)
         for topic, partitions in metadata.topics.items()
         if topic not in {TRANSACTION_STATE, CONSUMER_OFFSETS}
-        for number, each in partitions.items()
-        if each.leader is not None
+        for number, partition in partitions.items()
+        if partition.leader is not None
     ]
     ends = both_ends(cluster.client, metadata, places, deadline)
-    missing = [f"ends of partitions: {each.detail}" for each in ends.faults]
+    missing = [f"ends of partitions: {fault.detail}" for fault in ends.faults]
     behind = sorted(place for place, stable in ends.stable.items() if stable < ends.high.get(place, stable))
     if len(behind) > MOST_PARTITIONS:
         missing.append(f"the open producers of {len(behind) - MOST_PARTITIONS} partitions")
     asked = held_in(cluster, metadata, behind[:MOST_PARTITIONS], deadline)
-    missing += [f"open producers: {each.detail}" for each in asked.faults]
-    known = {each.producer_id for each in opened}
-    suspects = {each for each in asked.held if each.producer_id not in known}
+    missing += [f"open producers: {fault.detail}" for fault in asked.faults]
+    known = {transaction.producer_id for transaction in opened}
+    suspects = {start for start in asked.held if start.producer_id not in known}
     if not suspects:
         return (), tuple(missing)
-    ids = sorted({each.producer_id for each in suspects})
+    ids = sorted({start.producer_id for start in suspects})
     try:
         coordinators = ask_coordinators(cluster.client, deadline, lambda _: "", producer_ids=ids)
     except AskError as error:
         return (), (*missing, error.fault.detail)
     if coordinators.faults:
-        return (), (*missing, *(each.detail for each in coordinators.faults))
-    owned = {each.producer_id for each in coordinators.transactions}
-    again = held_in(cluster, metadata, {each.partition for each in suspects}, deadline)
-    left = sorted(each for each in suspects if each in again.held and each.producer_id not in owned)
-    return tuple(UnaccountedTransaction(*each) for each in left), tuple(missing)
+        return (), (*missing, *(fault.detail for fault in coordinators.faults))
+    owned = {transaction.producer_id for transaction in coordinators.transactions}
+    again = held_in(cluster, metadata, {start.partition for start in suspects}, deadline)
+    left = sorted(start for start in suspects if start in again.held and start.producer_id not in owned)
+    return tuple(UnaccountedTransaction(*row) for row in left), tuple(missing)

@@ -33,7 +33,7 @@ def _made(kind: Any, value: object, place: str) -> Any:  # noqa: ANN401 -- a typ
         return kind(**{name: _made(of, value[name], f"{place}.{name}") for name, of in types.items()})
     origin, inner = get_origin(kind), get_args(kind)
     if origin is UnionType:
-        [of] = [each for each in inner if each is not type(None)]
+        [of] = [annotation for annotation in inner if annotation is not type(None)]
         return None if value is None else _made(of, value, place)
     if origin is tuple and isinstance(value, list):
         return tuple(_made(inner[0], item, f"{place}[{at}]") for at, item in enumerate(value))

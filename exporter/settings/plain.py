@@ -247,7 +247,7 @@ class Ingest:
 
     @property
     def has_token(self) -> bool:
-        """Whether clients must show one."""
+        """Return whether clients must show one."""
         return bool(self.token) or self.token_file is not None
 
     def read_token(self) -> str:

@@ -94,7 +94,7 @@ def read_serving(flags: Flags) -> tuple[ServingSection | None, tuple[Problem, ..
         return ServingSection.model_validate(layer.tree), ()
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
-        return None, tuple(problem_of(each, ServingSection, layer.origins) for each in details)
+        return None, tuple(problem_of(detail, ServingSection, layer.origins) for detail in details)
 
 
 def document_of(value: object) -> Any:  # noqa: ANN401 -- a document is anything

@@ -37,7 +37,7 @@ class StateSection(Section):
 
 
 class JournalSection(Section):
-    """What happened, as events: on the page, at `/api/v1/events`, and in the report of `incident`. Kept by cluster in
+    """The events of a cluster: on the page, at `/api/v1/events`, and in the report of `incident`. Kept by cluster in
     `state.dir`, without it in memory for a day.
     """
 

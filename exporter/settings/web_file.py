@@ -104,6 +104,6 @@ def read_web_file(file: FileText) -> WebFileReading:
         section = WebFileSection.model_validate(layer.tree)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        return WebFileReading(None, tuple(problem_of(each, WebFileSection, {(): file.origin}) for each in found))
+        return WebFileReading(None, tuple(problem_of(detail, WebFileSection, {(): file.origin}) for detail in found))
     document = document_of(section) | {"with_tls": bool(layer.tree.get("tls_server_config"))}
     return WebFileReading(document, ())

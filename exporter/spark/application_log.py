@@ -269,5 +269,5 @@ class ApplicationLog:
 
 
 def _tells(line: bytes) -> bool:
-    """Whether a line is of a query or of the application. Most are of tasks and plans, and are not even parsed."""
+    """Return whether a line is of a query or of the application. Most are of tasks and plans, and are not parsed."""
     return line.startswith(_APPLICATION_MARK) or _QUERY_MARK in line[:HEAD_OF_LINE]

@@ -121,7 +121,7 @@ class EventLogFolder:
         """Forget the offsets of the applications that have most of them, until the rest are few enough."""
         sizes = {key: application.partitions for key, application in self._logs.items()}
         total = sum(sizes.values())
-        for key in sorted(sizes, key=lambda each: sizes[each], reverse=True):
+        for key in sorted(sizes, key=lambda log_key: sizes[log_key], reverse=True):
             if total <= MOST_PARTITIONS:
                 return
             total -= sizes[key]
@@ -143,7 +143,7 @@ class EventLogFolder:
             yield Fault(Reason.UNSUPPORTED, text)
 
     def _over(self, layout: Layout, now: float) -> bool:
-        """Whether all events of a log are too old to be exposed."""
+        """Return whether all events of a log are too old to be exposed."""
         return now - layout.modified > (KEEP_ENDED if layout.finished else KEEP_SILENT)
 
     def _say_left_out(self, left_out: int) -> None:

@@ -42,7 +42,7 @@ class ReplacedError(Exception):
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file begins as a log does: with an event, or with a frame. Raises OSError."""
+    """Return whether a file begins as a log does: with an event, or with a frame. Raises OSError."""
     with open_regular(path) as file:
         return file.read(len(_EVENT)).startswith((_EVENT, _MAGIC))
 
@@ -202,7 +202,9 @@ class _Frames:
             self._file.seek(self._at)
 
     def _find_frame(self) -> bool:
-        """Whether the data now begin with a frame. Without one, only a possible start of its magic number is kept."""
+        """Return whether the data now begin with a frame. Without one, only a possible start of its magic number is
+        kept.
+        """
         found = self._data.find(_MAGIC, self._from)
         place = found if found >= 0 else max(self._from, len(self._data) - len(_MAGIC) + 1)
         self._at, self._from = self._at + place - self._from, place

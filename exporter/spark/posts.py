@@ -90,7 +90,7 @@ def _parsed(body: bytes, now: float) -> tuple[QueryPlace, StreamingQuery]:
     query_id, name = named(document, "id", required=True), named(document, "name", required=False)
     application = named(document, "application", required=False)
     place = QueryPlace(named(document, "kafka_cluster", required=False), application, name or query_id)
-    ends = tuple(_end(each) for each in _list(document, "ends", MOST_ENDS))
+    ends = tuple(_end(end) for end in _list(document, "ends", MOST_ENDS))
     progress = document.get("progress")
     batch = batch_of(progress) if isinstance(progress, dict) else None
     return place, StreamingQuery(
@@ -128,10 +128,10 @@ def _end(value: object) -> QueryEnd:
     if not isinstance(value, dict):
         raise RefusedError(400, "each of ends must be an object")
     exceptions = _list(value, "exceptions", MOST_CLASSES)
-    if not all(isinstance(each, str) for each in exceptions):
+    if not all(isinstance(exception, str) for exception in exceptions):
         raise RefusedError(400, "exceptions must be texts")
     error_class = named(value, "error_class", required=False)
-    reason = reason_of(error_class, [str(each) for each in exceptions])
+    reason = reason_of(error_class, [str(exception) for exception in exceptions])
     if value.get("failed") is True and reason is TerminationReason.STOPPED:
         reason = TerminationReason.OTHER  # by an exception without a name
     return QueryEnd(named(value, "run_id", required=True), reason, _instant(value, "at") or 0.0)

@@ -118,7 +118,7 @@ def merged(described: Iterable[StreamingQuery], now: float) -> Mapping[QueryKey,
         query = _together(views, now)
         key = QueryKey(query.application, query.name or query.id)
         other = by_key.get(key)
-        by_key[key] = query if other is None else max(query, other, key=lambda each: (each.started, each.heard))
+        by_key[key] = query if other is None else max(query, other, key=lambda run: (run.started, run.heard))
     return by_key
 
 
@@ -128,7 +128,7 @@ def _together(views: list[StreamingQuery], now: float) -> StreamingQuery:
     live = next((view for view in views if view.way is not Origin.CHECKPOINT), None)
     # The checkpoint's offsets are exact; events may have those of a moment later.
     furthest = max(
-        (view for view in views if view.offsets), key=lambda each: (each.batches or 0, -each.way), default=views[0]
+        (view for view in views if view.offsets), key=lambda view: (view.batches or 0, -view.way), default=views[0]
     )
     believed = live is not None and _fresh(live, now)
     return StreamingQuery(

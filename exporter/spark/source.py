@@ -170,7 +170,7 @@ def topic_lags(
             end = ends[partition]
             lag = Lag(max(0, end - offset), max(0, end - max(stable[partition], offset)))
             lags.setdefault(partition.topic, []).append(lag)
-    return {topic: _sum(each) for topic, each in lags.items()}
+    return {topic: _sum(partitions) for topic, partitions in lags.items()}
 
 
 def _sum(lags: Iterable[Lag]) -> Lag:

@@ -56,10 +56,10 @@ def reason_of(error_class: str, exceptions: Sequence[str]) -> TerminationReason:
         if pattern.search(error_class):
             return reason
     for reason, pattern in _BY_EXCEPTION:
-        if any(pattern.search(each) for each in exceptions):
+        if any(pattern.search(exception) for exception in exceptions):
             return reason
     if error_class.startswith("KAFKA_"):
         return TerminationReason.KAFKA
-    if _USER_CLASS.search(error_class) or any(_USER_EXCEPTION.search(each) for each in exceptions):
+    if _USER_CLASS.search(error_class) or any(_USER_EXCEPTION.search(exception) for exception in exceptions):
         return TerminationReason.USER_CODE
     return TerminationReason.OTHER

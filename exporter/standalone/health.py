@@ -42,9 +42,9 @@ def listening(pid: int, proc: Path = Path("/proc")) -> list[tuple[str, int]]:
 def _links(folder: Path) -> Iterator[str]:
     """Yield what the links of a folder lead to; files are closed meanwhile."""
     with contextlib.suppress(OSError):
-        for each in folder.iterdir():
+        for path in folder.iterdir():
             with contextlib.suppress(OSError):
-                yield str(each.readlink())
+                yield str(path.readlink())
 
 
 def _address(written: str, family: socket.AddressFamily) -> tuple[str, int]:
@@ -99,14 +99,14 @@ def _status(connection: http.client.HTTPConnection) -> int:
 def _agents(proc: Path) -> Iterator[int]:
     """Process 1 and its children."""
     yield 1
-    for each in proc.iterdir():
-        if each.name.isdecimal():
+    for path in proc.iterdir():
+        if path.name.isdecimal():
             try:
-                parent = (each / "stat").read_text().rpartition(")")[2].split()[1]
+                parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
             except OSError:
                 continue
             if parent == "1":
-                yield int(each.name)
+                yield int(path.name)
 
 
 def main(arguments: list[str]) -> int:

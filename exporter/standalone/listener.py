@@ -126,7 +126,7 @@ class EosListener(StreamingQueryListener):
     def _state_of(self, query_id: object) -> dict[str, Any]:
         key = str(query_id)
         if key not in self._queries and len(self._queries) >= MOST_QUERIES:
-            ended = (each for each, state in self._queries.items() if state["state"] == "terminated")
+            ended = (query for query, state in self._queries.items() if state["state"] == "terminated")
             self._queries.pop(next(ended, None) or next(iter(self._queries)))
         return self._queries.setdefault(key, {"id": key, "state": "running", "rows": 0, "ends": []})
 

@@ -74,7 +74,7 @@ class PostHandler(Protocol):
 
 
 class Events(Protocol):
-    """What happened. Any thread may ask."""
+    """The events of the journals. Any thread may ask."""
 
     def page(self, query: EventQuery) -> EventsDocument:
         """A page of ``/api/v1/events``, from memory and from the disk."""
@@ -194,7 +194,7 @@ class App:
         return await (_while_there(routed, receive) if self._is_page(request) else routed)
 
     def _is_page(self, request: Request) -> bool:
-        """Whether the answer takes long enough to look whether its reader is still there."""
+        """Return whether the answer takes long enough to look whether its reader is still there."""
         return request.path in {f"{self._prefix}/{page}" for page in _PAGES}
 
     async def _routed(self, request: Request) -> Answer:

@@ -86,7 +86,7 @@ class WaitingGroupDocument(TypedDict):
 
 
 class ExplainedRecordDocument(TypedDict):
-    """What became of one record."""
+    """The fate of one record."""
 
     topic: str
     partition: int
@@ -285,7 +285,7 @@ class RollRowDocument(TypedDict):
 
 
 class BrokerRollDocument(TypedDict):
-    """Whether one broker may be stopped."""
+    """The answer whether one broker may be stopped."""
 
     broker: int
     answer: RollAnswer
@@ -555,7 +555,7 @@ HistoryOutput = TypedDict(
 
 
 class AuditTopicDocument(TypedDict):
-    """What was read of one topic."""
+    """The offsets of one topic that were read."""
 
     verdict: AuditVerdict
     records: int | None

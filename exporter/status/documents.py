@@ -31,7 +31,7 @@ class TopicAndPartition(TypedDict):
 
 
 class NextStepDocument(TypedDict):
-    """What to do about a stalled partition."""
+    """The step to take about a stalled partition."""
 
     text: str
     """One or more sentences."""
@@ -76,7 +76,7 @@ class CommittedDocument(TypedDict):
 
 
 class CompletionDocument(TypedDict):
-    """What a transaction waits for whose end is decided."""
+    """The wait of a transaction whose end is decided."""
 
     waits_for: MarkerWait
     """leader_away: the partition has no leader. not_written: the leader's log has no marker. not_replicated: it has."""
@@ -283,7 +283,7 @@ class UncleanIdDocument(TypedDict):
 
 
 class FaultDocument(TypedDict):
-    """What could not be read."""
+    """A fault: something that could not be read."""
 
     reason: Reason
     detail: str
@@ -307,7 +307,7 @@ class SourceDocument(TypedDict):
 
 
 class KnownDocument(TypedDict):
-    """Whether the lists were read: an empty list means none only where this is true."""
+    """The lists that were read: an empty list means none only where this is true."""
 
     stalled_partitions: bool
     open_transactions: bool
@@ -440,7 +440,7 @@ class PostureDocument(TypedDict):
 
 
 class IgnoredDocument(TypedDict):
-    """What the settings ignore, and why."""
+    """A subject that the settings ignore, and why."""
 
     kind: str
     subject: str

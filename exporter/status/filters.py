@@ -59,9 +59,9 @@ class Filter(NamedTuple):
     def applied(self, status: Mapping[str, Any], owners: Owners = NO_OWNERS) -> dict[str, Any]:
         """Return the filtered status. Sources, Connect, Spark and posture are filtered by cluster only."""
         clusters = [
-            self._of_applications(each, owners)
-            for each in status["clusters"]
-            if not self.clusters or each["name"] in self.clusters
+            self._of_applications(cluster, owners)
+            for cluster in status["clusters"]
+            if not self.clusters or cluster["name"] in self.clusters
         ]
         return {**status, "clusters": clusters}
 
@@ -81,8 +81,8 @@ class Filter(NamedTuple):
 
     def hidden(self, status: Mapping[str, Any], owners: Owners = NO_OWNERS) -> int:
         """Return how many stalled partitions of the status the filter hides."""
-        shown = sum(len(each["stalled_partitions"]) for each in self.applied(status, owners)["clusters"])
-        return sum(len(each["stalled_partitions"]) for each in status["clusters"]) - shown
+        shown = sum(len(cluster["stalled_partitions"]) for cluster in self.applied(status, owners)["clusters"])
+        return sum(len(cluster["stalled_partitions"]) for cluster in status["clusters"]) - shown
 
     def _of_applications(self, cluster: Mapping[str, Any], owners: Owners) -> dict[str, Any]:
         if not self.of_applications:
@@ -103,7 +103,7 @@ class Filter(NamedTuple):
             # A stall with an unknown holder may belong to any application: every filter shows it.
             application = stall["blocker"]["application"]
             blocked = stall["blocked_groups"] or ()
-            groups = (*stall["waiting_groups"], *(each["group"] for each in blocked))
+            groups = (*stall["waiting_groups"], *(group["group"] for group in blocked))
             if (stall["blocked_group_count"] or 0) > len(blocked):  # any group may be among those that are not listed
                 return not application or mine(application, self.search)
             if not named(stall["topic"], stall["blocker"]["transactional_id"], application, *groups):
@@ -112,28 +112,34 @@ class Filter(NamedTuple):
                 return True
             if self.applications and application not in self.applications:
                 return False
-            readers = {each["owner"] for each in stall["blocked_groups"] or ()}
+            readers = {group["owner"] for group in stall["blocked_groups"] or ()}
             others = {*readers, owners.of("topic", stall["topic"])} - {UNOWNED}
             return not self.owners.isdisjoint(others)
 
         def opened(transaction: Mapping[str, Any]) -> bool:
             # Not all its partitions are listed: any topic may be among the others.
             others = transaction["partition_count"] > len(transaction["partitions"])
-            topics = (each["topic"] for each in transaction["partitions"])
+            topics = (partition["topic"] for partition in transaction["partitions"])
             unlisted = (self.search,) if others else ()
             return mine(transaction["application"], transaction["transactional_id"], *topics, *unlisted)
 
         hour = cluster["last_hour"]
         return {
             **cluster,
-            "stalled_partitions": [each for each in cluster["stalled_partitions"] if concerns(each)],
-            "open_transactions": [each for each in cluster["open_transactions"] if opened(each)],
-            "ignored": [each for each in cluster["ignored"] if each["kind"] != "application" or mine(each["subject"])],
+            "stalled_partitions": [partition for partition in cluster["stalled_partitions"] if concerns(partition)],
+            "open_transactions": [row for row in cluster["open_transactions"] if opened(row)],
+            "ignored": [
+                subject
+                for subject in cluster["ignored"]
+                if subject["kind"] != "application" or mine(subject["subject"])
+            ],
             "unclean_ends": [
                 end for end in cluster["unclean_ends"] if mine(end["application"], end["transactional_id"])
             ],
             "unclean_ids": [
-                each for each in cluster["unclean_ids"] if mine(each["application"], each["transactional_id"])
+                unclean
+                for unclean in cluster["unclean_ids"]
+                if mine(unclean["application"], unclean["transactional_id"])
             ],
             "last_hour": hour
             and {
@@ -162,5 +168,5 @@ def without(status: Mapping[str, Any], lists: frozenset[str]) -> Mapping[str, An
     """Return the status whose clusters do not have these lists: a list that is absent is not empty."""
     if not lists:
         return status
-    clusters = [{key: each for key, each in cluster.items() if key not in lists} for cluster in status["clusters"]]
+    clusters = [{key: value for key, value in cluster.items() if key not in lists} for cluster in status["clusters"]]
     return {**status, "clusters": clusters}

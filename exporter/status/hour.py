@@ -35,9 +35,9 @@ def last_hour_document(noted: LastHour | None, shard: Shard) -> docs.LastHourDoc
         "applications": sorted(applications, key=_most_trouble),
         "applications_left_out": view.left_out,
         "fence_storms": [
-            {"application": each.application, "transactional_id": each.transactional_id, "fences": each.fences}
-            for each in view.storms
-            if shard.exposes(each.application)
+            {"application": storm.application, "transactional_id": storm.transactional_id, "fences": storm.fences}
+            for storm in view.storms
+            if shard.exposes(storm.application)
         ],
     }
 
@@ -54,7 +54,7 @@ def posture_document(posture: Posture | None) -> docs.PostureDocument | None:
     if posture is None:
         return None
     return {
-        "verdicts": {each: sum(check.verdict is each for check in posture.checks) for each in CheckResult},
+        "verdicts": {result: sum(check.verdict is result for check in posture.checks) for result in CheckResult},
         "failed": [
             {
                 "name": check.name,

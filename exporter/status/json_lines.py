@@ -41,10 +41,10 @@ def _pieces(value: object, levels: int, margin: str) -> Iterator[str]:
         return
     inner = margin + " "
     if isinstance(value, Mapping):
-        items = ((f"{_one_line(str(key))}: ", each) for key, each in value.items())
+        items = ((f"{_one_line(str(key))}: ", child) for key, child in value.items())
         opening, closing = "{", "}"
     else:
-        items = (("", each) for each in value)
+        items = (("", child) for child in value)
         opening, closing = "[", "]"
     for name, item in items:
         yield f"{opening}{inner}{name}"

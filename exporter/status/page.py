@@ -84,7 +84,7 @@ def page_pieces(
     ``happened`` are the events in memory, the newest first; None where none are kept.
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
-    whole = {**status, "clusters": [_with_stalls(each) for each in status["clusters"]]}
+    whole = {**status, "clusters": [_with_stalls(cluster) for cluster in status["clusters"]]}
     hidden, status = shown.hidden(whole, owners), shown.applied(whole, owners)
     rows = by_cluster(status)
     template = environment().get_template("status.html")
@@ -142,7 +142,7 @@ def _with_stalls(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 def _failing_first(sources: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The sources in their order; those that do not answer first where not all are shown."""
-    return sources if len(sources) <= MOST_SOURCES else sorted(sources, key=lambda each: each["up"] is True)
+    return sources if len(sources) <= MOST_SOURCES else sorted(sources, key=lambda source: source["up"] is True)
 
 
 def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -163,7 +163,7 @@ def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
 def shown_events(happened: Events, shown: Filter) -> list[Mapping[str, Any]]:
     """Return the newest events that the filter shows."""
     query = shown.events()
-    return list(itertools.islice((each for each in happened if query.matches(each)), MOST_EVENTS))
+    return list(itertools.islice((event for event in happened if query.matches(event)), MOST_EVENTS))
 
 
 def event_place(event: Mapping[str, Any]) -> tuple[str | None, str]:
@@ -188,7 +188,7 @@ def blocked_groups(stalls: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, 
 
     None where the groups of none of the partitions were read.
     """
-    known = [each["blocked_groups"] for each in stalls if each["blocked_groups"] is not None]
+    known = [stall["blocked_groups"] for stall in stalls if stall["blocked_groups"] is not None]
     found: dict[tuple[str, str], int] = {}
     for group in (group for groups in known for group in groups):
         who = (group["group"], group["owner"])
@@ -200,8 +200,8 @@ def blocked_groups(stalls: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, 
 def by_reason(ignored: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], list[str]]:
     """Return the names of ignored subjects by kind and reason."""
     found: dict[tuple[str, str], list[str]] = {}
-    for each in ignored:
-        found.setdefault((each["kind"], each["reason"]), []).append(each["subject"])
+    for subject in ignored:
+        found.setdefault((subject["kind"], subject["reason"]), []).append(subject["subject"])
     return found
 
 

@@ -19,8 +19,12 @@ from exporter.words import FailureCause, QueryState
 def connect_document(state: ConnectState) -> docs.ConnectDocument:
     """A Connect cluster: its tasks by state, and the failed ones with their reasons."""
     tasks = [task for connector in state.connectors for task in connector.tasks]
-    failed: list[tuple[Connector, Task | None]] = [(each, None) for each in state.connectors if each.state == "failed"]
-    failed += [(each, task) for each in state.connectors for task in each.tasks if task.state == "failed"]
+    failed: list[tuple[Connector, Task | None]] = [
+        (connector, None) for connector in state.connectors if connector.state == "failed"
+    ]
+    failed += [
+        (connector, task) for connector in state.connectors for task in connector.tasks if task.state == "failed"
+    ]
     return {
         "name": state.name,
         "connectors": len(state.connectors),

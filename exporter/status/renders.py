@@ -77,11 +77,11 @@ class Renders:
 
     def _make_room(self, client: str) -> None:
         """Give up the page that waits for the shortest time, of the client with the most. Raises BusyError."""
-        counts = Counter(each.client for each in self._filtered)
+        counts = Counter(render.client for render in self._filtered)
         most = max(counts, key=counts.__getitem__)
         if counts[client] + 1 >= counts[most]:
             raise BusyError
-        given_up = next(each for each in reversed(self._filtered) if each.client == most)
+        given_up = next(render for render in reversed(self._filtered) if render.client == most)
         self._filtered.remove(given_up)
         given_up.body.set_exception(BusyError())
 

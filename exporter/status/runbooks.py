@@ -26,7 +26,7 @@ _LINK = re.compile(r'href="(\w+)\.md"')
 def names() -> tuple[str, ...]:
     """The alerts that have one, by name."""
     folder = files("exporter.alerts").joinpath("runbooks")
-    return tuple(sorted(each.name.removesuffix(".md") for each in folder.iterdir()))
+    return tuple(sorted(path.name.removesuffix(".md") for path in folder.iterdir()))
 
 
 def runbook(name: str) -> str | None:
@@ -47,8 +47,8 @@ def runbook_page(name: str, query: str, clusters: Sequence[Mapping[str, Any]], p
     text = _html(name)
     given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=20) if query.count("&") < 20 else {}
     wanted = given.get("cluster", [""])[0]
-    known = [each for each in clusters if each["bootstrap_servers"]]
-    chosen = next((each for each in known if each["name"] == wanted), None) if wanted else None
+    known = [cluster for cluster in clusters if cluster["bootstrap_servers"]]
+    chosen = next((cluster for cluster in known if cluster["name"] == wanted), None) if wanted else None
     if chosen is None and not wanted and len(known) == 1:
         chosen = known[0]
     topic, partition = given.get("topic", [""])[0], given.get("partition", [""])[0]
@@ -58,7 +58,7 @@ def runbook_page(name: str, query: str, clusters: Sequence[Mapping[str, Any]], p
         .render(
             name=name,
             text=Markup(_filled(text, chosen, topic, partition)),  # noqa: S704 -- what is filled in is escaped
-            clusters=[each["name"] for each in known if each["name"]] if chosen is None else [],
+            clusters=[cluster["name"] for cluster in known if cluster["name"]] if chosen is None else [],
             chosen=chosen,
             prefix=prefix,
             style=STYLE,

@@ -94,7 +94,7 @@ def _cluster(
     theirs = time.now(now)
     flink = group.facts.get(FlinkTransactions) or FlinkTransactions({})
     ignored = _ignored(group)
-    reasons = {each.subject: each.reason for each in ignored if each.kind == "topic"}
+    reasons = {subject.subject: subject.reason for subject in ignored if subject.kind == "topic"}
     names = (settings.name or named, bootstrap_servers)
     context = StallContext.of(group, names, now, reasons, settings.owners, settings.links, pushed)
 
@@ -122,29 +122,31 @@ def _cluster(
             [each for each in transactions if shard.exposes(each.application)], open_transaction
         ),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
-        "torn_markers": None if torn is None else [torn_marker_document(each) for each in torn.found],
-        "unclean_ids": [unclean_id_document(each, theirs) for each in (ends.ids if ends else ())],
+        "torn_markers": None if torn is None else [torn_marker_document(watched) for watched in torn.found],
+        "unclean_ids": [unclean_id_document(unclean, theirs) for unclean in (ends.ids if ends else ())],
         "unclean_ends_of_other_ids": ends.of_other_ids if ends else 0,
         "connect": [
-            connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda each: each.name)
+            connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda connect: connect.name)
         ],
         "spark": LateDocuments(
             sorted(spark.queries.items(), key=lambda each: each[1].state is not QueryState.FAILED),
             lambda each: query_document(*each, spark.lags.get(each[0]), now),
         ),
         "audits": LateDocuments(
-            sorted(audits.results if audits else (), key=lambda each: each.verdict is not AuditVerdict.FINDINGS),
-            lambda each: audit_document(each, now),
+            sorted(audits.results if audits else (), key=lambda result: result.verdict is not AuditVerdict.FINDINGS),
+            lambda result: audit_document(result, now),
         ),
         "last_hour": last_hour_document(group.facts.get(LastHour), shard),
         "posture": posture_document(group.facts.get(Posture)),
-        "ignored": [{"kind": each.kind, "subject": each.subject, "reason": each.reason} for each in ignored],
+        "ignored": [
+            {"kind": subject.kind, "subject": subject.subject, "reason": subject.reason} for subject in ignored
+        ],
     }
 
 
 def _ignored(group: GroupState) -> list[IgnoredSubject]:
     """Return the subjects that the settings ignore, and the sources that may be down."""
-    found = {each for fact in group.facts.all(IgnoredSubjects) for each in fact.subjects}
+    found = {subject for fact in group.facts.all(IgnoredSubjects) for subject in fact.subjects}
     sources = (
         IgnoredSubject("source", f"{state.source}/{state.target}", state.ignored)
         for state in group.sources

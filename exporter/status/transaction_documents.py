@@ -69,7 +69,9 @@ def _blocker(blocker: Blocker) -> docs.BlockerDocument:
         "proof": _proof(blocker.evidence) if isinstance(blocker.evidence, HangingProof) else None,
         "committed": _committed(blocker.evidence) if isinstance(blocker.evidence, Committed) else None,
         "completion": _completion(blocker.completion),
-        "unmarked_partitions": None if blocker.unmarked is None else [str(each) for each in sorted(blocker.unmarked)],
+        "unmarked_partitions": None
+        if blocker.unmarked is None
+        else [str(partition) for partition in sorted(blocker.unmarked)],
     }
 
 
@@ -89,8 +91,8 @@ def _committed(evidence: Committed) -> docs.CommittedDocument:
         "decided_timestamp": evidence.decision.decided,
         "completed_timestamp": evidence.decision.completed,
         "seen_timestamp": evidence.seen,
-        "marked_partitions": [str(each) for each in sorted(evidence.marked)],
-        "unmarked_partitions": [str(each) for each in sorted(evidence.unmarked)],
+        "marked_partitions": [str(partition) for partition in sorted(evidence.marked)],
+        "unmarked_partitions": [str(partition) for partition in sorted(evidence.unmarked)],
     }
 
 
@@ -129,8 +131,8 @@ def open_transaction_document(
         "prepared_timestamp": transaction.prepared,
         "partition_count": len(transaction.partitions),
         "partitions": [
-            {"topic": each.topic, "partition": each.partition}
-            for each in sorted(transaction.partitions)[:MOST_PARTITIONS]
+            {"topic": partition.topic, "partition": partition.partition}
+            for partition in sorted(transaction.partitions)[:MOST_PARTITIONS]
         ],
         "flink": None if checkpoint is None else _checkpoint(checkpoint),
     }

@@ -77,9 +77,14 @@ def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Conditions that may be intended, a line for each kind: applications that stopped, settings."""
     applications = [
-        each for cluster in clusters if cluster["last_hour"] for each in cluster["last_hour"]["applications"]
+        application
+        for cluster in clusters
+        if cluster["last_hour"]
+        for application in cluster["last_hour"]["applications"]
     ]
-    if stopped := sorted(each["application"] for each in applications if each["stopped_minutes"] is not None):
+    if stopped := sorted(
+        application["application"] for application in applications if application["stopped_minutes"] is not None
+    ):
         verb = "has" if len(stopped) == 1 else "have"
         names = ", ".join(stopped[:MOST_NAMES]) + (
             f" and {len(stopped) - MOST_NAMES} more" if stopped[MOST_NAMES:] else ""
@@ -94,7 +99,7 @@ _AN = {"abort": "an abort", "commit": "a commit"}
 
 def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Torn transactions, and failures of engines and audits, a line for each kind."""
-    torn = [each for cluster in clusters for each in cluster["torn_markers"] or ()]
+    torn = [marker for cluster in clusters for marker in cluster["torn_markers"] or ()]
     if torn:
         first = torn[-1]
         what = "no marker" if first["found"] == "nothing" else f"the marker of {_AN[first['found']]}"
@@ -133,7 +138,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def is_new(known: Mapping[str, Any]) -> bool:
-    """Whether the agent has not read last stable offsets for long enough to know every stall."""
+    """Return whether the agent has not read last stable offsets for long enough to know every stall."""
     looked = known["stalls_watched_seconds"]
     return looked is not None and looked < known["stall_after_seconds"]
 
@@ -161,7 +166,9 @@ def _cluster_verdict(status: Mapping[str, Any], cluster: Mapping[str, Any]) -> C
     found = verdict({**status, "clusters": [cluster], "ready": ready})
     lines = [found.text, *found.details]
     if found.level == "blind" and found.details:
-        lines = [each.removeprefix(f"{cluster['name'] or cluster['bootstrap_servers']}: ") for each in found.details]
+        lines = [
+            detail.removeprefix(f"{cluster['name'] or cluster['bootstrap_servers']}: ") for detail in found.details
+        ]
     elif found.level == "good":
         lines = [found.text]
     return ClusterVerdict(

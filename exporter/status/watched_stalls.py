@@ -35,7 +35,7 @@ class Links(NamedTuple):
 
 
 class StallContext(NamedTuple):
-    """What the settings and the sources of a cluster know beside its stalls."""
+    """The settings and facts of a cluster beside its stalls."""
 
     cluster: str
     bootstrap_servers: str
@@ -83,18 +83,18 @@ class StallContext(NamedTuple):
             **stall_document(stall, self.bootstrap_servers, self.now, self.time),
             "ignored": self.ignored.get(place.topic),
             "waiting_groups": list(self.held.get(place, ())),
-            "blocked_groups": None if groups is None else [self._blocked(each) for each in groups.worst],
+            "blocked_groups": None if groups is None else [self._blocked(group) for group in groups.worst],
             "blocked_group_count": None if groups is None else groups.total,
             "owner": owner,
             "owner_channel": self.owners.channel(owner),
             "producers": [
                 {
-                    "client_id": each.client_id,
-                    "address": each.address,
-                    "principal": each.principal,
-                    "software": each.software,
+                    "client_id": connection.client_id,
+                    "address": connection.address,
+                    "principal": connection.principal,
+                    "software": connection.software,
                 }
-                for each in self.producers.get((self.cluster, who.transactional_id), ())[:MOST_PLACES]
+                for connection in self.producers.get((self.cluster, who.transactional_id), ())[:MOST_PLACES]
                 if who.transactional_id
             ],
             "links": self._links(stall),

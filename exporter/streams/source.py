@@ -98,7 +98,7 @@ class StreamsSource(ClusterSource[Cluster]):
         for topic, application in owners.items():
             mine = [partition for partition in partitions if partition.topic == topic]
             if all(partition in ends.high for partition in mine):
-                lag = sum(max(0, ends.high[each] - ends.stable[each]) for each in mine)
+                lag = sum(max(0, ends.high[partition] - ends.stable[partition]) for partition in mine)
                 yield catalogue.STREAMS_CHANGELOG_LAG_OFFSETS(float(lag), self.cluster, self.target, application, topic)
 
     def _say_left_out(self, answer: JvmAnswer) -> None:
@@ -139,7 +139,9 @@ def changelog_owners(topics: Iterable[str], applications: Iterable[str]) -> Mapp
     owners = {}
     for topic in topics:
         if topic.endswith(_CHANGELOG):
-            owner = next((each for each in longest_first if topic.startswith(each + "-")), None)
+            owner = next(
+                (application_id for application_id in longest_first if topic.startswith(application_id + "-")), None
+            )
             if owner is not None:
                 owners[topic] = owner
     return owners

@@ -195,7 +195,7 @@ class TelemetryReceiver:
             result = [taken, repeated, beyond]
             state = SenderState(_with_interval(about, before, now), series, now)
             oldest = now - state.kept_for  # a thread that ended, or a metric that is no longer subscribed
-            return replace(state, series={key: each for key, each in series.items() if each.seen >= oldest})
+            return replace(state, series={key: entry for key, entry in series.items() if entry.seen >= oldest})
 
         self._mail.put(sender, after)
         taken, repeated, beyond = result
@@ -250,7 +250,7 @@ def process_of(name: str) -> str:
 
 def _weight(key: SenderKey, state: SenderState) -> int:
     """Most bytes of memory that a client takes, with its series in /metrics."""
-    texts = [each for each in state.about if isinstance(each, str)]
-    kept = sum(_SERIES_BYTES + text_bytes(each.who, each.part) for each in state.series)
-    written = sum(series_bytes(*key, each.who, each.part) for each in state.series)
+    texts = [text for text in state.about if isinstance(text, str)]
+    kept = sum(_SERIES_BYTES + text_bytes(series.who, series.part) for series in state.series)
+    written = sum(series_bytes(*key, series.who, series.part) for series in state.series)
     return _STATE_BYTES + text_bytes(*key, *texts) + kept + series_bytes(*key, *texts) + written

@@ -10,7 +10,9 @@ from exporter.model import Fact
 
 
 class ClientSoftware(NamedTuple):
-    """What a client says that it is: ``cluster`` is the one that it uses, ``streams`` says that it is Kafka Streams."""
+    """The software that a client says it is: ``cluster`` is the one that it uses, ``streams`` says that it is Kafka
+    Streams.
+    """
 
     cluster: str
     software: str

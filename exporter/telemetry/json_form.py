@@ -37,12 +37,12 @@ def decode(body: bytes, tally: PointTally) -> Iterator[Pushed]:
         raise OtlpError("is no JSON object")
     if document and "resourceMetrics" not in document:
         raise OtlpError("has no resourceMetrics")
-    for each in _objects(document, "resourceMetrics", tally):
-        resource = each.get("resource")
+    for resource_metrics in _objects(document, "resourceMetrics", tally):
+        resource = resource_metrics.get("resource")
         attributes = attributes_of(_pairs(resource if isinstance(resource, dict) else {})) or {}
         points = tuple(
             point
-            for scope in _objects(each, "scopeMetrics", tally)
+            for scope in _objects(resource_metrics, "scopeMetrics", tally)
             for metric in _objects(scope, "metrics", tally)
             for point in _points(metric, tally)
         )
@@ -67,10 +67,10 @@ def _objects(holder: Mapping[str, Any], key: str, tally: PointTally) -> Iterator
     if not isinstance(value, list):
         raise OtlpError(f"{key} is no list")
     tally.count(len(value))
-    for each in value:
-        if not isinstance(each, dict):
+    for child in value:
+        if not isinstance(child, dict):
             raise OtlpError(f"each of {key} must be an object")
-        yield each
+        yield child
 
 
 def _points(metric: Mapping[str, Any], tally: PointTally) -> Iterator[Point]:
@@ -99,7 +99,10 @@ def _points(metric: Mapping[str, Any], tally: PointTally) -> Iterator[Point]:
 def _temporality(value: object) -> Temporality | None:
     # The specification has numbers; what protobuf's own mapping writes is the name.
     if isinstance(value, str):
-        return next((each for each in _TEMPORALITIES.values() if value.lower().endswith(f"_{each.value}")), None)
+        return next(
+            (temporality for temporality in _TEMPORALITIES.values() if value.lower().endswith(f"_{temporality.value}")),
+            None,
+        )
     return _TEMPORALITIES.get(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -149,10 +152,10 @@ def _pairs(holder: Mapping[str, Any]) -> Iterator[tuple[str, str | float | None]
     if not isinstance(attributes, list) or len(attributes) > MOST_ATTRIBUTES:
         yield "client_id", None  # refuses what they are of
         return
-    for each in attributes:
-        if isinstance(each, dict) and isinstance(each.get("key"), str):
-            value = each.get("value")
-            yield each["key"], _value(value) if isinstance(value, dict) else None
+    for attribute in attributes:
+        if isinstance(attribute, dict) and isinstance(attribute.get("key"), str):
+            value = attribute.get("value")
+            yield attribute["key"], _value(value) if isinstance(value, dict) else None
 
 
 def _value(value: Mapping[str, Any]) -> str | float | None:

@@ -140,7 +140,7 @@ def _point(
 
 
 def _pairs(attributes: Iterable[KeyValue]) -> Iterator[tuple[str, str | float | None]]:
-    return ((each.key, _value(each.value)) for each in attributes)
+    return ((attribute.key, _value(attribute.value)) for attribute in attributes)
 
 
 def _value(value: AnyValue) -> str | float | None:

@@ -34,7 +34,7 @@ class Tracked(NamedTuple):
 
 
 def is_counter(place: PushedAttribute) -> bool:
-    """Whether the number only grows. ``restore-remaining-records-total`` also falls (TaskMetrics)."""
+    """Return whether the number only grows. ``restore-remaining-records-total`` also falls (TaskMetrics)."""
     return place.attribute.endswith("-total") and not place.attribute.startswith("restore-remaining-")
 
 
@@ -52,8 +52,8 @@ def problem_of(point: Point, wall: float) -> str:
 
 
 def has_meaning(point: Point) -> bool:
-    """Whether a number follows from the point: not from NaN, Kafka's "no value yet", and not from the change of a
-    number whose beginning is unknown.
+    """Return whether a number follows from the point: not from NaN, Kafka's "no value yet", and not from the change of
+    a number whose beginning is unknown.
     """
     return math.isfinite(point.value) and (is_counter(point.place) or point.temporality is not Temporality.DELTA)
 

@@ -106,7 +106,7 @@ class CoordinatorTime(Fact):
 
     @property
     def at_least(self) -> bool:
-        """Whether ``advising`` is only a lower bound of their clock: its difference is not known."""
+        """Return whether ``advising`` is only a lower bound of their clock: its difference is not known."""
         return self.ahead is None and self.at_most is not None
 
 

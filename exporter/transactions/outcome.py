@@ -67,7 +67,7 @@ def abort_verdict(*, bumped: bool | None, v2_client: bool, open_ms: int, timeout
 
 
 def displaced(ended: tuple[int, int], initialised: tuple[int, int]) -> bool:
-    """Whether an Empty record is that of the incarnation for which the transaction before it was aborted.
+    """Return whether an Empty record is that of the incarnation for which the transaction before it was aborted.
 
     Both are (producer id, epoch). InitProducerId bumps the epoch once more after it fenced (TransactionCoordinator.
     prepareInitProducerIdTransit), or rotates the producer id when the epochs are used up.

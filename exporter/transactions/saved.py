@@ -75,7 +75,7 @@ def partition_position(progress: PartitionProgress, machine: StateMachine) -> li
     """The position of counting: offset, leader epoch, offsets of pending aborts that will be counted, lost records,
     leader epochs with the first offset of each, the confirmed leader epoch, and the changes of the log.
     """
-    waiting = {each.transaction.offset for each in machine.unsettled}
+    waiting = {decision.transaction.offset for decision in machine.unsettled}
     unsettled = {offset for offset in waiting if progress.counts(offset)}
     if progress.next < progress.position:  # still reading records from before the counters began
         unsettled |= progress.unsettled
@@ -103,9 +103,9 @@ def kept_document(saved: SavedPartition, position: list[Any] | None = None) -> d
 
 def partition_ids(machine: StateMachine) -> list[list[Any]]:
     """The ids that are open or wait for their outcome."""
-    due = {each.transaction.entry.transactional_id: each.due_ms for each in machine.unsettled}
-    waiting = [each.transaction.entry for each in machine.unsettled]
-    entries = {each.transactional_id: each for each in (*machine.open.values(), *waiting) if each.offset >= 0}
+    due = {decision.transaction.entry.transactional_id: decision.due_ms for decision in machine.unsettled}
+    waiting = [decision.transaction.entry for decision in machine.unsettled]
+    entries = {entry.transactional_id: entry for entry in (*machine.open.values(), *waiting) if entry.offset >= 0}
     return [_write_entry(entry, due.get(name)) for name, entry in entries.items()]
 
 
@@ -158,7 +158,10 @@ def read(document: Mapping[str, Any], journal: Iterable[Mapping[str, Any]]) -> S
         if document.get("format") != FORMAT:
             raise UnusableState(f"the format {document.get('format')!r}")
         saved = Saved(
-            {int(number): _read_partition(int(number), each) for number, each in document["partitions"].items()},
+            {
+                int(number): _read_partition(int(number), partition)
+                for number, partition in document["partitions"].items()
+            },
             int(document["log_partitions"]),
             dict(document["counters"]),
             int(document["generation"]),
@@ -183,7 +186,7 @@ def _amend(saved: Saved, line: Mapping[str, Any]) -> None:
     for kind, changed in line.get("counters", {}).items():
         if isinstance(changed, dict):
             merged = {**counters.get(kind, {}), **changed}
-            counters[kind] = {name: each for name, each in merged.items() if each is not None}
+            counters[kind] = {name: value for name, value in merged.items() if value is not None}
         else:
             counters[kind] = changed
 
@@ -210,7 +213,7 @@ def _move(saved: SavedPartition, position: list[Any]) -> None:
 def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:
     saved = _at(found["position"])
     saved.taken_at = None if found["taken_at"] is None else int(found["taken_at"])
-    saved.ids = [_read_entry(number, each) for each in found["ids"]]
+    saved.ids = [_read_entry(number, row) for row in found["ids"]]
     return saved
 
 

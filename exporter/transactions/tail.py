@@ -140,13 +140,13 @@ class LogTail:
 
     @property
     def current(self) -> bool:
-        """Whether every partition was read to the end that it had at the last read of ends."""
+        """Return whether every partition was read to the end that it had at the last read of ends."""
         return all(progress.current for progress in self.progress.values())
 
     @property
     def lagging(self) -> bool:
-        """Whether there are records that can be read and were not."""
-        return any(each.lag and not each.refused and not each.gone for each in self.progress.values())
+        """Return whether there are records that can be read and were not."""
+        return any(progress.lag and not progress.refused and not progress.gone for progress in self.progress.values())
 
     @property
     def answering_current(self) -> bool:
@@ -233,7 +233,7 @@ class LogTail:
         self._coordinators.stamped(None, timestamp, received, live=False)
 
     def _is_live(self, progress: PartitionProgress, now: float) -> bool:
-        """Whether the next records are newer than a recent read of the log's end."""
+        """Return whether the next records are newer than a recent read of the log's end."""
         return progress.current and progress.asked_at is not None and now - progress.asked_at <= LIVE_SECONDS
 
     def trouble(self) -> Fault | None:
@@ -293,7 +293,9 @@ class LogTail:
         """
         now = self._clock.monotonic()
         waits = {
-            number: now - each.waits_since for number, each in self.progress.items() if each.waits_since is not None
+            number: now - progress.waits_since
+            for number, progress in self.progress.items()
+            if progress.waits_since is not None
         }
         return {number: seconds for number, seconds in waits.items() if seconds >= STUCK_SECONDS}
 

@@ -71,7 +71,7 @@ class WebFile:
             return []
 
     def changed(self) -> bool:
-        """Whether any of the files has changed since it was read."""
+        """Return whether any of the files has changed since it was read."""
         return self._stamp != _stamp(self._files)
 
     def _read(self, path: Path) -> WebConfigReading:

@@ -143,7 +143,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def answering(self) -> bool:
-        """Whether one of its requests waits for an answer."""
+        """Return whether one of its requests waits for an answer."""
         return self._requests > 0 and bool(self.cycle) and not self.cycle.response_complete
 
     # --- Life cycle

@@ -25,7 +25,7 @@ _NO_BROWSER = "a browser cannot reload the settings"
 
 
 def is_host(text: str) -> bool:
-    """Whether this is a host with or without a port, as a Host header may hold it (RFC 9110, section 7.2)."""
+    """Return whether this is a host with or without a port, as a Host header may hold it (RFC 9110, section 7.2)."""
     return _HOST.fullmatch(text) is not None
 
 
@@ -36,7 +36,7 @@ def name_of(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the name or address, as ``name_of`` gives it, always means this machine."""
+    """Return whether the name or address, as ``name_of`` gives it, always means this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -44,7 +44,7 @@ def is_loopback(host: str) -> bool:
 
 
 def from_browser(request: Request) -> bool:
-    """Whether the request has a header that browsers add to every request, and that scripts cannot leave out."""
+    """Return whether the request has a header that browsers add to every request, and that scripts cannot leave out."""
     return not request.headers.keys().isdisjoint({"accept-language", "origin", "sec-fetch-site", "sec-fetch-mode"})
 
 
@@ -80,7 +80,9 @@ def _is_served(host: str, allowed: Collection[str], request: Request) -> bool:
 
 
 def _is_own(origin: str, host: str, allowed: Collection[str]) -> bool:
-    """Whether the origin is the requested host, or an allowed one. Schemes are not compared: a proxy may end TLS."""
+    """Return whether the origin is the requested host, or an allowed one. Schemes are not compared: a proxy may end
+    TLS.
+    """
     match = _ORIGIN.fullmatch(origin)
     if match is None:
         return False

@@ -37,7 +37,7 @@ def negotiate(accept: str) -> tuple[Format, str]:
     Prometheus 3 also asks for an escaping of names with UTF-8. Names here need none, so of the four kinds only those
     that leave names unchanged are accepted.
     """
-    for choice in sorted(_choices(accept), key=lambda each: each.rank, reverse=True):
+    for choice in sorted(_choices(accept), key=lambda offered: offered.rank, reverse=True):
         fmt, version = _FORMATS.get(choice.value), choice.parameters.get("version", "")
         draft = fmt is Format.OPENMETRICS and version.startswith("0.")
         if fmt is None or choice.quality <= 0 or draft:
@@ -53,13 +53,13 @@ def negotiate(accept: str) -> tuple[Format, str]:
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Whether the Accept-Encoding header takes gzip, by its name or by an asterisk."""
+    """Return whether the Accept-Encoding header takes gzip, by its name or by an asterisk."""
     qualities = {choice.value: choice.quality for choice in _choices(accept_encoding)}
     return qualities.get("gzip", qualities.get("*", 0.0)) > 0
 
 
 def takes_html(accept: str) -> bool:
-    """Whether the Accept header names text/html: a browser's does, and no other client's asterisk is meant so."""
+    """Return whether Accept names text/html: a browser's does, and another client's asterisk is not meant so."""
     return any(choice.value == "text/html" and choice.quality > 0 for choice in _choices(accept))
 
 

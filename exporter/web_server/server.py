@@ -292,10 +292,10 @@ class Server:
             self._pending[connection] = size
         while self._pending_bytes > self._ledger.limits[HeldBytes.REQUESTS]:
             of_clients: Counter[str] = Counter()
-            for each, held in self._pending.items():
-                of_clients[each.address] += held
+            for waiting, held in self._pending.items():
+                of_clients[waiting.address] += held
             most = max(of_clients, key=of_clients.__getitem__)
-            next(each for each in self._pending if each.address == most).cut()
+            next(waiting for waiting in self._pending if waiting.address == most).cut()
         self._ledger.held[HeldBytes.REQUESTS] = self._pending_bytes
 
     def takes(self, connection: Connection, body: bytes, sent: int) -> None:
@@ -318,7 +318,7 @@ class Server:
         self._ledger.held[HeldBytes.ANSWERS] = self._taken_bytes()
 
     def _taken_bytes(self) -> int:
-        return sum({id(each.body): len(each.body) for each in self._readers.values()}.values())
+        return sum({id(reader.body): len(reader.body) for reader in self._readers.values()}.values())
 
     def left(self, connection: Connection) -> None:
         """Remove it: it is closed."""
@@ -333,7 +333,9 @@ class Server:
 
 
 def _may_be_hello(first: bytes) -> bool:
-    """Whether these bytes, of up to six, begin a ClientHello in a record of its own (RFC 8446, sections 4 and 5.1)."""
+    """Return whether these bytes, of up to six, begin a ClientHello in a record of its own (RFC 8446, sections 4 and
+    5.1).
+    """
     begins = first[:1] == b"\x16" and first[1:2] in {b"", b"\3"}
     if not begins or len(first) < _HELLO_BYTES:
         return begins

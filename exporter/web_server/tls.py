@@ -76,7 +76,7 @@ class Tls(NamedTuple):
     allowed_sans: frozenset[str] = frozenset()
 
     def admits(self, sock: ssl.SSLSocket | ssl.SSLObject) -> bool:
-        """Whether the client of a finished handshake may come in."""
+        """Return whether the client of a finished handshake may come in."""
         if not self.allowed_sans:
             return True
         names = (sock.getpeercert() or {}).get("subjectAltName", ())
@@ -184,7 +184,7 @@ def _load_certificate(context: ssl.SSLContext, settings: TlsServer, folder: Path
 
 
 def _reason(error: Exception) -> str:
-    """What OpenSSL found, in words."""
+    """Write what OpenSSL found, in words."""
     reason = getattr(error, "reason", None)
     if reason == "KEY_VALUES_MISMATCH":
         return "key_file holds the key of another certificate"

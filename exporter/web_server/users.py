@@ -87,7 +87,7 @@ class Logins:
         self._running: dict[bytes, asyncio.Future[bool | None]] = {}
 
     async def check(self, users: Users, user: str, password: bytes, client: str) -> Login:
-        """Whether the password is that of the user; ``client`` is the address that asks.
+        """Return whether the password is that of the user; ``client`` is the address that asks.
 
         A user that does not exist takes as long as one that does, at the cost of some user's hash.
         """

@@ -32,14 +32,14 @@ class PrometheusQueries:
         found = self._ask("query_range", query=_plain(expr), start=self.begin, end=self.end, step=self.step)
         return [
             AnsweredSeries(
-                each["metric"], [at for at, _ in each["values"]], [float(value) for _, value in each["values"]]
+                series["metric"], [at for at, _ in series["values"]], [float(value) for _, value in series["values"]]
             )
-            for each in found
+            for series in found
         ]
 
     def instant(self, expr: str) -> list[AnsweredSeries]:
         found = self._ask("query", query=_plain(expr), time=self.end)
-        return [AnsweredSeries(each["metric"], [each["value"][0]], [float(each["value"][1])]) for each in found]
+        return [AnsweredSeries(series["metric"], [series["value"][0]], [float(series["value"][1])]) for series in found]
 
     def _ask(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 -- whatever JSON it is
         url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"

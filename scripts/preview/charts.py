@@ -139,15 +139,17 @@ def heat(frame: Frame, buckets: Sequence[AnsweredSeries]) -> str:
     """Observations per second by bucket, from cumulative rates by ``le``."""
     figure, axes = _axes(frame)
     grid = np.arange(frame.begin, frame.end + 1, frame.step)
-    ordered = sorted(buckets, key=lambda each: float(each.labels["le"].replace("+Inf", "inf")))
-    steps = np.array([np.nan_to_num(_on_grid(each, grid, frame.step)) for each in ordered])
+    ordered = sorted(buckets, key=lambda bucket: float(bucket.labels["le"].replace("+Inf", "inf")))
+    steps = np.array([np.nan_to_num(_on_grid(series, grid, frame.step)) for series in ordered])
     if len(steps):
         cells = np.clip(np.diff(steps, axis=0, prepend=0), 0, None)
         shown = np.ma.masked_less_equal(np.sqrt(cells), 1e-4)
         edges = np.arange(len(ordered) + 1)
         times = mdates.date2num(_dates([*grid, grid[-1] + frame.step]))
         axes.pcolormesh(times, edges, shown, cmap="inferno", shading="flat", vmin=0)
-        names = [written(float(each.labels["le"]), "s") if each.labels["le"] != "+Inf" else "more" for each in ordered]
+        names = [
+            written(float(series.labels["le"]), "s") if series.labels["le"] != "+Inf" else "more" for series in ordered
+        ]
         axes.set_yticks(edges[1:] - 0.5, [f"≤ {name}" if name != "more" else name for name in names])
         axes.grid(visible=False)
     return _svg(figure)

@@ -51,10 +51,10 @@ def page(board: dict[str, Any], prometheus: PrometheusQueries) -> str:
 
 
 def _missing(board: dict[str, Any], prometheus: PrometheusQueries) -> Iterator[tuple[str, str]]:
-    """What the hidden variables say in titles of rows: nothing where their source is there."""
+    """Yield what the hidden variables say in titles of rows: nothing where their source is there."""
     for variable in board["templating"]["list"]:
         if variable["type"] == "query" and (asked := re.fullmatch(r"query_result\((.+)\)", variable["query"]["query"])):
-            yield variable["name"], " ".join(each.labels["says"] for each in prometheus.instant(asked[1]))
+            yield variable["name"], " ".join(series.labels["says"] for series in prometheus.instant(asked[1]))
 
 
 def _filled(title: str, texts: dict[str, str]) -> str:
@@ -161,7 +161,9 @@ def _numbers(values: Sequence[float]) -> list[float]:
 
 def _table(panel: dict[str, Any], prometheus: PrometheusQueries) -> str:
     order, names = (panel["transformations"][-1]["options"][key] for key in ("indexByName", "renameByName"))
-    overrides = {each["matcher"]["options"]: each["properties"] for each in panel["fieldConfig"]["overrides"]}
+    overrides = {
+        override["matcher"]["options"]: override["properties"] for override in panel["fieldConfig"]["overrides"]
+    }
     rows = _merged([prometheus.instant(target["expr"]) for target in panel["targets"]])
     if not rows:
         return f"<div class=none>{_text(panel['fieldConfig']['defaults'].get('noValue', 'No data'))}</div>"
@@ -189,7 +191,7 @@ def _merged(frames: Sequence[Sequence[AnsweredSeries]]) -> list[dict[str, Any]]:
 
 
 def _value(value: float | str, properties: Sequence[dict[str, Any]]) -> str:
-    by_id = {each["id"]: each["value"] for each in properties}
+    by_id = {entry["id"]: entry["value"] for entry in properties}
     text = written(value, by_id.get("unit", "short")) if isinstance(value, float) else str(value)
     ink = ""
     if "thresholds" in by_id and isinstance(value, float):

@@ -241,7 +241,7 @@ def _twice(session: SparkSession, access: TopicAccess, question: Audit, records:
 def audited(session: SparkSession, access: TopicAccess, question: Audit, records: int, twice: int) -> None:
     """One audit, which must find just so many duplicates in so many records."""
     report = audit_once(session, access, question, AuditSettings(question.topic), lambda _: None)
-    counts = {each.kind: each.count for each in report.result.findings}
+    counts = {finding.kind: finding.count for finding in report.result.findings}
     if counts != ({"duplicate": twice} if twice else {}) or report.result.records != records:
         raise ValueError(f"found {counts} in {report.result.records} records")
 

@@ -96,10 +96,10 @@ def samples(held: Sequence[Stall], now: float) -> Iterator[Sample]:
 def text(every: Iterator[Sample]) -> bytes:
     """The page that Prometheus scrapes."""
     lines = []
-    for each in every:
-        labels = ",".join(f'{name}="{value}"' for name, value in zip(each.metric.labels, each.labels, strict=True))
-        value = "+Inf" if each.value == float("inf") else repr(each.value)
-        lines.append(f"{each.metric.name}{{{labels}}} {value}\n")
+    for sample in every:
+        labels = ",".join(f'{name}="{value}"' for name, value in zip(sample.metric.labels, sample.labels, strict=True))
+        value = "+Inf" if sample.value == float("inf") else repr(sample.value)
+        lines.append(f"{sample.metric.name}{{{labels}}} {value}\n")
     return "".join(lines).encode()
 
 

@@ -132,7 +132,7 @@ def _copy(folder: Path, minutes: tuple[int, int], index: Index) -> int:
 
 
 def size_of(files: Iterable[Path]) -> int:
-    return sum(each.stat().st_size for each in files if each.is_file())
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def reported(folder: Path, expected: int, *flags: str) -> tuple[float, float, float]:

@@ -56,7 +56,7 @@ def with_state_machines(cluster: KafkaCluster) -> Rate:
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka's
     asked = {Position(TOPIC, number): newest for number in numbers}
     admin = cluster.admin()
-    ends = {each.partition: done.result(30).offset for each, done in admin.list_offsets(asked).items()}
+    ends = {offset.partition: done.result(30).offset for offset, done in admin.list_offsets(asked).items()}
 
     def read() -> int:
         log.begin({number: (PartitionProgress(0, 0), None) for number in numbers})
@@ -64,7 +64,7 @@ def with_state_machines(cluster: KafkaCluster) -> Rate:
         while log.lag:
             if faults := log.follow(Deadline.after(1.0)):
                 raise ToolError(f"reading {TOPIC}: {faults[0].detail}")
-        return sum(each.next - each.lost for each in log.progress.values())
+        return sum(progress.next - progress.lost for progress in log.progress.values())
 
     try:
         return measure(read)

@@ -93,8 +93,8 @@ def main() -> int:
     cpu = time.process_time() - began - made
     held = rss_mb(os.getpid()) - before
     print(f"{read:,} records in {cpu:.1f} CPU s ({read / cpu:,.0f} a second)")
-    known = sum(len(each.entries) + len(each.finished) for each in machines)
-    print(f"{known:,} ids, {sum(len(each.open) for each in machines):,} open: {held:.0f} MB")
+    known = sum(len(machine.entries) + len(machine.finished) for machine in machines)
+    print(f"{known:,} ids, {sum(len(machine.open) for machine in machines):,} open: {held:.0f} MB")
     return 0
 
 

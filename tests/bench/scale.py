@@ -80,7 +80,10 @@ def create_topics(cluster: KafkaCluster, scale: Scale) -> None:
     until = Deadline.after(LEADER_SECONDS)
     while True:
         found = admin.list_topics(timeout=30).topics
-        if all(name in found and all(each.leader >= 0 for each in found[name].partitions.values()) for name in names):
+        if all(
+            name in found and all(partition.leader >= 0 for partition in found[name].partitions.values())
+            for name in names
+        ):
             return
         if until.over:
             raise TimeoutError("the topics have no leaders")

@@ -92,7 +92,7 @@ def value(body: bytes, name: str, *labels: str) -> float | None:
     """The value of the one line with this name and all of these ``label="value"``; None when there is none."""
     start = 0
     needle = f"\n{name}{{".encode()
-    wanted = [each.encode() for each in labels]
+    wanted = [label.encode() for label in labels]
     while (start := body.find(needle, start)) >= 0:
         end = body.find(b"\n", start + 1)
         line = body[start + 1 : end if end >= 0 else len(body)]

@@ -167,11 +167,11 @@ def picture(by_partitions: Sequence[SizeCost], by_open: Sequence[SizeCost], path
 
     figure, axes = plt.subplots(2, 2, sharex="col", figsize=(8, 6))
     for column, costs, name in ((0, by_partitions, "partitions"), (1, by_open, "open")):
-        sizes = [getattr(each, name) for each in costs]
+        sizes = [getattr(cost, name) for cost in costs]
         top, bottom = axes[0][column], axes[1][column]
-        top.plot(sizes, [each.minute_cpu for each in costs], marker="o", label="all reads")
-        top.plot(sizes, [each.read_cpu * READS for each in costs], marker="o", label="twelve median reads")
-        bottom.plot(sizes, [each.rss_mb for each in costs], marker="o")
+        top.plot(sizes, [cost.minute_cpu for cost in costs], marker="o", label="all reads")
+        top.plot(sizes, [cost.read_cpu * READS for cost in costs], marker="o", label="twelve median reads")
+        bottom.plot(sizes, [cost.rss_mb for cost in costs], marker="o")
         for each in (top, bottom):
             each.set_ylim(bottom=0)
         bottom.set_xlabel(f"{name if name == 'partitions' else 'open transactions'}")
@@ -192,7 +192,7 @@ def main() -> int:
     if options.one:
         print(json.dumps(measure(*options.one)))
         return 0
-    by_partitions = [in_fresh_process(each, 2_000) for each in PARTITIONS]
+    by_partitions = [in_fresh_process(partition, 2_000) for partition in PARTITIONS]
     by_open = [in_fresh_process(10_000, each) for each in OPEN]
     for cost in (*by_partitions, *by_open, in_fresh_process(100_000, 5_000)):
         print(f"load {load()}  {cost}")

@@ -61,7 +61,7 @@ class StandIn(fakes.FakeBroker):
         RequestHeader.decode(body, flexible=kind.flexible_version_q(version))
         request = kind.decode(body, version=version)
         if key == METADATA:
-            named = None if request.topics is None else tuple(each.name for each in request.topics)
+            named = None if request.topics is None else tuple(topic.name for topic in request.topics)
             data = struct.pack(">i", correlation) + b"\0" * (version >= METADATA_FLEXIBLE)
             data += self.metadata(version, named)
             connection.sendall(struct.pack(">i", len(data)) + data)

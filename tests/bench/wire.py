@@ -55,7 +55,7 @@ class BrokerConnections:
         self._admin = cluster.admin()
         self._leaders: dict[str, dict[int, int]] = {}
         share = connections // len(cluster.brokers)
-        self._sockets = {each.id: [_connect(each.address) for _ in range(share)] for each in cluster.brokers}
+        self._sockets = {broker.id: [_connect(broker.address) for _ in range(share)] for broker in cluster.brokers}
         self._pool = ThreadPoolExecutor(connections)
 
     def __enter__(self) -> Self:
@@ -136,8 +136,8 @@ class BrokerConnections:
         deadline = Deadline.after(CALL_SECONDS)
         while left:
             again = []
-            places = [None if partitions is None else partitions[each] for each in left]
-            for number, answer in self._send(requests, left, [self._broker(each) for each in places]):
+            places = [None if partitions is None else partitions[series] for series in left]
+            for number, answer in self._send(requests, left, [self._broker(place) for place in places]):
                 answers[number] = answer
                 if (error := code(answer)) in NOT_YET:
                     again.append(number)

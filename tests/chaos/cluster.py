@@ -176,10 +176,10 @@ class ChaosCluster:
             except KafkaException:
                 topics = {}
             missing = [
-                f"{name}-{number}: leader {each.leader}, in sync {each.isrs} of {each.replicas}"
+                f"{name}-{number}: leader {partition.leader}, in sync {partition.isrs} of {partition.replicas}"
                 for name, topic in topics.items()
-                for number, each in topic.partitions.items()
-                if each.leader < 0 or len(each.isrs) < len(each.replicas)
+                for number, partition in topic.partitions.items()
+                if partition.leader < 0 or len(partition.isrs) < len(partition.replicas)
             ] or ([] if topics else ["no metadata"])
             if missing and not poll(deadline, 0.5):
                 raise StartError(f"{len(missing)} partitions are not whole again: {'; '.join(missing[:5])}")

@@ -87,7 +87,7 @@ class RunEvidence:
 
     @property
     def transactions(self) -> list[OracleTransaction]:
-        return [each for history in self.histories.values() for each in history.transactions]
+        return [transaction for history in self.histories.values() for transaction in history.transactions]
 
     def owner(self, producer_id: int) -> str:
         """The transactional id that had this producer id; "" for none."""
@@ -126,7 +126,7 @@ class RunEvidence:
 
     def faults_near(self, at: float, before: float = 25.0) -> str:
         """The faults that were in force within some seconds before this instant, for people."""
-        near = [each for each in self.episodes if each.began <= at and each.ended >= at - before]
+        near = [episode for episode in self.episodes if episode.began <= at and episode.ended >= at - before]
         shown = sorted(near)[-MOST_FAULTS:]
         return "; ".join(f"{each.fault} from {each.began - at:+.0f} s" for each in shown) or "none"
 
@@ -144,7 +144,9 @@ class RunEvidence:
             return (claim.since,)
         first = bisect_left(self.scrapes, at - SETTLED_SECONDS, key=lambda scrape: scrape.at)
         last = bisect_left(self.scrapes, at, key=lambda scrape: scrape.at)
-        lately = [each for each in self.scrapes[first : last + 1] if not each.error and each.life == claim.scrape.life]
+        lately = [
+            scrape for scrape in self.scrapes[first : last + 1] if not scrape.error and scrape.life == claim.scrape.life
+        ]
         if at - self.lives[claim.scrape.life].began > SETTLED_SECONDS and all(_knows_clock(each) for each in lately):
             return (claim.since,)
         return () if any(_knows_clock(each) for each in lately) else (claim.since - clock, claim.since)
@@ -188,7 +190,7 @@ class RunEvidence:
 
     def clocks_of(self, *claims: BlockerClaim) -> str:
         """By how much the clocks of the agents that said these were ahead, for people."""
-        return "clock " + ", then ".join(f"{self.clock(each.scrape):+d} s" for each in claims)
+        return "clock " + ", then ".join(f"{self.clock(claim.scrape):+d} s" for claim in claims)
 
     def ago(self, at: float) -> str:
         """An instant, as seconds from the begin of the run."""
@@ -209,8 +211,8 @@ class RunEvidence:
 def claims_of(scrape: AgentScrape) -> Iterator[BlockerClaim]:
     """What one scrape says of stalled partitions."""
     for cluster in (scrape.status or {}).get("clusters", ()):
-        for each in cluster["stalled_partitions"]:
-            yield _claim(scrape, each)
+        for partition in cluster["stalled_partitions"]:
+            yield _claim(scrape, partition)
 
 
 def _reads(scrape: AgentScrape) -> bool:

@@ -128,7 +128,7 @@ class FaultActions:
         while True:
             try:
                 topics = admin.list_topics(timeout=5).topics.values()
-                in_sync = [each.isrs for topic in topics for each in topic.partitions.values()]
+                in_sync = [partition.isrs for topic in topics for partition in topic.partitions.values()]
                 if in_sync and all(number not in each and len(each) >= MIN_ISR for each in in_sync):
                     return True
             except KafkaException:
@@ -172,10 +172,10 @@ class FaultActions:
         with self._alone("leaders"):
             topics = self._cluster.admin().list_topics(timeout=5).topics
             every = [
-                (name, number, each)
+                (name, number, partition)
                 for name, topic in topics.items()
-                for number, each in topic.partitions.items()
-                if each.leader >= 0 and len(each.isrs) > 1
+                for number, partition in topic.partitions.items()
+                if partition.leader >= 0 and len(partition.isrs) > 1
             ]
             # Half of them of the transaction log: there a coordinator moves.
             log = [each for each in every if each[0] == TRANSACTION_LOG]

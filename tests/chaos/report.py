@@ -33,7 +33,7 @@ def report(evidence: RunEvidence, disagreements: Sequence[Disagreement]) -> str:
 
 def _head(evidence: RunEvidence) -> Iterator[str]:
     seconds = evidence.quiet_at - evidence.began
-    answered = sum(not each.error for each in evidence.scrapes)
+    answered = sum(not scrape.error for scrape in evidence.scrapes)
     faults, transactions = len(evidence.episodes), len(evidence.transactions)
     yield f"seed {evidence.seed}: {faults} faults in {seconds:.0f} s, {transactions} transactions"
     lives, stops, scrapes = len(evidence.lives), len(evidence.pauses), len(evidence.scrapes)
@@ -48,7 +48,7 @@ def _head(evidence: RunEvidence) -> Iterator[str]:
     stood = [each.ended - each.began for found in evidence.standings.values() for each in found]
     claims = list(evidence.claims())
     long, short = sum(each >= 30 for each in stood), sum(10 <= each < 30 for each in stood)
-    told, kinds = {(each.place, each.offset) for each in claims}, Counter(each.kind for each in claims)
+    told, kinds = {(claim.place, claim.offset) for claim in claims}, Counter(claim.kind for claim in claims)
     yield f"stalls: {long} of 30 s and more, {short} of 10 to 30 s; told: {len(told)}, in scrapes by kind {dict(kinds)}"
 
 
@@ -65,7 +65,7 @@ def _faults(evidence: RunEvidence) -> Iterator[str]:
 
 def _outcomes(evidence: RunEvidence) -> Iterator[str]:
     truth = true_outcomes(evidence)
-    last = next((each for each in reversed(evidence.scrapes) if not each.error), None)
+    last = next((scrape for scrape in reversed(evidence.scrapes) if not scrape.error), None)
     told = told_outcomes(last)
     yield f"{'application':<14}" + "".join(f"{outcome:>22}" for outcome in OUTCOMES) + "   (log / agent)"
     for application in APPLICATIONS:
@@ -87,10 +87,10 @@ def _end(disagreements: Sequence[Disagreement]) -> Iterator[str]:
     yield ""
     yield f"{len(disagreements)} disagreements"
     shown: Counter[str] = Counter()
-    for each in disagreements:
-        shown[each.rule] += 1
-        if shown[each.rule] <= MOST_OF_A_KIND:
-            yield f"  [{each.rule}] {each.text}"
+    for disagreement in disagreements:
+        shown[disagreement.rule] += 1
+        if shown[disagreement.rule] <= MOST_OF_A_KIND:
+            yield f"  [{disagreement.rule}] {disagreement.text}"
     for rule, count in shown.items():
         if count > MOST_OF_A_KIND:
             yield f"  [{rule}] and {count - MOST_OF_A_KIND} more"

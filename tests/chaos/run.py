@@ -158,7 +158,7 @@ class Run:
         until = Deadline.after(SETTLE_SECONDS)
         while True:
             now = evidence()
-            last = next((each for each in reversed(now.scrapes) if not each.error), None)
+            last = next((scrape for scrape in reversed(now.scrapes) if not scrape.error), None)
             right = +told_outcomes(last) == true_outcomes(now) and not list(at_rest(now))
             if right and len(found_orphans(now)) == len(now.orphans):
                 return

@@ -169,7 +169,7 @@ def _sample(agent: AgentProcess, passed: float, before: SoakSample | None) -> So
     ticks = (process / "stat").read_text().rpartition(")")[2].split()
     total = int(metrics.total("kafka_eos_transactions_total"))
     rate = (total - before.transactions) / (passed - before.seconds) if before is not None else 0.0
-    named = {each.labels["application"] for each in metrics.samples("kafka_eos_transactions_total")}
+    named = {sample.labels["application"] for sample in metrics.samples("kafka_eos_transactions_total")}
     return SoakSample(
         round(passed, 1),
         round(int(status["VmRSS"].split()[0]) / 1024, 1),
@@ -207,7 +207,7 @@ def _settled(agent: AgentProcess, wanted: int) -> int:
 
 
 def _most(samples: Sequence[SoakSample]) -> float:
-    return max(each.rss_mb for each in samples)
+    return max(sample.rss_mb for sample in samples)
 
 
 def picture(samples: Sequence[SoakSample], path: Path) -> None:
@@ -217,17 +217,17 @@ def picture(samples: Sequence[SoakSample], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    minutes = [each.seconds / 60 for each in samples]
+    minutes = [sample.seconds / 60 for sample in samples]
     figure, (memory, handles, load) = plt.subplots(3, 1, sharex=True, figsize=(8, 7))
-    memory.plot(minutes, [each.rss_mb for each in samples])
+    memory.plot(minutes, [sample.rss_mb for sample in samples])
     memory.set_ylabel("memory (RSS), MB")
     memory.set_ylim(bottom=0)
-    handles.plot(minutes, [each.file_descriptors for each in samples], label="file descriptors")
-    handles.plot(minutes, [each.threads for each in samples], label="threads")
+    handles.plot(minutes, [sample.file_descriptors for sample in samples], label="file descriptors")
+    handles.plot(minutes, [sample.threads for sample in samples], label="threads")
     handles.set_ylim(bottom=0)
     handles.legend()
-    load.plot(minutes, [each.transactions_per_second for each in samples], label="transactions/s")
-    load.plot(minutes, [each.applications for each in samples], label="applications in /metrics")
+    load.plot(minutes, [sample.transactions_per_second for sample in samples], label="transactions/s")
+    load.plot(minutes, [sample.applications for sample in samples], label="applications in /metrics")
     load.set_ylim(bottom=0)
     load.set_xlabel("minutes")
     load.legend()

@@ -88,10 +88,10 @@ def test_labels_for_every_alert_do_not_replace_its_own(charts: Charts) -> None:
     rule = {"enabled": True, "alertLabels": {"team": "streaming", "severity": "info"}}
     [found] = of_kind(charts.objects({"bootstrapServers": "kafka:9092", "prometheusRule": rule}), "PrometheusRule")
     alerts = [each for group in found["spec"]["groups"] for each in group["rules"] if "alert" in each]
-    assert {each["labels"]["team"] for each in alerts} == {"streaming"}
-    assert {each["labels"]["severity"] for each in alerts} == {"critical", "warning", "none"}
+    assert {alert["labels"]["team"] for alert in alerts} == {"streaming"}
+    assert {alert["labels"]["severity"] for alert in alerts} == {"critical", "warning", "none"}
     records = [each for group in found["spec"]["groups"] for each in group["rules"] if "record" in each]
-    assert not [each for each in records if "labels" in each]
+    assert not [record for record in records if "labels" in record]
 
 
 def test_promtool_takes_the_rules(charts: Charts, tmp_path: Path) -> None:
@@ -106,6 +106,6 @@ def test_promtool_takes_the_rules(charts: Charts, tmp_path: Path) -> None:
 def test_a_listener_with_tls_is_linked_as_such(charts: Charts) -> None:
     values = yaml.safe_load((CHART / "ci" / "web-existing-values.yaml").read_text())
     [found] = of_kind(charts.objects({**values, "prometheusRule": {"enabled": True}}), "PrometheusRule")
-    rules = [each for group in found["spec"]["groups"] for each in group["rules"] if "alert" in each]
-    addresses = {each["annotations"]["page_url"].partition("/?")[0] for each in rules}
+    rules = [rule for group in found["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+    addresses = {rule["annotations"]["page_url"].partition("/?")[0] for rule in rules}
     assert addresses == {"https://eos-kafka-eos-exporter.kafka.svc:10618"}

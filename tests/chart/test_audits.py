@@ -28,10 +28,10 @@ def driver(job: Object) -> tuple[Object, Object]:
 
 def test_each_audit_is_a_cron_job_whose_arguments_the_command_takes(charts: Charts) -> None:
     jobs = of_kind(charts.objects(VALUES), "CronJob")
-    assert [each["spec"]["schedule"] for each in jobs] == ["15 2 * * *", "45 2 * * *"]
+    assert [job["spec"]["schedule"] for job in jobs] == ["15 2 * * *", "45 2 * * *"]
     topics = []
-    for each in jobs:
-        _, container = driver(each)
+    for job in jobs:
+        _, container = driver(job)
         assert container["command"][-1] == "/opt/kafka-eos-exporter/job.py"
         topics.append(parser().parse_args(container["args"]).topic)
     assert topics == ["orders", "payments"]
@@ -39,24 +39,24 @@ def test_each_audit_is_a_cron_job_whose_arguments_the_command_takes(charts: Char
 
 def test_the_pods_of_an_audit_meet_the_restricted_profile(charts: Charts) -> None:
     objects = charts.objects(VALUES)
-    [template] = [each for each in of_kind(objects, "ConfigMap") if "pod.yaml" in each["data"]]
+    [template] = [manifest for manifest in of_kind(objects, "ConfigMap") if "pod.yaml" in manifest["data"]]
     executor = yaml.safe_load(template["data"]["pod.yaml"])["spec"]
-    for pod in (*(driver(each)[0] for each in of_kind(objects, "CronJob")), executor):
+    for pod in (*(driver(manifest)[0] for manifest in of_kind(objects, "CronJob")), executor):
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert [each["securityContext"] for each in pod["containers"]] == [RESTRICTED]
+        assert [container["securityContext"] for container in pod["containers"]] == [RESTRICTED]
     assert executor["automountServiceAccountToken"] is False
 
 
 def test_a_driver_with_executors_may_make_and_remove_pods_and_nothing_else(charts: Charts) -> None:
     objects = charts.objects(VALUES)
     [role], [binding] = of_kind(objects, "Role"), of_kind(objects, "RoleBinding")
-    assert [each["resources"] for each in role["rules"]] == [["pods"]]
-    account = {each["metadata"]["name"]: each for each in of_kind(objects, "ServiceAccount")}
+    assert [rule["resources"] for rule in role["rules"]] == [["pods"]]
+    account = {manifest["metadata"]["name"]: manifest for manifest in of_kind(objects, "ServiceAccount")}
     [subject] = binding["subjects"]
     assert subject["name"] in account
-    for each in of_kind(objects, "CronJob"):
-        pod, container = driver(each)
+    for manifest in of_kind(objects, "CronJob"):
+        pod, container = driver(manifest)
         assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (subject["name"], True)
         assert "--conf=spark.executor.instances=2" in container["command"]
         assert any(word.startswith("--conf=spark.master=k8s://") for word in container["command"])
@@ -65,8 +65,8 @@ def test_a_driver_with_executors_may_make_and_remove_pods_and_nothing_else(chart
 def test_an_audit_by_one_pod_has_no_rights_and_no_token(charts: Charts) -> None:
     objects = charts.objects(values(executors=0))
     assert not of_kind(objects, "Role", "RoleBinding")
-    for each in of_kind(objects, "CronJob"):
-        pod, container = driver(each)
+    for manifest in of_kind(objects, "CronJob"):
+        pod, container = driver(manifest)
         assert pod["automountServiceAccountToken"] is False
         assert "--conf=spark.master=local[2]" in container["command"]
 
@@ -77,8 +77,8 @@ def test_settings_and_secrets_reach_the_audit_as_they_reach_the_agent(charts: Ch
     objects = charts.objects({**secured, "audits": values()["audits"]})
     pod, container = driver(of_kind(objects, "CronJob")[0])
     assert "--config=/etc/kafka-eos-exporter/config/config.yml" in container["args"]
-    volumes = {each["name"]: each for each in pod["volumes"]}
-    mounts = {each["mountPath"]: volumes[each["name"]] for each in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
     assert mounts["/etc/eos"]["secret"]["secretName"] == "eos-kafka"
     assert mounts["/etc/kafka-eos-exporter/config"]["configMap"] == {"name": "eos-kafka-eos-exporter"}
 
@@ -93,8 +93,8 @@ def test_settings_and_secrets_reach_the_audit_as_they_reach_the_agent(charts: Ch
     ids=["default", "tag", "digest"],
 )
 def test_an_audit_runs_the_image_of_the_jobs(charts: Charts, image: dict[str, str], expected: str) -> None:
-    for each in of_kind(charts.objects(values(image=image)), "CronJob"):
-        assert driver(each)[1]["image"] == expected
+    for manifest in of_kind(charts.objects(values(image=image)), "CronJob"):
+        assert driver(manifest)[1]["image"] == expected
 
 
 @pytest.mark.parametrize(

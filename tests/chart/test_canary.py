@@ -21,19 +21,21 @@ def values(**canary: Any) -> dict[str, Any]:
 
 
 def canary(objects: list[Object]) -> Object:
-    [found] = [each for each in workloads(objects) if container(each)["args"][0] == "canary"]
+    [found] = [workload for workload in workloads(objects) if container(workload)["args"][0] == "canary"]
     return found
 
 
 def test_without_the_switch_nothing_of_the_chart_writes_to_kafka(charts: Charts) -> None:
     objects = charts.objects(values(enabled=False))
-    assert [container(each)["args"][0] for each in workloads(objects)] == ["run"]
+    assert [container(workload)["args"][0] for workload in workloads(objects)] == ["run"]
     assert not [each for each in objects if "canary" in each["metadata"]["name"]]
 
 
 def test_its_settings_name_one_cluster_and_another_principal_than_the_agents(charts: Charts, tmp_path: Path) -> None:
     objects = charts.objects(VALUES)
-    [settings] = [each for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"].endswith("-canary")]
+    [settings] = [
+        manifest for manifest in of_kind(objects, "ConfigMap") if manifest["metadata"]["name"].endswith("-canary")
+    ]
     text = settings["data"]["config.yml"].replace("/etc/eos-canary", str(tmp_path))
     (tmp_path / "password").write_text("made up")
     (tmp_path / "config.yml").write_text(text)
@@ -42,9 +44,9 @@ def test_its_settings_name_one_cluster_and_another_principal_than_the_agents(cha
     options = parser().parse_args(container(canary(objects))["args"])
     assert (options.topic, options.interval, options.timeout) == ("kafka-eos-canary", 1.0, 10.0)
     pod = canary(objects)["spec"]["template"]["spec"]
-    secrets = [each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each]
+    secrets = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
     assert secrets == ["eos-canary"]
-    [agent] = [each for each in workloads(objects) if container(each)["args"][0] == "run"]
+    [agent] = [workload for workload in workloads(objects) if container(workload)["args"][0] == "run"]
     assert pod["serviceAccountName"] != agent["spec"]["template"]["spec"]["serviceAccountName"]
 
 
@@ -64,7 +66,7 @@ def test_what_selects_the_agents_does_not_select_it(charts: Charts) -> None:
         its = workload["spec"]["selector"]["matchLabels"].items() <= labels
         assert its == (workload is canary(objects) or workload["metadata"]["name"].endswith("-canary"))
     policies = of_kind(objects, "NetworkPolicy")
-    assert sum(each["spec"]["podSelector"]["matchLabels"].items() <= labels for each in policies) == 1
+    assert sum(policy["spec"]["podSelector"]["matchLabels"].items() <= labels for policy in policies) == 1
 
 
 def test_other_settings_bring_another_pod(charts: Charts) -> None:

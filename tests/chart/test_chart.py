@@ -76,9 +76,9 @@ def test_what_the_agent_writes_to_is_a_volume(charts: Charts) -> None:
     """The root is read-only: its state, and /tmp."""
     for name in ("default", "persistence"):
         [workload] = workloads(charts.objects(CHART / "ci" / f"{name}-values.yaml"))
-        mounts = {each["mountPath"]: each["name"] for each in container(workload)["volumeMounts"]}
-        claims = [each["metadata"]["name"] for each in workload["spec"].get("volumeClaimTemplates", ())]
-        empty = [each["name"] for each in workload["spec"]["template"]["spec"]["volumes"] if "emptyDir" in each]
+        mounts = {mount["mountPath"]: mount["name"] for mount in container(workload)["volumeMounts"]}
+        claims = [template["metadata"]["name"] for template in workload["spec"].get("volumeClaimTemplates", ())]
+        empty = [volume["name"] for volume in workload["spec"]["template"]["spec"]["volumes"] if "emptyDir" in volume]
         assert mounts["/var/lib/kafka-eos-exporter"] in (claims if name == "persistence" else empty)
         assert mounts["/tmp"] in empty
 
@@ -86,7 +86,7 @@ def test_what_the_agent_writes_to_is_a_volume(charts: Charts) -> None:
 def test_the_settings_reach_the_agent_as_they_were_given(charts: Charts, tmp_path: Path) -> None:
     objects = charts.objects(EVERYTHING)
     text = of_kind(objects, "ConfigMap")[-1]["data"].get("config.yml") or next(
-        each["data"]["config.yml"] for each in of_kind(objects, "ConfigMap") if "config.yml" in each["data"]
+        manifest["data"]["config.yml"] for manifest in of_kind(objects, "ConfigMap") if "config.yml" in manifest["data"]
     )
     assert yaml.safe_load(text) == yaml.safe_load(EVERYTHING.read_text())["config"]
     for name in ("password", "ca.pem"):
@@ -96,8 +96,8 @@ def test_the_settings_reach_the_agent_as_they_were_given(charts: Charts, tmp_pat
     (tmp_path / "config.yml").write_text(yaml.safe_dump(settings))
     assert ConfigSource(tmp_path / "config.yml", {}).load().clusters[0].name == "prod"
     [workload] = workloads(objects)
-    volumes = {each["name"]: each for each in workload["spec"]["template"]["spec"]["volumes"]}
-    mounts = {each["mountPath"]: volumes[each["name"]] for each in container(workload)["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in workload["spec"]["template"]["spec"]["volumes"]}
+    mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container(workload)["volumeMounts"]}
     assert mounts["/etc/eos"]["secret"]["secretName"] == "eos-kafka"
     assert mounts["/etc/kafka-eos-exporter/config"]["configMap"] == {"name": "eos-kafka-eos-exporter"}
 
@@ -116,9 +116,9 @@ def test_changed_settings_bring_new_pods_and_nothing_else_does(charts: Charts) -
 def test_shards_share_one_service_and_no_pod(charts: Charts) -> None:
     objects = charts.objects(CHART / "ci" / "shards-values.yaml")
     shards = workloads(objects)
-    flags = [next(word for word in container(each)["args"] if word.startswith("--shard=")) for each in shards]
+    flags = [next(word for word in container(shard)["args"] if word.startswith("--shard=")) for shard in shards]
     assert flags == ["--shard=0/3", "--shard=1/3", "--shard=2/3"]
-    selectors = [each["spec"]["selector"]["matchLabels"] for each in shards]
+    selectors = [shard["spec"]["selector"]["matchLabels"] for shard in shards]
     assert len({json.dumps(each, sort_keys=True) for each in selectors}) == 3
     [service] = of_kind(objects, "Service")
     [monitor] = of_kind(objects, "PodMonitor")
@@ -128,8 +128,8 @@ def test_shards_share_one_service_and_no_pod(charts: Charts) -> None:
         assert service["spec"]["selector"].items() <= labels.items()
         assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     budgets = of_kind(objects, "PodDisruptionBudget")
-    assert [each["spec"]["selector"]["matchLabels"] for each in budgets] == selectors
-    assert [each["spec"]["maxUnavailable"] for each in budgets] == ["50%"] * 3
+    assert [budget["spec"]["selector"]["matchLabels"] for budget in budgets] == selectors
+    assert [budget["spec"]["maxUnavailable"] for budget in budgets] == ["50%"] * 3
 
 
 def test_the_service_monitor_selects_the_service(charts: Charts) -> None:
@@ -137,7 +137,7 @@ def test_the_service_monitor_selects_the_service(charts: Charts) -> None:
     [service], [monitor] = of_kind(objects, "Service"), of_kind(objects, "ServiceMonitor")
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["namespaceSelector"]["matchNames"] == [service["metadata"]["namespace"]]
-    assert monitor["spec"]["endpoints"][0]["port"] in [each["name"] for each in service["spec"]["ports"]]
+    assert monitor["spec"]["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
     assert monitor["metadata"]["labels"]["release"] == "kube-prometheus-stack"
 
 
@@ -167,7 +167,7 @@ def test_a_network_policy_lets_in_who_is_named(charts: Charts) -> None:
 def test_a_network_policy_is_closed_but_for_prometheus_and_the_ingress_of_the_values(charts: Charts) -> None:
     def peers(**policy: Any) -> Any:
         values = {**yaml.safe_load((CHART / "ci" / "canary-values.yaml").read_text()), "networkPolicy": policy}
-        found = [each["spec"]["ingress"] for each in of_kind(charts.objects(values), "NetworkPolicy")]
+        found = [manifest["spec"]["ingress"] for manifest in of_kind(charts.objects(values), "NetworkPolicy")]
         assert len(found) == 2
         assert found[0] == found[1]
         return [peer for rule in found[0] for peer in rule["from"]]
@@ -203,7 +203,11 @@ def test_extra_manifests_are_templates(charts: Charts) -> None:
 
 
 def test_the_dashboards_are_the_generated_ones(charts: Charts) -> None:
-    maps = [each for each in of_kind(charts.objects(EVERYTHING), "ConfigMap") if "config.yml" not in each["data"]]
+    maps = [
+        manifest
+        for manifest in of_kind(charts.objects(EVERYTHING), "ConfigMap")
+        if "config.yml" not in manifest["data"]
+    ]
     shipped = {name: text for each in maps for name, text in each["data"].items()}
     generated = {file.name: file.read_text().rstrip() for file in (ROOT / "dashboards" / "generated").glob("*.json")}
     assert shipped == generated
@@ -218,8 +222,8 @@ def test_an_upgrade_changes_no_selector(charts: Charts, name: str) -> None:
     """Kubernetes refuses that. The file is what the first version of the chart selected: it is never changed."""
     before = yaml.safe_load(SELECTORS.read_text())[name]
     now = {
-        f"{each['kind']}/{each['metadata']['name']}": each["spec"]["selector"]["matchLabels"]
-        for each in workloads(charts.objects(CHART / "ci" / f"{name}-values.yaml"))
+        f"{workload['kind']}/{workload['metadata']['name']}": workload["spec"]["selector"]["matchLabels"]
+        for workload in workloads(charts.objects(CHART / "ci" / f"{name}-values.yaml"))
     }
     assert now == before
 

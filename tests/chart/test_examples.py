@@ -30,13 +30,16 @@ def sidecars(charts: Charts, tmp_path_factory: pytest.TempPathFactory) -> str:
 def pods(objects: list[Object]) -> dict[str, tuple[Object, Object]]:
     """By name: the labels of the pod, and what it holds; of a SparkApplication the driver's."""
     found = {
-        each["metadata"]["name"]: (each["spec"]["template"]["metadata"]["labels"], each["spec"]["template"]["spec"])
-        for each in of_kind(objects, "Deployment")
+        manifest["metadata"]["name"]: (
+            manifest["spec"]["template"]["metadata"]["labels"],
+            manifest["spec"]["template"]["spec"],
+        )
+        for manifest in of_kind(objects, "Deployment")
     }
-    for each in of_kind(objects, "SparkApplication"):
-        driver = each["spec"]["driver"]
-        pod = {"containers": driver["sidecars"], "volumes": each["spec"]["volumes"]}
-        found[each["metadata"]["name"]] = (driver["labels"], pod)
+    for manifest in of_kind(objects, "SparkApplication"):
+        driver = manifest["spec"]["driver"]
+        pod = {"containers": driver["sidecars"], "volumes": manifest["spec"]["volumes"]}
+        found[manifest["metadata"]["name"]] = (driver["labels"], pod)
     return found
 
 
@@ -49,13 +52,15 @@ def test_sidecars_are_valid_beside_all_three(charts: Charts, sidecars: str) -> N
 
 def test_a_sidecar_has_its_volumes_settings_and_label(sidecars: str, tmp_path: Path) -> None:
     objects = [each for each in yaml.safe_load_all(sidecars) if each]
-    settings = {each["metadata"]["name"]: each["data"]["config.yml"] for each in of_kind(objects, "ConfigMap")}
+    settings = {
+        manifest["metadata"]["name"]: manifest["data"]["config.yml"] for manifest in of_kind(objects, "ConfigMap")
+    }
     (tmp_path / "token").write_text("made up")
     for labels, pod in pods(objects).values():
         assert labels["kafka-eos-exporter/sidecar"] == "true"
-        [ours] = [each for each in pod["containers"] if each["name"] == "kafka-eos-exporter"]
-        volumes = {each["name"]: each for each in pod["volumes"]}
-        assert {each["name"] for each in ours["volumeMounts"]} == volumes.keys()
+        [ours] = [container for container in pod["containers"] if container["name"] == "kafka-eos-exporter"]
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert {mount["name"] for mount in ours["volumeMounts"]} == volumes.keys()
         # The pod's security is its owner's: the container brings its own.
         assert ours["securityContext"]["runAsNonRoot"] is True
         assert ours["securityContext"]["readOnlyRootFilesystem"] is True
@@ -73,7 +78,7 @@ def test_one_pod_monitor_finds_every_sidecar(sidecars: str) -> None:
     assert monitor["spec"]["selector"]["matchLabels"] == {"kafka-eos-exporter/sidecar": "true"}
     [endpoint] = monitor["spec"]["podMetricsEndpoints"]
     for _, pod in pods(objects).values():
-        ports = {port["name"] for each in pod["containers"] for port in each.get("ports", ())}
+        ports = {port["name"] for container in pod["containers"] for port in container.get("ports", ())}
         assert endpoint["port"] in ports
 
 

@@ -19,19 +19,21 @@ def values(top: dict[str, Any] | None = None, **fleet: Any) -> dict[str, Any]:
 
 
 def fleet_of(objects: list[Object]) -> Object:
-    [found] = [each for each in workloads(objects) if container(each)["args"][0] == "fleet"]
+    [found] = [workload for workload in workloads(objects) if container(workload)["args"][0] == "fleet"]
     return found
 
 
 def test_without_the_switch_there_is_no_fleet(charts: Charts) -> None:
     objects = charts.objects(values(enabled=False))
-    assert [container(each)["args"][0] for each in workloads(objects)] == ["run"]
+    assert [container(workload)["args"][0] for workload in workloads(objects)] == ["run"]
     assert not [each for each in objects if each["metadata"]["name"].endswith("-fleet")]
 
 
 def test_the_command_takes_its_arguments_and_its_agents_are_a_file(charts: Charts) -> None:
     objects = charts.objects(VALUES)
-    [listed] = [each for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"].endswith("-fleet")]
+    [listed] = [
+        manifest for manifest in of_kind(objects, "ConfigMap") if manifest["metadata"]["name"].endswith("-fleet")
+    ]
     assert listed["data"]["agents.txt"].split() == [
         "http://kafka-eos-exporter.team-a:10618",
         "https://kafka-eos-exporter.team-b:10618",
@@ -41,26 +43,26 @@ def test_the_command_takes_its_arguments_and_its_agents_are_a_file(charts: Chart
     assert (options.interval, options.timeout, options.username) == (15.0, 5.0, "fleet")
     assert options.external_url == "https://{host}.eos.example.com"
     assert (str(options.password_file), str(options.ca_file)) == ("/etc/eos-fleet/password", "/etc/eos-fleet/ca.crt")
-    mounts = {each["mountPath"] for each in container(fleet_of(objects))["volumeMounts"]}
+    mounts = {mount["mountPath"] for mount in container(fleet_of(objects))["volumeMounts"]}
     assert mounts == {"/tmp", "/etc/kafka-eos-exporter/fleet", "/etc/eos-fleet"}
 
 
 def test_its_service_its_policy_and_its_monitor_select_it_and_those_of_the_agent_do_not(charts: Charts) -> None:
     objects = charts.objects(VALUES)
     labels = fleet_of(objects)["spec"]["template"]["metadata"]["labels"].items()
-    selecting = [each for each in of_kind(objects, "Service") if each["spec"]["selector"].items() <= labels]
+    selecting = [manifest for manifest in of_kind(objects, "Service") if manifest["spec"]["selector"].items() <= labels]
     assert [each["metadata"]["name"][-6:] for each in selecting] == ["-fleet"]
     assert selecting[0]["spec"]["ports"][0]["port"] == 10619
     policies = [
-        each
-        for each in of_kind(objects, "NetworkPolicy")
-        if each["spec"]["podSelector"]["matchLabels"].items() <= labels
+        manifest
+        for manifest in of_kind(objects, "NetworkPolicy")
+        if manifest["spec"]["podSelector"]["matchLabels"].items() <= labels
     ]
     [policy] = policies
     assert policy["spec"]["egress"] == [{"ports": [{"port": 10618, "protocol": "TCP"}]}]
     [monitor] = of_kind(objects, "PodMonitor")
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels
-    assert sum(each["spec"]["selector"]["matchLabels"].items() <= labels for each in workloads(objects)) == 1
+    assert sum(workload["spec"]["selector"]["matchLabels"].items() <= labels for workload in workloads(objects)) == 1
 
 
 @pytest.mark.parametrize("mode", ["agent", "sidecar"])
@@ -73,8 +75,8 @@ def test_it_serves_with_the_web_configuration_of_the_agent(charts: Charts, mode:
     found = container(fleet_of(objects))
     assert "--web.config.file=/etc/kafka-eos-exporter/web/web.yml" in found["args"]
     assert {"tcpSocket": {"port": "http"}}.items() <= found["livenessProbe"].items()
-    secrets = [each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each]
-    assert any(each.endswith("-web") for each in secrets)
+    secrets = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+    assert any(secret.endswith("-web") for secret in secrets)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def driver(objects: list[Object]) -> tuple[Object, Object]:
 
 
 def executor(objects: list[Object]) -> Object:
-    [template] = [each for each in of_kind(objects, "ConfigMap") if "pod.yaml" in each["data"]]
+    [template] = [manifest for manifest in of_kind(objects, "ConfigMap") if "pod.yaml" in manifest["data"]]
     return dict(yaml.safe_load(template["data"]["pod.yaml"]))
 
 
@@ -58,7 +58,9 @@ def test_driver_and_executors_share_the_claim_at_one_path(charts: Charts) -> Non
         [container] = pod["containers"]
         [volume] = [each for each in pod["volumes"] if "persistentVolumeClaim" in each]
         assert volume["persistentVolumeClaim"] == {"claimName": "eos-history"}
-        assert {each["mountPath"] for each in container["volumeMounts"] if each["name"] == volume["name"]} == {"/data"}
+        assert {mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == volume["name"]} == {
+            "/data"
+        }
 
 
 def test_the_pods_of_the_history_meet_the_restricted_profile(charts: Charts) -> None:
@@ -67,18 +69,18 @@ def test_the_pods_of_the_history_meet_the_restricted_profile(charts: Charts) -> 
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsUser"]
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert [each["securityContext"] for each in pod["containers"]] == [RESTRICTED]
+        assert [container["securityContext"] for container in pod["containers"]] == [RESTRICTED]
     assert executor(objects)["spec"]["automountServiceAccountToken"] is False
 
 
 def test_only_a_driver_with_executors_may_make_pods(charts: Charts) -> None:
     objects = charts.objects(values())
     [role], [binding] = of_kind(objects, "Role"), of_kind(objects, "RoleBinding")
-    assert [each["resources"] for each in role["rules"]] == [["pods"]]
+    assert [rule["resources"] for rule in role["rules"]] == [["pods"]]
     [subject] = binding["subjects"]
     pod, container = driver(objects)
     assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (subject["name"], True)
-    assert subject["name"] in {each["metadata"]["name"] for each in of_kind(objects, "ServiceAccount")}
+    assert subject["name"] in {manifest["metadata"]["name"] for manifest in of_kind(objects, "ServiceAccount")}
     assert any(word.startswith("--conf=spark.master=k8s://") for word in container["command"])
     alone = charts.objects(values(executors=0))
     assert not of_kind(alone, "Role", "RoleBinding")
@@ -90,10 +92,12 @@ def test_no_workload_counts_executors_as_its_own(charts: Charts) -> None:
     """Else a StatefulSet would adopt them, and the agent's Service would send scrapes to them."""
     objects = charts.objects(values())
     labels = executor(objects)["metadata"]["labels"].items()
-    selectors = [each["spec"]["selector"]["matchLabels"] for each in of_kind(objects, "Deployment", "StatefulSet")]
-    selectors += [each["spec"]["selector"] for each in of_kind(objects, "Service")]
+    selectors = [
+        manifest["spec"]["selector"]["matchLabels"] for manifest in of_kind(objects, "Deployment", "StatefulSet")
+    ]
+    selectors += [manifest["spec"]["selector"] for manifest in of_kind(objects, "Service")]
     assert len(selectors) == 3
-    assert not [each for each in selectors if each.items() <= labels]
+    assert not [selector for selector in selectors if selector.items() <= labels]
 
 
 def test_secrets_reach_driver_and_executors_as_they_reach_the_agent(charts: Charts) -> None:
@@ -102,8 +106,8 @@ def test_secrets_reach_driver_and_executors_as_they_reach_the_agent(charts: Char
     pods = [driver([each for each in objects if each["metadata"]["name"].endswith("-history")])[0]]
     for pod in (*pods, executor(objects)["spec"]):
         [container] = pod["containers"]
-        volumes = {each["name"]: each for each in pod["volumes"]}
-        mounts = {each["mountPath"]: volumes[each["name"]] for each in container["volumeMounts"]}
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
         assert mounts["/etc/eos"]["secret"]["secretName"] == "eos-kafka"
         assert mounts["/etc/kafka-eos-exporter/config"]["configMap"] == {"name": "eos-kafka-eos-exporter"}
     assert "--config=/etc/kafka-eos-exporter/config/config.yml" in pods[0]["containers"][0]["args"]

@@ -68,7 +68,7 @@ def wait(what: str, true: Callable[[], Any], seconds: float = READY_SECONDS, eve
 
 def ready(pod: Object) -> bool:
     """Whether the endpoints have it: it is ready, and does not end."""
-    conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", ())}
+    conditions = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions", ())}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -156,12 +156,12 @@ class Release:
     def install(self, values: Sequence[Path | Mapping[str, Any]], chart: Path = CHART, *, wait: bool = True) -> None:
         """Install or upgrade. Raises ToolRefusedError where helm does not succeed within its time."""
         files: list[str | Path] = []
-        for at, each in enumerate(values):
-            if not isinstance(each, Path):
+        for at, value in enumerate(values):
+            if not isinstance(value, Path):
                 file = self.charts.home / f"{self.name}-{at}.yaml"
-                file.write_text(yaml.safe_dump(dict(each)))
-                each = file  # noqa: PLW2901 -- the same values, as a file
-            files += ["--values", each]
+                file.write_text(yaml.safe_dump(dict(value)))
+                value = file  # noqa: PLW2901 -- the same values, as a file
+            files += ["--values", value]
         waiting = ["--wait", "--timeout", f"{READY_SECONDS}s"] if wait else []
         self.charts.helm("upgrade", "--install", self.name, chart, "--namespace", self.namespace, *files, *waiting)
 

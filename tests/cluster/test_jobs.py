@@ -34,7 +34,7 @@ def jobs_values(broker: BrokerPod, kind: str) -> dict[str, Any]:
 
 def running_executors(api: kube.Api, namespace: str) -> set[str]:
     pods = api.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={EXECUTORS}")["items"]
-    return {kube.name_of(each) for each in pods if each["status"]["phase"] == "Running"}
+    return {kube.name_of(pod) for pod in pods if pod["status"]["phase"] == "Running"}
 
 
 def condition(job: dict[str, Any]) -> str:
@@ -78,13 +78,13 @@ def test_an_audit_with_two_executors_finds_a_topic_clean_and_one_that_is_not(
         assert how == "Complete", said[-6000:]
         assert "clean" in said
         # A try that a slow broker left unknown had executors of its own.
-        assert 2 in Counter(each.rpartition("-exec-")[0] for each in executors).values(), executors
+        assert 2 in Counter(executor.rpartition("-exec-")[0] for executor in executors).values(), executors
         how, said, _ = run(api, release, "twice")
         assert how == "Failed", said[-6000:]
         assert "duplicate" in said
         # Findings are not tried again, what could not be asked is; and no executor outlives its driver.
         pods = api.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector=job-name%3Dtwice-now")["items"]
-        codes = [each["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] for each in pods]
+        codes = [pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] for pod in pods]
         assert codes.count(1) == 1, codes
         assert set(codes) <= {1, 2}, codes
         kube.wait(
@@ -184,12 +184,12 @@ def test_the_history_keeps_rows_on_its_volume(api: kube.Api, broker: BrokerPod, 
     container["command"] = [each.replace("2g", "512m") for each in container["command"]]
     container["resources"] = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}
     container["args"] = [
-        each.replace("kafka-1:9093", broker.address).replace("--interval=1m", "--interval=5s")
-        for each in container["args"]
-        if "command-config" not in each
+        argument.replace("kafka-1:9093", broker.address).replace("--interval=1m", "--interval=5s")
+        for argument in container["args"]
+        if "command-config" not in argument
     ]
-    container["volumeMounts"] = [each for each in container["volumeMounts"] if each["name"] != "secrets"]
-    pod["volumes"] = [each for each in pod["volumes"] if each["name"] != "secrets"]
+    container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != "secrets"]
+    pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != "secrets"]
     example["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"] = "1Gi"
     example["metadata"]["namespace"] = namespace
     kube.apply(example)

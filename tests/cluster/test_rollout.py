@@ -102,9 +102,9 @@ class Watch(threading.Thread):
     def look(self) -> None:
         now = time.monotonic()
         names = [
-            kube.name_of(each) for each in self.api.pods(self.release.namespace, self.release.name) if kube.ready(each)
+            kube.name_of(pod) for pod in self.api.pods(self.release.namespace, self.release.name) if kube.ready(pod)
         ]
-        pages = [self.api.page(self.release.namespace, each, "/metrics") for each in names]
+        pages = [self.api.page(self.release.namespace, name, "/metrics") for name in names]
         self.samples += 1
         self.seen |= set(names)
         if not any(pages):
@@ -139,8 +139,8 @@ def pair(
         print(f"two replicas ready in {time.monotonic() - began:.1f} s")
 
         def shown() -> bool:
-            pages = [api.page(where, kube.name_of(each), "/metrics") for each in api.pods(where, "eos")]
-            return [stalls(each) for each in pages] == [1.0, 1.0]
+            pages = [api.page(where, kube.name_of(pod), "/metrics") for pod in api.pods(where, "eos")]
+            return [stalls(page) for page in pages] == [1.0, 1.0]
 
         kube.wait("both replicas to show the stall", shown, 300)
         yield release
@@ -157,7 +157,7 @@ def pair_values(broker: BrokerPod) -> dict[str, Any]:
 
 
 def test_an_upgrade_from_the_previous_chart_leaves_no_gap(pair: kube.Release, api: kube.Api, broker: BrokerPod) -> None:
-    old = {kube.name_of(each) for each in api.pods(pair.namespace, "eos")}
+    old = {kube.name_of(pod) for pod in api.pods(pair.namespace, "eos")}
     watch = Watch(api, pair)
     watch.look()
     watch.start()
@@ -166,9 +166,7 @@ def test_an_upgrade_from_the_previous_chart_leaves_no_gap(pair: kube.Release, ap
     took = time.monotonic() - began
     kube.wait(
         "the new pods alone",
-        lambda: (
-            old.isdisjoint(now := {kube.name_of(each) for each in api.pods(pair.namespace, "eos")}) and len(now) == 2
-        ),
+        lambda: old.isdisjoint(now := {kube.name_of(pod) for pod in api.pods(pair.namespace, "eos")}) and len(now) == 2,
     )
     kube.wait("the stall on the new pods", lambda: watch.blind_since is None)
     watch.over.set()
@@ -183,7 +181,7 @@ def test_an_upgrade_from_the_previous_chart_leaves_no_gap(pair: kube.Release, ap
 
 
 def test_the_budget_refuses_the_second_eviction_until_there_are_two_again(pair: kube.Release, api: kube.Api) -> None:
-    first, second = (kube.name_of(each) for each in api.pods(pair.namespace, "eos"))
+    first, second = (kube.name_of(pod) for pod in api.pods(pair.namespace, "eos"))
     assert api.evict(pair.namespace, first) == 201
     assert api.evict(pair.namespace, second) == 429
     assert api.page(pair.namespace, second, "/metrics")
@@ -202,16 +200,17 @@ def test_every_application_has_one_shard(api: kube.Api, charts: Charts, broker: 
     applications = ("alpha", "beta", "gamma")
     with kube.release(charts, "eos", namespace) as release:
         release.install([{**pair_values(broker), "replicas": 1, "shards": 3}])
-        pods = [kube.name_of(each) for each in api.pods(namespace, "eos")]
+        pods = [kube.name_of(pod) for pod in api.pods(namespace, "eos")]
         assert len(pods) == 3
-        for each in applications:
-            broker.produce("orders", f"{each}-1", 50)
+        for application in applications:
+            broker.produce("orders", f"{application}-1", 50)
 
         def owners() -> dict[str, list[str]]:
             pages = {pod: api.page(namespace, pod, "/metrics") or "" for pod in pods}
             wanted = r'kafka_eos_transactions_total\{[^}]*application="%s"[^}]*outcome="committed"\} [1-9]'
             return {
-                each: [pod for pod, page in pages.items() if re.search(wanted % each, page)] for each in applications
+                application: [pod for pod, page in pages.items() if re.search(wanted % application, page)]
+                for application in applications
             }
 
         kube.wait("an owner of each", lambda: all(owners().values()), 120)

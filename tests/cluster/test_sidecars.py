@@ -33,9 +33,11 @@ def test_the_sidecar_serves_beside_a_producer(
     values.write_text(yaml.safe_dump({"producer-eos": producer}))
     text = charts.helm("template", "app", example, "--namespace", namespace, "--values", values)
     objects = [each for each in yaml.safe_load_all(text) if each]
-    [deployment] = [each for each in of_kind(objects, "Deployment") if each["metadata"]["name"] == "app-orders"]
+    [deployment] = [
+        manifest for manifest in of_kind(objects, "Deployment") if manifest["metadata"]["name"] == "app-orders"
+    ]
     pod = deployment["spec"]["template"]["spec"]
-    [application] = [each for each in pod["containers"] if each["name"] == "orders"]
+    [application] = [container for container in pod["containers"] if container["name"] == "orders"]
     # The application is one that does nothing; all else is the example's.
     application |= {"image": image, "command": SLEEP, "securityContext": {**kube.RESTRICTED, "runAsUser": 10618}}
     kube.apply(*(_inside(each, namespace) for each in (deployment, *of_kind(objects, "ConfigMap", "PodMonitor"))))

@@ -66,9 +66,9 @@ def made_first(needs: set[str], namespace: str, data: dict[str, dict[str, str]])
 def default_class(api: kube.Api) -> str:
     """The cluster's default StorageClass."""
     found = [
-        kube.name_of(each)
-        for each in api.get("/apis/storage.k8s.io/v1/storageclasses")["items"]
-        if each["metadata"].get("annotations", {}).get("storageclass.kubernetes.io/is-default-class") == "true"
+        kube.name_of(item)
+        for item in api.get("/apis/storage.k8s.io/v1/storageclasses")["items"]
+        if item["metadata"].get("annotations", {}).get("storageclass.kubernetes.io/is-default-class") == "true"
     ]
     assert found, "the cluster has no default StorageClass: volumes cannot be tried"
     return found[0]
@@ -93,11 +93,11 @@ def adapted(api: kube.Api, given: dict[str, Any], broker: BrokerPod) -> dict[str
 def zones(api: kube.Api, stack: ExitStack) -> int:
     """How many zones the nodes are in; where none has a label, all get the same one for this test."""
     nodes = api.get("/api/v1/nodes")["items"]
-    found = {each["metadata"]["labels"].get(ZONE) for each in nodes} - {None}
+    found = {node["metadata"]["labels"].get(ZONE) for node in nodes} - {None}
     if not found:
-        for each in nodes:
-            kube.kubectl("label", "node", kube.name_of(each), f"{ZONE}=one")
-            stack.callback(kube.kubectl, "label", "node", kube.name_of(each), f"{ZONE}-")
+        for node in nodes:
+            kube.kubectl("label", "node", kube.name_of(node), f"{ZONE}=one")
+            stack.callback(kube.kubectl, "label", "node", kube.name_of(node), f"{ZONE}-")
         found = {"one"}
     return len(found)
 
@@ -139,7 +139,7 @@ def test_every_values_file_installs_serves_and_leaves_nothing(
             assert [each["status"]["phase"] for each in waiting] == ["Pending"] * (agents(given) - expected)
             assert "anti-affinity" in json.dumps([each["status"]["conditions"] for each in waiting])
         for pod in pods:
-            assert [each["restartCount"] for each in pod["status"]["containerStatuses"]] == [0] * len(
+            assert [status["restartCount"] for status in pod["status"]["containerStatuses"]] == [0] * len(
                 pod["spec"]["containers"]
             )
             scheme = "https" if given.get("webConfig") else "http"
@@ -155,7 +155,9 @@ def test_every_values_file_installs_serves_and_leaves_nothing(
 
 
 def claim_name(pod: Object) -> str:
-    [found] = [each["persistentVolumeClaim"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each]
+    [found] = [
+        volume["persistentVolumeClaim"] for volume in pod["spec"]["volumes"] if "persistentVolumeClaim" in volume
+    ]
     return str(found["claimName"])
 
 

@@ -64,7 +64,7 @@ def adapted() -> dict[str, Any]:
         else:
             del project["services"][name]
             continue
-        service["ports"] = [f"127.0.0.1::{each.rpartition(':')[2]}" for each in service.get("ports", ())]
+        service["ports"] = [f"127.0.0.1::{port.rpartition(':')[2]}" for port in service.get("ports", ())]
     return project
 
 
@@ -92,7 +92,7 @@ def test_the_services_are_those_of_the_file_but_what_no_registry_gives(stack: St
 def test_the_agent_sees_the_broker_and_counts_its_transactions(stack: Stack) -> None:
     def committed() -> bool:
         lines = (stack.get("kafka-eos-exporter", 10618, "/metrics") or "").splitlines()
-        mine = [each for each in lines if each.startswith("kafka_eos_transactions_total{")]
+        mine = [line for line in lines if line.startswith("kafka_eos_transactions_total{")]
         return any('application="orders"' in each and 'outcome="committed"' in each for each in mine)
 
     wait("committed transactions of orders", committed, 180)
@@ -105,9 +105,9 @@ def test_prometheus_scrapes_it_and_has_the_rules(stack: Stack) -> None:
 
     wait("the target to be up", up, 120)
     groups = stack.get("prometheus", 9090, "/api/v1/rules")["data"]["groups"]
-    rules = [each for group in groups for each in group["rules"]]
+    rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) > 30
-    assert all(each["health"] != "err" for each in rules)
+    assert all(rule["health"] != "err" for rule in rules)
 
 
 def test_the_stall_is_a_page_in_alertmanager(stack: Stack) -> None:
@@ -122,4 +122,4 @@ def test_the_stall_is_a_page_in_alertmanager(stack: Stack) -> None:
     assert alert["labels"]["kafka_cluster"] == "demo"
     assert "billing-1" in alert["annotations"]["description"]
     assert alert["status"]["state"] == "active"
-    assert [each["name"] for each in alert["receivers"]]
+    assert [receiver["name"] for receiver in alert["receivers"]]

@@ -31,7 +31,7 @@ class BuildStage:
     instructions: tuple[Instruction, ...]
 
     def all(self, name: str) -> list[Instruction]:
-        return [each for each in self.instructions if each.name == name]
+        return [instruction for instruction in self.instructions if instruction.name == name]
 
     def last(self, name: str) -> Instruction:
         return self.all(name)[-1]
@@ -41,17 +41,17 @@ def stages(text: str) -> dict[str, BuildStage]:
     """By name, in order. Raises ValueError for a stage without a name."""
     found: dict[str, BuildStage] = {}
     current: list[Instruction] = []
-    for each in _instructions(resolved(text)):
-        if each.name == "ARG" and not found:
+    for instruction in _instructions(resolved(text)):
+        if instruction.name == "ARG" and not found:
             continue
-        if each.name == "FROM":
-            match = re.fullmatch(r"(\S+) AS (\S+)", each.value)
+        if instruction.name == "FROM":
+            match = re.fullmatch(r"(\S+) AS (\S+)", instruction.value)
             if match is None:
-                raise ValueError(f"FROM {each.value}: every stage has a name here")
+                raise ValueError(f"FROM {instruction.value}: every stage has a name here")
             current = []
             found[match[2]] = BuildStage(match[2], match[1], ())
         else:
-            current.append(each)
+            current.append(instruction)
             name = next(reversed(found))
             found[name] = BuildStage(name, found[name].base, tuple(current))
     return found

@@ -122,21 +122,23 @@ def build(
     given: dict[str, str] = {}
     place = "/"
     sent = context(source, (source / ".dockerignore").read_text())
-    for each in stage.instructions:
-        if each.name == "RUN":
+    for instruction in stage.instructions:
+        if instruction.name == "RUN":
             proxy = {key: value for key, value in os.environ.items() if key.startswith(_PASSED_ON)}
-            layer.run(["sh", "-c", f"cd {place} && {each.value}"], {"HOME": "/root", **proxy, **environment, **given})
-        elif each.name == "COPY":
-            _copy(layer, each.words, place, source, sent, built)
-        elif each.name == "WORKDIR":
-            place = each.value
+            layer.run(
+                ["sh", "-c", f"cd {place} && {instruction.value}"], {"HOME": "/root", **proxy, **environment, **given}
+            )
+        elif instruction.name == "COPY":
+            _copy(layer, instruction.words, place, source, sent, built)
+        elif instruction.name == "WORKDIR":
+            place = instruction.value
             (layer.files / place.lstrip("/")).mkdir(parents=True, exist_ok=True)
-        elif each.name == "ENV":
-            for word in each.words:
+        elif instruction.name == "ENV":
+            for word in instruction.words:
                 key, _, value = word.partition("=")
                 environment[key] = value.replace("$PATH", environment["PATH"])
-        elif each.name == "ARG":
-            key, _, value = each.value.partition("=")
+        elif instruction.name == "ARG":
+            key, _, value = instruction.value.partition("=")
             given[key] = arguments.get(key, value)
     return RootLayer(folder, environment)
 

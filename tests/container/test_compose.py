@@ -36,18 +36,18 @@ def test_a_misspelt_key_is_refused(tools: Path, tmp_path: Path) -> None:
 
 
 def test_all_that_is_mounted_is_there(project: dict[str, Any]) -> None:
-    mounts = [each for service in project["services"].values() for each in service.get("volumes", ())]
-    binds = [each for each in mounts if each["type"] == "bind"]
+    mounts = [volume for service in project["services"].values() for volume in service.get("volumes", ())]
+    binds = [mount for mount in mounts if mount["type"] == "bind"]
     assert len(binds) == 6
-    for each in binds:
-        assert Path(each["source"]).exists(), each["source"]
-        assert each["read_only"]
+    for bind in binds:
+        assert Path(bind["source"]).exists(), bind["source"]
+        assert bind["read_only"]
 
 
 def test_nothing_is_reached_from_other_machines(project: dict[str, Any]) -> None:
-    ports = [each for service in project["services"].values() for each in service.get("ports", ())]
+    ports = [port for service in project["services"].values() for port in service.get("ports", ())]
     assert ports
-    assert {each["host_ip"] for each in ports} == {"127.0.0.1"}
+    assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
 
 
 def test_images_are_pinned_and_kafka_is_the_tested_one(project: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ def test_the_agent_is_built_here_and_as_confined_as_it_may_be(project: dict[str,
 
 
 def test_prometheus_scrapes_the_agent_and_takes_the_rules(project: dict[str, Any], tmp_path: Path) -> None:
-    mounts = {each["target"]: each["source"] for each in project["services"]["prometheus"]["volumes"]}
+    mounts = {volume["target"]: volume["source"] for volume in project["services"]["prometheus"]["volumes"]}
     text = Path(mounts["/etc/prometheus/prometheus.yml"]).read_text()
     for inside, outside in mounts.items():
         text = text.replace(inside, outside)
@@ -76,14 +76,14 @@ def test_prometheus_scrapes_the_agent_and_takes_the_rules(project: dict[str, Any
     assert "1 rule files found" in done.stdout
     config = yaml.safe_load(text)
     targets = [*config["scrape_configs"], *config["alerting"]["alertmanagers"]]
-    for each in targets:
-        [address] = each["static_configs"][0]["targets"]
+    for target in targets:
+        [address] = target["static_configs"][0]["targets"]
         assert address.partition(":")[0] in project["services"]
 
 
 def test_grafana_finds_its_source_and_the_dashboards(project: dict[str, Any]) -> None:
     grafana = project["services"]["grafana"]
-    mounts = {each["target"]: Path(each["source"]) for each in grafana["volumes"]}
+    mounts = {volume["target"]: Path(volume["source"]) for volume in grafana["volumes"]}
     [source] = yaml.safe_load(next(mounts["/etc/grafana/provisioning/datasources"].iterdir()).read_text())[
         "datasources"
     ]

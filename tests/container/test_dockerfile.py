@@ -60,8 +60,8 @@ def test_what_is_installed_is_locked_by_hashes_at_the_versions_of_the_tests() ->
     runs = " && ".join(each.value for stage in STAGES.values() for each in stage.all("RUN"))
     installs = re.findall(r"pip [^&]*install [^&]*", runs)
     assert len(installs) == 5
-    for each in installs:
-        assert "--require-hashes -r" in each or "--no-index --no-deps" in each, each
+    for install in installs:
+        assert "--require-hashes -r" in install or "--no-index --no-deps" in install, install
 
 
 def _normal(name: str) -> str:

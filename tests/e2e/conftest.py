@@ -96,7 +96,7 @@ def pytest_runtest_makereport(
 
 def in_proof(*parameters: T) -> list[ParameterSet]:
     """Parameters, such as further versions, that ``make test`` leaves to ``make proof``."""
-    return [pytest.param(each, marks=pytest.mark.proof) for each in parameters]
+    return [pytest.param(parameter, marks=pytest.mark.proof) for parameter in parameters]
 
 
 EACH_VERSION = [VERSIONS[0], *in_proof(*VERSIONS[1:])]

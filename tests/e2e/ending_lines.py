@@ -80,7 +80,7 @@ def never(agent: AgentProcess, topic: str, seconds: float) -> set[str]:
     until = Deadline.after(seconds)
     while poll(until, 0.5):
         assert not ends_something(*pages(agent))
-        kinds |= {each.labels["kind"] for each in agent.metrics().samples(catalogue.LSO_BLOCKER_INFO, topic=topic)}
+        kinds |= {sample.labels["kind"] for sample in agent.metrics().samples(catalogue.LSO_BLOCKER_INFO, topic=topic)}
     return kinds
 
 

@@ -117,8 +117,8 @@ class RecordOracle:
     def _written(self, number: int, what: list[KnownOffset]) -> None:
         """Note what came to the end of a partition, once it is there: markers follow the end of a transaction."""
         known = self.offsets[number]
-        for each in what:
-            known[len(known)] = each
+        for offset in what:
+            known[len(known)] = offset
         until = Deadline.after(60)
         place = TopicPartition(self.topic, number)
         while (end := self._consumer.get_watermark_offsets(place, timeout=30)[1]) < len(known):

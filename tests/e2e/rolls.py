@@ -92,7 +92,9 @@ class RolledWorkload:
             RdkafkaProducer(kafka, "older-1", timeout=120.0),
         ]
         self._begun = dict.fromkeys(self._producers, 0.0)
-        self._threads = [threading.Thread(target=self._run, args=(each,), daemon=True) for each in self._producers]
+        self._threads = [
+            threading.Thread(target=self._run, args=(producer,), daemon=True) for producer in self._producers
+        ]
 
     def start(self) -> None:
         for producer in self._producers:
@@ -175,8 +177,8 @@ def wait_in_sync(kafka: KafkaCluster) -> None:
     admin, until = kafka.admin(), Deadline.after(180)
     while True:
         topics = admin.list_topics(timeout=30).topics.values()
-        partitions = [each for topic in topics for each in topic.partitions.values()]
-        if all(each.leader >= 0 and len(each.isrs) == len(each.replicas) for each in partitions):
+        partitions = [partition for topic in topics for partition in topic.partitions.values()]
+        if all(partition.leader >= 0 and len(partition.isrs) == len(partition.replicas) for partition in partitions):
             return
         assert poll(until, 0.2), "not all replicas are in sync"
 

@@ -44,7 +44,9 @@ class CanaryProcess:
     def values(self) -> Values:
         families = text_string_to_metric_families(self.get("/metrics").text)
         return {
-            (each.name, tuple(sorted(each.labels.items()))): each.value for found in families for each in found.samples
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for found in families
+            for sample in found.samples
         }
 
     def total(self, values: Values, name: str, **labels: str) -> float:

@@ -62,7 +62,7 @@ def test_a_stall_is_dated_right_after_a_life_with_a_wrong_clock(
 
 def _since(agent: AgentProcess, topic: str) -> float:
     def stalled(seen: Metrics) -> list[float]:
-        return [each.value for each in seen.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, topic=topic)]
+        return [sample.value for sample in seen.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, topic=topic)]
 
     return stalled(agent.wait_until(stalled))[0]
 
@@ -116,7 +116,7 @@ def test_ages_are_judged_by_the_clock_of_the_coordinator_that_wrote_the_record(
         return len(seen.samples(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS)) == 2
 
     seen = agent.wait_until(both_clocks_are_known, timeout=60)
-    skews = {each.labels["broker"]: each.value for each in seen.samples(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS)}
+    skews = {sample.labels["broker"]: sample.value for sample in seen.samples(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS)}
     assert skews["1"] == pytest.approx(0, abs=3)
     assert skews["2"] == pytest.approx(-SHIFT_SECONDS, abs=3)
     held = busy[1]

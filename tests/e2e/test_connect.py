@@ -86,7 +86,9 @@ def has_failed(connector: str, times: int, metrics: Metrics) -> bool:
 
 
 def state(metrics: Metrics, connector: str, task: int = 0) -> list[str]:
-    return [each.labels["state"] for each in metrics.samples(catalogue.CONNECT_TASK_STATE, **labels(connector, task))]
+    return [
+        sample.labels["state"] for sample in metrics.samples(catalogue.CONNECT_TASK_STATE, **labels(connector, task))
+    ]
 
 
 def test_every_boundary_is_reported_and_its_transactions_are_counted(

@@ -42,7 +42,7 @@ class CollidingGroups:
                 "rest": list(cluster.urls),
                 "validate_plugins": validate,
                 **(
-                    {"workers": [{"jolokia": self.agents.jolokia(each.name)} for each in cluster.workers]}
+                    {"workers": [{"jolokia": self.agents.jolokia(worker.name)} for worker in cluster.workers]}
                     if mbeans
                     else {}
                 ),

@@ -144,7 +144,7 @@ def test_the_log_end_is_beyond_the_high_watermark_while_a_follower_is_paused(ver
             while ends() != (3, 3):
                 assert poll(until, 0.2), f"both ends are {ends()}"
             known = client.metadata(Deadline.after(60.0), ["t"]).topics["t"][0]
-            follower = next(each for each in known.replicas if each != known.leader)
+            follower = next(replica for replica in known.replicas if replica != known.leader)
             kafka.broker(follower).pause()
             _send(producer, 4)
             assert ends() == (3, 7)

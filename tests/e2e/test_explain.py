@@ -73,7 +73,7 @@ def agrees(known: RecordOracle, number: int, offset: int, said: RecordFate, *, o
         return "no_transaction"
     assert said.state == ("marker" if what.kind == "marker" else transaction.state), text
     assert said.transactional_id == transaction.transactional_id, text
-    partitions = frozenset(TopicPartition(known.topic, each) for each in transaction.partitions)
+    partitions = frozenset(TopicPartition(known.topic, partition) for partition in transaction.partitions)
     if transaction.state == "open":
         assert (said.partitions, said.marker) == (partitions, None), text
         assert not said.missing or (said.missing == (NOT_EXCLUDED,) and not one_clock), text
@@ -135,7 +135,7 @@ def _the_inventory_has(known: RecordOracle, kafka: KafkaCluster, fresh: Fresh, r
     """The applications of the oracle with their clients, and the records that were written beside them."""
     done = run("inventory", "--bootstrap-server", kafka.bootstrap, "--output", "json")
     (cluster,) = conform("transactions-inventory", json.loads(done.out))["clusters"]
-    found = {each["application"]: each for each in cluster["applications"]}
+    found = {application["application"]: application for application in cluster["applications"]}
     for name, generations in (("older", (1, 0)), ("newer", (0, 1))):
         each = found[fresh(name)]
         assert (each["ids_of_v1"], each["ids_of_v2"]) == generations, each

@@ -32,7 +32,7 @@ def cluster_of(agent: AgentProcess) -> Any:
 
 
 def stalls(agent: AgentProcess, topic: str) -> list[Any]:
-    return [each for each in cluster_of(agent)["stalled_partitions"] if each["topic"] == topic]
+    return [partition for partition in cluster_of(agent)["stalled_partitions"] if partition["topic"] == topic]
 
 
 def completes(job: FlinkJob, more_than: int = 0) -> None:
@@ -95,7 +95,9 @@ def runs(numbers: set[int], splits: int) -> set[int]:
     """All numbers from the begin of each split to the largest of its numbers. A split has a part of all longs."""
     part = -(-(2**63 - 1) // splits)
     begins = {number // part * part for number in numbers}
-    return {each for begin in begins for each in range(begin, max(n for n in numbers if n // part * part == begin) + 1)}
+    return {
+        number for begin in begins for number in range(begin, max(n for n in numbers if n // part * part == begin) + 1)
+    }
 
 
 @pytest.mark.parametrize("naming", ["INCREMENTING", *in_proof("POOLING")])
@@ -117,7 +119,11 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
     # Healthy: the last stable offset does not move for most of the time, and that is no stall.
     waits, until = 0, Deadline.after(2 * INTERVAL)
     while poll(until, 0.5):
-        opened = [each for each in cluster_of(agent)["open_transactions"] if each["application"] == prefix]
+        opened = [
+            transaction
+            for transaction in cluster_of(agent)["open_transactions"]
+            if transaction["application"] == prefix
+        ]
         # On a busy machine a checkpoint may be late by itself, and then it is a stall.
         assert stalls(agent, topic) == [] or late(job), opened
         found = [each for each in opened if each["flink"] is not None and each["seconds"] > STALL_AFTER]

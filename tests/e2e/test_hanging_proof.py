@@ -149,7 +149,9 @@ def test_a_true_orphan_is_proven_in_time_with_the_line_that_ends_it(
     seconds = round(time.monotonic() - began, 1)
     record_property("seconds from the orphan to its proof", seconds)
     print(f"{seconds} s from the orphan to its proof")
-    [stalled] = [each for each in agent.status()["clusters"][0]["stalled_partitions"] if each["topic"] == topic]
+    [stalled] = [
+        partition for partition in agent.status()["clusters"][0]["stalled_partitions"] if partition["topic"] == topic
+    ]
     assert stalled["next_step"]["command"].endswith(
         f" abort --topic {topic} --partition 0 --start-offset {orphan.start_offset}"
     )

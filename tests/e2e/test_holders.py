@@ -58,11 +58,11 @@ def test_a_holder_whose_records_are_deleted_stays_the_holder_since_it_began(
         next(iter(asked.values())).result(10)
         seen = scrapes_until(agent, lambda now: now.value(lag, topic=topic) == left)  # noqa: B023
         # At no scrape on the way was the stall gone, or another one.
-        assert {each.value(since, topic=topic) for each in seen} == {before.value(since, topic=topic)}
+        assert {metrics.value(since, topic=topic) for metrics in seen} == {before.value(since, topic=topic)}
         holders = {
-            (each.labels["producer_id"], each.labels["start_offset"])
+            (sample.labels["producer_id"], sample.labels["start_offset"])
             for metrics in seen
-            for each in metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=topic)
+            for sample in metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=topic)
         }
         assert holders == {(str(orphan.producer_id), str(orphan.start_offset))}
 
@@ -88,7 +88,7 @@ def test_a_marker_that_is_not_replicated_is_completing_and_the_missing_replica_i
     admin = two.admin()
     log = admin.list_topics("__transaction_state", timeout=10).topics["__transaction_state"]
     coordinator: int = log.partitions[0].leader
-    follower = next(each for each in two.brokers if each.id != coordinator)
+    follower = next(broker for broker in two.brokers if broker.id != coordinator)
     topics = [
         NewTopic(held, 1, replica_assignment=[[coordinator, follower.id]], config={"min.insync.replicas": "2"}),
         NewTopic(free, 1, replica_assignment=[[coordinator]]),

@@ -58,7 +58,7 @@ class ProxiedBrokers(NamedTuple):
         """A transactional.id whose partition of the log this broker leads."""
         leaders = self.leaders()
         names = (f"{stem}-{number}" for number in range(1000))
-        return next(each for each in names if leaders[coordinator_partition(each, LOG_PARTITIONS)] == leader)
+        return next(name for name in names if leaders[coordinator_partition(name, LOG_PARTITIONS)] == leader)
 
     def lead(self, number: int, leader: int) -> None:
         """Put a broker first among the replicas of a partition of the transaction log, and elect it."""
@@ -81,7 +81,7 @@ class ProxiedBrokers(NamedTuple):
             answers = client.ask(dict.fromkeys((HEARING, DEAF), request), Deadline.after(60))
         assert not any(isinstance(answer, Fault) or answer.error_code for answer in answers.values()), answers
         told = [answer for answer in answers.values() if not isinstance(answer, Fault)]
-        return {each.transactional_id for answer in told for each in answer.transaction_states}
+        return {state.transactional_id for answer in told for state in answer.transaction_states}
 
 
 @pytest.fixture(scope="module")

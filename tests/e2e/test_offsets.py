@@ -44,8 +44,8 @@ def test_commits_in_transactions_and_outside_of_them_are_counted_apart(tmp_path:
             )
         )
         counted = {
-            (each.labels["group"], each.labels["topic"], each.labels["transactional"]): each.value
-            for each in metrics.samples(catalogue.GROUP_OFFSET_COMMITS_TOTAL)
+            (sample.labels["group"], sample.labels["topic"], sample.labels["transactional"]): sample.value
+            for sample in metrics.samples(catalogue.GROUP_OFFSET_COMMITS_TOTAL)
         }
         assert counted == {
             (INSIDE, "orders", "true"): ROUNDS,

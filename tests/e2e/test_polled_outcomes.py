@@ -154,7 +154,7 @@ def test_polling_never_counts_more_than_the_log_and_finds_what_it_says(
     kafka: KafkaCluster, start_agent: StartAgent, tmp_path: Path
 ) -> None:
     agents: dict[str, AgentProcess] = {}
-    for name, user, seconds in (("log", RICH, 5), *((f"{each}s", POOR, each) for each in INTERVALS)):
+    for name, user, seconds in (("log", RICH, 5), *((f"{interval}s", POOR, interval) for interval in INTERVALS)):
         properties = tmp_path / f"{name}.properties"
         settings = kafka.client_properties(user)
         properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -187,7 +187,7 @@ def test_polling_never_counts_more_than_the_log_and_finds_what_it_says(
     print(_table(seen))
     for application, by_agent in seen.items():
         truth = by_agent["log"]
-        for name in (f"{each}s" for each in INTERVALS):
+        for name in (f"{interval}s" for interval in INTERVALS):
             polled = by_agent[name]
             where = (application, name, polled, truth)
             for outcome in ("committed", "timed_out", "fenced"):

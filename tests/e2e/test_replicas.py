@@ -113,7 +113,7 @@ def together_of(shards: list[dict[Series, float]]) -> dict[Series, float]:
     together: dict[Series, float] = {}
     for shard in shards:
         for (name, labels), value in shard.items():
-            key = name, tuple(each for each in labels if name not in PARTS or each[0] != "shard")
+            key = name, tuple(label for label in labels if name not in PARTS or label[0] != "shard")
             if name in {catalogue.LSO_HOLDER_PARTITIONS.name, catalogue.RECENT_APPLICATIONS.name}:
                 together[key] = together.get(key, 0) + value
             elif name in PARTS:
@@ -207,7 +207,7 @@ def test_three_shards_are_disjoint_and_together_say_what_one_agent_says(
         assert {sample.labels["shard"] for sample in own} == {str(shard.index)}
         assert metrics.value(catalogue.EXPORTER_SHARDS) == 3
         assert bool(metrics.samples(catalogue.CLUSTER_INFO)) == shard.first
-        assert len({each.labels["topic"] for each in metrics.samples(catalogue.STALLED_PARTITIONS)}) < len(topics)
+        assert len({sample.labels["topic"] for sample in metrics.samples(catalogue.STALLED_PARTITIONS)}) < len(topics)
         assert agent.status()["shard"] == {"index": shard.index, "count": 3}
         assert f"shard {shard}" in agent.get("/").text
         assert f"watching 1 cluster(s), shard {shard}" in agent.log

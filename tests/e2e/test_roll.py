@@ -31,10 +31,10 @@ def test_no_roll_that_is_called_safe_holds_refuses_or_loses_anything(tmp_path: P
                     down = other if chance.random() < 0.4 else None
                     results.append(roll(kafka, running, len(results) + 1, topics, broker, down))
                     print(*results[-1], "harmed" if results[-1].harmed else "unharmed", sep="\t", flush=True)
-    wrong = [each for each in results if each.predicted == "safe" and each.harmed]
+    wrong = [result for result in results if result.predicted == "safe" and result.harmed]
     assert not wrong
-    assert {each.predicted for each in results} >= {"safe", "no"}
-    assert any(each.harmed for each in results if each.predicted == "no")
+    assert {result.predicted for result in results} >= {"safe", "no"}
+    assert any(result.harmed for result in results if result.predicted == "no")
 
 
 def _share(phase: int) -> int:

@@ -178,7 +178,7 @@ def test_every_refusal_is_distinguished_by_the_agent_while_the_others_go_on(trou
 
     metrics = agent.wait_until(told, timeout=WAIT_SECONDS)
     faults = {
-        cluster["name"]: [each["detail"] for one in cluster["sources"] for each in one["faults"]]
+        cluster["name"]: [fault["detail"] for one in cluster["sources"] for fault in one["faults"]]
         for cluster in agent.status()["clusters"]
     }
     for name, case in cases.items():
@@ -191,7 +191,8 @@ def test_every_refusal_is_distinguished_before_the_agent_is_started(troubled: Re
     done = run("check", "connection", "--config", str(troubled.config), "--output", "json")
     assert done.code == 2, done
     errors = {
-        each["kafka_cluster"]: each["error"] for each in conform("check-connection", json.loads(done.out))["clusters"]
+        cluster["kafka_cluster"]: cluster["error"]
+        for cluster in conform("check-connection", json.loads(done.out))["clusters"]
     }
     assert (errors.pop("good"), errors.pop("token")) == (None, None)
     for name, case in troubled.cases.items():

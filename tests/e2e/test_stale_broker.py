@@ -150,7 +150,9 @@ def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
         ),
     )
     assert not [
-        each for metrics in seen[settled:] for each in metrics.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS)
+        sample
+        for metrics in seen[settled:]
+        for sample in metrics.samples(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS)
     ]
     assert "forceTerminateTransaction" not in agent.get("/").text
 

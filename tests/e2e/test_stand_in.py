@@ -63,8 +63,8 @@ def offset_rows(body: bytes, version: int) -> list[tuple[int, int, int, int, int
     (topic,) = ListOffsetsResponse.decode(io.BytesIO(body[1:]), version=version).topics
     assert topic.name == TOPIC
     return sorted(
-        (each.partition_index, each.error_code, each.timestamp, each.offset, each.leader_epoch)
-        for each in topic.partitions
+        (partition.partition_index, partition.error_code, partition.timestamp, partition.offset, partition.leader_epoch)
+        for partition in topic.partitions
     )
 
 
@@ -85,15 +85,15 @@ def test_the_stand_in_answers_as_a_broker_does(kafka: KafkaCluster, stand_in: St
     # In the versions that the stand-in speaks. Kafka 4 answers in another order than it is asked in.
     for version in (6, 7):
         for isolation in (0, 1):
-            real, made = (answer(each, offsets_of(isolation, 2), version) for each in addresses)
+            real, made = (answer(address, offsets_of(isolation, 2), version) for address in addresses)
             assert len(made) == len(real), (version, isolation)
             assert offset_rows(made, version) == offset_rows(real, version), (version, isolation)
 
     rows = DescribeProducersRequest.TopicRequest
     described = []
-    for each in addresses:
+    for address in addresses:
         asked = DescribeProducersRequest(topics=[rows(name=TOPIC, partition_indexes=[0, 1])])
-        body = io.BytesIO(answer(each, asked, 0)[1:])  # after the tagged fields of the header
+        body = io.BytesIO(answer(address, asked, 0)[1:])  # after the tagged fields of the header
         (topic,) = DescribeProducersResponse.decode(body, version=0).topics
         described.append(
             [
@@ -107,8 +107,10 @@ def test_the_stand_in_answers_as_a_broker_does(kafka: KafkaCluster, stand_in: St
     assert all(start == -1 for start in described[0][1][2])
 
     listed = []
-    for each in addresses:
-        body = io.BytesIO(answer(each, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=TOPIC)]), 8))
+    for address in addresses:
+        body = io.BytesIO(
+            answer(address, MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=TOPIC)]), 8)
+        )
         metadata = MetadataResponse.decode(body, version=8)
         (found,) = metadata.topics
         partitions = sorted((row.partition_index, row.error_code, row.leader_id) for row in found.partitions)

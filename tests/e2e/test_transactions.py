@@ -276,7 +276,7 @@ def test_a_group_whose_own_offsets_are_in_an_open_transaction_is_named_with_its_
     assert world.value(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS, group=group, topic=topic) == 1
     assert world.value(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS, group=group, topic=world.names["orders"]) is None
     mine = world.app("consuming")
-    assert [each["waiting_groups"] for each in world.stalls if each["blocker"]["application"] == mine] == [[group]]
+    assert [stall["waiting_groups"] for stall in world.stalls if stall["blocker"]["application"] == mine] == [[group]]
     assert "groups that wait" in world.page
 
 
@@ -290,14 +290,14 @@ def test_a_transaction_that_no_coordinator_has_is_hanging(world: ObservedRun) ->
 
 
 def test_the_abort_line_is_shown_for_the_hanging_one_only(world: ObservedRun) -> None:
-    hanging = [each for each in world.stalls if each["blocker"]["kind"] == "hanging"]
+    hanging = [stall for stall in world.stalls if stall["blocker"]["kind"] == "hanging"]
     assert {each["topic"] for each in hanging} >= {world.names["ledger"]}
-    for each in world.stalls:
-        command = each["next_step"]["command"] or ""
-        if each in hanging:
+    for stall in world.stalls:
+        command = stall["next_step"]["command"] or ""
+        if stall in hanging:
             assert command.endswith(
-                f"abort --topic {each['topic']} --partition {each['partition']} "
-                f"--start-offset {each['blocker']['start_offset']}"
+                f"abort --topic {stall['topic']} --partition {stall['partition']} "
+                f"--start-offset {stall['blocker']['start_offset']}"
             )
         else:
             assert " abort " not in command

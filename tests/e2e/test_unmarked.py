@@ -116,4 +116,4 @@ def _holds(metrics: Metrics) -> bool:
 def _stalls(document: dict[str, Any]) -> list[dict[str, Any]]:
     """What a look lists, decided or not."""
     lists = (rows for rows in document.values() if isinstance(rows, list))
-    return [each for rows in lists for each in rows if isinstance(each, dict) and "blocker" in each]
+    return [row for rows in lists for row in rows if isinstance(row, dict) and "blocker" in row]

@@ -31,8 +31,8 @@ def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
         keep(JavaProducer(kafka, f"{application}-1")),
         keep(RdkafkaProducer(kafka, f"{application}-2")),
     ]
-    for each in producers:
-        each.init()
+    for producer in producers:
+        producer.init()
     waiting = keep(RdkafkaProducer(kafka, f"{held}-1", timeout=800.0))
     waiting.init()
     waiting.begin()
@@ -44,12 +44,12 @@ def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
     shown = HighestCounters(application)
 
     def work() -> None:
-        for each in producers:
-            each.run(3, topic)
-            each.run(1, topic, commit=False)
+        for producer in producers:
+            producer.run(3, topic)
+            producer.run(1, topic, commit=False)
         truth: dict[str, float] = dict.fromkeys(catalogue.OUTCOMES, 0.0)
-        for each in producers:
-            for outcome, count in each.counts.outcomes().items():
+        for producer in producers:
+            for outcome, count in producer.counts.outcomes().items():
                 truth[outcome] += count
         seen = agent.wait_until(lambda seen: outcomes_of(shown.look(seen), application) == truth)
         assert seen.value(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, application=held) == begun
@@ -63,7 +63,7 @@ def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
     done = kafka.tool("org.apache.kafka.tools.FeatureCommand", "upgrade", "--release-version", NEW.rpartition(".")[0])
     assert done.returncode == 0, done.stdout + done.stderr
     agent.wait_until(
-        lambda seen: [each.labels["transaction_version"] for each in seen.samples(catalogue.CLUSTER_INFO)] == ["2"],
+        lambda seen: [sample.labels["transaction_version"] for sample in seen.samples(catalogue.CLUSTER_INFO)] == ["2"],
     )
     producers.append(keep(JavaProducer(kafka, f"{application}-3")))
     producers[-1].init()
@@ -77,4 +77,4 @@ def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
     assert outcomes_of(seen, held) == dict.fromkeys(catalogue.OUTCOMES, 0.0) | {"committed": 1.0}
     assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
     assert seen.value(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL) == 0
-    agent.wait_until(lambda seen: all(each.value for each in seen.samples(catalogue.SOURCE_UP)))
+    agent.wait_until(lambda seen: all(sample.value for sample in seen.samples(catalogue.SOURCE_UP)))

@@ -166,7 +166,7 @@ class FakeKafka:
             raise AskError(self.other)
         if self.down >= self.brokers.keys():
             raise AskError(Fault(Reason.UNREACHABLE, "no broker answers"))
-        named = self.topics.keys() if topics is None else [each for each in topics if each in self.topics]
+        named = self.topics.keys() if topics is None else [topic for topic in topics if topic in self.topics]
         found = {
             name: {number: self._led(each) for number, each in enumerate(self.topics[name])}
             for name in named
@@ -287,8 +287,8 @@ class FakeKafka:
                 Answer(
                     name=topic.name,
                     partitions=[
-                        row(topic.name, each.partition_index, each.current_leader_epoch, each.timestamp)
-                        for each in topic.partitions
+                        row(topic.name, partition.partition_index, partition.current_leader_epoch, partition.timestamp)
+                        for partition in topic.partitions
                     ],
                 )
                 for topic in request.topics
@@ -312,7 +312,10 @@ class FakeKafka:
         return Answer(
             error_code=0,
             responses=[
-                Answer(topic=topic.topic, partitions=[part(topic.topic, each.partition) for each in topic.partitions])
+                Answer(
+                    topic=topic.topic,
+                    partitions=[part(topic.topic, partition.partition) for partition in topic.partitions],
+                )
                 for topic in request.topics
             ],
         )
@@ -327,7 +330,7 @@ class FakeKafka:
 
         return Answer(
             topics=[
-                Answer(topic=topic.topic, partitions=[row(topic.topic, each) for each in topic.partitions])
+                Answer(topic=topic.topic, partitions=[row(topic.topic, partition) for partition in topic.partitions])
                 for topic in request.topics
             ]
         )
@@ -337,14 +340,14 @@ class FakeKafka:
             code = self.refuse.get("DescribeProducers", 0)
             producers = [
                 Answer(
-                    producer_id=each.producer_id,
-                    producer_epoch=each.epoch,
-                    last_sequence=each.last_sequence,
-                    last_timestamp=each.last_timestamp,
+                    producer_id=writer.producer_id,
+                    producer_epoch=writer.epoch,
+                    last_sequence=writer.last_sequence,
+                    last_timestamp=writer.last_timestamp,
                     coordinator_epoch=0,
-                    current_txn_start_offset=each.start_offset,
+                    current_txn_start_offset=writer.start_offset,
                 )
-                for each in self.topics[name][number].writers
+                for writer in self.topics[name][number].writers
             ]
             return Answer(partition_index=number, error_code=code, active_producers=[] if code else producers)
 
@@ -367,14 +370,14 @@ class FakeKafka:
     def _list_transactions(self, node: int, request: Any) -> Any:
         hidden = self.refuse.get("DescribeTransactions") == 53
         found = [
-            Answer(transactional_id=name, producer_id=each.producer_id, transaction_state=each.state)
-            for name, each in self.transactions.items()
+            Answer(transactional_id=name, producer_id=transaction.producer_id, transaction_state=transaction.state)
+            for name, transaction in self.transactions.items()
             if self._coordinated(node, name)
             and not hidden
             and name not in self.denied_ids
             and self._coordinator(name) not in self.unloaded
-            and (not request.state_filters or each.state in request.state_filters)
-            and (not request.producer_id_filters or each.producer_id in request.producer_id_filters)
+            and (not request.state_filters or transaction.state in request.state_filters)
+            and (not request.producer_id_filters or transaction.producer_id in request.producer_id_filters)
         ]
         return Answer(error_code=self.refuse.get("ListTransactions", 0), transaction_states=found)
 
@@ -570,13 +573,13 @@ class FakeTail:
             if partition.leader is None or number in self._world.silent_log:
                 continue
             records = [each for each in self._world.log.get(number, ()) if each.offset >= position]
-            records = [each for each in records if each.offset < partition.high_watermark]
-            for each in records[: max(0, limit - len(found))]:
-                epoch = partition.epoch - (each.offset < partition.epoch_begins)
-                found.append(FakeMessage(None, number, each.offset, each.ms, each.key, each.value, epoch))
-                self._positions[number] = each.offset + 1
+            records = [record for record in records if record.offset < partition.high_watermark]
+            for record in records[: max(0, limit - len(found))]:
+                epoch = partition.epoch - (record.offset < partition.epoch_begins)
+                found.append(FakeMessage(None, number, record.offset, record.ms, record.key, record.value, epoch))
+                self._positions[number] = record.offset + 1
             end = max(partition.high_watermark, self._positions[number])
-            waiting = any(each.offset >= self._positions[number] for each in records)
+            waiting = any(record.offset >= self._positions[number] for record in records)
             if not waiting and self._ended.get(number) != end and len(found) < limit:
                 self._positions[number] = self._ended[number] = end
                 found.append(FakeMessage(KafkaError(KafkaError._PARTITION_EOF), number, end))
@@ -612,12 +615,12 @@ class SourceRead:
                 self.faults.append(each)
             else:
                 self.facts[type(each)] = each
-        keys = [(each.metric.name, each.labels) for each in self.samples]
+        keys = [(sample.metric.name, sample.labels) for sample in self.samples]
         assert len(keys) == len(set(keys)), "a series was given twice"
 
     def values(self, metric: Metric) -> dict[tuple[str, ...], Any]:
         """By label values, without the cluster's name."""
-        return {each.labels[1:]: each.value for each in self.samples if each.metric is metric}
+        return {sample.labels[1:]: sample.value for sample in self.samples if sample.metric is metric}
 
     def value(self, metric: Metric, *labels: str) -> Any:
         return self.values(metric).get(labels)
@@ -629,7 +632,7 @@ class SourceRead:
 
 def read(world: FakeKafka, source: Source, *facts: Fact, seconds: float = 10.0) -> SourceRead:
     deadline = Deadline.after(seconds, world.time.clock.monotonic)
-    return SourceRead(source.read(deadline, Facts({type(each): each for each in facts}, facts)))
+    return SourceRead(source.read(deadline, Facts({type(fact): fact for fact in facts}, facts)))
 
 
 def partitions(count: int, make: Callable[[], Partition] = Partition) -> list[Partition]:

@@ -195,7 +195,7 @@ class CoordinatorId:
             self.start_ms,
             self.decided_ms,
             self.now,
-            frozenset(TopicPartition(topic, each) for topic, numbers in self.topics.items() for each in numbers),
+            frozenset(TopicPartition(topic, number) for topic, numbers in self.topics.items() for number in numbers),
         )
         self._write({}, update_ms, end)
         if twice:

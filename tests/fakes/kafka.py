@@ -90,7 +90,9 @@ def offsets(request: Any, codes: dict[str, int] | None = None, offset: int = 7) 
     return ListOffsetsResponse(
         throttle_time_ms=0,
         topics=[
-            topic(name=one.name, partitions=[answer(one.name, each.partition_index) for each in one.partitions])
+            topic(
+                name=one.name, partitions=[answer(one.name, partition.partition_index) for partition in one.partitions]
+            )
             for one in request.topics
         ],
     )

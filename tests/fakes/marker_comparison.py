@@ -64,8 +64,8 @@ def compare_all(
 
 def _of_shared_epoch(decision: Decision, found: Sequence[Marker], rivals: Iterable[Decision]) -> tuple[bool, bool]:
     """Whether a transaction of an older client has no marker of its own, and whether that one was lost."""
-    older = sorted((each for each in rivals if not each.v2), key=lambda each: each.prepared_ms)
-    left = sorted(found, key=lambda each: each.timestamp_ms)
+    older = sorted((rival for rival in rivals if not rival.v2), key=lambda rival: rival.prepared_ms)
+    left = sorted(found, key=lambda marker: marker.timestamp_ms)
     own: list[Decision] = []
     exact = 0
     for slack_ms in (0, CLOCK_SLACK_MS):
@@ -137,10 +137,10 @@ def _contradictions(
     decision: Decision, partition: TopicPartition, found: Sequence[Marker], rivals: Iterable[Decision]
 ) -> Iterator[Torn]:
     """Markers of the other type that are the transaction's own: of its epochs, and asked for by no other decision."""
-    others = [each for each in rivals if each is not decision]
+    others = [rival for rival in rivals if rival is not decision]
     ended = any(_ends(decision, each) for each in found)
     for marker in found:
-        if marker.commit is decision.commit or any(_ends(each, marker) for each in others):
+        if marker.commit is decision.commit or any(_ends(other, marker) for other in others):
             continue
         if decision.v2:
             # The epoch of a transaction's markers is that of the next one's records: with its own marker there, another

@@ -114,7 +114,7 @@ class TcpProxy:
     def client_ids(self) -> list[str]:
         """The client ids of the connections that are open now, sorted."""
         found: list[str] = []
-        self._in_loop(lambda: found.extend(each.client_id or "" for each in self._connections))
+        self._in_loop(lambda: found.extend(connection.client_id or "" for connection in self._connections))
         return sorted(found)
 
     def __enter__(self) -> Self:

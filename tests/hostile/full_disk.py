@@ -86,8 +86,8 @@ def seen_of(seen: tuple[SourceRead, SourceRead]) -> dict[str, Any]:
     return {
         "committed": committed,
         "note": " ".join(notes.notes) if isinstance(notes, Notes) else "",
-        "since": [each.since for each in stalls.stalls] if isinstance(stalls, Stalls) else None,
-        "faults": [each.detail for each in (*log.faults, *lso.faults)],
+        "since": [stall.since for stall in stalls.stalls] if isinstance(stalls, Stalls) else None,
+        "faults": [fault.detail for fault in (*log.faults, *lso.faults)],
     }
 
 
@@ -105,7 +105,7 @@ def main(folder: Path) -> None:
         for at in range(round(seconds)):
             if at == seconds // 2:
                 story.commit()
-            seen = tuple(read(story.world, each) for each in sources)
+            seen = tuple(read(story.world, source) for source in sources)
             story.world.time.pass_(1.0)
         assert seen is not None
         shown[name] = seen_of((seen[0], seen[1]))

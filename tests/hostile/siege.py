@@ -125,7 +125,7 @@ def _audits(names: int, findings: int) -> Iterator[bytes]:
 def _queries() -> Iterator[bytes]:
     at = 0
     while True:
-        offsets = {f"t{at}": {str(each): each + 100_000 * at for each in range(3500)}}
+        offsets = {f"t{at}": {str(number): number + 100_000 * at for number in range(3500)}}
         source = {"description": "KafkaV2[x]", "endOffset": offsets, "numInputRows": 1}
         progress = {
             "batchId": 1,
@@ -285,12 +285,12 @@ def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple
     for user in users:
         user.join()
     struck = {}
-    for name, each in attackers.items():
+    for name, attacker in attackers.items():
         try:
-            struck[name] = int(each.communicate(timeout=5)[0] or 0)
+            struck[name] = int(attacker.communicate(timeout=5)[0] or 0)
         except subprocess.TimeoutExpired:
-            each.kill()
-            each.wait()
+            attacker.kill()
+            attacker.wait()
             struck[name] = -1
     return [user.figures for user in users], struck
 
@@ -332,8 +332,8 @@ def main() -> None:
     print("\n".join(map(_row, figures)))
     print(f"\n{time.monotonic() - began:.0f} s; peak {peak:.0f} of {MEMORY_MB} MB; exit code {code}")
     print("how often the attacks struck:", json.dumps(struck))
-    for each in figures:
-        print(each.path, *list(each.failed)[:5], sep="\n  ")
+    for figure in figures:
+        print(figure.path, *list(figure.failed)[:5], sep="\n  ")
     errors = [
         line for line in agent.log.splitlines() if '"level":"error"' in line.replace(" ", "") or "Traceback" in line
     ]

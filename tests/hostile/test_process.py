@@ -27,7 +27,7 @@ def post_without_end(agent: ConfinedAgent, rounds: int = 300) -> int:
     for at in range(rounds):
         findings = [{"kind": "duplicate", "topic": "t", "count": 1, "examples": [example] * 100}]
         head = {"audit": f"a{at}", "finished_at": 1.7e9, "verdict": "unknown", "topics": {"t": {"verdict": "unknown"}}}
-        offsets = {f"t{at}": {str(each): each + 100_000 * at for each in range(3500)}}
+        offsets = {f"t{at}": {str(number): number + 100_000 * at for number in range(3500)}}
         source = {"description": "KafkaV2[x]", "endOffset": offsets, "numInputRows": 1}
         progress = {
             "batchId": 1,
@@ -65,7 +65,9 @@ def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile
     folders(tmp_path)
     config = settings(tmp_path, hostile)
     document = json.loads(config.read_text())
-    document["producers"] = [each for each in document["producers"] if any(attack in str(way) for way in each.values())]
+    document["producers"] = [
+        producer for producer in document["producers"] if any(attack in str(way) for way in producer.values())
+    ]
     for key in ("producers", "connect", "spark", "audits"):
         if key != ATTACKS[attack] and not (attack == "folders" and key == "audits"):
             del document[key]
@@ -97,7 +99,7 @@ def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, host
     folders(tmp_path)
     config = settings(tmp_path, hostile)
     document = json.loads(config.read_text())
-    named = [each for each in document["producers"] if "file_sd" not in each]
+    named = [producer for producer in document["producers"] if "file_sd" not in producer]
     for number, each in enumerate(named * (JVMS_OF_EACH_KIND - 1)):
         text = json.dumps(each).replace("127.0.0.1", f"127.0.1.{number + 1}")  # a target of its own
         document["producers"].append(json.loads(text))

@@ -62,7 +62,7 @@ def python(code: str, *options: str) -> str:
 
 def test_the_bill_of_materials_lists_all_packages_of_the_image_and_no_others() -> None:
     made = json.loads((ROOT / "build/image/kafka-eos-exporter-agent.cdx.json").read_text())
-    listed = {each["purl"].partition("?")[0] for each in made["components"]}
+    listed = {component["purl"].partition("?")[0] for component in made["components"]}
     packages = python(
         "import re\nfrom importlib.metadata import distributions\n"
         "from sys import path\npath.append('/usr/local/lib/python3.11/site-packages')\n"

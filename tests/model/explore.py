@@ -45,7 +45,7 @@ def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
         state = queue.popleft()
         for place, producer, _, said in judgements(state):
             _, records = open_records(state.partitions[place], producer)
-            own = frozenset(each.transaction for each in records)
+            own = frozenset(record.transaction for record in records)
             promised = any(state.clients[each].state == COMMITTED for each in own)
             fates[said.fate, kind_of(state, own)] += 1
             if said.promised_to_nobody:
@@ -101,7 +101,7 @@ def _kept_wrong(state: ModelState) -> Iterator[str]:
     kept = state.kept
     if kept is None or not kept.nobody:
         return
-    told = {each.transaction for each in kept.records if state.clients[each.transaction].state == COMMITTED}
+    told = {record.transaction for record in kept.records if state.clients[record.transaction].state == COMMITTED}
     if told and any((place, producer) == (kept.place, kept.producer) for place, producer, _ in suspects(state)):
         yield f"what was kept says that nobody was promised transaction {min(told)}"
 

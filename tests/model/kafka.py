@@ -144,14 +144,14 @@ def newest(state: ModelState, producer: int) -> ModelRecord | None:
 def open_records(entries: tuple[Data | EndMarker, ...], producer: int) -> tuple[int, list[Data]]:
     """The open records of a producer and the place of the first (ProducerAppendInfo.appendDataBatch)."""
     start, found = -1, list[Data]()
-    for place, each in enumerate(entries):
-        if each.producer != producer:
+    for place, entry in enumerate(entries):
+        if entry.producer != producer:
             continue
-        if isinstance(each, EndMarker):
+        if isinstance(entry, EndMarker):
             start, found = -1, []
         else:
             start = place if start < 0 else start
-            found.append(each)
+            found.append(entry)
     return start, found
 
 
@@ -242,8 +242,8 @@ def _produce(
 ) -> Iterator[tuple[str, ModelState]]:
     """ProducerAppendInfo.checkProducerEpoch: a record with an epoch below the newest of its producer is refused."""
     entries = state.partitions[place]
-    written = sum(isinstance(each, Data) and each.transaction == number for each in entries)
-    epochs = [each.epoch for each in entries if each.producer == producer]
+    written = sum(isinstance(entry, Data) and entry.transaction == number for entry in entries)
+    epochs = [entry.epoch for entry in entries if entry.producer == producer]
     if written >= (1 if client.state == OPEN else 2) or (epochs and max(epochs) > client.epoch):
         return
     yield f"produce {place}", _put(state, place, (*entries, Data(producer, client.epoch, number)))
@@ -301,7 +301,7 @@ def _coordinator(state: ModelState, producer: int, bounds: Bounds) -> Iterator[t
             owed = _owe(state, producer, state.unsent[producer] - {place})
             # TransactionMarkerChannelManager: WriteTxnMarkers, appended by the leader.
             entries = state.partitions[place]
-            epochs = [each.epoch for each in entries if each.producer == producer]
+            epochs = [entry.epoch for entry in entries if entry.producer == producer]
             if not epochs or max(epochs) <= found.epoch:
                 time = owed.time + 1
                 marked = (*entries, EndMarker(producer, found.epoch, commit, time, state.leader_epoch))
@@ -381,14 +381,14 @@ def _put(state: ModelState, place: int, entries: tuple[Data | EndMarker, ...]) -
 def canonical(state: ModelState) -> ModelState:
     """The state with its instants numbered from 1 on: only their order counts."""
     times = {each.time for each in state.log} | {each.begun for each in state.log}
-    times |= {each.time for entries in state.partitions for each in entries if isinstance(each, EndMarker)}
+    times |= {entry.time for entries in state.partitions for entry in entries if isinstance(entry, EndMarker)}
     order = {time: number for number, time in enumerate(sorted(times - {-1}), 1)}
     order[-1] = -1
     if all(time == number for time, number in order.items()) and state.time == len(order) - 1:
         return state
     log = tuple(each._replace(time=order[each.time], begun=order[each.begun]) for each in state.log)
     partitions = tuple(
-        tuple(each._replace(time=order[each.time]) if isinstance(each, EndMarker) else each for each in entries)
+        tuple(entry._replace(time=order[entry.time]) if isinstance(entry, EndMarker) else entry for entry in entries)
         for entries in state.partitions
     )
     return state._replace(log=log, partitions=partitions, time=len(order) - 1)

@@ -25,7 +25,7 @@ def log_record(record: ModelRecord) -> LogRecord:
     """A record of the model's log as one of Kafka's."""
     begun_ms = record.begun * SECONDS * 1000 if record.begun >= 0 else -1
     time_ms = record.time * SECONDS * 1000
-    places = tuple(place_of(each) for each in sorted(record.places)) if record.status else None
+    places = tuple(place_of(place) for place in sorted(record.places)) if record.status else None
     tags = Tags(client_version=2 if record.tagged else 0)
     producer_id = PRODUCER_IDS[record.producer]
     status = Status(record.status)
@@ -46,7 +46,7 @@ def log_by_a_read(state: ModelState, producer: int) -> ProducerLog:
 def suspects(state: ModelState) -> Iterator[tuple[int, int, int]]:
     """Partition, producer and start of what is open and no coordinator has."""
     for place, entries in enumerate(state.partitions):
-        for producer in {each.producer for each in entries}:
+        for producer in {entry.producer for entry in entries}:
             start, _ = open_records(entries, producer)
             found = newest(state, producer)
             if start >= 0 and (found is None or not ONGOING <= found.status <= PREPARE_ABORT):
@@ -56,14 +56,14 @@ def suspects(state: ModelState) -> Iterator[tuple[int, int, int]]:
 def records_by_a_read(state: ModelState, place: int, producer: int, start: int, *, traced: bool) -> OpenRecords:
     """What DescribeProducers shows, and with ``traced`` the partition's log from its start."""
     entries = state.partitions[place]
-    last = max(each.epoch for each in entries if each.producer == producer)
+    last = max(entry.epoch for entry in entries if entry.producer == producer)
     shown = OpenRecords(place_of(place), PRODUCER_IDS[producer], last)
     if not traced:
         return shown
     below = [
-        (offset, each)
-        for offset, each in enumerate(entries[:start])
-        if isinstance(each, EndMarker) and each.producer == producer
+        (offset, entry)
+        for offset, entry in enumerate(entries[:start])
+        if isinstance(entry, EndMarker) and entry.producer == producer
     ]
     marker = None
     if below:

@@ -200,7 +200,7 @@ def _both(
     if title == "no more than its share":
         return {at: [] for at in list(times)[:1]}
     return {
-        at: [*alerts, *({**each, "severity": "warning"} for each in alerts if int(at[:-1]) >= 17)]
+        at: [*alerts, *({**alert, "severity": "warning"} for alert in alerts if int(at[:-1]) >= 17)]
         for at, alerts in times.items()
     }
 

@@ -276,7 +276,7 @@ def _shards() -> Iterator[Case]:
         scraped(EXPORTER_SHARDS, values="5x60", agent="side", shard="0"),
     ]
     yield case(COUNT, "a sidecar shares nothing of the cluster", [*shards("2", "2"), *aside], {"9m": []})
-    alike = [replace(each, labels={**each.labels, "job": "other"}) for each in shards("2", "2")]
+    alike = [replace(series, labels={**series.labels, "job": "other"}) for series in shards("2", "2")]
     yield case(COUNT, "two jobs at the same addresses", [*shards("2", "2"), *alike], {"9m": []})
     mended = shards("3", "3", "2", there={2: "1 " * 20 + GONE})
     yield case(COUNT, "mended", mended, {"10m": [count], "22m": [], "30m": []})

@@ -393,7 +393,7 @@ def _completions() -> Iterator[Case]:
     yield case(
         SLOW,
         "each application by its own percentile",
-        [*slow, *(each for app in apps[1:] for each in histogram("0+0x90", "0+2x90", app))],
+        [*slow, *(series for app in apps[1:] for series in histogram("0+0x90", "0+2x90", app))],
         {"40m": [of("warning", app) for app in apps]},
     )
     yield case(SLOW, "ten in ten minutes are enough", histogram("0+0x90", "0+1x90"), {"39m": [], "40m": [WARNING]})

@@ -208,8 +208,8 @@ def survivors(
     which survived.
     """
     by_alert: dict[str, list[Case]] = {}
-    for each in cases:
-        by_alert.setdefault(each.alert, []).append(each)
+    for case in cases:
+        by_alert.setdefault(case.alert, []).append(case)
 
     def verdict(mutant: Mutant) -> tuple[Mutant, str]:
         asked = [each for alert in mutant.alerts for each in by_alert.get(alert, ())]
@@ -235,7 +235,7 @@ def main(names: list[str]) -> int:
     from tests.rules.table import CASES  # noqa: PLC0415 -- the table is built from modules that need not be run alone
 
     rules = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
-    wanted = [each for each in mutants(rules) if not names or {*each.alerts} & {*names}]
+    wanted = [mutant for mutant in mutants(rules) if not names or {*mutant.alerts} & {*names}]
     counts, alive = survivors(CASES, wanted, lambda line: print(line, flush=True))
     print(f"{len(wanted)} mutants: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     if alive:

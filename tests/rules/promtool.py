@@ -87,7 +87,7 @@ def case(
     """A case; ``checks`` are the alerts that fire by time. The agent's default thresholds are beside its series."""
     series = list(series)
     return Case(
-        alert, title, (*series, *beside(series)), tuple(Check(at, tuple(each)) for at, each in checks.items()), step
+        alert, title, (*series, *beside(series)), tuple(Check(at, tuple(check)) for at, check in checks.items()), step
     )
 
 

@@ -33,12 +33,12 @@ SAMPLE = 40
 
 
 def of(name: str) -> list[Case]:
-    return [each for each in CASES if each.alert.split()[0] == name]
+    return [case for case in CASES if case.alert.split()[0] == name]
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(each.alert for each in CASES))
+@pytest.mark.parametrize("name", dict.fromkeys(case.alert for case in CASES))
 def test_the_alert_does_what_its_cases_say(name: str) -> None:
-    assert run(bare(RULES), [each for each in CASES if each.alert == name]) == ""
+    assert run(bare(RULES), [case for case in CASES if case.alert == name]) == ""
 
 
 @pytest.mark.parametrize("name", table.names())
@@ -49,16 +49,16 @@ def test_every_alert_has_a_case_that_fires_and_one_that_is_silent(name: str) -> 
 
 def test_every_variant_of_an_alert_fires_in_some_case() -> None:
     fired = {
-        (each.alert.split()[0], labels["severity"], variant_of(labels))
-        for each in CASES
-        for check in each.checks
+        (case.alert.split()[0], labels["severity"], variant_of(labels))
+        for case in CASES
+        for check in case.checks
         for labels in check.alerts
     }
-    assert fired == {(each.name, each.severity.value, variant_of(dict(each.labels))) for each in ALERTS}
+    assert fired == {(alert.name, alert.severity.value, variant_of(dict(alert.labels))) for alert in ALERTS}
 
 
 def test_no_case_is_about_an_alert_that_does_not_exist() -> None:
-    assert {each.alert.split()[0] for each in CASES} == set(table.names())
+    assert {case.alert.split()[0] for case in CASES} == set(table.names())
 
 
 @pytest.mark.proof  # make mutants tries them all
@@ -76,8 +76,8 @@ def test_every_metric_of_an_expression_or_description_is_in_the_catalogue() -> N
     known = {row.name for row in catalogue.rows()}
     series = known | {f"{name}{suffix}" for name in known for suffix in ("_bucket", "_count")}
     records = {record.name for record in table.records()}
-    for each in ALERTS:
-        named = set(re.findall(r"[a-z_:]*kafka_eos_[\w:]+", f"{each.expr} {each.summary} {each.description}"))
+    for alert in ALERTS:
+        named = set(re.findall(r"[a-z_:]*kafka_eos_[\w:]+", f"{alert.expr} {alert.summary} {alert.description}"))
         assert named <= series | records
 
 
@@ -95,7 +95,7 @@ def test_what_an_alert_says_is_complete(alert: Any) -> None:
 
 
 def test_no_alert_and_no_runbook_spells_a_line_that_ends_a_transaction() -> None:
-    texts = [each.description for each in ALERTS] + [path.read_text() for path in (FOLDER / "runbooks").glob("*.md")]
+    texts = [alert.description for alert in ALERTS] + [path.read_text() for path in (FOLDER / "runbooks").glob("*.md")]
     for text in texts:
         assert "forceTerminateTransaction" not in text
         assert "--start-offset" not in text

@@ -37,14 +37,14 @@ def elsewhere(case: Case) -> Case:
 
     checks = tuple(
         Check(
-            each.at,
+            check.at,
             tuple(
                 {**alert, "namespace": namespace, "team": "a", "tier": "1"}
-                for alert in each.alerts
+                for alert in check.alerts
                 for namespace in ("blue", "green")
             ),
         )
-        for each in case.checks
+        for check in case.checks
     )
     return replace(case, series=tuple(made for each in case.series for made in everywhere(each)), checks=checks)
 

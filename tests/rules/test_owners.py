@@ -136,5 +136,8 @@ def test_a_page_about_one_group_leaves_the_ticket_about_another(tmp_path: Path) 
     ]
     with running(FORMATS["alertmanager"](Settings()), tmp_path) as alertmanager:
         alertmanager.send([{"labels": labels} for labels in firing])
-        got = {each.receiver: [labels["group"] for labels in each.alerts] for each in alertmanager.received(2)}
+        got = {
+            notification.receiver: [labels["group"] for labels in notification.alerts]
+            for notification in alertmanager.received(2)
+        }
     assert got == {"kafka-eos-pages": ["a"], "kafka-eos-tickets": ["b"]}

@@ -64,7 +64,7 @@ def _elsewhere(labels: Labels, which: str) -> dict[str, str]:
 def seen(
     case: Case, series: Callable[[Series], Iterator[Series]], alerts: Callable[[Labels], Iterator[Labels]]
 ) -> Case:
-    checks = (Check(each.at, tuple(told for alert in each.alerts for told in alerts(alert))) for each in case.checks)
+    checks = (Check(check.at, tuple(told for alert in check.alerts for told in alerts(alert))) for check in case.checks)
     return replace(case, series=tuple(made for each in case.series for made in series(each)), checks=tuple(checks))
 
 

@@ -65,7 +65,7 @@ def sent(firing: list[dict[str, str]]) -> list[str]:
     """The names of the alerts that Alertmanager notifies of: those that no other one inhibits."""
 
     def matches(matchers: list[str], alert: dict[str, str]) -> bool:
-        parts = [re.fullmatch(r'(\w+)=(~?)"(.*)"', each).groups() for each in matchers]  # type: ignore[union-attr]
+        parts = [re.fullmatch(r'(\w+)=(~?)"(.*)"', matcher).groups() for matcher in matchers]  # type: ignore[union-attr]
         return all(
             re.fullmatch(value if is_regex else re.escape(value), alert.get(label, ""))
             for label, is_regex, value in parts
@@ -153,7 +153,7 @@ def test_every_label_of_an_alert_of_both_severities_is_compared() -> None:
     both = {
         name
         for name in table.names()
-        if {"critical", "warning"} <= {each.severity.value for each in table.alerts(Settings()) if each.name == name}
+        if {"critical", "warning"} <= {alert.severity.value for alert in table.alerts(Settings()) if alert.name == name}
     }
     fired = [
         labels for case in CASES if case.alert.split()[0] in both for check in case.checks for labels in check.alerts
@@ -228,9 +228,9 @@ def test_the_situations_of_the_demo_are_one_page_each_as_alertmanager_sends_them
     with running(TEXT, tmp_path) as alertmanager:
         alertmanager.send([{"labels": labels} for labels in firing])
         got = [
-            (each.receiver, labels["alertname"], next(labels[name] for name in subjects if name in labels))
-            for each in alertmanager.received(6)
-            for labels in each.alerts
+            (notification.receiver, labels["alertname"], next(labels[name] for name in subjects if name in labels))
+            for notification in alertmanager.received(6)
+            for labels in notification.alerts
         ]
         assert alertmanager.notified.empty()
     pages = sorted((name, subject) for receiver, name, subject in got if receiver == "kafka-eos-pages")

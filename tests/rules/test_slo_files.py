@@ -33,7 +33,7 @@ def queries(document: Any) -> Iterator[str]:
 def test_prometheus_accepts_every_query_and_no_name_breaks_out_of_it(tmp_path: Path, form: str) -> None:
     objectives = [Objective(kind, EVIL, 99) for kind in ("application", "topic")]
     given = list(yaml.safe_load_all(SLO_FORMATS[form](objectives)))
-    found = [each.replace("{{.window}}", "5m") for each in queries(given)]
+    found = [query.replace("{{.window}}", "5m") for query in queries(given)]
     assert len(found) == 3
     assert all(json.dumps(EVIL) in each for each in found)
     rules = [{"record": f"x:y{place}", "expr": each} for place, each in enumerate(found)]
@@ -42,6 +42,6 @@ def test_prometheus_accepts_every_query_and_no_name_breaks_out_of_it(tmp_path: P
     done = subprocess.run(["promtool", "check", "rules", path], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     names = (
-        [each["name"] for each in given[0]["slos"]] if form == "sloth" else [each["metadata"]["name"] for each in given]
+        [slo["name"] for slo in given[0]["slos"]] if form == "sloth" else [each["metadata"]["name"] for each in given]
     )
     assert all(re.fullmatch("[a-z0-9][a-z0-9-]*[a-z0-9]", name) for name in names)

@@ -37,7 +37,7 @@ def test_yaml_of_a_page_can_be_parsed(page: Path) -> None:
 
 def granted(user: str) -> set[Grant]:
     """The grants of a KafkaUser of docs/strimzi.md, as ``demo.access`` writes them."""
-    objects = [each for each in documents(ROOT / "docs" / "strimzi.md") if each.get("kind") == "KafkaUser"]
+    objects = [document for document in documents(ROOT / "docs" / "strimzi.md") if document.get("kind") == "KafkaUser"]
     [acls] = [each["spec"]["authorization"]["acls"] for each in objects if each["metadata"]["name"] == user]
     found = set()
     for acl in acls:
@@ -70,6 +70,6 @@ def test_strimzis_user_of_the_canary_has_the_grants_of_its_page() -> None:
 
 
 def test_strimzis_topic_is_the_canarys() -> None:
-    [topic] = [each for each in documents(ROOT / "docs" / "strimzi.md") if each.get("kind") == "KafkaTopic"]
+    [topic] = [document for document in documents(ROOT / "docs" / "strimzi.md") if document.get("kind") == "KafkaTopic"]
     assert topic["metadata"]["name"] == "kafka-eos-canary"
     assert topic["spec"]["partitions"] >= 2

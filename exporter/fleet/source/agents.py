@@ -125,12 +125,12 @@ class FleetAgents:
         """Begin a request to every agent that is due; return the seconds until the next one is."""
         now = self._clock.monotonic()
         with self._lock:
-            due = [each for each in self._asked.values() if not each.asking and each.due <= now]
-            for each in due:
-                each.asking = True
-            left = min((each.due - now for each in self._asked.values() if not each.asking), default=self._interval)
-        for each in due:
-            self._lane(each.reading).submit(self._ask, each)
+            due = [asked for asked in self._asked.values() if not asked.asking and asked.due <= now]
+            for asked in due:
+                asked.asking = True
+            left = min((asked.due - now for asked in self._asked.values() if not asked.asking), default=self._interval)
+        for asked in due:
+            self._lane(asked.reading).submit(self._ask, asked)
         return max(0.0, left)
 
     def _lane(self, reading: AgentReading) -> ThreadPoolExecutor:
@@ -142,14 +142,14 @@ class FleetAgents:
         """Ask every agent once and wait for all of them: for a command that ends then."""
         with self._lock:
             every = list(self._asked.values())
-        for future in [self._prompt.submit(self._ask, each) for each in every]:
+        for future in [self._prompt.submit(self._ask, asked) for asked in every]:
             future.result()
 
     def readings(self) -> list[AgentReading]:
         """Return what is known of every agent, with the age of its answer."""
         now = self._clock.monotonic()
         with self._lock:
-            return [self._aged(each, now) for each in self._asked.values()]
+            return [self._aged(asked, now) for asked in self._asked.values()]
 
     def close(self) -> None:
         """End the threads; a request that runs ends at its deadline."""
@@ -209,9 +209,9 @@ def _not_asked(agent: FleetAgent) -> AgentReading:
 
 def _bound(answered: Sequence[_AskedAgent]) -> None:
     """Keep all answers together within ``KEPT_BYTES``: of the largest, half of the stalled partitions is left out."""
-    sizes = {id(each): each.reading.answer.size for each in answered if each.reading.answer}
+    sizes = {id(asked): asked.reading.answer.size for asked in answered if asked.reading.answer}
     while sum(sizes.values()) > KEPT_BYTES:
-        largest = max(answered, key=lambda each: sizes[id(each)])
+        largest = max(answered, key=lambda asked: sizes[id(asked)])
         answer = largest.reading.answer
         if answer is None or not any(cluster.stalls for cluster in answer.clusters):
             return

@@ -59,8 +59,8 @@ class AgentLists:
     def __call__(self) -> tuple[Sequence[FleetAgent], Sequence[str]]:
         agents: dict[str, FleetAgent] = {}
         problems: list[str] = []
-        for each in self._lists:
-            found, wrong = each.read()
+        for source in self._lists:
+            found, wrong = source.read()
             for agent in found:
                 agents.setdefault(agent.url, agent)
             problems += wrong
@@ -70,7 +70,7 @@ class AgentLists:
 
 
 class _ListRead(NamedTuple):
-    """What a list had when it was read."""
+    """The contents of a list when it was read."""
 
     stamp: FileStamp | None
     agents: tuple[FleetAgent, ...]
@@ -131,7 +131,7 @@ class HttpList:
         try:
             deadline = Deadline.after(HTTP_TIMEOUT, self._clock.monotonic)
             reply = ask(self._endpoint, deadline, max_bytes=MAX_BYTES)
-            found = [each for each in parse_targets(reply.body) if isinstance(each, FileTarget)]
+            found = [target for target in parse_targets(reply.body) if isinstance(target, FileTarget)]
         except (HttpError, TargetFileError) as error:
             text = str(error) if isinstance(error, HttpError) else f"{self._endpoint.url} {error}"
             return self._last._replace(problems=(cut(text, LONGEST_URL),))
@@ -147,7 +147,7 @@ def _entries(lines: Iterable[str]) -> Iterator[str]:
 
 def _of_targets(origin: str, targets: Iterable[FileTarget]) -> tuple[tuple[FleetAgent, ...], tuple[str, ...]]:
     """Agents of Prometheus' targets: ``__scheme__`` and ``__metrics_path__`` count as they do for a scrape."""
-    return _of_entries(origin, ((_target_url(each), _public(each.labels)) for each in targets))
+    return _of_entries(origin, ((_target_url(target), _public(target.labels)) for target in targets))
 
 
 def _target_url(target: FileTarget) -> str:

@@ -66,8 +66,8 @@ class GroupsSource(KafkaSource):
     def __init__(self, cluster: Cluster, settings: GroupsSettings) -> None:
         super().__init__(cluster)
         self._settings = settings
-        self._include = tuple(BoundedPattern(each, "groups.include") for each in settings.include)
-        self._exclude = tuple(BoundedPattern(each, "groups.exclude") for each in settings.exclude)
+        self._include = tuple(BoundedPattern(pattern, "groups.include") for pattern in settings.include)
+        self._exclude = tuple(BoundedPattern(pattern, "groups.exclude") for pattern in settings.exclude)
         self.pace = self.interval = settings.interval
         self.timeout = settings.timeout
         self._progress: dict[str, Progress] = {}
@@ -131,7 +131,7 @@ class GroupsSource(KafkaSource):
             if offset < stable.get(partition, offset)
         }
         self._counted = {piece: count for piece, count in self._counted.items() if piece in pieces}
-        asked = {each for each in pieces - self._counted.keys() if each.partition.topic not in self._unreadable}
+        asked = {piece for piece in pieces - self._counted.keys() if piece.partition.topic not in self._unreadable}
         found = count_unread(self._cluster.client, metadata, asked, deadline)
         self._counted.update(found.counts)
         self._unreadable = (self._unreadable | found.refused) if self._reads % REFUSALS_KEPT else found.refused
@@ -156,8 +156,8 @@ class GroupsSource(KafkaSource):
         newer = {group: kinds[group] for group in (*chosen, *shares) if kinds[group] in NEWER}
         described = group_members(client, metadata, newer, deadline)
         yield from described.faults
-        for group, each in described.values.items():
-            yield catalogue.GROUP_MEMBERS(float(len(each.ids)), self.cluster, group, kinds[group])
+        for group, members in described.values.items():
+            yield catalogue.GROUP_MEMBERS(float(len(members.ids)), self.cluster, group, kinds[group])
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_MEMBERS.name)
         settings = client.configs("group", shares, (SHARE_ISOLATION,), deadline)
@@ -181,7 +181,7 @@ class GroupsSource(KafkaSource):
         partition do not.
         """
         held = {
-            each.partition for each in (stalls.stalls if stalls else ()) if each.partition.topic == CONSUMER_OFFSETS
+            stall.partition for stall in (stalls.stalls if stalls else ()) if stall.partition.topic == CONSUMER_OFFSETS
         }
         count = len(metadata.topics.get(CONSUMER_OFFSETS, ()))
         asked = names if held and count else ()
@@ -194,7 +194,7 @@ class GroupsSource(KafkaSource):
         for group, partitions in sorted(unstable.values.items()):
             if partitions:
                 waiting.setdefault(places[group], []).append(group)
-            for topic, number in sorted(Counter(each.topic for each in partitions).items()):
+            for topic, number in sorted(Counter(partition.topic for partition in partitions).items()):
                 yield catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS(float(number), self.cluster, group, topic)
         yield GroupsHeld({place: tuple(groups) for place, groups in waiting.items()})
 
@@ -214,13 +214,18 @@ class GroupsSource(KafkaSource):
         suspects = beyond(committed, stable)
         asked = sorted(suspects.keys() | self._progress.keys())
         described = group_members(
-            self._cluster.client, metadata, {each: kinds.get(each, GroupKind.CLASSIC) for each in asked}, deadline
+            self._cluster.client,
+            metadata,
+            {group_id: kinds.get(group_id, GroupKind.CLASSIC) for group_id in asked},
+            deadline,
         )
         members = {group: each.ids for group, each in described.values.items()}
         for group, offsets in suspects.items():
             before = self._progress.get(group)
             if before is not None and (ran := members.get(group)) and ran == before.members:
-                topics = {each.topic for each, at in offsets.items() if at > before.committed.get(each, at)}
+                topics = {
+                    partition.topic for partition, at in offsets.items() if at > before.committed.get(partition, at)
+                }
                 self._proven.setdefault(group, set()).update(topics)
         self._proven = {
             group: topics
@@ -269,9 +274,9 @@ def blocked_groups(
     """
     read = {partition for offsets in committed.values() for partition in offsets} if stalls else set()
     counts = {
-        each.partition: 0
-        for each in (stalls.stalls if stalls else ())
-        if each.partition in ends.high or (every_group and each.partition not in read)
+        stall.partition: 0
+        for stall in (stalls.stalls if stalls else ())
+        if stall.partition in ends.high or (every_group and stall.partition not in read)
     }
     waits: dict[str, list[TopicPartition]] = {}
     for group, offsets in committed.items() if counts else ():
@@ -307,10 +312,10 @@ def choose(
     groups: Iterable[str], limit: int, include: Sequence[BoundedPattern], exclude: Sequence[BoundedPattern]
 ) -> tuple[list[str], int]:
     """The groups to measure, and how many the limit leaves out. Groups that ``exclude`` matches are never measured."""
-    meant = [group for group in groups if not any(each.matches(group) for each in exclude)]
+    meant = [group for group in groups if not any(pattern.matches(group) for pattern in exclude)]
     if len(meant) <= limit:
         return meant, 0
-    chosen = [group for group in meant if any(each.matches(group) for each in include)]
+    chosen = [group for group in meant if any(pattern.matches(group) for pattern in include)]
     return chosen, len(meant) - len(chosen)
 
 

@@ -51,7 +51,7 @@ class OffsetsSource(KafkaSource):
             return
         if (refused := metadata.errors.get(CONSUMER_OFFSETS)) is not None:
             yield refused
-        places = [TopicPartition(CONSUMER_OFFSETS, each) for each in metadata.topics.get(CONSUMER_OFFSETS, {})]
+        places = [TopicPartition(CONSUMER_OFFSETS, number) for number in metadata.topics.get(CONSUMER_OFFSETS, {})]
         ends = end_offsets(self._cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
         yield from ends.faults
         by_number = {place.partition: end for place, end in ends.values.items()}
@@ -65,12 +65,14 @@ class OffsetsSource(KafkaSource):
         yield from dict.fromkeys(self._reader.faults)
         yield from self._counters()
         self._forget_silent(wall)
-        if not self._reader.faults and all(self._reader.positions.get(each) == end for each, end in by_number.items()):
+        if not self._reader.faults and all(
+            self._reader.positions.get(number) == end for number, end in by_number.items()
+        ):
             yield self._fact()
 
     def _begin(self, metadata: Metadata, ends: dict[int, int], wall: float, deadline: Deadline) -> Iterator[Fault]:
         """Give every partition without a position the offset of an hour ago."""
-        fresh = [TopicPartition(CONSUMER_OFFSETS, each) for each in ends if each not in self._reader.positions]
+        fresh = [TopicPartition(CONSUMER_OFFSETS, number) for number in ends if number not in self._reader.positions]
         if not fresh:
             return
         since = dict.fromkeys(fresh, round((wall - HOUR) * 1000))

@@ -75,7 +75,7 @@ def named(raw: DataFrame, shape: Shape) -> DataFrame:
         f.col("timestamp"),
     ]
     if "headers" in raw.columns:
-        pairs = f.transform("headers", lambda each: f.struct(each["key"], each["value"].cast("string")))
+        pairs = f.transform("headers", lambda header: f.struct(header["key"], header["value"].cast("string")))
         columns.append(f.map_from_entries(pairs).alias("headers"))
     try:
         frame = raw.select(*columns)
@@ -99,7 +99,7 @@ def _avro(schema: str, confluent: bool) -> Column:
 
 
 def uses_headers(expressions: Mapping[str, str]) -> bool:
-    """Whether any of these needs the headers: Spark reads them only on request."""
+    """Return whether any of these needs the headers: Spark reads them only on request."""
     return any(re.search(r"\bheaders\b", text, re.IGNORECASE) for text in expressions.values())
 
 

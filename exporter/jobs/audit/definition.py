@@ -101,7 +101,7 @@ class Audit:
         """All tables that are read."""
         keyed = None if self.keyed is None else self.keyed.table
         outbox = None if self.outbox is None else self.outbox.table
-        return tuple(each for each in (self.sink, keyed, outbox) if each is not None)
+        return tuple(table for table in (self.sink, keyed, outbox) if table is not None)
 
     @property
     def checks(self) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class Findings:
     def take(self, evidence: FindingFrame) -> None:
         """Reads the whole frame, a part of it at a time."""
         kind = evidence.kind
-        every = (_row(each.asDict()) for each in evidence.frame.toLocalIterator())
+        every = (_row(row.asDict()) for row in evidence.frame.toLocalIterator())
         while rows := list(islice(every, BATCH)):
             looked_up = rows[: max(0, LOOKED_UP - self._counts.get(kind, 0))]
             worst = worst_of([*self._worst.get(kind, []), *rows], self._most_shown)
@@ -98,11 +98,11 @@ class Findings:
 def merged(known: Iterable[Finding], found: Iterable[Finding], most: int) -> tuple[Finding, ...]:
     """Counts added up, the worst of both kept."""
     by_kind: dict[str, Finding] = {}
-    for each in (*known, *found):
-        one = by_kind.get(each.kind, Finding(each.kind, each.topic, 0))
-        examples = worst_of([dict(example) for example in (*one.examples, *each.examples)], most)
-        by_kind[each.kind] = Finding(each.kind, each.topic, one.count + each.count, tuple(examples))
-    return tuple(sorted(by_kind.values(), key=lambda each: (-each.count, each.kind)))
+    for finding in (*known, *found):
+        one = by_kind.get(finding.kind, Finding(finding.kind, finding.topic, 0))
+        examples = worst_of([dict(example) for example in (*one.examples, *finding.examples)], most)
+        by_kind[finding.kind] = Finding(finding.kind, finding.topic, one.count + finding.count, tuple(examples))
+    return tuple(sorted(by_kind.values(), key=lambda finding: (-finding.count, finding.kind)))
 
 
 def worst_of(rows: Iterable[Row], most: int) -> list[Row]:

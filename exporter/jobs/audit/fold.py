@@ -239,8 +239,8 @@ class Bitmaps:
             yield self._row(key, self._open.pop(key))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        for each, bits in self._open.items():
-            yield self._row(each, bits)
+        for key, bits in self._open.items():
+            yield self._row(key, bits)
 
     def _row(self, chunk: int, bits: Array) -> pa.RecordBatch:
         kind, parts = self._plan.offsets, self._plan.parts

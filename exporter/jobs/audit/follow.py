@@ -155,14 +155,16 @@ class Follow:
         before = self._state(number - 1)
         ends, instant = planned(self._query_folder / "offsets" / str(number), self._audit.topic)
         began = dict(self._starts if before is None else {int(key): value[1] for key, value in before.fresh.items()})
-        fresh = {each: OffsetSpan(each, began.get(each, 0), end) for each, end in ends.items()}
+        fresh = {partition: OffsetSpan(partition, began.get(partition, 0), end) for partition, end in ends.items()}
         known = self._before(number)
-        past = [each for each in known if each.batch_ms >= instant - self._following.window * 1000]
+        past = [past_state for past_state in known if past_state.batch_ms >= instant - self._following.window * 1000]
         window = {
-            each: OffsetSpan(
-                each, min([span.start, *(one.fresh[str(each)][0] for one in past if str(each) in one.fresh)]), span.end
+            partition: OffsetSpan(
+                partition,
+                min([span.start, *(one.fresh[str(partition)][0] for one in past if str(partition) in one.fresh)]),
+                span.end,
             )
-            for each, span in fresh.items()
+            for partition, span in fresh.items()
         }
         portion = Portion(
             fresh, window, str(self._store(number)), tuple(str(self._store(one.batch)) for one in past), parts_of(PARTS)
@@ -198,11 +200,11 @@ class Follow:
         return FollowState(
             number,
             instant,
-            {str(each): [span.start, span.end] for each, span in fresh.items()},
-            {str(each): span.start for each, span in fresh.items()} if before is None else before.begun,
+            {str(partition): [span.start, span.end] for partition, span in fresh.items()},
+            {str(partition): span.start for partition, span in fresh.items()} if before is None else before.begun,
             outcome.records + (before.records if before else 0),
             outcome.aborted + (before.aborted if before else 0),
-            [asdict(each) for each in merged(known, found, self._settings.most_shown)],
+            [asdict(finding) for finding in merged(known, found, self._settings.most_shown)],
             list(dict.fromkeys([*(before.unknown if before else self._unknown), *outcome.unknown])),
             described(self._audit),
         )
@@ -235,7 +237,7 @@ class Follow:
 
     def _before(self, number: int) -> list[FollowState]:
         numbers = sorted(int(file.stem) for file in self._folder.glob("*.json") if file.stem.isdecimal())
-        return [one for each in numbers if each < number and (one := self._state(each)) is not None]
+        return [one for batch in numbers if batch < number and (one := self._state(batch)) is not None]
 
     def _last(self) -> FollowState | None:
         known = self._before(1 << 62)

@@ -198,20 +198,20 @@ def _resolved(
         return dict.fromkeys(else_, bound.offset)
     if bound.offsets is not None:
         topic = next(iter(else_)).topic
-        if missing := bound.offsets.keys() - {each.partition for each in else_}:
+        if missing := bound.offsets.keys() - {partition.partition for partition in else_}:
             raise AskError(Fault(Reason.UNKNOWN_TOPIC, f"topic {topic} has no partition {min(missing)} ({bound.text})"))
-        return {each: bound.offsets.get(each.partition, else_[each]) for each in else_}
+        return {partition: bound.offsets.get(partition.partition, else_[partition]) for partition in else_}
     if bound.instant_ms is not None:
         found = _all(list_offsets(client, metadata, dict.fromkeys(else_, bound.instant_ms), deadline))
         ends = _all(end_offsets(client, metadata, else_, Isolation.READ_UNCOMMITTED, deadline))
-        return {each: ends[each] if offset == NONE_LATER else offset for each, offset in found.items()}
+        return {partition: ends[partition] if offset == NONE_LATER else offset for partition, offset in found.items()}
     return else_
 
 
 def _retention(
     begin: Bound, asked: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
 ) -> Iterable[str]:
-    gone = [] if begin.earliest else [each for each in starts if asked[each] < starts[each]]
+    gone = [] if begin.earliest else [partition for partition in starts if asked[partition] < starts[partition]]
     if gone:
         yield (
             f"{some(gone)}: the log begins later than {begin.text}: what retention took cannot be compared"

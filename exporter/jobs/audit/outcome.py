@@ -57,7 +57,7 @@ class AuditReport:
 
 
 def is_name(text: str) -> bool:
-    """Whether an audit may have this name, which its files have too."""
+    """Return whether an audit may have this name, which its files have too."""
     return bool(_NAME.fullmatch(text)) and not text.startswith(".")
 
 
@@ -151,7 +151,7 @@ def described(audit: Audit) -> dict[str, str]:
         "--null-id": "" if audit.null_id is NullId.FAIL else audit.null_id,
         "--format": "debezium" if audit.shape.envelope else "",
         "--sparse": "yes" if audit.sparse else "",
-        "--sink": next((each.name for each in (audit.sink, audit.keyed and audit.keyed.table) if each), ""),
+        "--sink": next((table.name for table in (audit.sink, audit.keyed and audit.keyed.table) if table), ""),
         **({} if audit.keyed is None else {**audit.keyed.expressions, "--deleted": audit.deleted}),
         **_outbox(audit),
         "--from": audit.begin.text,
@@ -183,7 +183,7 @@ def unfinished(settings: AuditSettings) -> Iterator[Path | None]:
         raise SessionError(f"--output-dir {settings.folder}: {error.strerror}") from None
     try:
         yield partial
-        for file in sorted(partial.iterdir(), key=lambda each: each.suffix == ".json"):
+        for file in sorted(partial.iterdir(), key=lambda path: path.suffix == ".json"):
             file.replace(settings.folder / file.name)
     except OSError as error:
         raise SessionError(f"--output-dir {settings.folder}: {error.strerror}") from None

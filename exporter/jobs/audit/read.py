@@ -122,7 +122,7 @@ class Reader:
         """The records at a few positions, as ``at``, in one partition: what sorts or groups them needs no shuffle."""
         places = [place(position) for position in positions]
         found = records_at(self.access.properties, self.topic, places, self.access.timeout)
-        return self.session.createDataFrame([_row(self.topic, each) for each in found], RAW_SCHEMA).coalesce(1)
+        return self.session.createDataFrame([_row(self.topic, record) for record in found], RAW_SCHEMA).coalesce(1)
 
 
 def _row(topic: str, record: FoundRecord) -> tuple[object, ...]:
@@ -148,5 +148,5 @@ def exploded(folded: DataFrame, kind: Fold, columns: tuple[str, ...]) -> DataFra
 def tasks_of(session: SparkSession) -> tuple[int, int]:
     """How many tasks of the running stages are done, and how many there are."""
     tracker = session.sparkContext.statusTracker()
-    stages = [info for each in tracker.getActiveStageIds() if (info := tracker.getStageInfo(each)) is not None]
-    return sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages)
+    stages = [info for stage_id in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage_id)) is not None]
+    return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)

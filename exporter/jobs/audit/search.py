@@ -125,7 +125,7 @@ def _compare(ids: list[Array], source: list[Array]) -> Iterator[pa.RecordBatch]:
     strange = ~np.isin(ids[0], source[0])
     yield _found(Fold.UNSOURCED, (ids[0][strange], ids[1][strange]))
     matched = source[1][there]
-    newest = [matched[matched >> OFFSET_BITS == each].max() for each in np.unique(matched >> OFFSET_BITS)]
+    newest = [matched[matched >> OFFSET_BITS == partition].max() for partition in np.unique(matched >> OFFSET_BITS)]
     yield rows([(Fold.MATCHED, 0, len(newest), np.array(newest, dtype=np.int64).tobytes())])
 
 

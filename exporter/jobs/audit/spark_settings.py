@@ -24,10 +24,10 @@ JAVA_OPTIONS = ("-XX:+UseParallelGC",)
 @contextlib.contextmanager
 def with_settings(session: SparkSession, *wanted: dict[str, str]) -> Iterator[None]:
     """Set these for frames that are read in the block."""
-    before = {name: session.conf.get(name, None) for each in wanted for name in each}
+    before = {name: session.conf.get(name, None) for settings in wanted for name in settings}
     try:
-        for each in wanted:
-            for name, value in each.items():
+        for settings in wanted:
+            for name, value in settings.items():
                 session.conf.set(name, value)
         yield
     finally:

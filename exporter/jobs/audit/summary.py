@@ -37,7 +37,7 @@ class Summary:
     def positions(self, kind: Fold) -> list[int]:
         """The positions of the suspects of this kind, of which there are at most ``FEW``."""
         found = [unpack(data, 2)[1] for fold, _, _, data in self._small if fold is kind]
-        return [int(each) for positions in found for each in positions]
+        return [int(offset) for positions in found for offset in positions]
 
     @property
     def records(self) -> int:

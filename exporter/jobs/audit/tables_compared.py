@@ -149,7 +149,7 @@ def judge_outbox(rows: DataFrame, ids: DataFrame, keep: Keep, found: Found, *, p
 
 
 def _partial(covered: Covered) -> bool:
-    """Whether records may have been before the offsets that are read: --from, or retention."""
+    """Return whether records may have been before the offsets that are read: --from, or retention."""
     return any(span.start > 0 for span in covered.spans.values())
 
 

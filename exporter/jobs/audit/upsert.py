@@ -42,7 +42,7 @@ class Comparing:
     partial: bool = False
 
     def same(self, record: str, row: str) -> Column:
-        """Whether a record is the one that a row was made of."""
+        """Return whether a record is the one that a row was made of."""
         tests = ["true"]
         if self.version:
             tests.append(f"{record}.version = {row}.version")

@@ -58,8 +58,8 @@ class HistoryFiles:
             return begin_ms, end_ms
         ends = [(index.first_ms, index.last_ms) for index in self.copies.values()]
         ends += [found for file in files_of(self.folder, self.others) if (found := _completed(file)) is not None]
-        first = min((each for each, _ in ends), default=0)
-        last = max((each for _, each in ends), default=0)
+        first = min((end for end, _ in ends), default=0)
+        last = max((end for _, end in ends), default=0)
         return first if begin_ms is None else begin_ms, last + 1 if end_ms is None else end_ms
 
     def pieces(self, span: ReportRange) -> Iterator[ReportPiece]:
@@ -80,10 +80,10 @@ class HistoryFiles:
     def coverage(self) -> tuple[int | None, tuple[str, ...]]:
         """When the last batch was written, and what is missing according to the batches."""
         copies = self.copies.values()
-        newest = max((each.written_ms for each in copies), default=None)
-        missing = sum(each.missing for each in copies)
-        undecodable = sum(each.undecodable for each in copies)
-        truncated = sum(each.truncated for each in copies)
+        newest = max((copy.written_ms for copy in copies), default=None)
+        missing = sum(copy.missing for copy in copies)
+        undecodable = sum(copy.undecodable for copy in copies)
+        truncated = sum(copy.truncated for copy in copies)
         files = [self.folder / TABLE / f"{BATCH}={number}" / BATCH_FILE for number in self.others]
         for file in (*files, *self.folder.glob("_batches/*/index.json")):
             try:
@@ -170,7 +170,7 @@ def _completed(file: Path) -> tuple[int, int] | None:
     for number in range(groups.num_row_groups):
         statistics = groups.row_group(number).column(column).statistics
         if statistics is not None and statistics.has_min_max:
-            found += [round(each.timestamp() * 1000) for each in (statistics.min, statistics.max)]
+            found += [round(bound.timestamp() * 1000) for bound in (statistics.min, statistics.max)]
     return (min(found), max(found)) if found else None
 
 
@@ -185,7 +185,7 @@ def _apart(index: MergedIndex, span: ReportRange) -> bool:
 
 
 def _of_days(file: Path, span: ReportRange) -> bool:
-    """Whether a file may have rows of the range, by the name of its folder."""
+    """Return whether a file may have rows of the range, by the name of its folder."""
     day = file.parent.name.removeprefix(f"{DAY}=")
     begins = span.begin_ms is None or day >= _day(span.begin_ms)
     return begins and (span.end_ms is None or day <= _day(span.end_ms))

@@ -72,8 +72,8 @@ class PartitionFold:
         self._group = group
         self._machine = StateMachine(number)
         self._machine.log_ms = standing.log_ms
-        in_order = sorted(kept, key=lambda each: each.order)
-        self._take(self._machine.restore((each.entry, each.due_ms) for each in in_order))
+        in_order = sorted(kept, key=lambda state: state.order)
+        self._take(self._machine.restore((state.entry, state.due_ms) for state in in_order))
 
     # --- Reading ---
 
@@ -108,8 +108,8 @@ class PartitionFold:
     def kept(self) -> list[Kept]:
         """The ids that the next batch needs to know."""
         waiting = {
-            each.transaction.entry.transactional_id: (each.due_ms, order)
-            for order, each in enumerate(self._machine.unsettled)
+            decision.transaction.entry.transactional_id: (decision.due_ms, order)
+            for order, decision in enumerate(self._machine.unsettled)
         }
         found = []
         for entry in self._machine.entries.values():
@@ -121,7 +121,9 @@ class PartitionFold:
 
     def oldest_pending(self) -> int | None:
         """The lowest offset of an abort that may still become a fence."""
-        return min((each.entry.pending.offset for each in self.kept() if each.entry.pending is not None), default=None)
+        return min(
+            (state.entry.pending.offset for state in self.kept() if state.entry.pending is not None), default=None
+        )
 
     # --- What happened ---
 

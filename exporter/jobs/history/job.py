@@ -83,7 +83,7 @@ class BatchPlan:
         result = TaskResult(
             {number: fold.standing for number, fold in folds.items()},
             tuple(rows.close()),
-            write_kept((each for fold in folds.values() for each in fold.kept()), self.made),
+            write_kept((state for fold in folds.values() for state in fold.kept()), self.made),
             rows.count,
             sum(fold.missing for fold in folds.values()),
             sum(fold.undecodable for fold in folds.values()),
@@ -111,7 +111,7 @@ class BatchPlan:
             number: PartitionFold(
                 number,
                 self.standings.get(number, FoldState()),
-                (each for each in kept if each.entry.log_partition == number),
+                (state for state in kept if state.entry.log_partition == number),
                 group,
             )
             for number in starts

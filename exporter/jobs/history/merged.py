@@ -107,7 +107,7 @@ def _next(folder: Path, waiting: Sequence[int]) -> dict[int, Index]:
             found[number] = Index.from_json(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue  # reports read this batch as it is
-        if len(found) >= BATCHES_EACH or sum(each.rows for each in found.values()) >= ROWS_EACH:
+        if len(found) >= BATCHES_EACH or sum(index.rows for index in found.values()) >= ROWS_EACH:
             return found
     return {}
 

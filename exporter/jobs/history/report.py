@@ -192,7 +192,7 @@ def _markers(folder: Path, span: ReportRange, begin_ms: int, end_ms: int) -> Mar
     if record is None:
         return None
     until_ms = end_ms if span.end_ms is not None else record.until_ms + 1
-    return record._replace(torn=tuple(each for each in record.torn if begin_ms <= each.completed_ms < until_ms))
+    return record._replace(torn=tuple(torn for torn in record.torn if begin_ms <= torn.completed_ms < until_ms))
 
 
 def _counts(cells: Mapping[Cell, int]) -> Counts:
@@ -224,13 +224,18 @@ def _applications(tally: HistoryTally, starts: Sequence[int]) -> tuple[Applicati
         median, p99, p999, longest = tally.open_seconds(name, (0.5, 0.99, QUANTILE, 1.0))
         timeline = _timeline(cells, starts, tally.width_ms)
         found.append(ApplicationSummary(name, _counts(cells), _by_server(cells), median, p99, p999, longest, timeline))
-    found.sort(key=lambda each: (-(each.counts.fenced + each.counts.timed_out + each.by_server), -each.counts.total))
+    found.sort(
+        key=lambda application: (
+            -(application.counts.fenced + application.counts.timed_out + application.by_server),
+            -application.counts.total,
+        )
+    )
     return tuple(found)
 
 
 def _fenced(tally: HistoryTally) -> tuple[Fenced, ...]:
     found = (Fenced(identifier, name, *known) for (identifier, name), known in tally.fences.items())
-    return tuple(sorted(found, key=lambda each: (-each.times, -each.last_ms))[:MOST])
+    return tuple(sorted(found, key=lambda fenced: (-fenced.times, -fenced.last_ms))[:MOST])
 
 
 def _rows(table: pa.Table) -> tuple[TransactionSummary, ...]:
@@ -273,7 +278,7 @@ def _lasting(tally: HistoryTally) -> Iterator[list[Hold]]:
 def _named(partitions: list[dict[str, Any]] | None) -> tuple[TopicPartition, ...] | None:
     if partitions is None:
         return None
-    return tuple(TopicPartition(each["topic"], each["partition"]) for each in partitions)
+    return tuple(TopicPartition(partition["topic"], partition["partition"]) for partition in partitions)
 
 
 def _ms(instant: datetime) -> int:

@@ -19,17 +19,22 @@ def document(found: HistoryReport) -> HistoryOutput:
         "aborted_by_server": found.by_server,
         "applications": [
             {
-                "application": each.name,
-                "transactions": each.counts.total,
-                "outcomes": _counts(each.counts),
-                "aborted_by_server": each.by_server,
-                "abort_ratio": each.counts.ratio("aborted"),
-                "timeout_ratio": each.counts.ratio("timed_out"),
-                "open_seconds": {"median": each.median, "p99": each.p99, "p999": each.p999, "max": each.longest},
-                "suggested_timeout_seconds": each.suggested_timeout,
-                "timeline": [_counts(counts) for counts in each.timeline],
+                "application": application.name,
+                "transactions": application.counts.total,
+                "outcomes": _counts(application.counts),
+                "aborted_by_server": application.by_server,
+                "abort_ratio": application.counts.ratio("aborted"),
+                "timeout_ratio": application.counts.ratio("timed_out"),
+                "open_seconds": {
+                    "median": application.median,
+                    "p99": application.p99,
+                    "p999": application.p999,
+                    "max": application.longest,
+                },
+                "suggested_timeout_seconds": application.suggested_timeout,
+                "timeline": [_counts(counts) for counts in application.timeline],
             }
-            for each in found.applications
+            for application in found.applications
         ],
         "timeline": {
             "step_seconds": found.width_ms / 1000,
@@ -38,15 +43,15 @@ def document(found: HistoryReport) -> HistoryOutput:
         },
         "fences": [
             {
-                "transactional_id": each.transactional_id,
-                "application": each.application,
-                "count": each.times,
-                "last": each.last_ms / 1000,
+                "transactional_id": fenced.transactional_id,
+                "application": fenced.application,
+                "count": fenced.times,
+                "last": fenced.last_ms / 1000,
             }
-            for each in found.fenced
+            for fenced in found.fenced
         ],
-        "longest": [_transaction(each) for each in found.longest],
-        "unclean_ends": [_transaction(each) for each in found.unclean],
+        "longest": [_transaction(transaction) for transaction in found.longest],
+        "unclean_ends": [_transaction(transaction) for transaction in found.unclean],
         "holds": [
             {
                 "topic": hold.partition.topic,
@@ -79,35 +84,35 @@ def _markers(record: MarkerRecord) -> HistoryMarkers:
         "transactions": record.compared,
         "torn": [
             {
-                "transactional_id": each.transactional_id,
-                "producer_id": each.producer_id,
-                "decided": each.decided.lower(),
-                "topic": each.topic,
-                "partition": each.partition,
-                "found": each.found,
-                "completed": each.completed_ms / 1000,
+                "transactional_id": torn.transactional_id,
+                "producer_id": torn.producer_id,
+                "decided": torn.decided.lower(),
+                "topic": torn.topic,
+                "partition": torn.partition,
+                "found": torn.found,
+                "completed": torn.completed_ms / 1000,
             }
-            for each in record.torn
+            for torn in record.torn
         ],
         "not_compared": list(record.questions),
     }
 
 
-def _transaction(each: TransactionSummary) -> HistoryTransaction:
+def _transaction(transaction: TransactionSummary) -> HistoryTransaction:
     return {
-        "transactional_id": each.transactional_id,
-        "application": each.application,
-        "producer_id": each.producer_id,
-        "producer_epoch": each.producer_epoch,
-        "outcome": each.outcome,
-        "open_seconds": each.open_seconds,
-        "completion_seconds": each.completion_seconds,
-        "begin": None if each.begin_ms is None else each.begin_ms / 1000,
-        "complete": each.complete_ms / 1000,
-        "timeout_seconds": None if each.timeout_ms is None else each.timeout_ms / 1000,
+        "transactional_id": transaction.transactional_id,
+        "application": transaction.application,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "outcome": transaction.outcome,
+        "open_seconds": transaction.open_seconds,
+        "completion_seconds": transaction.completion_seconds,
+        "begin": None if transaction.begin_ms is None else transaction.begin_ms / 1000,
+        "complete": transaction.complete_ms / 1000,
+        "timeout_seconds": None if transaction.timeout_ms is None else transaction.timeout_ms / 1000,
         "partitions": None
-        if each.partitions is None
-        else [{"topic": place.topic, "partition": place.partition} for place in each.partitions],
+        if transaction.partitions is None
+        else [{"topic": place.topic, "partition": place.partition} for place in transaction.partitions],
     }
 
 

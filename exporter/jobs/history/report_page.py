@@ -84,21 +84,21 @@ def _sections(found: HistoryReport) -> Sequence[PageSection]:
 TORN_COLUMNS = ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed")
 
 
-def torn_row(each: TornPlace) -> tuple[object, ...]:
+def torn_row(torn: TornPlace) -> tuple[object, ...]:
     """A partition whose marker is not that of the transaction's decision."""
     return (
-        each.transactional_id,
-        each.producer_id,
-        each.decided,
-        each.topic,
-        each.partition,
-        each.found,
-        instant(each.completed_ms),
+        torn.transactional_id,
+        torn.producer_id,
+        torn.decided,
+        torn.topic,
+        torn.partition,
+        torn.found,
+        instant(torn.completed_ms),
     )
 
 
 def compared(record: MarkerRecord) -> str:
-    """What was compared, in one sentence."""
+    """Write what was compared, in one sentence."""
     span = f"from {instant(record.from_ms)} to {instant(record.until_ms)}"
     return f"The markers of {record.compared:,} transactions were compared, {span}."
 
@@ -106,16 +106,16 @@ def compared(record: MarkerRecord) -> str:
 def _torn(record: MarkerRecord) -> list[Block]:
     blocks: list[Block] = [Note(compared(record))]
     if record.torn:
-        rows = [torn_row(each) for each in record.torn]
+        rows = [torn_row(torn) for torn in record.torn]
         blocks.append(Table(TORN_COLUMNS, rows, frozenset({"pid", "partition"}), ["bad"] * len(rows)))
-    blocks += [Note(f"Not compared: {each}.") for each in record.questions]
+    blocks += [Note(f"Not compared: {question}.") for question in record.questions]
     return blocks
 
 
 def _plot(
     timeline: Sequence[Counts], found: HistoryReport, kinds: Sequence[str], caption: str, height: int = 220
 ) -> Plot:
-    stacks = {kind: [getattr(each, kind) for each in timeline] for kind in kinds}
+    stacks = {kind: [getattr(counts, kind) for counts in timeline] for kind in kinds}
     return Plot(bars(found.starts, found.width_ms, stacks, height=height), f"{caption} {_step(found)}")
 
 
@@ -137,14 +137,20 @@ def _over_time(found: HistoryReport) -> list[Block]:
 
 
 def _applications(found: HistoryReport) -> list[Block]:
-    rows = [application_row(each) for each in found.applications]
+    rows = [application_row(application) for application in found.applications]
     marks = [
-        "bad" if each.counts.fenced or each.counts.timed_out or each.by_server else "" for each in found.applications
+        "bad" if application.counts.fenced or application.counts.timed_out or application.by_server else ""
+        for application in found.applications
     ]
     blocks: list[Block] = [Table(APPLICATION_COLUMNS, rows, _NUMBERS, marks)]
-    shown = [each for each in found.applications if each.counts.total > each.counts.committed][:MOST_PLOTTED]
+    shown = [
+        application for application in found.applications if application.counts.total > application.counts.committed
+    ][:MOST_PLOTTED]
     if len(found.applications) > 1:
-        blocks += [_plot(each.timeline, found, _OTHERS, f"{each.name}: what was not committed.", 130) for each in shown]
+        blocks += [
+            _plot(application.timeline, found, _OTHERS, f"{application.name}: what was not committed.", 130)
+            for application in shown
+        ]
     return blocks
 
 
@@ -191,14 +197,14 @@ def _holds(found: HistoryReport) -> list[Block]:
 def _fenced(found: HistoryReport) -> Block:
     if not found.fenced:
         return Note("None.")
-    return Table(FENCED_COLUMNS, [fenced_row(each) for each in found.fenced], _NUMBERS)
+    return Table(FENCED_COLUMNS, [fenced_row(fenced) for fenced in found.fenced], _NUMBERS)
 
 
 def _transactions(rows: Sequence[TransactionSummary], nothing: str) -> Block:
     if not rows:
         return Note(nothing.capitalize() + ".")
-    marks = ["" if each.outcome in {"committed", "aborted"} else "bad" for each in rows]
-    return Table(TRANSACTION_COLUMNS, [transaction_row(each) for each in rows], _NUMBERS, marks)
+    marks = ["" if row.outcome in {"committed", "aborted"} else "bad" for row in rows]
+    return Table(TRANSACTION_COLUMNS, [transaction_row(row) for row in rows], _NUMBERS, marks)
 
 
 # --- Rows, for the page and for the terminal ---
@@ -214,31 +220,34 @@ HOLD_COLUMNS = ("partition", "transactional.id", "pid", "epoch", "outcome", "fro
 FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
 
 
-def application_row(each: ApplicationSummary) -> tuple[object, ...]:
+def application_row(application: ApplicationSummary) -> tuple[object, ...]:
     """Cells of ``APPLICATION_COLUMNS``."""
-    counts = each.counts
-    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced, each.by_server)
+    counts = application.counts
+    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced, application.by_server)
     return (
-        each.name,
+        application.name,
         *(f"{count:,}" for count in shown),
         ratio(counts.not_committed),
-        *(seconds(value) for value in (each.median, each.p99, each.longest, each.suggested_timeout)),
+        *(
+            seconds(value)
+            for value in (application.median, application.p99, application.longest, application.suggested_timeout)
+        ),
     )
 
 
-def transaction_row(each: TransactionSummary) -> tuple[object, ...]:
+def transaction_row(transaction: TransactionSummary) -> tuple[object, ...]:
     """Cells of ``TRANSACTION_COLUMNS``."""
     return (
-        each.transactional_id,
-        each.producer_id,
-        each.producer_epoch,
-        each.outcome.replace("_", " "),
-        "unknown" if each.begin_ms is None else instant(each.begin_ms),
-        instant(each.complete_ms),
-        seconds(each.open_seconds),
-        seconds(each.completion_seconds),
-        "none" if each.timeout_ms is None else seconds(each.timeout_ms / 1000),
-        partitions(each.partitions),
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.outcome.replace("_", " "),
+        "unknown" if transaction.begin_ms is None else instant(transaction.begin_ms),
+        instant(transaction.complete_ms),
+        seconds(transaction.open_seconds),
+        seconds(transaction.completion_seconds),
+        "none" if transaction.timeout_ms is None else seconds(transaction.timeout_ms / 1000),
+        partitions(transaction.partitions),
     )
 
 
@@ -257,9 +266,9 @@ def hold_row(hold: Hold) -> tuple[object, ...]:
     )
 
 
-def fenced_row(each: Fenced) -> tuple[object, ...]:
+def fenced_row(fenced: Fenced) -> tuple[object, ...]:
     """Cells of ``FENCED_COLUMNS``."""
-    return each.transactional_id, each.application, each.times, instant(each.last_ms)
+    return fenced.transactional_id, fenced.application, fenced.times, instant(fenced.last_ms)
 
 
 def partitions(named: Sequence[TopicPartition] | None) -> str:

@@ -103,8 +103,8 @@ class Index:
 
 def _values(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return values from JSON as the types that were written: tuples, and numbers as keys."""
-    values = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
-    values["standings"] = {int(number): FoldState(*each) for number, each in found["standings"].items()}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+    values["standings"] = {int(number): FoldState(*standing) for number, standing in found["standings"].items()}
     values["pending"] = {int(number): offset for number, offset in found["pending"].items()}
     return values
 

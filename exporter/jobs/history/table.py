@@ -128,11 +128,13 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 def write_kept(kept: Iterable[Kept], folder: Path) -> str:
     """Write the state between two batches as a file of the folder. Returns its name."""
     all_kept = list(kept)
-    columns = [pa.array([getattr(each.entry, name) for each in all_kept], type_) for name, type_ in KEPT_FIELDS.items()]
-    pending = [None if each.entry.pending is None else _pending(each.entry.pending) for each in all_kept]
+    columns = [
+        pa.array([getattr(state.entry, name) for state in all_kept], type_) for name, type_ in KEPT_FIELDS.items()
+    ]
+    pending = [None if state.entry.pending is None else _pending(state.entry.pending) for state in all_kept]
     columns.append(pa.array(pending, _PENDING))
-    columns.append(pa.array([each.due_ms for each in all_kept], pa.int64()))
-    columns.append(pa.array([each.order for each in all_kept], pa.int64()))
+    columns.append(pa.array([state.due_ms for state in all_kept], pa.int64()))
+    columns.append(pa.array([state.order for state in all_kept], pa.int64()))
     name = f"ids-{uuid.uuid4().hex}.parquet"
     pq.write_table(pa.table(columns, schema=_KEPT), folder / name, write_page_checksum=True)
     sync(folder / name)

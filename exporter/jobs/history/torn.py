@@ -44,8 +44,8 @@ class MarkerRecord(NamedTuple):
         self, until_ms: int, compared: int, torn: Iterable[TornPlace], questions: Iterable[str]
     ) -> tuple[MarkerRecord, tuple[TornPlace, ...]]:
         """The record with one more comparison, and which of the torn places are new."""
-        new = tuple(dict.fromkeys(each for each in torn if each not in set(self.torn)))
-        kept = tuple(sorted((*self.torn, *new), key=lambda each: each.completed_ms)[-MOST:])
+        new = tuple(dict.fromkeys(place for place in torn if place not in set(self.torn)))
+        kept = tuple(sorted((*self.torn, *new), key=lambda place: place.completed_ms)[-MOST:])
         asked = tuple(dict.fromkeys((*self.questions, *questions)))[-MOST_QUESTIONS:]
         return MarkerRecord(self.from_ms, until_ms, self.compared + compared, kept, asked), new
 
@@ -55,7 +55,7 @@ def read_torn(folder: Path) -> MarkerRecord | None:
     path = folder / FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        places = tuple(TornPlace(**each) for each in found["torn"])
+        places = tuple(TornPlace(**place) for place in found["torn"])
         return MarkerRecord(
             int(found["from_ms"]), int(found["until_ms"]), int(found["compared"]), places, tuple(found["questions"])
         )
@@ -67,5 +67,5 @@ def read_torn(folder: Path) -> MarkerRecord | None:
 
 def write_torn(folder: Path, record: MarkerRecord) -> None:
     """Replace the file at once. Raises OSError."""
-    fields = record._asdict() | {"torn": [each._asdict() for each in record.torn]}
+    fields = record._asdict() | {"torn": [place._asdict() for place in record.torn]}
     replace_file(folder / FILE, json.dumps(fields) + "\n")

@@ -25,7 +25,7 @@ Sign = Callable[[str], tuple[str, int]]
 
 
 def installed() -> bool:
-    """Whether the signer is installed. It is an extra because of its size."""
+    """Return whether the signer is installed. It is an extra because of its size."""
     return find_spec("aws_msk_iam_sasl_signer") is not None
 
 

@@ -182,7 +182,7 @@ def _refusal(where: str, error: HttpError) -> TokenError:
 
 
 def _silence(where: str, error: HttpError) -> TokenError:
-    untrusted = next((each for each in causes(error) if isinstance(each, ssl.SSLCertVerificationError)), None)
+    untrusted = next((cause for cause in causes(error) if isinstance(cause, ssl.SSLCertVerificationError)), None)
     if untrusted is not None:
         text = f"{where} has a certificate that is not trusted ({untrusted.verify_message}): set https.ca.location"
         return TokenError(Reason.AUTHENTICATION, text)

@@ -32,7 +32,9 @@ class TlsError(ValueError):
 
 
 def is_binary(path: str) -> bool:
-    """Whether a file is a Java store, by its content: keytool has written PKCS#12 to ``.jks`` files since Java 9."""
+    """Return whether a file is a Java store, by its content: keytool has written PKCS#12 to ``.jks`` files since Java
+    9.
+    """
     try:
         with Path(path).open("rb") as file:
             return file.read(4).startswith((_JKS, _SEQUENCE))
@@ -77,7 +79,7 @@ def _key_and_chain(path: str, password: str) -> tuple[str, str]:
         raise TlsError(KEY_STORE, f"{path} holds no private key with its certificate")
     chain = (store.cert, *store.additional_certs)
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in chain), key.decode()
+    return "".join(link.certificate.public_bytes(Encoding.PEM).decode() for link in chain), key.decode()
 
 
 def _authorities(path: str, password: str) -> str:
@@ -86,7 +88,7 @@ def _authorities(path: str, password: str) -> str:
     store = _load(TRUST_STORE, path, password)
     if not store.additional_certs:
         raise TlsError(TRUST_STORE, f"{path} holds no certificate of an authority")
-    return "".join(each.certificate.public_bytes(Encoding.PEM).decode() for each in store.additional_certs)
+    return "".join(cert.certificate.public_bytes(Encoding.PEM).decode() for cert in store.additional_certs)
 
 
 def _load(name: str, path: str, password: str) -> PKCS12KeyAndCertificates:

@@ -59,7 +59,7 @@ def tls_advice(error: ssl.SSLError, properties: Mapping[str, str]) -> str:
 
 def client_certificate_advice(properties: Mapping[str, str]) -> str:
     """Why a broker may refuse our certificate."""
-    name = next((each for each in _OWN if properties.get(each)), None)
+    name = next((key for key in _OWN if properties.get(key)), None)
     if name is None:
         return "it wants a client certificate: set ssl.certificate.location and ssl.key.location"
     where = name if name.endswith(".pem") else f"{name} {properties[name]}"
@@ -85,7 +85,7 @@ def _untrusted(error: ssl.SSLCertVerificationError, properties: Mapping[str, str
                 f"its certificate is for another host ({text}): use a name that the certificate has, in "
                 "bootstrap.servers and in the broker's advertised.listeners"
             )
-    name = next((each for each in _AUTHORITIES if properties.get(each)), None)
+    name = next((key for key in _AUTHORITIES if properties.get(key)), None)
     if name is None:
         return f"no authority that this host trusts has signed its certificate ({text}): set ssl.ca.location"
     where = name if name.endswith(".pem") else f"{name} {properties[name]}"

@@ -146,19 +146,19 @@ def _read_on(
     if isinstance(answer, Fault):
         own.fault = answer
         return
-    for each in (part for topic in answer.responses for part in topic.partitions):
-        if each.error_code:
-            own.fault = refusal(f"Fetch of {place}", each.error_code, f"READ on Topic:{place.topic}")
+    for partition in (part for topic in answer.responses for part in topic.partitions):
+        if partition.error_code:
+            own.fault = refusal(f"Fetch of {place}", partition.error_code, f"READ on Topic:{place.topic}")
             return
         passed = own.reached
         try:
-            take_batches(own, bytes(each.records or b""), end)
+            take_batches(own, bytes(partition.records or b""), end)
         except UNREADABLE:
             own.fault = Fault(Reason.MALFORMED, f"{place} at {own.reached}: a batch that cannot be read")
             return
-        if own.reached == passed and each.high_watermark >= end > own.reached:
+        if own.reached == passed and partition.high_watermark >= end > own.reached:
             # Compaction may have deleted the last batches of the range: no records are left up to its end.
-            if each.records:
+            if partition.records:
                 own.fault = Fault(Reason.MALFORMED, f"{place} at {passed}: a batch larger than {FETCH_BYTES} bytes")
                 return
             own.reached = end

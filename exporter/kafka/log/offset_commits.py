@@ -76,7 +76,7 @@ class CommitReader:
     def read(
         self, client: BrokerAccess, metadata: Metadata, ends: Mapping[int, int], deadline: Deadline
     ) -> Iterator[OffsetCommits]:
-        """What was committed up to these ends. A partition without a position is left out.
+        """Yield what was committed up to these ends. A partition without a position is left out.
 
         ``faults`` are those of this call; ``lost`` counts offsets that were deleted before they were read.
         """
@@ -115,19 +115,19 @@ class CommitReader:
             if isinstance(answer, Fault):
                 self.faults.append(answer)
                 continue
-            for each in (part for topic in answer.responses for part in topic.partitions):
-                number = each.partition_index
+            for partition in (part for topic in answer.responses for part in topic.partitions):
+                number = partition.partition_index
                 if number not in left:
                     continue
-                if each.error_code == OFFSET_OUT_OF_RANGE:
+                if partition.error_code == OFFSET_OUT_OF_RANGE:
                     self.lost += max(0, ends[number] - self.positions[number])
                     self.positions[number] = ends[number]
-                elif each.error_code:
+                elif partition.error_code:
                     what = f"Fetch of {CONSUMER_OFFSETS}-{number}"
-                    self.faults.append(refusal(what, each.error_code, f"READ on Topic:{CONSUMER_OFFSETS}"))
+                    self.faults.append(refusal(what, partition.error_code, f"READ on Topic:{CONSUMER_OFFSETS}"))
                     left.discard(number)
                 else:
-                    yield from self._take(number, bytes(each.records or b""), ends[number], deadline)
+                    yield from self._take(number, bytes(partition.records or b""), ends[number], deadline)
 
     def _take(self, number: int, data: bytes, end: int, deadline: Deadline) -> Iterator[OffsetCommits]:
         if not data:  # the answer was full before this partition's turn

@@ -70,7 +70,11 @@ def batch_at(
     for part in (part for topic in answer.responses for part in topic.partitions):
         if part.error_code:
             return refusal(f"Fetch of {place}", part.error_code, f"READ on Topic:{place.topic}")
-        aborted = frozenset(each.producer_id for each in part.aborted_transactions or () if each.first_offset <= offset)
+        aborted = frozenset(
+            transaction.producer_id
+            for transaction in part.aborted_transactions or ()
+            if transaction.first_offset <= offset
+        )
         try:
             return BatchAtOffset(_covering(bytes(part.records or b""), offset), aborted)
         except UNREADABLE:
@@ -105,7 +109,7 @@ def _marker(batch: DefaultRecordBatch, offset: int) -> Marker | None:
         return None
     found = PartitionMarkers(offset, reached=offset)
     take_batches(found, bytes(batch._buffer), offset + 1)  # noqa: SLF001 -- its bytes have no other access
-    markers: Sequence[Marker] = [each for each in found.markers if each.offset == offset]
+    markers: Sequence[Marker] = [marker for marker in found.markers if marker.offset == offset]
     return markers[0] if markers else None
 
 
@@ -113,6 +117,6 @@ def _is_removed(batch: Any, offset: int) -> bool | None:  # noqa: ANN401 -- as a
     if batch.records_count == batch.last_offset_delta + 1:
         return False
     try:
-        return all(each.offset != offset for each in records_of(batch))
+        return all(record.offset != offset for record in records_of(batch))
     except UNREADABLE:
         return None

@@ -142,7 +142,9 @@ class Tail:
             found = self._consumer.offsets_for_times(wanted, timeout=max(0.1, deadline.remaining()))
         except KafkaException as error:
             raise AskError(self._trouble or fault_of(error.args[0], self._topic)) from None
-        return {each.partition: each.offset if each.error is None and each.offset >= 0 else None for each in found}
+        return {
+            answer.partition: answer.offset if answer.error is None and answer.offset >= 0 else None for answer in found
+        }
 
     @property
     def disconnects(self) -> int:
@@ -201,8 +203,8 @@ class Tail:
         log.info("reading %s on with the replaced secrets or certificates", self._topic)
         reached = old.position([Position(self._topic, number) for number in self._assigned])
         self.assign(
-            self._assigned | {each.partition: each.offset for each in reached if each.offset >= 0},
-            self._epochs | {each.partition: _epoch(each) for each in reached if each.offset >= 0},
+            self._assigned | {answer.partition: answer.offset for answer in reached if answer.offset >= 0},
+            self._epochs | {answer.partition: _epoch(answer) for answer in reached if answer.offset >= 0},
         )
         self._trouble = self._cause = None
         old.close()
@@ -233,12 +235,14 @@ def _why(error: KafkaException | TlsError) -> str:
 
 
 def is_end(error: KafkaError) -> bool:
-    """Whether this message is the event that the end of a partition was reached, not an error."""
+    """Return whether this message is the event that the end of a partition was reached, not an error."""
     return error.code() == KafkaError._PARTITION_EOF
 
 
 def is_gone(error: KafkaError) -> bool:
-    """Whether the broker says that the log does not have the position: deleted, or the log was truncated below it."""
+    """Return whether the broker says that the log does not have the position: deleted, or the log was truncated below
+    it.
+    """
     return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 
 

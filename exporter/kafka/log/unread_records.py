@@ -67,7 +67,7 @@ def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[Unre
                     for transaction in part.aborted_transactions or ()
                 ]
                 place = TopicPartition(topic.topic, part.partition_index)
-                for piece in (each for each in by_leader[leader] if each.partition == place):
+                for piece in (unread for unread in by_leader[leader] if unread.partition == place):
                     count = count_records(part.records, aborted, piece.start, piece.end)
                     if count is not None:
                         counts[piece] = count

@@ -63,10 +63,10 @@ class OffsetsRequest(ListOffsetsRequest, init=False):
     def asked(self) -> Mapping[str, Sequence[tuple[int, int, int]]]:
         """By topic the partitions, each with its leader epoch and timestamp."""
         asked: dict[str, list[tuple[int, int, int]]] = {}
-        for each in self.batch:
-            row = each.partition, self.routes.leader_epoch(each), self.timestamps[each]
-            if (rows := asked.get(each.topic)) is None:
-                rows = asked[each.topic] = []
+        for partition in self.batch:
+            row = partition.partition, self.routes.leader_epoch(partition), self.timestamps[partition]
+            if (rows := asked.get(partition.topic)) is None:
+                rows = asked[partition.topic] = []
             rows.append(row)
         return asked
 

@@ -29,10 +29,12 @@ def subscriptions(
         return answer
     if answer.error_code:
         return refusal("ListConfigResources", answer.error_code, _DESCRIBE)
-    names = [each.resource_name for each in answer.config_resources if each.resource_type == _CLIENT_METRICS]
+    names = [
+        resource.resource_name for resource in answer.config_resources if resource.resource_type == _CLIENT_METRICS
+    ]
     found: dict[str, tuple[str, ...]] = {}
     for name, settings in client.configs("client_metrics", names, (METRICS,), deadline).items():
         if isinstance(settings, Fault):
             return settings
-        found[name] = tuple(each.strip() for each in settings.get(METRICS, "").split(","))
+        found[name] = tuple(metric.strip() for metric in settings.get(METRICS, "").split(","))
     return found

@@ -163,11 +163,13 @@ def _read_probes(response: DescribeTransactionsResponse) -> Iterator[Item[str, b
 
 def _open(descriptions: Iterable[Description], application_of: Callable[[str], str]) -> list[OpenTransaction]:
     found = []
-    for each in descriptions:
-        if (state := STATES.get(each.state)) is not None:
-            application = application_of(each.transactional_id)
-            who = (each.transactional_id, application, each.producer_id, each.producer_epoch)
-            found.append(OpenTransaction(*who, state, each.started, each.timeout, None, each.partitions))
+    for description in descriptions:
+        if (state := STATES.get(description.state)) is not None:
+            application = application_of(description.transactional_id)
+            who = (description.transactional_id, application, description.producer_id, description.producer_epoch)
+            found.append(
+                OpenTransaction(*who, state, description.started, description.timeout, None, description.partitions)
+            )
     return found
 
 
@@ -177,13 +179,17 @@ def _silent(
     log = metadata.topics.get(TRANSACTION_STATE, {})
     if refused is not None:
         return frozenset(log)
-    silent = {number for number, each in log.items() if each.leader is None or each.leader not in answered}
-    return frozenset(silent | {coordinator_partition(each, len(log) or 1) for each in undescribed})
+    silent = {
+        number for number, partition in log.items() if partition.leader is None or partition.leader not in answered
+    }
+    return frozenset(
+        silent | {coordinator_partition(transactional_id, len(log) or 1) for transactional_id in undescribed}
+    )
 
 
 def _leaderless(metadata: Metadata) -> list[Fault]:
     log = metadata.topics.get(TRANSACTION_STATE, {})
-    lost = sorted(number for number, each in log.items() if each.leader is None)
+    lost = sorted(number for number, partition in log.items() if partition.leader is None)
     if not lost:
         return []
     shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")

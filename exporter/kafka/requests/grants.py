@@ -102,18 +102,18 @@ def group_operations(client: BrokerAccess, metadata: Metadata, group: str, deadl
         if isinstance(answer, Fault):
             unknown = answer
             continue
-        for each in answer.groups:
-            if each.error_code == GROUP_AUTHORIZATION_FAILED:
+        for described in answer.groups:
+            if described.error_code == GROUP_AUTHORIZATION_FAILED:
                 return frozenset()  # READ on a group implies DESCRIBE
-            if each.error_code in _NO_COORDINATOR:
+            if described.error_code in _NO_COORDINATOR:
                 unknown = Fault(
                     Reason.COORDINATOR,
                     f"no broker coordinates group {group} now, or no group was ever used: only its coordinator says",
                 )
-            elif each.error_code:
-                unknown = refusal(f"DescribeGroups of {group}", each.error_code)
-            elif each.authorized_operations is not None:
-                return frozenset(each.authorized_operations)
+            elif described.error_code:
+                unknown = refusal(f"DescribeGroups of {group}", described.error_code)
+            elif described.authorized_operations is not None:
+                return frozenset(described.authorized_operations)
     return unknown
 
 
@@ -124,7 +124,7 @@ def _groups_request(group: str) -> DescribeGroupsRequest:
 def transactional_id_operations(
     client: BrokerAccess, metadata: Metadata, transactional_id: str, deadline: Deadline
 ) -> Mapping[Operation, bool | Fault]:
-    """Whether DESCRIBE and WRITE on an id are granted.
+    """Return whether DESCRIBE and WRITE on an id are granted.
 
     DESCRIBE by DescribeTransactions. WRITE by AddOffsetsToTxn of producer id -1, which no transactional id has: after
     the authorization a coordinator refuses it with INVALID_PRODUCER_ID_MAPPING, whatever the state of the id.

@@ -126,7 +126,7 @@ def _fetch(
 
 
 def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
-    """Whether DESCRIBE on all groups is proven: None when it is, else what is missing.
+    """Return whether DESCRIBE on all groups is proven: None when it is, else what is missing.
 
     As ``describe_grant`` of the transactions: a broker authorizes first (KafkaApis.handleDescribeGroupsRequest), so
     for groups that do not exist, any answer but GROUP_AUTHORIZATION_FAILED proves the grant. Not asked before

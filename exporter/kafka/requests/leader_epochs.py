@@ -36,12 +36,12 @@ def epoch_ends(
     def request(batch: Sequence[TopicPartition], routes: Metadata) -> OffsetForLeaderEpochRequest:
         topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         by_topic: dict[str, list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition]] = {}
-        for each in batch:
-            by_topic.setdefault(each.topic, []).append(
+        for partition in batch:
+            by_topic.setdefault(partition.topic, []).append(
                 topic.OffsetForLeaderPartition(
-                    partition=each.partition,
-                    current_leader_epoch=routes.leader_epoch(each),
-                    leader_epoch=epochs[each],
+                    partition=partition.partition,
+                    current_leader_epoch=routes.leader_epoch(partition),
+                    leader_epoch=epochs[partition],
                 )
             )
         return OffsetForLeaderEpochRequest(

@@ -62,8 +62,8 @@ def _read(node: int, answer: Any) -> BrokerLogs | Fault:  # noqa: ANN401 -- kafk
     for result in answer.results:
         for topic in result.topics:
             found = sizes.setdefault(topic.name, {})
-            for each in topic.partitions:
-                found[each.partition_index] = found.get(each.partition_index, 0) + each.partition_size
+            for partition in topic.partitions:
+                found[partition.partition_index] = found.get(partition.partition_index, 0) + partition.partition_size
     return BrokerLogs(sizes, tuple(_dirs(answer.results[:MOST_DIRS])))
 
 

@@ -76,7 +76,7 @@ class Metadata:
         return found
 
     def denies(self, topic: str) -> bool:
-        """Whether the cluster refused to describe this topic, which may or may not exist."""
+        """Return whether the cluster refused to describe this topic, which may or may not exist."""
         return topic in self.errors and self.errors[topic].reason is Reason.AUTHORIZATION
 
 

@@ -178,9 +178,9 @@ def _all_answered(
         return None
     if not response.refused:
         return response.offsets
-    if absent or any(each.code for each in response.refused):
+    if absent or any(refusal.code for refusal in response.refused):
         return None
-    return response.offsets | {each.partition: each.offset for each in response.refused}
+    return response.offsets | {refusal.partition: refusal.offset for refusal in response.refused}
 
 
 def _read(

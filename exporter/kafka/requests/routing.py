@@ -84,7 +84,7 @@ def ask_leaders(
 
 
 def _has_moved(before: Metadata, after: Metadata, home: TopicPartition, asked: int | None) -> bool:
-    """Whether another broker leads now, or the same one in another epoch."""
+    """Return whether another broker leads now, or the same one in another epoch."""
     leader = _leader(after, home)
     return leader is not None and (leader != asked or before.leader_epoch(home) != after.leader_epoch(home))
 

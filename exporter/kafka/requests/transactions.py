@@ -226,7 +226,7 @@ def _believed(
 
 
 def describe_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
-    """Whether DESCRIBE on all transactional ids is proven: None when it is, else what is missing.
+    """Return whether DESCRIBE on all transactional ids is proven: None when it is, else what is missing.
 
     Brokers leave ids without that grant out of ListTransactions and report no error, so every live transaction would
     look hanging. A broker authorizes before it looks (KafkaApis.handleDescribeTransactionsRequest): for ids that are

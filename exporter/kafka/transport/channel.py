@@ -87,7 +87,7 @@ class Channel:
 
     @property
     def failing(self) -> bool:
-        """Whether the last request was not answered."""
+        """Return whether the last request was not answered."""
         return self._patience.late
 
     def submit(self, job: Job) -> None:

@@ -86,7 +86,7 @@ class BrokerConnection:
 
     @property
     def owes(self) -> bool:
-        """Whether the answer to a timed-out request is still outstanding."""
+        """Return whether the answer to a timed-out request is still outstanding."""
         return self._owed is not None
 
     # --- Connecting ---

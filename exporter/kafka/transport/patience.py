@@ -34,7 +34,7 @@ class Patience:
 
     @property
     def late(self) -> bool:
-        """Whether the last request was not answered in time."""
+        """Return whether the last request was not answered in time."""
         return self._late
 
     def missed(self, kind: str, sent_at: float, *, late: bool = True) -> None:

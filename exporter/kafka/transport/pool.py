@@ -30,7 +30,7 @@ class ChannelPool:
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called."""
+        """Return whether ``close`` was called."""
         return self._closed
 
     def failing(self) -> set[Address]:

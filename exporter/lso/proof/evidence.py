@@ -245,7 +245,7 @@ class Overdue:
 
     @staticmethod
     def holds(opened: OpenInLog) -> bool:
-        """Whether it is overdue. One without a timeout never is. One of Flink's never counts as overdue: the job
+        """Return whether it is overdue. One without a timeout never is. One of Flink's never counts as overdue: the job
         commits a precommitted transaction when it starts from its checkpoint.
         """
         return opened.watched > Overdue.after(opened)

@@ -93,7 +93,7 @@ class JudgedRecords:
 
 def _losses(changes: LogChanges) -> Losses:
     """The newest loss of each partition of the log: number, Unix seconds, offset."""
-    newest = {number: each.lost[-1] for number, each in changes.by_partition.items() if each.lost}
+    newest = {number: change.lost[-1] for number, change in changes.by_partition.items() if change.lost}
     return [[number, round(window.until, 3), window.offset] for number, window in sorted(newest.items())]
 
 

@@ -33,9 +33,9 @@ class LogHistory:
 
     def before(self, instant: float) -> Mapping[int, int]:
         """The newest ends that are older than the margin before an instant, monotonic; empty without one."""
-        for each in reversed(self._known):
-            if each.at <= instant - MARGIN_SECONDS:
-                return each.ends
+        for known in reversed(self._known):
+            if known.at <= instant - MARGIN_SECONDS:
+                return known.ends
         return {}
 
     def clear(self) -> None:
@@ -47,10 +47,10 @@ class LogHistory:
     def document(self) -> list[list[Any]]:
         """As JSON: instants of the monotonic clock with the ends by partition, one every five minutes."""
         found: list[KnownLogEnds] = []
-        for each in self._known:
-            if not found or each.at - found[-1].at >= SAVED_SECONDS:
-                found.append(each)
-        return [[round(each.at, 3), sorted(each.ends.items())] for each in found]
+        for known in self._known:
+            if not found or known.at - found[-1].at >= SAVED_SECONDS:
+                found.append(known)
+        return [[round(known.at, 3), sorted(known.ends.items())] for known in found]
 
     def restore(self, found: list[list[Any]], now: float) -> None:
         """As ``document`` returned it, of a process of the same boot; ``now`` is monotonic. Raises TypeError or
@@ -59,6 +59,6 @@ class LogHistory:
         ends = [
             KnownLogEnds(float(at), {int(number): int(end) for number, end in numbers}) for at, numbers in found[-MOST:]
         ]
-        if any(not math.isfinite(each.at) or each.at > now for each in ends):
+        if any(not math.isfinite(known.at) or known.at > now for known in ends):
             raise ValueError("an instant in the future")
-        self._known.extend(sorted(ends, key=lambda each: each.at))
+        self._known.extend(sorted(ends, key=lambda known: known.at))

@@ -142,8 +142,8 @@ class LogScan:
         self._forgotten.clear()
         if len(self._of_producer) > MOST_PRODUCERS:
             self._of_producer.clear()
-        for each in producer_ids:
-            self._of_producer.setdefault(each, deque(maxlen=MOST_RECORDS))
+        for producer_id in producer_ids:
+            self._of_producer.setdefault(producer_id, deque(maxlen=MOST_RECORDS))
 
     def read(
         self, ends: Mapping[int, int], deadline: Deadline, advance: Callable[[int], object] = lambda _: None
@@ -251,10 +251,10 @@ class LogScan:
         if epoch == 0 and status >= Status.COMPLETE_COMMIT:
             with suppress(UndecodableRecord):  # where it leaves something open, ``found`` says so
                 ids.add(decode_value(record.value).tags.previous_producer_id)
-        for each in ids & self._of_producer.keys():
-            kept = self._of_producer[each]
+        for known_id in ids & self._of_producer.keys():
+            kept = self._of_producer[known_id]
             if len(kept) == MOST_RECORDS:
-                self._forgotten[each] = kept[0].offset + 1
+                self._forgotten[known_id] = kept[0].offset + 1
             kept.append(record)
 
     def producer_log(
@@ -266,7 +266,7 @@ class LogScan:
         Raises UndecodableRecord.
         """
         kept = self._of_producer[producer_id]
-        numbers: Iterable[int] = {each.number for each in kept} or leader_epochs.keys()
+        numbers: Iterable[int] = {record.number for record in kept} or leader_epochs.keys()
         starts = {number: self._run(number).whole_from(leader_epochs[number]) for number in numbers}
         forgotten = self._forgotten.get(producer_id, 0)
         whole: int | None = None
@@ -279,8 +279,10 @@ class LogScan:
             whole = None if start is None else max(start, forgotten)
             below = passed.get(number, -1) if whole is not None and whole <= passed.get(number, -1) else -1
         records = [
-            LogRecord(each.offset, each.leader_epoch, each.record_ms, decode_key(each.key), decode_value(each.value))
-            for each in kept
+            LogRecord(
+                record.offset, record.leader_epoch, record.record_ms, decode_key(record.key), decode_value(record.value)
+            )
+            for record in kept
         ]
         gaps = tuple(_gap(number, self._run(number), leader_epochs[number]) for number, at in starts.items() if at != 0)
         return ProducerLog(decisions_of(producer_id, records), whole, below, gaps[:1])
@@ -289,7 +291,7 @@ class LogScan:
         """Drop what was read of a partition: the next read begins at its start."""
         self._runs.pop(number, None)
         for producer_id, kept in self._of_producer.items():
-            others = [each for each in kept if each.number != number]
+            others = [record for record in kept if record.number != number]
             self._of_producer[producer_id] = deque(others, maxlen=MOST_RECORDS)
         self.reached.pop(number, None)
         self.epochs.pop(number, None)
@@ -313,7 +315,7 @@ class LogScan:
 
 
 def _leaves_open(key: bytes, value: bytes | None) -> bool:
-    """Whether a record leaves a transaction open, by its head. Raises UndecodableRecord."""
+    """Return whether a record leaves a transaction open, by its head. Raises UndecodableRecord."""
     decode_key(key)
     return value is not None and head_of(value)[4] in OPEN_STATES
 

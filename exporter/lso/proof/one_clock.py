@@ -13,8 +13,8 @@ from exporter.model import Deadline, Fault, TopicPartition
 def is_one_clock(
     client: BrokerAccess, metadata: Metadata, place: TopicPartition, marker: Marker, number: int, deadline: Deadline
 ) -> bool:
-    """Whether the leader of the marker's partition leads partition ``number`` of the log, and both have their leader
-    epochs of when the marker was written. False where that cannot be read.
+    """Return whether the leader of the marker's partition leads partition ``number`` of the log, and both have their
+    leader epochs of when the marker was written. False where that cannot be read.
     """
     log = TopicPartition(TRANSACTION_STATE, number)
     leader = metadata.leader(*place)

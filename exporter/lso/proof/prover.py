@@ -57,12 +57,12 @@ class Prover:
 
     @property
     def under_way(self) -> bool:
-        """Whether the log is not yet read as far as the current round needs it."""
+        """Return whether the log is not yet read as far as the current round needs it."""
         return self._rounds.under_way
 
     @property
     def judged(self) -> JudgedRecords:
-        """What was judged, to be saved."""
+        """The records that were judged, to be saved."""
         return self._rounds.judged
 
     def follow(self, changes: LogChanges | None, torn: Iterable[Torn]) -> None:
@@ -168,33 +168,33 @@ class Prover:
         except AskError as error:
             self._put_off(dict.fromkeys(about, 0.0), (error.fault.detail,))
             return
-        for each in rounds:
-            if each.held in self._seen:  # otherwise it ended, or its owner became known, after the round began
-                self._take(each)
+        for begun in rounds:
+            if begun.held in self._seen:  # otherwise it ended, or its owner became known, after the round began
+                self._take(begun)
 
-    def _take(self, each: Round) -> None:
-        self._committed.pop(each.held, None)
-        if each.writer is not None and not any(each.open_gaps()):
-            self.judged.note(each.held, each.writer, each.judgement)
-        if (found := committed_in(each, self._cluster)) is not None:
-            self._committed[each.held] = found
-        if gaps := tuple(each.gaps()):
-            if each.log.open_ids.get(each.held.producer_id) is not None or each.again is None:
-                self._forget(each.held)
-                self._seen[each.held] = self._cluster.clock.monotonic()
-            self._put_off({each.held: 0.0}, gaps)
+    def _take(self, begun: Round) -> None:
+        self._committed.pop(begun.held, None)
+        if begun.writer is not None and not any(begun.open_gaps()):
+            self.judged.note(begun.held, begun.writer, begun.judgement)
+        if (found := committed_in(begun, self._cluster)) is not None:
+            self._committed[begun.held] = found
+        if gaps := tuple(begun.gaps()):
+            if begun.log.open_ids.get(begun.held.producer_id) is not None or begun.again is None:
+                self._forget(begun.held)
+                self._seen[begun.held] = self._cluster.clock.monotonic()
+            self._put_off({begun.held: 0.0}, gaps)
             return
-        self._missing.pop(each.held, None)
-        self._retry.pop(each.held, None)
-        first = self._first.setdefault(each.held, each)
-        if first is each:
+        self._missing.pop(begun.held, None)
+        self._retry.pop(begun.held, None)
+        first = self._first.setdefault(begun.held, begun)
+        if first is begun:
             return
-        if problems := tuple(lacking(first, each)):
-            self._first[each.held] = each
-            self._proofs.pop(each.held, None)
-            self._missing[each.held] = problems
+        if problems := tuple(lacking(first, begun)):
+            self._first[begun.held] = begun
+            self._proofs.pop(begun.held, None)
+            self._missing[begun.held] = problems
         else:
-            self._proofs[each.held] = HangingProof(first, each)
+            self._proofs[begun.held] = HangingProof(first, begun)
 
     def _put_off(self, due: Mapping[OpenStart, float], why: tuple[str, ...]) -> None:
         at = self._cluster.clock.monotonic() + RETRY_SECONDS

@@ -47,11 +47,11 @@ class RecordFate:
 
     @property
     def torn(self) -> bool:
-        """Whether readers get something other than what was decided."""
+        """Return whether readers get something other than what was decided."""
         readers = {RecordState.COMMITTED: True, RecordState.ABORTED: False}.get(self.state)
         return None not in {readers, self.decided} and readers is not self.decided
 
     @property
     def holds_readers(self) -> bool:
-        """Whether read_committed consumers are not past it yet."""
+        """Return whether read_committed consumers are not past it yet."""
         return self.ends is not None and self.ends.stable <= self.offset < self.ends.high_watermark

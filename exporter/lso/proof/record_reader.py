@@ -45,7 +45,7 @@ class RecordReader:
     connect: Callable[[], OpenRangeReader]
 
     def read(self, place: TopicPartition, offset: int, deadline: Deadline) -> RecordFate:
-        """What became of the record at an offset. Raises AskError when the partition cannot be read."""
+        """Find what became of the record at an offset. Raises AskError when the partition cannot be read."""
         metadata = self.cluster.metadata(deadline, [place.topic, TRANSACTION_STATE])
         ends = self._ends(metadata, place, deadline)
         found = RecordFate(place, offset, RecordState.UNKNOWN, ends)

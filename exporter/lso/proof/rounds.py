@@ -139,8 +139,8 @@ class Rounds:
             raise AskError(ends.faults[0])
         probes = probe_coordinators(self._cluster.client, metadata, deadline)
         found = {place.partition: end for place, end in ends.values.items()}
-        self._scan.look_for({each.producer_id for each in held})
-        known = {each: passed.get(each, {}) for each in held}
+        self._scan.look_for({held_start.producer_id for held_start in held})
+        known = {held_start: passed.get(held_start, {}) for held_start in held}
         self._begun = _Begun(dict(held), asked, len(partitions), found, probes, known)
 
     def read_on(self, deadline: Deadline, advance: Callable[[int], object] = lambda _: None) -> bool:
@@ -166,9 +166,9 @@ class Rounds:
             return []
         clock = self._cluster.clock
         ended = clock.monotonic()
-        places = {each.partition for each in begun.held}
+        places = {start.partition for start in begun.held}
         leaders = self._cluster.client.confirmed(
-            deadline, sorted({each.topic for each in places} | {TRANSACTION_STATE})
+            deadline, sorted({place.topic for place in places} | {TRANSACTION_STATE})
         )
         self._lost = self._drop_what_was_lost(leaders, deadline)
         again = held_in(self._cluster, leaders, places, deadline)
@@ -204,7 +204,7 @@ class Rounds:
         return rounds
 
     def producer_log(self, producer_id: int) -> ProducerLog:
-        """What the log showed of a producer id of the last finished round. Raises UndecodableRecord."""
+        """Return what the log showed of a producer id of the last finished round. Raises UndecodableRecord."""
         return self._scan.producer_log(producer_id, self._epochs)
 
     def _judged(
@@ -274,7 +274,7 @@ class Rounds:
         """The open transactions of the log, as far as it was read: complete after a finished round."""
         grouping = self._cluster.grouping
         found = self._scan.found()
-        transactions = found.transactions(lambda each: grouping.of(each).name)
+        transactions = found.transactions(lambda transactional_id: grouping.of(transactional_id).name)
         missing = (*found.undecodable, *self._lost)
         return OpenTransactions("txnlog", transactions, not missing, missing)
 
@@ -295,22 +295,22 @@ def held_in(cluster: Cluster, metadata: Metadata, places: Iterable[TopicPartitio
     """Ask the leaders which transactions are open in these partitions."""
     answers = describe_producers(cluster.client, metadata, places, deadline)
     found = {
-        OpenStart(place, each.producer_id, each.start_offset): WriterState(
-            each.producer_epoch, each.last_timestamp, each.last_sequence
+        OpenStart(place, producer.producer_id, producer.start_offset): WriterState(
+            producer.producer_epoch, producer.last_timestamp, producer.last_sequence
         )
         for place, producers in answers.values.items()
-        for each in producers
-        if each.start_offset is not None
+        for producer in producers
+        if producer.start_offset is not None
     }
     return Open(found, cluster.clock.monotonic(), answers.unanswered, answers.faults)
 
 
-def committed_in(each: Round, cluster: Cluster) -> Committed | None:
+def committed_in(begun: Round, cluster: Cluster) -> Committed | None:
     """The evidence of a round that a transaction, which no coordinator has open, was committed; None without it."""
-    decision = each.judgement.decision
-    if each.judgement.fate is not Fate.COMMITTED or decision is None or any(each.open_gaps()):
+    decision = begun.judgement.decision
+    if begun.judgement.fate is not Fate.COMMITTED or decision is None or any(begun.open_gaps()):
         return None
-    return Committed(each.held, decision, cluster.grouping.of(decision.transactional_id).name, each.wall)
+    return Committed(begun.held, decision, cluster.grouping.of(decision.transactional_id).name, begun.wall)
 
 
 def _loaded(begun: _Begun) -> Loaded:

@@ -44,7 +44,11 @@ def producer_transactions(cluster: Cluster, producer_id: int, deadline: Deadline
     """The transactional ids of a producer id, and its open transaction, from all coordinators."""
     grouping = cluster.grouping
     return ask_coordinators(
-        cluster.client, deadline, lambda each: grouping.of(each).name, states=(), producer_ids=(producer_id,)
+        cluster.client,
+        deadline,
+        lambda transactional_id: grouping.of(transactional_id).name,
+        states=(),
+        producer_ids=(producer_id,),
     )
 
 
@@ -60,9 +64,11 @@ class UnendedRecord:
     epoch: int
 
     def explained(self, deadline: Deadline) -> RecordFate:
-        """What became of it. Raises AskError when no coordinator answers."""
+        """Find what became of it. Raises AskError when no coordinator answers."""
         asked = producer_transactions(self.cluster, self.producer_id, deadline)
-        opened = next((each for each in asked.transactions if each.producer_id == self.producer_id), None)
+        opened = next(
+            (transaction for transaction in asked.transactions if transaction.producer_id == self.producer_id), None
+        )
         found = replace(self.found, transactional_id=asked.ids[0][0] if asked.ids else "")
         if opened is None or not _is_of(opened, found.partition, self.epoch):
             return self._undecided(found, opened, deadline)
@@ -81,9 +87,9 @@ class UnendedRecord:
     def _undecided(self, found: RecordFate, opened: OpenTransaction | None, deadline: Deadline) -> RecordFate:
         """The record of a transaction that its coordinator does not have open; ``opened`` is another one."""
         held = held_in(self.cluster, self.metadata, [found.partition], deadline)
-        mine = next((each for each in held.held if each.producer_id == self.producer_id), None)
+        mine = next((start for start in held.held if start.producer_id == self.producer_id), None)
         if mine is None or mine.start_offset > found.offset:
-            return _lacks(found, next((each.detail for each in held.faults), ENDING))
+            return _lacks(found, next((fault.detail for fault in held.faults), ENDING))
         try:
             if opened is not None:
                 said, _ = self._judged_by_log(opened.transactional_id, deadline, complete=False)
@@ -96,7 +102,7 @@ class UnendedRecord:
         return _lacks(found, *(said.missing or (MAY_HANG.format(*found.partition),)))
 
     def _judged_by_round(self, mine: OpenStart, described: float, deadline: Deadline) -> Judgement:
-        """What was decided, where a round proves that no coordinator has it open. Raises AskError,
+        """Find what was decided, where a round proves that no coordinator has it open. Raises AskError,
         UndecodableRecord.
         """
         rounds = Rounds(self.cluster, self.connect)
@@ -112,8 +118,8 @@ class UnendedRecord:
             rounds.close()
 
     def _judged_by_log(self, transactional_id: str, deadline: Deadline, *, complete: bool) -> tuple[Judgement, bool]:
-        """What was decided, by the partition that has the id, and whether the last decision about this partition is
-        known to have its marker. ``complete``: as if the log had lost nothing.
+        """Find what was decided, by the partition that has the id, and whether the last decision about this partition
+        is known to have its marker. ``complete``: as if the log had lost nothing.
         """
         log_partitions = self.metadata.topics.get(TRANSACTION_STATE, {})
         number = coordinator_partition(transactional_id, len(log_partitions) or 1)
@@ -130,15 +136,15 @@ class UnendedRecord:
         finally:
             scan.close()
         held = held_in(self.cluster, self.metadata, [self.found.partition], deadline).held
-        starts = (each.start_offset for each in held if each.producer_id == self.producer_id)
+        starts = (start.start_offset for start in held if start.producer_id == self.producer_id)
         trace = self._trace(next(starts, self.found.offset), deadline)
         said = self._judged(trace, log._replace(whole_from=0, gaps=()) if complete else log)
         return said, self._has_marker(log, trace.marker, number, deadline)
 
     def _has_marker(self, log: ProducerLog, marker: Marker | None, number: int, deadline: Deadline) -> bool:
-        """Whether the last decision that may name this partition is that of the marker below the open records."""
+        """Return whether the last decision that may name this partition is of the marker below the open records."""
         place = self.found.partition
-        naming = [each for each in log.decisions if each.partitions is None or place in each.partitions]
+        naming = [decision for decision in log.decisions if decision.partitions is None or place in decision.partitions]
         if marker is None or not naming:
             return False
         if not is_one_clock(self.cluster.client, self.metadata, place, marker, number, deadline):
@@ -151,14 +157,14 @@ class UnendedRecord:
         return read_trace(self.cluster.client, self.metadata, place, self.producer_id, start_offset, deadline)
 
     def _judged(self, trace: OpenTrace, log: ProducerLog) -> Judgement:
-        """What became of the open records of the record's epoch."""
+        """Judge the open records of the record's epoch."""
         place, epoch = self.found.partition, self.epoch
         return judge(OpenRecords(place, self.producer_id, epoch, epoch, trace.marker, trace.unmarked), log)
 
 
 def _is_of(opened: OpenTransaction, place: TopicPartition, epoch: int) -> bool:
-    """Whether a record of this epoch is of an open transaction. In Transactions V2, and where the server aborts, the
-    epoch is raised when it is decided.
+    """Return whether a record of this epoch is of an open transaction. In Transactions V2, and where the server aborts,
+    the epoch is raised when it is decided.
     """
     raised = opened.state is not TransactionState.ONGOING
     epochs = {opened.producer_epoch, opened.producer_epoch - raised}

@@ -48,7 +48,7 @@ class PartitionEnds:
         The high watermark above an LSO that did not move is read again by the first read HIGH_SECONDS after the last.
         """
         self._note_elections(metadata)
-        held = [each for each in standing if each in partitions]
+        held = [partition for partition in standing if partition in partitions]
         level = partitions.difference(held, self._elected) & readings.keys()
         others = partitions.difference(held, level)
         high_due = now - self._high_at >= HIGH_SECONDS - SLACK
@@ -59,32 +59,34 @@ class PartitionEnds:
         both_ends = (*held, *others)
         stable = end_offsets(client, metadata, both_ends, committed, deadline, self._memo)
         high = {
-            each: known.high_watermark
-            for each in (() if high_due else held)
-            if stable.values.get(each) == (known := readings[each]).last_stable_offset
-            and each not in self._elected
-            and each not in stable.asked_again
+            partition: known.high_watermark
+            for partition in (() if high_due else held)
+            if stable.values.get(partition) == (known := readings[partition]).last_stable_offset
+            and partition not in self._elected
+            and partition not in stable.asked_again
         }
-        lost = {metadata.leader(*each) for each, fault in stable.unanswered.items() if fault.reason in BROKEN}
+        lost = {metadata.leader(*partition) for partition, fault in stable.unanswered.items() if fault.reason in BROKEN}
         # In the order of the first request: all partitions, as at the start, are then packed once for both.
-        wanted = [each for each in both_ends if each in stable.values and each not in high]
-        wanted += [each for each in level if not lost or metadata.leader(*each) not in lost]
+        wanted = [partition for partition in both_ends if partition in stable.values and partition not in high]
+        wanted += [partition for partition in level if not lost or metadata.leader(*partition) not in lost]
         newest = end_offsets(client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         # The partitions of the request and not of the answer, which need not stay in memory beside them.
-        high |= {each: newest.values[each] for each in wanted if each in newest.values}
+        high |= {partition: newest.values[partition] for partition in wanted if partition in newest.values}
         moved = [
-            each
-            for each in level & newest.values.keys()
-            if newest.values[each] != readings[each].high_watermark or each in newest.asked_again
+            partition
+            for partition in level & newest.values.keys()
+            if newest.values[partition] != readings[partition].high_watermark or partition in newest.asked_again
         ]
         again = end_offsets(client, metadata, moved, committed, deadline)
 
-        both = stable.values | {each: readings[each].last_stable_offset for each in level.difference(moved)}
-        for each in moved:
-            if (offset := again.values.get(each)) is None:
-                del high[each]
+        both = stable.values | {
+            partition: readings[partition].last_stable_offset for partition in level.difference(moved)
+        }
+        for partition in moved:
+            if (offset := again.values.get(partition)) is None:
+                del high[partition]
             else:
-                both[each], high[each] = offset, max(offset, high[each])
+                both[partition], high[partition] = offset, max(offset, high[partition])
         self._elected -= high.keys()
         return ends_of(both, high, (stable, newest, again))
 
@@ -95,7 +97,7 @@ class PartitionEnds:
         for topic, partitions in metadata.topics.items():
             known = before.topics.get(topic)
             if known is not partitions and known != partitions:
-                led = {} if known is None else {number: each.leader_epoch for number, each in known.items()}
+                led = {} if known is None else {number: reading.leader_epoch for number, reading in known.items()}
                 self._elected |= {
                     TopicPartition(topic, number)
                     for number, partition in partitions.items()

@@ -68,7 +68,7 @@ class SelectedPartitions:
         return self._of_leaders(metadata, self.own)
 
     def is_meant(self, topic: str, metadata: Metadata) -> bool:
-        """Whether the settings include a topic."""
+        """Return whether the settings include a topic."""
         included = topic in metadata.internal or any(pattern.matches(topic) for pattern in self._include)
         return included and not any(pattern.matches(topic) for pattern in self._exclude)
 

@@ -93,19 +93,24 @@ class StallHolders:
                     self._watch.described(
                         partition,
                         tuple(
-                            LogProducer(each.producer_id, each.producer_epoch, each.start_offset, each.last_timestamp)
-                            for each in producers
-                            if each.start_offset is not None
+                            LogProducer(
+                                producer.producer_id,
+                                producer.producer_epoch,
+                                producer.start_offset,
+                                producer.last_timestamp,
+                            )
+                            for producer in producers
+                            if producer.start_offset is not None
                         ),
                     )
                 elif (fault := answers.unanswered.get(partition)) is not None:
                     self._watch.described(partition, None, fault.detail)
             # A topic that was deleted between two calls is no fault.
-            faults += [each for each in answers.faults if each.reason is not Reason.UNKNOWN_TOPIC]
+            faults += [refusal for refusal in answers.faults if refusal.reason is not Reason.UNKNOWN_TOPIC]
         described = self._cluster.clock.monotonic()
         coordinators = known
         unknown = self._watch.unknown_to(known)
-        if ids := {each.producer_id for producers in unknown.values() for each in producers}:
+        if ids := {producer.producer_id for producers in unknown.values() for producer in producers}:
             coordinators, more = self._ask(ids, opened, deadline)
             faults += more
         self._prove(fresh, described, coordinators, opened, deadline)
@@ -125,7 +130,7 @@ class StallHolders:
         torn = facts.get(TornMarkers)
         read = opened is not None and opened.origin == "txnlog" and opened.complete
         changes = facts.get(LogChanges) if read else None
-        self._prover.follow(changes, [each.torn for each in torn.found] if torn is not None else ())
+        self._prover.follow(changes, [watched.torn for watched in torn.found] if torn is not None else ())
 
     def stalls(
         self,
@@ -175,7 +180,7 @@ class StallHolders:
         self._evident.keep({stall.partition for stall in found})
         found = list(with_checkpoints(found, flink)) if flink.any else found
         holding = {
-            OpenStart(each.partition, each.blocker.producer_id or 0, each.blocker.start_offset) for each in found
+            OpenStart(held.partition, held.blocker.producer_id or 0, held.blocker.start_offset) for held in found
         }
         self._holders = {held: since for held, since in self._holders.items() if held in holding}
         return found
@@ -191,7 +196,7 @@ class StallHolders:
 
     @property
     def proving(self) -> bool:
-        """Whether a proof reads the transaction log, and goes on with that in the next read."""
+        """Return whether a proof reads the transaction log, and goes on with that in the next read."""
         return self._prover is not None and self._prover.under_way
 
     def proof(self, held: OpenStart) -> HangingProof | None:
@@ -218,10 +223,10 @@ class StallHolders:
         if self._prover is None:
             return
         suspects = {
-            OpenStart(partition, each.producer_id, each.start_offset): described
+            OpenStart(partition, producer.producer_id, producer.start_offset): described
             for partition, producers in self._watch.unknown_to(coordinators).items()
             if partition in fresh
-            for each in producers
+            for producer in producers
         }
         current = opened is not None and opened.origin == "txnlog" and opened.complete
         owned = coordinators.by_producer.keys()
@@ -243,7 +248,10 @@ class StallHolders:
         logged_open = opened.transactions if opened else ()
         try:
             asked = ask_coordinators(
-                self._cluster.client, deadline, lambda each: grouping.of(each).name, producer_ids=sorted(unknown)
+                self._cluster.client,
+                deadline,
+                lambda transactional_id: grouping.of(transactional_id).name,
+                producer_ids=sorted(unknown),
             )
         except AskError as error:
             return Coordinators.of(logged_open, (error.fault.detail,)), [error.fault]
@@ -256,11 +264,11 @@ class StallHolders:
     def _what_completes(
         self, metadata: Metadata, coordinators: Coordinators, deadline: Deadline
     ) -> tuple[Coordinators, Mapping[TopicPartition, Replication]]:
-        """What decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
+        """Ask what decided transactions in stalled partitions wait for: markers, and the replicas of partitions."""
         if found := self._stalled.completing(coordinators):
-            ids = {each.transactional_id for candidates in found.values() for each in candidates}
+            ids = {candidate.transactional_id for candidates in found.values() for candidate in candidates}
             coordinators = coordinators._replace(pending=self._markers.pending(metadata, ids, deadline))
-            metadata = self._markers.in_sync(metadata, {each.topic for each in found}, deadline)
+            metadata = self._markers.in_sync(metadata, {partition.topic for partition in found}, deadline)
         return coordinators, self._markers.replication(metadata, self._watch.standing)
 
     def _watched_for(self, stall: Stall) -> float:

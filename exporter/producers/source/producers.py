@@ -19,7 +19,7 @@ from exporter.producers.producer_samples import ATTRIBUTES, INIT, PREPARE, produ
 
 _MBEANS = "kafka.producer:type=producer-metrics,client-id=*"
 QUERIES = (
-    MBeanQuery(_MBEANS, tuple(each for each in ATTRIBUTES if each != PREPARE), expected=True),
+    MBeanQuery(_MBEANS, tuple(attribute for attribute in ATTRIBUTES if attribute != PREPARE), expected=True),
     MBeanQuery(_MBEANS, (PREPARE,)),
 )
 

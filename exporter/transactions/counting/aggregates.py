@@ -248,11 +248,13 @@ class Aggregates:
         """The counters, or those that changed since the last call; None for an application or a task that is gone."""
         applications: dict[str, ApplicationCounts | None] = dict(counted := self.counted())
         if not everything:
-            applications = {name: each for name, each in counted.items() if self._saved.get(name) is not each}
+            applications = {
+                name: counters for name, counters in counted.items() if self._saved.get(name) is not counters
+            }
             applications |= dict.fromkeys(self._saved.keys() - counted.keys())
         self._saved = counted
         found = {"applications": applications, "tasks": self._tasks.saved(everything=everything)}
-        return {kind: each for kind, each in found.items() if each or everything}
+        return {kind: counters for kind, counters in found.items() if counters or everything}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Continue from saved counters. Until ``ids_are_known``, an application without ids is kept.
@@ -260,7 +262,8 @@ class Aggregates:
         Raises ValueError or TypeError for a document that ``saved`` did not write, and then restores nothing.
         """
         applications = {
-            name: ApplicationCounters.restored(name, each) for name, each in saved.get("applications", {}).items()
+            name: ApplicationCounters.restored(name, application)
+            for name, application in saved.get("applications", {}).items()
         }
         tasks = {str(task): int(count) for task, count in saved.get("tasks", {}).items()}
         self._by_name |= applications
@@ -276,7 +279,7 @@ class Aggregates:
     # --- Samples ---
 
     def counted(self) -> Mapping[str, ApplicationCounts]:
-        """What is counted now, by application. Nothing in it changes; it is the same object until something happens."""
+        """The counts, by application. Nothing in it changes; it is the same object until something happens."""
         return self._counted(tuple([(name, own.counted()) for name, own in self._by_name.items()]))
 
     def dated(self) -> Mapping[str, Mapping[Outcome, float]]:
@@ -310,7 +313,7 @@ class Aggregates:
 
     @property
     def task_commits(self) -> TaskCommits:
-        """What Connect's source tasks committed, whatever application their ids are counted under."""
+        """The transactions that Connect's source tasks committed, whatever application their ids are counted under."""
         return TaskCommits(dict(self._tasks.counts), self._grouping.connect_groups)
 
     def free_names(self) -> tuple[str, ...]:
@@ -323,7 +326,7 @@ class Aggregates:
 
     @property
     def uncounted(self) -> bool:
-        """Whether an application appeared since the last census."""
+        """Return whether an application appeared since the last census."""
         return not self._by_name.keys() <= self._seen.keys()
 
     def census(self, unseen: Mapping[str, int]) -> None:

@@ -119,17 +119,17 @@ class ApplicationCounters:
 
 def counter_samples(cluster: str, counted: Mapping[str, ApplicationCounts]) -> Iterator[Sample]:
     """The samples that are kept while the source fails."""
-    for name, each in counted.items():
+    for name, counters in counted.items():
         for outcome in _OUTCOMES:
-            yield catalogue.TRANSACTIONS_TOTAL(float(each.outcomes.get(outcome, 0)), cluster, name, outcome.value)
-        for outcome, opened in each.open_seconds.items():
+            yield catalogue.TRANSACTIONS_TOTAL(float(counters.outcomes.get(outcome, 0)), cluster, name, outcome.value)
+        for outcome, opened in counters.open_seconds.items():
             value = distribution(_OPEN_BOUNDS, opened)
             yield catalogue.TRANSACTION_OPEN_SECONDS(value, cluster, name, outcome.value)
-        completion = distribution(_COMPLETION_BOUNDS, each.completion_seconds)
+        completion = distribution(_COMPLETION_BOUNDS, counters.completion_seconds)
         yield catalogue.TRANSACTION_COMPLETION_SECONDS(completion, cluster, name)
-        fences = each.outcomes.get(Outcome.FENCED, 0)
+        fences = counters.outcomes.get(Outcome.FENCED, 0)
         yield catalogue.PRODUCER_FENCES_TOTAL(float(fences), cluster, name)
-        yield catalogue.PRODUCER_INITS_TOTAL(float(each.inits), cluster, name)
+        yield catalogue.PRODUCER_INITS_TOTAL(float(counters.inits), cluster, name)
 
 
 def application_samples(cluster: str, applications: Iterable[Application], seen: Mapping[str, int]) -> Iterator[Sample]:

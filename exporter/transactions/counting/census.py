@@ -81,7 +81,9 @@ class Census:
         return self._releases
 
     def _transaction_use(self, log: LogTail | None, since_ms: int) -> TransactionUse:
-        """What the records say; made again only when records came, or ids were last used before this instant."""
+        """Return the use of transactions by the records; made again only when records came, or ids were last used
+        before this instant.
+        """
         if log is None:
             return transaction_use((), self._aggregates.topics, self._grouping, since_ms)
         self._hour_ago_ms = since_ms
@@ -95,7 +97,7 @@ class Census:
         own, found = frozenset(applications), self._aggregates.ids
         self._ids = sum(each.total() for each in found.values())
         kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
-        return KnownIds({number: each for number, each in kept.items() if each})
+        return KnownIds({number: own_ids for number, own_ids in kept.items() if own_ids})
 
 
 def _entries(log: LogTail | None) -> Iterable[Entry]:

@@ -73,7 +73,7 @@ class NewIds:
 
 
 def changes_by_design(grouping: Grouping, transactional_id: str) -> bool:
-    """Whether the engine that made this id makes new ones at its starts, or fences by something else.
+    """Return whether the engine that made this id makes new ones at its starts, or fences by something else.
 
     Flink (TransactionalIdFactory), Streams (StreamsProducer: the process id), Spark's application ids, Connect's tasks
     (new with a new connector), the canary.

@@ -96,9 +96,9 @@ class LastHour(Fact):
         first read is not shown.
         """
         storms = tuple(
-            FenceStorm(each.labels[1], each.labels[2], int(each.value))
-            for each in fences
-            if isinstance(each.value, int | float) and each.value >= catalogue.STORM_FENCES
+            FenceStorm(fence.labels[1], fence.labels[2], int(fence.value))
+            for fence in fences
+            if isinstance(fence.value, int | float) and fence.value >= catalogue.STORM_FENCES
         )
         with self._lock:
             self._advance()
@@ -155,7 +155,7 @@ class LastHour(Fact):
 @dataclass(slots=True)
 class _Ring:
     counts: dict[Outcome, array[int]] = field(
-        default_factory=lambda: {each: array("Q", bytes(8 * MINUTES)) for each in Outcome}
+        default_factory=lambda: {outcome: array("Q", bytes(8 * MINUTES)) for outcome in Outcome}
     )
 
     def add(self, outcome: Outcome, more: int) -> None:

@@ -22,7 +22,7 @@ class NewApplications:
             self._complete_since = instant
 
     def is_new(self, instant: float) -> bool:
-        """Whether what appears at this instant is new."""
+        """Return whether what appears at this instant is new."""
         return self._complete_since is not None and instant >= self._complete_since
 
     def appeared(self, instant: float, *, of_shard: bool) -> None:

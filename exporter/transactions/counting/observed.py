@@ -156,7 +156,7 @@ def compare(before: SeenId, now: DescribedId, look: CoordinatorLook) -> SeenChan
 
 
 def _is_older(before: SeenId, now: DescribedId) -> bool:
-    """Whether the answer is of a coordinator with an older state than the last one."""
+    """Return whether the answer is of a coordinator with an older state than the last one."""
     last = before.last
     if now.producer_id == last.producer_id and now.producer_epoch < last.producer_epoch:
         return True
@@ -171,7 +171,7 @@ def _is_older(before: SeenId, now: DescribedId) -> bool:
 
 
 def _is_v1(before: SeenId, now: DescribedId, *, same: bool) -> bool:
-    """Whether the client of this epoch is of V1: a transaction was ended without raising it."""
+    """Return whether the client of this epoch is of V1: a transaction was ended without raising it."""
     last = before.last
     if (now.producer_id, now.producer_epoch) != (last.producer_id, last.producer_epoch):
         return False
@@ -210,5 +210,5 @@ def _replaced(before: SeenId, now: DescribedId, look: CoordinatorLook) -> Observ
 
 
 def _within(before: SeenId, look: CoordinatorLook, timeout: float) -> bool:
-    """Whether the transaction ended before its timeout, for certain."""
+    """Return whether the transaction ended before its timeout, for certain."""
     return before.absent_at is not None and look.answered - before.absent_at < timeout

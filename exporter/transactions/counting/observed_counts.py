@@ -65,7 +65,7 @@ class ObservedTransactions:
             order = sorted(rows, key=lambda row: (not self._is_active(row, now), -row.producer_id))
             rows = order[:MOST_IDS]
             kept = {row.transactional_id for row in rows}
-            self._ids = {key: each for key, each in self._ids.items() if key in kept}
+            self._ids = {key: observed for key, observed in self._ids.items() if key in kept}
         active = [row.transactional_id for row in rows if self._is_active(row, now)]
         idle = [row.transactional_id for row in rows if not self._is_active(row, now)]
         if not idle:
@@ -88,9 +88,9 @@ class ObservedTransactions:
         and the coordinator's scan is what shows that it was the timeout.
         """
         found = []
-        for key, each in self._ids.items():
-            since, timeout = each.seen.open_since, each.seen.last.timeout
-            waits = each.seen.timed_out_at is not None
+        for key, observed in self._ids.items():
+            since, timeout = observed.seen.open_since, observed.seen.last.timeout
+            waits = observed.seen.timed_out_at is not None
             if waits or (since is not None and timeout is not None and -1.0 <= now - since - timeout <= DUE_SECONDS):
                 found.append(key)
         return found[:MOST_DUE]
@@ -129,7 +129,7 @@ class ObservedTransactions:
     def forget_all_but(self, listed: Iterable[str]) -> None:
         """Drop the ids that no coordinator lists any more: they expired."""
         kept = set(listed)
-        self._ids = {key: each for key, each in self._ids.items() if key in kept}
+        self._ids = {key: observed for key, observed in self._ids.items() if key in kept}
 
     def _application(self, transactional_id: str) -> str:
         known = self._ids.get(transactional_id)

@@ -93,7 +93,7 @@ def _shown(
     """The most urgent, and every blocker: joined on the producer id, never on the epoch, which a Prepare raises."""
     # Their order is the same at any instant.
     urgent = nlargest(most, transactions, key=lambda transaction: overdue_by(transaction, 0.0))
-    shown = {each.transactional_id: each for each in urgent}
+    shown = {transaction.transactional_id: transaction for transaction in urgent}
     if blockers:
         shown |= {
             transaction.transactional_id: transaction

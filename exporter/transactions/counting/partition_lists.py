@@ -33,5 +33,5 @@ class PartitionLists:
         self._bytes += len(transaction.section)
         partitions = decode_section(transaction.section, transaction.layout)
         self.topics.update(partition.topic for partition in partitions)
-        if offsets := frozenset(each.partition for each in partitions if each.topic == CONSUMER_OFFSETS):
+        if offsets := frozenset(partition.partition for partition in partitions if partition.topic == CONSUMER_OFFSETS):
             self.offsets[transaction.section] = offsets

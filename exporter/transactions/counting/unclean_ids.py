@@ -36,7 +36,7 @@ class UncleanIds:
             known.newest = end
         known.by_minute[int(end.ended // 60)] += 1
         if len(self._kept) > MOST_IDS:
-            oldest = min(self._kept, key=lambda each: self._kept[each].newest.ended)
+            oldest = min(self._kept, key=lambda transactional_id: self._kept[transactional_id].newest.ended)
             self._others.update(self._kept.pop(oldest).by_minute)
 
     def last_hour(self, log_now: float) -> tuple[tuple[UncleanId, ...], int]:

@@ -27,7 +27,7 @@ def transaction_use(
             if entry.record_ms >= since_ms:
                 topics.update([partition.topic for partition in entry.transaction().partitions])
         lately = [each for each in machine.entries.values() if each.record_ms >= since_ms]
-        found.update([(each.application, each.client_version) for each in lately if each.section])
+        found.update([(recent.application, recent.client_version) for recent in lately if recent.section])
         found.update(machine.finished.clients_since(since_ms))
         for entry in machine.known(grouping.is_connect_task) if grouping.connect_groups else ():
             timeout = entry.timeout_ms / 1000 if 0 <= entry.timeout_ms < NO_TIMEOUT_MS else None
@@ -36,7 +36,7 @@ def transaction_use(
     two_phase: Counter[str] = Counter()
     for machine in machines:
         lately = [each for each in machine.entries.values() if each.record_ms >= since_ms]
-        seen = [(each.application, each.timeout_ms) for each in lately]
+        seen = [(recent.application, recent.timeout_ms) for recent in lately]
         for application, timeout_ms in (*seen, *machine.finished.timeouts_since(since_ms)):
             if timeout_ms == NO_TIMEOUT_MS:
                 two_phase[application] += 1

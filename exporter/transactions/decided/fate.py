@@ -37,7 +37,7 @@ CLOCK_SLACK_SECONDS = 5.0
 
 
 class Fate(Word):
-    """What the transaction log says of a transaction."""
+    """The fate of a transaction by the transaction log."""
 
     COMMITTED = "committed"
     """Decided COMMIT: its records were promised to readers."""
@@ -89,7 +89,7 @@ class Judgement(NamedTuple):
 
     @property
     def promised_to_nobody(self) -> bool:
-        """Whether it is proven that no client was told that it is committed, nor will be."""
+        """Return whether it is proven that no client was told that it is committed, nor will be."""
         return self.fate in {Fate.ABORTED, Fate.NEVER}
 
 
@@ -112,7 +112,7 @@ class OpenRecords(NamedTuple):
 
 
 class ProducerLog(NamedTuple):
-    """What is known of the transaction log about one producer id, in the order of the log.
+    """The known part of the transaction log of one producer id, in the order of the log.
 
     From offset ``whole_from`` on, every record that was written to the log is known, and no election can have taken
     one; 0 for all since the log began, None for no such offset. ``gaps`` say why not. ``passed``: everything below this
@@ -126,23 +126,23 @@ class ProducerLog(NamedTuple):
 
 
 def judge(records: OpenRecords, log: ProducerLog) -> Judgement:
-    """What became of the open records. Precondition: no coordinator has a transaction of this producer open.
+    """Judge the open records. Precondition: no coordinator has a transaction of this producer open.
 
     1. A COMMIT that may be theirs: committed where its records are known to be among them, else unknown.
     2. ABORT of the only transaction that they can belong to: aborted.
     3. A log without a gap since before them, and no COMMIT in it: aborted or never.
     """
-    before = max((each.offset for each in log.decisions if _is_before(each, records, log)), default=-1)
+    before = max((decision.offset for decision in log.decisions if _is_before(decision, records, log)), default=-1)
     # The transactions of one id come one after the other: with one decision all earlier ones are before.
-    later = [each for each in log.decisions if each.offset > before and not _is_below(each, records)]
-    candidates = [each for each in later if _may_own(each, records)]
-    commits = [each for each in candidates if each.commit]
-    if (owner := next((each for each in commits if _owns(each, records)), None)) is not None:
+    later = [decision for decision in log.decisions if decision.offset > before and not _is_below(decision, records)]
+    candidates = [decision for decision in later if _may_own(decision, records)]
+    commits = [candidate for candidate in candidates if candidate.commit]
+    if (owner := next((commit for commit in commits if _owns(commit, records)), None)) is not None:
         return Judgement(Fate.COMMITTED, owner)
     if commits:
         return Judgement(Fate.UNKNOWN, None, (_ambiguous(commits[-1], records),))
-    aborts = [each for each in candidates if not each.commit]
-    if (only := next((each for each in aborts if _is_only(each, records)), None)) is not None:
+    aborts = [candidate for candidate in candidates if not candidate.commit]
+    if (only := next((abort for abort in aborts if _is_only(abort, records)), None)) is not None:
         return Judgement(Fate.ABORTED, only)
     if log.whole_from is not None and log.whole_from <= max(0, log.passed, before):
         return Judgement(Fate.ABORTED, aborts[-1]) if aborts else Judgement(Fate.NEVER)
@@ -166,7 +166,7 @@ def _ambiguous(commit: DecidedTransaction, records: OpenRecords) -> str:
 
 
 def _may_own(decision: DecidedTransaction, records: OpenRecords) -> bool:
-    """Whether open records may be of this transaction, by epoch and partition."""
+    """Return whether open records may be of this transaction, by epoch and partition."""
     if min(decision.client_epochs) > records.last_epoch:
         return False
     if records.first_epoch is not None and max(decision.client_epochs) < records.first_epoch:
@@ -177,7 +177,7 @@ def _may_own(decision: DecidedTransaction, records: OpenRecords) -> bool:
 
 
 def _owns(decision: DecidedTransaction, records: OpenRecords) -> bool:
-    """Whether open records are known to be of this transaction, which may own them."""
+    """Return whether open records are known to be of this transaction, which may own them."""
     if decision.v2 and decision.client_epochs & _ends(records):
         return True
     if decision.partitions is None or records.partition not in decision.partitions:
@@ -193,17 +193,17 @@ def _owns(decision: DecidedTransaction, records: OpenRecords) -> bool:
 
 
 def _is_only(decision: DecidedTransaction, records: OpenRecords) -> bool:
-    """Whether all open records are of this transaction, and no other decision about it was lost."""
+    """Return whether all open records are of this transaction, and no other decision about it was lost."""
     return decision.v2 and decision.sure and decision.client_epochs == {records.first_epoch} == {records.last_epoch}
 
 
 def _ends(records: OpenRecords) -> frozenset[int]:
     """The epochs that open records are known to have."""
-    return frozenset(each for each in (records.first_epoch, records.last_epoch) if each is not None)
+    return frozenset(epoch for epoch in (records.first_epoch, records.last_epoch) if epoch is not None)
 
 
 def _is_below(decision: DecidedTransaction, records: OpenRecords) -> bool:
-    """Whether the records of the transaction are before a marker below the open records, by epoch or time."""
+    """Return whether the records of the transaction are before a marker below the open records, by epoch or time."""
     marker = records.marker
     if marker is None:
         return False
@@ -212,7 +212,7 @@ def _is_below(decision: DecidedTransaction, records: OpenRecords) -> bool:
 
 
 def _is_before(decision: DecidedTransaction, records: OpenRecords, log: ProducerLog) -> bool:
-    """Whether the decision was made before the first open record was written.
+    """Return whether the decision was made before the first open record was written.
 
     It was, where the last marker below that record is its own or a later one's. A marker is from before the decision
     where its coordinator has a lower epoch: that is the leader epoch of the log. Else the order is that of the epochs

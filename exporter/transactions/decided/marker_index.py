@@ -44,7 +44,7 @@ class MarkerIndex:
             self._found[key].sort(key=_TIMESTAMP)
 
     def any_of(self, epochs: Collection[int], *, commit: bool) -> bool:
-        """Whether there is a marker of this type with one of these epochs."""
+        """Return whether there is a marker of this type with one of these epochs."""
         return any((epoch, commit) in self._found for epoch in epochs)
 
     def between(self, epochs: Collection[int], first_ms: float, last_ms: float, *, commit: bool) -> list[Marker]:
@@ -76,7 +76,7 @@ class AskedMarkers:
             self._latest[key] = latest
 
     def asks_for(self, marker: Marker) -> bool:
-        """Whether a decision asks for this marker."""
+        """Return whether a decision asks for this marker."""
         key = marker.producer_epoch, marker.commit
         begun = bisect_right(self._firsts.get(key, ()), marker.timestamp_ms)
         return begun > 0 and self._latest[key][begun - 1] >= marker.timestamp_ms

@@ -103,7 +103,7 @@ class MarkerWatch:
             begun_ms = waiting.decision.begun_ms
             for partition in waiting.decision.partitions:
                 places[partition] = min(places.get(partition, begun_ms), begun_ms)
-        held = [each.torn for each in self._found.values() if each.found is FoundMarker.NOTHING]
+        held = [watched.torn for watched in self._found.values() if watched.found is FoundMarker.NOTHING]
         for torn in held:
             places.setdefault(torn.partition, torn.decision.prepared_ms)
         order = sorted(places, key=lambda place: self.read_at.get(place, -math.inf))
@@ -119,7 +119,7 @@ class MarkerWatch:
 
     def leave_out(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Give up the decisions of these partitions: they may not be read."""
-        kept = [each for each in self._waiting if not each.decision.partitions & partitions]
+        kept = [waiting for waiting in self._waiting if not waiting.decision.partitions & partitions]
         self.not_compared += len(self._waiting) - len(kept)
         self._waiting = kept
 
@@ -139,7 +139,7 @@ class MarkerWatch:
         self._settle(read, now)
         torn = self._torn(ready, read, compacted)
         for waiting in ready:
-            findings = [each for each in torn.get(id(waiting.decision), ()) if self._is_news(each, read, now)]
+            findings = [place for place in torn.get(id(waiting.decision), ()) if self._is_news(place, read, now)]
             if not findings:
                 self.compared += 1
                 self._rivals.append((now, waiting.decision))
@@ -162,7 +162,7 @@ class MarkerWatch:
             return {}
         since_ms = min(waiting.decision.completed_ms or 0 for waiting in ready)
         rest = (waiting.decision for waiting in self._waiting if id(waiting.decision) not in ours)
-        known = [*(each for _, each in self._rivals), *rest, *(waiting.decision for waiting in ready)]
+        known = [*(rival for _, rival in self._rivals), *rest, *(waiting.decision for waiting in ready)]
         found: dict[int, list[Torn]] = {}
         for torn in judge(known, read, since_ms, compacted).torn:
             marker = torn.marker
@@ -172,8 +172,8 @@ class MarkerWatch:
         return found
 
     def _is_news(self, torn: Torn, read: Mapping[TopicPartition, PartitionMarkers], now: float) -> bool:
-        """Whether a finding stands. A missing COMMIT that the next commit made up for is none; what an ABORT ended in
-        its place is found.
+        """Return whether a finding stands. A missing COMMIT that the next commit made up for is none; what an ABORT
+        ended in its place is found.
         """
         if torn.marker is not None or not torn.decision.commit:
             return True
@@ -184,23 +184,23 @@ class MarkerWatch:
 
     def _settle(self, read: Mapping[TopicPartition, PartitionMarkers], now: float) -> None:
         """Look for the marker that ended the records of each transaction without one."""
-        for key, each in list(self._found.items()):
-            own = read.get(each.torn.partition)
-            if each.found is not FoundMarker.NOTHING or own is None:
+        for key, watched in list(self._found.items()):
+            own = read.get(watched.torn.partition)
+            if watched.found is not FoundMarker.NOTHING or own is None:
                 continue
-            later = _later(each.torn.decision, own.markers)
+            later = _later(watched.torn.decision, own.markers)
             if later is None:
                 continue
-            if later.commit is each.torn.decision.commit:
+            if later.commit is watched.torn.decision.commit:
                 del self._found[key]
             else:
-                self._found[key] = TornMarker(each.torn, _what(later), now)
+                self._found[key] = TornMarker(watched.torn, _what(later), now)
 
     def _forget(self, now: float) -> None:
         while self._rivals and self._rivals[0][0] < now - RIVAL_SECONDS:
             self._rivals.popleft()
-        for key, each in list(self._found.items()):
-            old = each.found is not FoundMarker.NOTHING and each.at < now - HOUR
+        for key, watched in list(self._found.items()):
+            old = watched.found is not FoundMarker.NOTHING and watched.at < now - HOUR
             if old or len(self._found) > MOST_FOUND:
                 del self._found[key]
         oldest_ms = self._newest_ms - KEPT_MS

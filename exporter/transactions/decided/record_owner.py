@@ -19,7 +19,7 @@ from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS, DecidedTrans
 
 
 class LogWindow(NamedTuple):
-    """What a part of one partition of the transaction log has about a producer id.
+    """A part of one partition of the transaction log, about one producer id.
 
     ``breaks`` are spans of Unix seconds in which records of that partition may be missing: compacted, lost by an
     unclean election, or not read.
@@ -57,11 +57,11 @@ NOT_THERE = "the transaction log has no record of this decision any more, or not
 
 def owner_of(record: EndedRecord, window: LogWindow, *, one_clock: bool) -> RecordOwner:
     """The decision of the record's transaction. ``one_clock``: one broker wrote the marker and the decision."""
-    by_epoch = [each for each in window.decisions if each.v2 and _has_epoch(record, each)]
+    by_epoch = [decision for decision in window.decisions if decision.v2 and _has_epoch(record, decision)]
     if len(by_epoch) == 1:
         return RecordOwner(by_epoch[0])
     slack = 0.0 if one_clock else CLOCK_SLACK_SECONDS
-    near = [each for each in window.decisions if not each.v2 and _may_own(record, each, slack)]
+    near = [decision for decision in window.decisions if not decision.v2 and _may_own(record, decision, slack)]
     if not near:
         return RecordOwner(None, NOT_THERE)
     if len(near) > 1:
@@ -76,23 +76,23 @@ def owner_of(record: EndedRecord, window: LogWindow, *, one_clock: bool) -> Reco
 
 
 def _is_only(record: EndedRecord, owner: DecidedTransaction, window: LogWindow, slack: float) -> bool:
-    """Whether no other transaction of the record's epoch was decided between both markers: one that lost its own marker
-    is ended by the next one.
+    """Return whether no other transaction of the record's epoch was decided between both markers: one that lost its own
+    marker is ended by the next one.
     """
     if record.before is None and not record.first:
         return False
     since = -math.inf if record.before is None else record.before.timestamp_ms / 1000
     until = record.marker.timestamp_ms / 1000
-    lost = [each for each in window.breaks if each[1] >= since and each[0] <= until]
+    lost = [interval for interval in window.breaks if interval[1] >= since and interval[0] <= until]
     if lost and (lost[-1][0] > -math.inf or record.written - slack <= lost[-1][1]):
         return False
     others = [
-        each
-        for each in window.decisions
-        if each != owner
-        and record.epoch in each.client_epochs
-        and since - slack < each.decided <= until + slack
-        and (each.partitions is None or record.partition in each.partitions)
+        decision
+        for decision in window.decisions
+        if decision != owner
+        and record.epoch in decision.client_epochs
+        and since - slack < decision.decided <= until + slack
+        and (decision.partitions is None or record.partition in decision.partitions)
     ]
     # With two clocks, the one that the marker before is of is among them.
     return not others or (len(others) == 1 and others[0].decided <= since + slack < owner.decided)

@@ -67,7 +67,7 @@ def assigned(decisions: Sequence[Timed], markers: Iterable[Marker]) -> Assigned:
         _assign(decisions, left, own, taken, slack_ms=CLOCK_SLACK_MS)
     without = [place for place in range(len(decisions)) if place not in own]
     agree = exact > 0 and exact >= AGREEING * len(own)
-    newest_ms = max((each.completed_ms or each.prepared_ms for each in decisions), default=0)
+    newest_ms = max((decision.completed_ms or decision.prepared_ms for decision in decisions), default=0)
     loose = {
         key
         for key, found in left.items()

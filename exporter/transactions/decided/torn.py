@@ -164,7 +164,7 @@ class DecisionLog:
 
     def decisions(self) -> tuple[Decision, ...]:
         """All that were decided, in the order of time."""
-        return tuple(sorted((*self._done, *self._found.values()), key=lambda each: each.prepared_ms))
+        return tuple(sorted((*self._done, *self._found.values()), key=lambda decision: decision.prepared_ms))
 
 
 def judge(
@@ -224,11 +224,11 @@ class _Comparison:
                 self._compared.add(partition)
 
     def result(self) -> MarkerComparison:
-        """What was found, and what could not be compared."""
+        """Return the markers found, and what could not be compared."""
         judged = 0
         questions: dict[str, None] = {}
         if self.stopped:
-            left = {each for known in self._known for each in known.partitions} - self._compared
+            left = {partition for known in self._known for partition in known.partitions} - self._compared
             questions[f"{self.stopped}: {len(left)} partitions were not compared"] = None
         for place, decision in enumerate(self._known):
             if self._is_due(decision):
@@ -280,7 +280,9 @@ class _Comparison:
             ended = markers.any_of(decision.epochs, commit=decision.commit) if decision.v2 else place in shared.own
             for marker in _opposite(decision, markers, ended=ended):
                 if asked is None:
-                    asked = AskedMarkers(window for each in places for window in _windows(self._known[each]))
+                    asked = AskedMarkers(
+                        window for decision_place in places for window in _windows(self._known[decision_place])
+                    )
                 if not asked.asks_for(marker):
                     self._torn.append((place, partition, Torn(decision, partition, marker)))
             if not ended and whole and _reaches(decision, own):
@@ -304,7 +306,7 @@ class _SharedEpochs:
 
     def __init__(self, known: tuple[Decision, ...], places: list[int], written: list[Marker]) -> None:
         self._known = known
-        older = sorted((place for place in places if not known[place].v2), key=lambda each: known[each].prepared_ms)
+        older = sorted((place for place in places if not known[place].v2), key=lambda place: known[place].prepared_ms)
         found = assigned([known[place] for place in older], written) if older else None
         self.own = {older[at] for at in found.own} if found else set()
         self.unclear = {older[at]: marker for at, marker in found.unclear.items()} if found else {}
@@ -340,7 +342,9 @@ def _place(found: tuple[int, TopicPartition, Torn]) -> tuple[int, TopicPartition
 
 
 def _reaches(decision: Decision, own: PartitionMarkers) -> bool:
-    """Whether the marker must be in what was read: where retention cut the partition, it began before the decision."""
+    """Return whether the marker must be in what was read: where retention cut the partition, it began before the
+    decision.
+    """
     return not own.cut or 0 <= own.first_ms < decision.prepared_ms - CLOCK_SLACK_MS
 
 

@@ -44,7 +44,7 @@ class PendingAborts:
     @property
     def unsettled(self) -> Sequence[Unsettled]:
         """The aborts that wait, in the order in which they are due."""
-        return [Unsettled(each.due_ms, each.transaction) for each in sorted(self.queue) if each.waits]
+        return [Unsettled(pending.due_ms, pending.transaction) for pending in sorted(self.queue) if pending.waits]
 
     @property
     def first_due_ms(self) -> int | None:
@@ -78,9 +78,9 @@ class PendingAborts:
 
     def set_back(self, step_ms: int) -> None:
         """Move all windows back with a clock that was set back."""
-        self.queue = [each._replace(due_ms=each.due_ms - step_ms) for each in self.queue]
+        self.queue = [pending._replace(due_ms=pending.due_ms - step_ms) for pending in self.queue]
         heapify(self.queue)
-        self._due_ms = {id(each.transaction): each.due_ms for each in self.queue}
+        self._due_ms = {id(pending.transaction): pending.due_ms for pending in self.queue}
 
     def clear(self) -> None:
         """Remove all."""

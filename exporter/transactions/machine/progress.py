@@ -98,7 +98,7 @@ class PartitionProgress:
     # --- Counting ---
 
     def counts(self, offset: int) -> bool:
-        """Whether a transaction that finished at this offset is counted: it is new, or was pending when the last
+        """Return whether a transaction that finished at this offset is counted: it is new, or was pending when the last
         process ended.
         """
         return offset >= self.position or offset in self.unsettled
@@ -172,8 +172,8 @@ class PartitionProgress:
 
     @property
     def current(self) -> bool:
-        """Whether the partition was read to the end that it had at the last request. False while a request has no
-        answer.
+        """Return whether the partition was read to the end that it had at the last request. False while a request has
+        no answer.
         """
         return self.end is not None and self.next >= self.end and not self.refused and not self.gone
 
@@ -213,7 +213,7 @@ class PartitionProgress:
             self.position = min(self.position, offset)
         else:
             self.lost += self.position - offset
-        self.unsettled = {each for each in self.unsettled if each < offset}
+        self.unsettled = {start for start in self.unsettled if start < offset}
         self.epochs = [each for each in self.epochs if each[1] < offset]
         self.epoch = self.epochs[-1][0] if self.epochs else epoch
         self.gone = False

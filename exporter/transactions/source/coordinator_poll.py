@@ -82,7 +82,7 @@ class CoordinatorPoll:
         if not known:
             self._whole_at = now
         listed = {transactional_id for transactional_id, _ in asked.ids}
-        self._describable = (known & listed) | {each.transactional_id for each in asked.transactions}
+        self._describable = (known & listed) | {opened.transactional_id for opened in asked.transactions}
         received = self._cluster.clock.monotonic()
         for transaction in asked.transactions:
             if transaction.started is not None:

@@ -90,7 +90,7 @@ def _breaks(last: _LogPosition | None, seen: _LogPosition) -> list[tuple[float, 
 
 
 def _is_of(producer_id: int, value: bytes) -> bool:
-    """Whether the record is of this producer id, or may have it as the previous one. Raises UndecodableRecord."""
+    """Return whether the record is of this producer id, or may have it as its previous. Raises UndecodableRecord."""
     _, found, epoch, _, status = head(value)
     if found == producer_id:
         return True

@@ -71,17 +71,17 @@ class LogPartitions:
 
     @property
     def readable(self) -> bool:
-        """Whether the log was readable in this process: a grant that was taken away since is a fault."""
+        """Return whether the log was readable in this process: a grant that was taken away since is a fault."""
         return self.log is not None and self.log.readable
 
     @property
     def empty(self) -> bool:
-        """Whether the cluster has no transaction log yet, since no transaction was run. That is no fault."""
+        """Return whether the cluster has no transaction log yet, since no transaction was run. That is no fault."""
         return self._saved.loaded and not self.progress and not self.faults and not self.seen
 
     @property
     def due(self) -> bool:
-        """Whether the metadata is to be requested. While a part of the log is missing, every read does."""
+        """Return whether the metadata is to be requested. While a part of the log is missing, every read does."""
         behind = self.log is not None and (len(self.progress) < self.seen or self.log.gone or self.log.unconfirmed)
         interval = CHECK_INTERVAL if (self.progress and not behind) or self.faults else RETRY_INTERVAL
         now = self._cluster.clock.monotonic()
@@ -130,9 +130,9 @@ class LogPartitions:
         if self.log is not None:
             gone = self.log.gone
             elected = {
-                number: each
-                for number, each in self.progress.items()
-                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != each.confirmed
+                number: progress
+                for number, progress in self.progress.items()
+                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != progress.confirmed
             }
             if gone or elected:
                 # A broker's answer decides about positions that the log does not have.
@@ -146,28 +146,28 @@ class LogPartitions:
         self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool
     ) -> bool:
         """Check positions, and note elections and losses. Returns whether records were lost."""
-        confirmed = {number: each.confirmed for number, each in progress.items()}
+        confirmed = {number: partition.confirmed for number, partition in progress.items()}
         checked = check_positions(self._cluster.client, metadata, progress, deadline, seen=seen)
         self.faults += checked.faults
         clock = self._cluster.clock
-        for number, each in progress.items():
-            since, monotonic_since = each.confirmed_at or (BEFORE, BEFORE)
-            offset = max(each.next, each.position)
+        for number, partition in progress.items():
+            since, monotonic_since = partition.confirmed_at or (BEFORE, BEFORE)
+            offset = max(partition.next, partition.position)
             window = Window(since, clock.wall(), offset, monotonic_since, clock.monotonic())
-            if each.confirmed != confirmed[number] != NO_EPOCH:
-                each.changes = each.changes.with_election(window)
+            if partition.confirmed != confirmed[number] != NO_EPOCH:
+                partition.changes = partition.changes.with_election(window)
             if number in checked.lost:
-                each.changes = each.changes.with_loss(window)
+                partition.changes = partition.changes.with_loss(window)
         self.lost |= checked.lost
         return bool(checked.lost)
 
     def _note_confirmed(self, metadata: Metadata, answered: Container[int], asked_at: float) -> None:
         clock = self._cluster.clock
         instant = clock.wall() - (clock.monotonic() - asked_at), asked_at
-        for number, each in self.progress.items():
-            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == each.confirmed:
-                each.confirmed_at = instant
-                each.led_by(each.confirmed, metadata.leader(TOPIC, number))
+        for number, progress in self.progress.items():
+            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == progress.confirmed:
+                progress.confirmed_at = instant
+                progress.led_by(progress.confirmed, metadata.leader(TOPIC, number))
 
     def _start(self, metadata: Metadata, ends: Mapping[int, int], asked_at: float, deadline: Deadline) -> None:
         """Begin the new partitions that answered. The others keep their saved state."""
@@ -194,11 +194,11 @@ class LogPartitions:
             begun[number].asked(end, asked_at)
             if left is not None:
                 self._saved.began_at(number, end)
-        kept = {number: each for number, each in begun.items() if number in waiting}
+        kept = {number: progress for number, progress in begun.items() if number in waiting}
         for number in begun.keys() - kept.keys():
             begun[number].confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
         self._check_positions(metadata, kept, deadline, seen=False)
-        self.log.begin({number: (each, waiting.pop(number, None)) for number, each in begun.items()})
+        self.log.begin({number: (progress, waiting.pop(number, None)) for number, progress in begun.items()})
 
     def _follow_leaders(self, metadata: Metadata, log: LogTail) -> None:
         """Read partitions that are stuck from the brokers that lead them by the newest metadata."""
@@ -232,14 +232,14 @@ class LogPartitions:
         """The ends of the log, once a minute; None while that of a partition is not known."""
         now = self._cluster.clock.monotonic()
         if self._ends is None or now - self._ends.at >= ENDS_INTERVAL:
-            ends = {number: each.end for number, each in self.progress.items() if each.end is not None}
+            ends = {number: progress.end for number, progress in self.progress.items() if progress.end is not None}
             self._ends = KnownLogEnds(now, ends) if ends and len(ends) == self.seen else None
         return self._ends
 
     def changes(self) -> LogChanges:
         """Elections and losses of the partitions that had any."""
         return LogChanges(
-            {number: each.changes for number, each in self.progress.items() if each.changes != NO_CHANGES}
+            {number: progress.changes for number, progress in self.progress.items() if progress.changes != NO_CHANGES}
         )
 
     def all_faults(self) -> list[Fault]:

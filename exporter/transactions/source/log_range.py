@@ -96,10 +96,10 @@ def read_ranges(
     planned offset itself may have been compacted away. Raises AskError when reading is refused, or when no message
     arrives for ``patience`` seconds.
     """
-    left = {number: each for number, each in ranges.items() if each.start < each.end}
+    left = {number: span for number, span in ranges.items() if span.start < span.end}
     if not left:
         return
-    tail.assign({number: each.start for number, each in left.items()})
+    tail.assign({number: span.start for number, span in left.items()})
     heard = clock.monotonic()
     while left:
         messages = tail.poll(BATCH, POLL_SECONDS)

@@ -37,7 +37,7 @@ class LogSeed:
 
     @property
     def tried(self) -> bool:
-        """Whether the coordinators were asked once, or need not be."""
+        """Return whether the coordinators were asked once, or need not be."""
         return self._unseeded is not None
 
     def again(self, number: int) -> None:

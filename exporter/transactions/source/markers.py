@@ -63,7 +63,9 @@ class MarkersSource(KafkaSource):
             self._watch.note(decided, now, self._is_ours)
         wanted = self._watch.wanted()
         try:
-            metadata = self._cluster.metadata(deadline, sorted({each.topic for each in wanted}) or [TRANSACTION_STATE])
+            metadata = self._cluster.metadata(
+                deadline, sorted({partition.topic for partition in wanted}) or [TRANSACTION_STATE]
+            )
         except AskError as error:
             yield error.fault
         else:
@@ -89,14 +91,16 @@ class MarkersSource(KafkaSource):
         self._leave_refused(ends.unanswered)
         yield from _told(ends.faults)
         yield from self._begin(metadata, wanted, ends.values, deadline)
-        compacted = self._taken_by_cleaner({each.topic for each in wanted}, deadline)
+        compacted = self._taken_by_cleaner({partition.topic for partition in wanted}, deadline)
         yield from self._follow(metadata, ends.values, deadline)
         now = self._cluster.clock.monotonic()
         reached = {
-            each for each, end in ends.values.items() if (own := self._watch.followed.get(each)) and own.reached >= end
+            partition
+            for partition, end in ends.values.items()
+            if (own := self._watch.followed.get(partition)) and own.reached >= end
         }
         self._watch.read_at.update(dict.fromkeys(reached, now))
-        self._watch.leave_out({each for each in wanted if each.topic in self._refused})
+        self._watch.leave_out({partition for partition in wanted if partition.topic in self._refused})
         self._watch.compare(reached, now, compacted)
 
     def _begin(
@@ -110,9 +114,10 @@ class MarkersSource(KafkaSource):
         now = self._cluster.clock.monotonic()
         read_at = self._watch.read_at
         fresh = {
-            each: begun_ms - CLOCK_SLACK_MS
-            for each, begun_ms in wanted.items()
-            if each in ends and (each not in self._watch.followed or read_at.get(each, now) < now - STALE_SECONDS)
+            partition: begun_ms - CLOCK_SLACK_MS
+            for partition, begun_ms in wanted.items()
+            if partition in ends
+            and (partition not in self._watch.followed or read_at.get(partition, now) < now - STALE_SECONDS)
         }
         if not fresh:
             return
@@ -211,9 +216,9 @@ class MarkersSource(KafkaSource):
         for result, count in (("compared", watch.compared), ("not_compared", watch.not_compared)):
             yield catalogue.MARKER_COMPARISONS_TOTAL(float(count), self.cluster, result)
         counts: Counter[tuple[str, str, str]] = Counter()
-        for each in found:
-            decided = "commit" if each.torn.decision.commit else "abort"
-            counts[each.torn.partition.topic, decided, each.found.value] += 1
+        for watched in found:
+            decided = "commit" if watched.torn.decision.commit else "abort"
+            counts[watched.torn.partition.topic, decided, watched.found.value] += 1
         for labels, count in sorted(counts.items()):
             yield catalogue.TORN_TRANSACTIONS(float(count), self.cluster, *labels)
         yield TornMarkers(found)

@@ -116,7 +116,7 @@ class OverdueTransactions:
 
 
 def _is_open(known: OpenTransaction, answer: Description) -> bool:
-    """Whether the coordinator describes this transaction as open, and no later one of its id."""
+    """Return whether the coordinator describes this transaction as open, and no later one of its id."""
     later = (
         None not in {known.started, answer.started} and (answer.started or 0.0) > (known.started or 0.0) + SAME_START
     )

@@ -24,7 +24,7 @@ Where = Literal["auto", "log", "polling"]
 
 
 class PolledOutcomes:
-    """Whether outcomes are polled, and their counts. A log that becomes readable ends it."""
+    """The counts of outcomes while they are polled. A log that becomes readable ends it."""
 
     def __init__(self, cluster: Cluster, where: Where, applications: int) -> None:
         """``applications`` is how many have counts of their own."""

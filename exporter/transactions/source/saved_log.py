@@ -32,7 +32,7 @@ class SavedLog:
 
     @property
     def loaded(self) -> bool:
-        """Whether the state was loaded: after the first metadata of the log."""
+        """Return whether the state was loaded: after the first metadata of the log."""
         return self._saved is not None
 
     @property
@@ -62,7 +62,7 @@ class SavedLog:
         self._targets[number] = end
 
     def caught_up(self, progress: Mapping[int, PartitionProgress]) -> bool:
-        """Whether restored counters have reached the log's end at the start.
+        """Return whether restored counters have reached the log's end at the start.
 
         From then on they are exposed; a partition that answers later is added.
         """

@@ -107,7 +107,7 @@ class TxnlogSource(KafkaSource):
             yield IgnoredSource(POLLED_INSTEAD)
 
     def _elsewhere(self, facts: Facts) -> bool:
-        """Whether there is no log, and the brokers have transactions nevertheless."""
+        """Return whether there is no log, and the brokers have transactions nevertheless."""
         return self._partitions.empty and facts.get(TransactionsElsewhere) is not None
 
     def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
@@ -152,7 +152,7 @@ class TxnlogSource(KafkaSource):
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
         if counts and (counted := self._aggregates.counted()):
             fences = self._series.fences if gauges else ()
-            self._hour.note({name: each.outcomes for name, each in counted.items()}, fences)
+            self._hour.note({name: counters.outcomes for name, counters in counted.items()}, fences)
             yield self._hour
 
     def _forget_lost(self) -> None:
@@ -214,7 +214,7 @@ class TxnlogSource(KafkaSource):
         return tuple(log.opened())
 
     def _flink(self, now: float, *, gauges: bool) -> Iterator[Sample | Fact]:
-        """What waits for a checkpoint is told at every read, also of partitions that do not answer or were not read to
+        """Yield what waits for a checkpoint at every read, also of partitions that do not answer or were not read to
         their end, as beside a burst of commits: without it, each wait is a stall. The rhythm of the job bounds how long
         an old one is.
         """
@@ -224,7 +224,7 @@ class TxnlogSource(KafkaSource):
         judged = jobs.judge(every, now)
         if unread:
             doubtful = {each.producer_id for each in unread}
-            judged = {who: each for who, each in judged.items() if each.waiting or who not in doubtful}
+            judged = {who: judgement for who, judgement in judged.items() if judgement.waiting or who not in doubtful}
         yield FlinkTransactions(judged, jobs.released(every, now))
         if not gauges:
             return

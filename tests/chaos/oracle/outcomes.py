@@ -162,7 +162,7 @@ def _abort(now: _OpenTransaction, done: State, after: list[State]) -> str:
 
 def _displaced(done: State, after: list[State], within_ms: int) -> bool:
     """Whether the next incarnation's Empty record follows a Complete record within this time."""
-    following = next((each for each in after if not _same(done, each)), None)
+    following = next((state for state in after if not _same(done, state)), None)
     if following is None or following.status != EMPTY or following.appended - done.appended > within_ms:
         return False
     if following.producer_id == done.producer_id:

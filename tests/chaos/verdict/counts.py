@@ -26,7 +26,7 @@ LOG_COUNTERS = (
 
 def true_outcomes(evidence: RunEvidence) -> Counter[tuple[str, str]]:
     """Finished transactions by application and outcome."""
-    return Counter((each.application, each.outcome) for each in evidence.transactions)
+    return Counter((transaction.application, transaction.outcome) for transaction in evidence.transactions)
 
 
 def told_outcomes(scrape: AgentScrape | None) -> Counter[tuple[str, str]]:
@@ -39,7 +39,7 @@ def told_outcomes(scrape: AgentScrape | None) -> Counter[tuple[str, str]]:
 
 def outcomes(evidence: RunEvidence) -> Iterator[Disagreement]:
     """Outcomes per application are equal, exactly, over all restarts of the agent together."""
-    last = next((each for each in reversed(evidence.scrapes) if not each.error), None)
+    last = next((scrape for scrape in reversed(evidence.scrapes) if not scrape.error), None)
     truth, told = true_outcomes(evidence), told_outcomes(last)
     for application, outcome in sorted(truth.keys() | told.keys()):
         key = application, outcome
@@ -61,14 +61,18 @@ def _inits(evidence: RunEvidence) -> Counter[str]:
 
 
 def _fences(evidence: RunEvidence) -> Counter[str]:
-    return Counter(each.application for each in evidence.transactions if each.outcome == "fenced")
+    return Counter(transaction.application for transaction in evidence.transactions if transaction.outcome == "fenced")
 
 
 def _first_wrong(evidence: RunEvidence, application: str, outcome: str) -> str:
     """The first scrape that no reading of the log explains, and what finished around it."""
     mine = sorted(
-        (each for each in evidence.transactions if (each.application, each.outcome) == (application, outcome)),
-        key=lambda each: each.completed,
+        (
+            transaction
+            for transaction in evidence.transactions
+            if (transaction.application, transaction.outcome) == (application, outcome)
+        ),
+        key=lambda transaction: transaction.completed,
     )
     for scrape in evidence.scrapes:
         value = counted(scrape, "kafka_eos_transactions_total", application=application, outcome=outcome)
@@ -126,7 +130,7 @@ def clients_know(evidence: RunEvidence) -> Iterator[Disagreement]:
             yield Disagreement("oracle", f"{len(wrong)} transactions were {what}: {sorted(wrong)[:5]}")
     seen = Counter(token.rpartition("/")[0] for token in visible)
     for transactional_id, history in evidence.histories.items():
-        committed = sum(each.outcome == "committed" for each in history.transactions)
+        committed = sum(transaction.outcome == "committed" for transaction in history.transactions)
         if committed != seen[transactional_id]:
             text = (
                 f"{transactional_id}: {committed} commits in the transaction log, {seen[transactional_id]} in the data"

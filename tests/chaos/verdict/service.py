@@ -45,7 +45,9 @@ def sources_down(evidence: RunEvidence) -> Iterator[Disagreement]:
             if at - began < WELL_SECONDS or not evidence.healthy(at - WELL_SECONDS, at) or round(began) in told:
                 continue
             told.add(round(began))
-            window = [each for each in evidence.scrapes if at - WELL_SECONDS <= each.at <= at + 5 and not each.error]
+            window = [
+                scrape for scrape in evidence.scrapes if at - WELL_SECONDS <= scrape.at <= at + 5 and not scrape.error
+            ]
             if window and not any(_down(each) for each in window):
                 yield Disagreement(
                     "sources down",
@@ -109,7 +111,7 @@ def _restless(evidence: RunEvidence, scrape: AgentScrape) -> Iterator[str]:
             yield f"{series[0]}{dict(series[1])} is {value:g}"
         if series[0] == "kafka_eos_source_up" and value == 0:
             yield f"{series[0]}{dict(series[1])} is 0"
-    planted = {each.place for each in evidence.orphans}
+    planted = {orphan.place for orphan in evidence.orphans}
     told = {claim.place for claim in claims_of(scrape)}
     if told != planted:
         yield f"stalled are {sorted(told)}, and the orphans are in {sorted(planted)}"

@@ -134,17 +134,17 @@ def _is_committed(evidence: RunEvidence, claim: BlockerClaim) -> bool:
     """Whether the log has a commit of the producer in the partition that was decided before it was said."""
     history = evidence.histories.get(claim.transactional_id)
     return history is not None and any(
-        each.outcome == "committed"
-        and each.producer_id == claim.producer_id
-        and claim.place in each.partitions
-        and each.decided <= claim.scrape.at * 1000
-        for each in history.transactions
+        transaction.outcome == "committed"
+        and transaction.producer_id == claim.producer_id
+        and claim.place in transaction.partitions
+        and transaction.decided <= claim.scrape.at * 1000
+        for transaction in history.transactions
     )
 
 
 def hanging(evidence: RunEvidence) -> Iterator[Disagreement]:
     """Nothing is said to hang but the orphans, and no terminating line is printed but for them."""
-    planted = {(each.place, each.start, each.producer_id) for each in evidence.orphans}
+    planted = {(orphan.place, orphan.start, orphan.producer_id) for orphan in evidence.orphans}
     for claim in evidence.claims():
         who = claim.place, claim.start, claim.producer_id
         where = f"{claim.place[0]}-{claim.place[1]} at {claim.offset}, producer {claim.producer_id}"
@@ -154,12 +154,12 @@ def hanging(evidence: RunEvidence) -> Iterator[Disagreement]:
         if " abort " in claim.next_step and "--start-offset" in claim.next_step and who not in planted:
             text = f"{where} at {evidence.ago(claim.scrape.at)}: {claim.next_step}"
             yield Disagreement("abort line", text, (who, claim.scrape.life))
-    topics = {each.place[0] for each in evidence.orphans}
+    topics = {orphan.place[0] for orphan in evidence.orphans}
     for scrape in evidence.scrapes:
         for series, value in scrape.samples.items():
             if series[0] == "kafka_eos_hanging_transactions" and value:
                 topic = label(series, "topic")
-                most = sum(each.place[0] == topic and each.at <= scrape.at for each in evidence.orphans)
+                most = sum(orphan.place[0] == topic and orphan.at <= scrape.at for orphan in evidence.orphans)
                 if topic not in topics or value > most:
                     near = evidence.faults_near(scrape.at)
                     text = f"{topic}: {value:g} at {evidence.ago(scrape.at)}, where there are {most}; faults: {near}"
@@ -182,7 +182,7 @@ def orphans_found(evidence: RunEvidence) -> Iterator[Disagreement]:
 def found_orphans(evidence: RunEvidence) -> dict[Place, float]:
     """When each was first reported, by its partition."""
     found: dict[Place, float] = {}
-    planted = {(each.place, each.start, each.producer_id) for each in evidence.orphans}
+    planted = {(orphan.place, orphan.start, orphan.producer_id) for orphan in evidence.orphans}
     for claim in evidence.claims():
         if claim.kind == "hanging" and (claim.place, claim.start, claim.producer_id) in planted:
             found.setdefault(claim.place, claim.scrape.at)

@@ -71,8 +71,8 @@ def write(kafka: KafkaCluster, topic: str, transactions: Iterable[tuple[Iterable
     producer.init_transactions(SECONDS)
     for records, commit in transactions:
         producer.begin_transaction()
-        for each in records:
-            producer.produce(topic, each.value, each.key, each.partition, headers=list(each.headers))
+        for record in records:
+            producer.produce(topic, record.value, record.key, record.partition, headers=list(record.headers))
         assert producer.flush(SECONDS) == 0
         if commit:
             producer.commit_transaction(SECONDS)

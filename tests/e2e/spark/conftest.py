@@ -48,7 +48,7 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
         "clusters": [{"name": way, "watch": False, "kafka": {"bootstrap.servers": kafka.bootstrap}} for way in WAYS],
         "spark": [
             {**events, "cluster": "event_log"},
-            *({**each, "cluster": "checkpoint"} for each in checkpoints),
+            *({**checkpoint, "cluster": "checkpoint"} for checkpoint in checkpoints),
             *({**each, "cluster": "all"} for each in (events, *checkpoints)),
         ],
         "ingest": {"enabled": True},

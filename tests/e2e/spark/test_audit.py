@@ -57,7 +57,11 @@ def history(audits: Auditor, fresh: Fresh) -> Callable[..., str]:
     def made(transactions: list[list[PlannedRecord]], aborted: frozenset[int] = frozenset(), **config: str) -> str:
         topic = fresh(f"history-{next(numbers)}")
         audits.kafka.create_topic(topic, 2, **config)
-        write(audits.kafka, topic, ((each, number not in aborted) for number, each in enumerate(transactions)))
+        write(
+            audits.kafka,
+            topic,
+            ((transaction, number not in aborted) for number, transaction in enumerate(transactions)),
+        )
         return topic
 
     return made
@@ -186,7 +190,7 @@ def test_avro_values_are_read_by_their_schema_in_both_framings(audits: Auditor, 
     plain = [b"\x06a-1", b"\x06a-2", b"\x06a-1"]  # a length of 3, zigzag, then the text
     framed = [b"\x00" + struct.pack(">i", 7) + each for each in plain]
     for values, confluent in ((plain, False), (framed, True)):
-        topic = history([[PlannedRecord(0, "k", each) for each in values]])
+        topic = history([[PlannedRecord(0, "k", value) for value in values]])
         (finding,) = audits.audit(topic, id="value.id", shape=Shape(schema, confluent)).findings
         assert (finding.count, finding.examples[0]["id"], places(finding)) == (1, "a-1", {(0, 2)})
         if not confluent:  # the other mistake, framed data read as plain, gives texts that nobody can doubt
@@ -290,11 +294,11 @@ def test_the_command_prints_the_result_and_the_agent_shows_it(
     )
     assert done.returncode == 1, done.stderr
     result = parse_result(done.stdout)
-    assert [(each.kind, each.count) for each in result.findings] == [("duplicate", 1)]
+    assert [(finding.kind, finding.count) for finding in result.findings] == [("duplicate", 1)]
     assert "sesame" not in done.stdout + done.stderr
     name = {"kafka_cluster": "prod", "audit": "handed-in", "topic": topic}
     agent.wait_until(lambda page: page.value(catalogue.AUDIT_FINDINGS, kind="duplicate", **name) == 1)
-    assert sorted(each.suffix for each in (tmp_path / "from-files").iterdir()) == [".html", ".json", ".parquet"]
+    assert sorted(path.suffix for path in (tmp_path / "from-files").iterdir()) == [".html", ".json", ".parquet"]
     for wrong, said in (
         (["--topic", "no-such-topic", "--id", "key"], "no-such-topic"),
         (["--key", "key"], "--key needs --sequence"),
@@ -335,7 +339,7 @@ def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_w
         found = result_of(first, 73)
     finally:
         first.kill()
-    write(audits.kafka, topic, ((each, True) for each in steps(13)[12:]))
+    write(audits.kafka, topic, ((step, True) for step in steps(13)[12:]))
     second = start()
     try:
         after = result_of(second, 79)

@@ -99,7 +99,7 @@ def frame_of(session: SparkSession, values: list[bytes | None]) -> DataFrame:
 def test_the_quick_way_gives_what_get_json_object_gives(session: SparkSession, path: str) -> None:
     text = f"get_json_object(value, '{path}')"
     documents = corpus()
-    frame = frame_of(session, [*documents, *(PATHS[path] % each for each in documents), None])
+    frame = frame_of(session, [*documents, *(PATHS[path] % document for document in documents), None])
     assert pattern_of(path_of(analysed(frame, text)))
     quick = texts_of(frame, Texts(id=text), [f.col("offset"), f.col("value_bytes"), f.expr(text).alias("theirs")])
     wrong = quick.where("NOT (id <=> theirs)").limit(5).collect()

@@ -47,7 +47,11 @@ def history(audits: Auditor, fresh: Fresh) -> Callable[..., str]:
     def made(transactions: list[list[PlannedRecord]], aborted: frozenset[int] = frozenset(), **config: str) -> str:
         topic = fresh(f"pipeline-{next(numbers)}")
         audits.kafka.create_topic(topic, 1, **config)
-        write(audits.kafka, topic, ((each, number not in aborted) for number, each in enumerate(transactions)))
+        write(
+            audits.kafka,
+            topic,
+            ((transaction, number not in aborted) for number, transaction in enumerate(transactions)),
+        )
         return topic
 
     return made
@@ -130,7 +134,7 @@ def test_change_events_of_debezium_are_clean_and_a_repeated_one_or_a_late_one_is
     result = audits.audit(topic, **CDC)
     found = by_kind(result)
     # The same change again, and a row that a snapshot read again; then a change behind a later one of its row.
-    where = {kind: places(each) for kind, each in found.items()}
+    where = {kind: places(finding) for kind, finding in found.items()}
     assert where == {"duplicate": {(0, 4), (0, 5)}, "reordered": {(0, 7)}}
     assert found["reordered"].examples[0]["key"] == 'shop.public.orders/{"id":3}'
     assert "gives null for 1 records" in result.unknown[0]
@@ -213,7 +217,9 @@ def test_a_sink_by_key_is_reported_stale_missing_ahead_phantom_and_aborted(
     assert part(found["stale"].examples[0], *expected) == expected
     # With --to, all before it is due, the deletion too.
     due = by_kind(audits.audit(topic, keyed=sink([*complete, ("k1", 2, 20)]), end=parse_bound("20"), **question))
-    assert {kind: [example["key"] for example in each.examples] for kind, each in due.items()} == {"stale": ["k1"]}
+    assert {kind: [example["key"] for example in finding.examples] for kind, finding in due.items()} == {
+        "stale": ["k1"]
+    }
     assert due["stale"].examples[0]["expected"] == "deleted"
     with pytest.raises(SessionError, match="--sink-key 'nope'"):
         audits.audit(topic, keyed=KeyedSink(sink(complete).table, "nope"), key="key")
@@ -274,7 +280,7 @@ def test_each_row_of_an_outbox_is_in_the_topic(
     outbox = Outbox(SinkTable(postgres.jdbc_url, "outbox", "postgres"), "event_id", "state = 'sent'")
     report = audits.report(topic, id=ID, outbox=outbox)
     found = by_kind(report.result)
-    assert {kind: [example["id"] for example in each.examples] for kind, each in found.items()} == {
+    assert {kind: [example["id"] for example in finding.examples] for kind, finding in found.items()} == {
         "missing": ["4"],
         "duplicate": ["3"],
     }

@@ -60,9 +60,9 @@ class HistoryRun:
     def counts(self) -> dict[tuple[str, str], int]:
         """Transactions by id and outcome."""
         return {
-            (each.counts.transactional_id, outcome): count
-            for each in self.producers
-            for outcome, count in each.counts.outcomes().items()
+            (producer.counts.transactional_id, outcome): count
+            for producer in self.producers
+            for outcome, count in producer.counts.outcomes().items()
             if count
         }
 
@@ -79,7 +79,7 @@ class HistoryRun:
     def batches(self, name: str = "_batches") -> set[str]:
         """Those of the history, or what Spark's checkpoint has in ``commits``."""
         folder = self.checkpoint / name if name == "commits" else self.output / name
-        return {each.name for each in folder.iterdir() if each.name.isdecimal()} if folder.is_dir() else set()
+        return {path.name for path in folder.iterdir() if path.name.isdecimal()} if folder.is_dir() else set()
 
     def rows(self) -> list[tuple[str, str, int, int]]:
         """What a plain reader of the folder finds: id, outcome, log partition and offset."""
@@ -221,7 +221,7 @@ def test_the_report_tells_the_same(stage: HistoryRun) -> None:
     for (_, outcome), count in stage.counts.items():
         totals[outcome] += count
     assert said["outcomes"] == totals
-    assert {each["transactional_id"]: each["count"] for each in said["fences"]} == {
+    assert {fence["transactional_id"]: fence["count"] for fence in said["fences"]} == {
         name: count for (name, outcome), count in stage.counts.items() if outcome == "fenced"
     }
     # It is open all the while; on a busy machine another one may be open for long enough to be listed below it.

@@ -26,7 +26,7 @@ def sources(tmp_path: Path, watch: str) -> set[str]:
     file.write_text(SETTINGS.replace("WATCH", watch))
     clusters = Clusters(ConfigSource(file, {}).load(), None, Exposition(Clock()), Clock())
     [cluster] = clusters.status()["clusters"]
-    return {each["source"] for each in cluster["sources"]}
+    return {source["source"] for source in cluster["sources"]}
 
 
 def test_kafka_is_not_asked_and_the_engines_are(tmp_path: Path) -> None:

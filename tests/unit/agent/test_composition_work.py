@@ -74,7 +74,7 @@ class FakeAgent:
             TransactionsSource(cluster, TransactionsSettings()),
             LsoSource(cluster, LsoSettings(), Prover(cluster, world.reader)),
         )
-        self._sources = [WithThresholds(each, Thresholds, world.time.clock, cluster.grouping) for each in sources]
+        self._sources = [WithThresholds(source, Thresholds, world.time.clock, cluster.grouping) for source in sources]
         self._due = [0.0] * len(sources)
         self.made: Counter[str] = Counter()
         self.loose: dict[str, int] = {}
@@ -119,8 +119,8 @@ def settled(quiet: int) -> FakeAgent:
 
 def asked_partitions(agent: FakeAgent) -> list[int]:
     """Of each request for offsets, how many partitions of user topics it names."""
-    requests = [each for each in agent.world.requests("ListOffsets") if isinstance(each, OffsetsRequest)]
-    found = [sum(len(rows) for topic, rows in each.asked.items() if topic != LOG) for each in requests]
+    requests = [request for request in agent.world.requests("ListOffsets") if isinstance(request, OffsetsRequest)]
+    found = [sum(len(rows) for topic, rows in request.asked.items() if topic != LOG) for request in requests]
     return [each for each in found if each]
 
 

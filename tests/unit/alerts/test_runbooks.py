@@ -90,4 +90,4 @@ def test_the_words_for_a_decided_transaction_are_true_of_every_wait() -> None:
     ]
     words += [alert.description for alert in all_alerts(Settings()) if alert.name == "KafkaEosCompletionSlow"]
     assert len(words) == 5
-    assert all("replicated" in each for each in words)
+    assert all("replicated" in word for word in words)

@@ -18,7 +18,7 @@ def test_pods_of_a_daemon_set_are_proposed_as_one_application() -> None:
     assert proposal.application == "agent"
     assert proposal.merges == tuple(sorted(PODS))
     grouping = Grouping([proposal.pattern])
-    assert {grouping.of(f"{each}-0").name for each in PODS} == {"agent"}
+    assert {grouping.of(f"{pod}-0").name for pod in PODS} == {"agent"}
     assert grouping.of("agents-x2x4z").name == "agents-x2x4z"
 
 
@@ -45,7 +45,7 @@ def test_an_endless_name_is_left_alone() -> None:
 def test_every_proposal_is_a_pattern_that_names_what_it_merges(names: list[str]) -> None:
     for proposal in propose(names):
         pattern = re.compile(proposal.pattern)
-        for each in proposal.merges:
-            match = pattern.search(each)
+        for merge in proposal.merges:
+            match = pattern.search(merge)
             assert match is not None
             assert match["application"] == proposal.application

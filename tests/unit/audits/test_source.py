@@ -72,7 +72,7 @@ def test_the_last_run_is_reported_whichever_file_has_it(tmp_path: Path) -> None:
     assert found.values(c.AUDIT_FINDINGS) == {(*WHO, "duplicate"): 0}
     results = found.facts[AuditResults]
     assert isinstance(results, AuditResults)
-    assert [each.verdict for each in results.results] == [AuditVerdict.CLEAN]
+    assert [result.verdict for result in results.results] == [AuditVerdict.CLEAN]
 
 
 def test_what_is_handed_in_and_what_lies_in_files_is_one_audit(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_inbox_keeps_the_last_run_of_each_audit_for_a_month() -> None:
     inbox = AuditReceiver(["prod"], 2, time.clock)
     inbox.take(json.dumps({**DOCUMENT, "finished_at": 20.0}).encode())
     inbox.take(json.dumps({**DOCUMENT, "finished_at": 10.0}).encode())
-    assert [each.finished_at for each in inbox.results()] == [20.0]
+    assert [result.finished_at for result in inbox.results()] == [20.0]
     inbox.take(json.dumps({**DOCUMENT, "audit": "other", "kafka_cluster": "prod"}).encode())
     with pytest.raises(RefusedError, match="more audits report") as caught:
         inbox.take(json.dumps({**DOCUMENT, "audit": "third"}).encode())

@@ -95,7 +95,7 @@ BOMBS = {
     "numbers": b"[" + b"1.5," * 200_000 + b"1]",
     "large numbers": b"[" + b"9" * 40 + (b"," + b"9" * 40) * 20_000 + b"]",
     "texts": b"[" + b'"ab",' * 200_000 + b"1]",
-    "keys": b"{" + b",".join(b'"%d":%d' % (each, each + 1000) for each in range(200_000)) + b"}",
+    "keys": b"{" + b",".join(b'"%d":%d' % (number, number + 1000) for number in range(200_000)) + b"}",
     "one wide character": ('"😀' + "a" * 1_000_000 + '"').encode(),
     "escapes": b'"' + b"\\u1234" * 200_000 + b'"',
     "newlines": b'"' + b"\\n" * 400_000 + b'"',

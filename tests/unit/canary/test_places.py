@@ -11,10 +11,10 @@ from exporter.kafka.requests.transactions import coordinator_partition
 def test_each_partition_of_the_log_has_an_id_that_it_coordinates() -> None:
     leaders = {number: number % 3 for number in range(50)}
     places = places_of("kafka-eos-canary", leaders)
-    assert [each.partition for each in places] == list(range(50))
-    for each in places:
-        assert coordinator_partition(each.transactional_id, 50) == each.partition
-        assert each.coordinator == str(each.partition % 3)
+    assert [place.partition for place in places] == list(range(50))
+    for place in places:
+        assert coordinator_partition(place.transactional_id, 50) == place.partition
+        assert place.coordinator == str(place.partition % 3)
 
 
 def test_a_partition_without_a_leader_has_an_unknown_coordinator() -> None:
@@ -23,8 +23,8 @@ def test_a_partition_without_a_leader_has_an_unknown_coordinator() -> None:
 
 def test_where_the_log_is_hidden_some_ids_are_used_in_turn() -> None:
     places = places_of("c", {})
-    assert len({each.transactional_id for each in places}) == HIDDEN_PLACES
-    assert {each.coordinator for each in places} == {"unknown"}
+    assert len({place.transactional_id for place in places}) == HIDDEN_PLACES
+    assert {place.coordinator for place in places} == {"unknown"}
 
 
 def test_every_partition_has_its_turn_and_one_that_failed_more_often() -> None:

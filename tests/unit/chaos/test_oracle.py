@@ -56,7 +56,7 @@ def record(status: int, epoch: int, at: int, *, version: int = V1, started: int 
 
 
 def outcomes(*records: State) -> list[str]:
-    return [each.outcome for each in history(records).transactions]
+    return [transaction.outcome for transaction in history(records).transactions]
 
 
 def test_a_commit_is_counted_once_though_its_complete_record_is_written_again() -> None:

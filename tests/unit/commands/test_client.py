@@ -46,7 +46,7 @@ def test_json_and_sarif_are_one_document(tmp_path: Path, capsys: pytest.CaptureF
     bad = write(tmp_path, "bad.properties", "group.id=g\nisolation.level=read_uncommitted\nsasl.password=x\n")
     assert main(["check", "client", bad, "--output", "json"]) == 1
     [document] = conform("check-client", json.loads(capsys.readouterr().out))["files"]
-    assert [each["rule"] for each in document["findings"]] == [
+    assert [finding["rule"] for finding in document["findings"]] == [
         "isolation-read-uncommitted",
         "offsets-outside-transaction",
     ]

@@ -24,7 +24,7 @@ def of(missing: tuple[str, ...] = (), unproven: tuple[str, ...] = (), outcomes: 
         Capability(kind, "", (f"grant {kind}",) if kind in missing else (), "nothing there" if kind in unproven else "")
         for kind in KINDS
     ]
-    return {each.name: each.works for each in features(answered, outcomes)}
+    return {feature.name: feature.works for feature in features(answered, outcomes)}
 
 
 def test_all_works_where_everything_is_answered_and_nothing_where_nothing_is() -> None:
@@ -56,7 +56,7 @@ def test_outcomes_are_exact_by_the_log_or_partly_there_by_polling(
 
 def test_a_part_that_does_not_work_says_the_grant_that_is_missing() -> None:
     answered = [Capability(kind, "", ("grant READ",) if kind == "transaction log" else ()) for kind in KINDS]
-    why = {each.name: each.why for each in features(answered, "auto")}
+    why = {feature.name: feature.why for feature in features(answered, "auto")}
     assert why["times of transactions, Flink jobs, commits of Connect's tasks"] == "grant READ"
     assert why[OUTCOMES].startswith("at least, by polling")
     assert why[OUTCOMES].endswith("grant READ")

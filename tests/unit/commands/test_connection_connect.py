@@ -67,4 +67,4 @@ def test_people_see_why_a_grant_is_needed_where_it_is_missing_and_programs_see_a
     assert "it does not join" not in said
     assert "READ on Topic:c: no answer" in said
     assert "--connector NAME=TASKS" in said
-    assert [each["verdict"] for each in documents(grants)] == ["refused", "granted", "not known"]
+    assert [document["verdict"] for document in documents(grants)] == ["refused", "granted", "not known"]

@@ -20,7 +20,7 @@ def test_sloth_gets_an_objective_for_each_application_and_topic(capsys: pytest.C
         capsys, "--application", "pay=99.9", "--application", "billing", "--topic", "orders", "--cluster=prod"
     )
     assert spec["version"] == "prometheus/v1"
-    assert {each["name"]: each["objective"] for each in spec["slos"]} == {
+    assert {slo["name"]: slo["objective"] for slo in spec["slos"]} == {
         "transactions-prod-pay": 99.9,
         "transactions-prod-billing": 95,
         "freshness-prod-orders": 99,

@@ -72,7 +72,7 @@ def test_two_state_dirs_of_one_cluster_are_one_report(tmp_path: Path, capsys: py
     assert main(["incident", *SPAN, *argv, "--format", "json"]) == 0
     found = conform("incident", json.loads(capsys.readouterr().out))
     assert len(found["blocked"]) == 1
-    assert [each["kind"] for each in found["timeline"]] == ["stall_begun", "stall_ended"]
+    assert [event["kind"] for event in found["timeline"]] == ["stall_begun", "stall_ended"]
 
 
 def test_with_several_clusters_one_must_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def values(context: str, attributes: dict[str, float]) -> list[MBeanValue]:
 
 def samples(snapshot: dict[str, Any], streaming: dict[str, Any]) -> dict[tuple[Metric, tuple[str, ...]], float]:
     readings = [*values("snapshot", snapshot), *values("streaming", streaming)]
-    return {(each.metric, each.labels): float(str(each.value)) for each in debezium_samples(HEAD, readings)}
+    return {(sample.metric, sample.labels): float(str(sample.value)) for sample in debezium_samples(HEAD, readings)}
 
 
 def test_a_connector_that_has_not_seen_a_change_has_no_lag_and_no_age_of_one() -> None:
@@ -90,7 +90,7 @@ PAGES = {
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES.keys())
 def test_a_jmx_exporter_s_page_gives_the_same(page: str) -> None:
     answer = read_page(QUERIES, page.encode(), "page")
-    seen = {(each.metric, each.labels) for each in debezium_samples(HEAD, answer.values)}
+    seen = {(sample.metric, sample.labels) for sample in debezium_samples(HEAD, answer.values)}
     assert seen == {(catalogue.DEBEZIUM_CONNECTED, SHOP)}
     assert not answer.missing, "a worker without Debezium lacks nothing"
 

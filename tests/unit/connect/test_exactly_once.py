@@ -59,8 +59,8 @@ def test_transactions_of_an_id_of_one_task_are_that_tasks() -> None:
 def test_another_reading_of_an_id_is_a_task_of_each_group_that_begins_it(groups: set[str], rest: str) -> None:
     name = f"{rest}-0"
     found = other_readings(name, state("a", "b"), (), frozenset(groups))
-    begins = [each for each in sorted(groups - {"a"}) if name.startswith(f"{each}-")]
-    connectors = {each: name.removeprefix(f"{each}-").rpartition("-")[0] for each in begins}
+    begins = [group for group in sorted(groups - {"a"}) if name.startswith(f"{group}-")]
+    connectors = {begin: name.removeprefix(f"{begin}-").rpartition("-")[0] for begin in begins}
     assert found == tuple(f"task 0 of connector {of} of group {each}" for each, of in connectors.items() if of)
 
 

@@ -15,8 +15,8 @@ FENCED = TaskSnapshot(failed=True, cause=FailureCause.FENCED, mark="worker 1, tr
 def counted(*snapshots: TaskSnapshot | None, key: tuple[str, str] = KEY) -> dict[str, int]:
     """The counts after these snapshots, by cause and without zeros; None is a read without the task."""
     counter = FailureCounter()
-    for each in snapshots:
-        counter.count({} if each is None else {key: each}, complete=True)
+    for snapshot in snapshots:
+        counter.count({} if snapshot is None else {key: snapshot}, complete=True)
     return {cause.value: count for cause, count in counter.counts.get(key, {}).items() if count}
 
 

@@ -18,7 +18,7 @@ FAULT = Fault(Reason.TIMEOUT, "no answer")
 
 
 def wanted(worker: WorkerSettings = WORKER) -> list[str]:
-    return [f"{each.operation} {each.kind}:{each.name}" for each in needs(worker)]
+    return [f"{need.operation} {need.kind}:{need.name}" for need in needs(worker)]
 
 
 def test_what_a_worker_with_a_connector_of_two_tasks_needs() -> None:

@@ -23,13 +23,13 @@ def captured() -> RestAnswer:
 def connectors(answer: RestAnswer) -> dict[str, Connector]:
     assert answer.connectors is not None
     assert not answer.faults
-    return {each.name: each for each in answer.connectors}
+    return {connector.name: connector for connector in answer.connectors}
 
 
 def test_types_and_exactly_once_settings_are_read_with_their_defaults(captured: RestAnswer) -> None:
     seen = {
-        name: (each.type, each.exactly_once_support, each.transaction_boundary)
-        for name, each in connectors(captured).items()
+        name: (connector.type, connector.exactly_once_support, connector.transaction_boundary)
+        for name, connector in connectors(captured).items()
     }
     assert seen == {
         "orders-source": ("source", "requested", "poll"),
@@ -41,7 +41,7 @@ def test_types_and_exactly_once_settings_are_read_with_their_defaults(captured: 
 
 
 def test_states_and_causes_of_tasks_are_read(captured: RestAnswer) -> None:
-    tasks = [task for each in connectors(captured).values() for task in each.tasks]
+    tasks = [task for connector in connectors(captured).values() for task in connector.tasks]
     seen = {(task.connector, task.task): (task.state, task.cause) for task in tasks}
     assert seen == {
         ("orders-source", "0"): ("running", None),
@@ -103,7 +103,7 @@ def test_one_connector_in_an_unknown_form_loses_only_itself(described: str) -> N
     body = f'{{"good": {{"status": {{"connector": {{"state": "RUNNING"}}, "tasks": []}}}}, "odd": {described}}}'
     answer = parse(body.encode(), "c1:8083")
     assert answer.connectors is not None
-    assert [each.name for each in answer.connectors] == ["good"]
+    assert [connector.name for connector in answer.connectors] == ["good"]
     assert [(fault.reason, "odd" in fault.detail) for fault in answer.faults] == [(Reason.MALFORMED, True)]
 
 

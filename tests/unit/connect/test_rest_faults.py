@@ -191,7 +191,7 @@ def test_a_worker_that_does_not_tell_its_plugins_costs_nothing_but_their_version
     found = rest.read(Deadline.after(2 * SECONDS))
     assert not found.faults
     assert found.connectors
-    assert {each.version for each in found.connectors} == {""}
+    assert {connector.version for connector in found.connectors} == {""}
 
 
 def test_versions_of_workers_are_those_that_answer_with_one(serve: Serve) -> None:

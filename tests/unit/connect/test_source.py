@@ -65,8 +65,8 @@ class Read(NamedTuple):
 
     def of(self, metric: Metric) -> dict[tuple[str, ...], float]:
         """Values by the labels behind cluster, target and connect."""
-        assert all(each.labels[:3] == HEAD for each in self.samples)
-        return {each.labels[3:]: each.value for each in self.samples if each.metric is metric}  # type: ignore[misc]
+        assert all(sample.labels[:3] == HEAD for sample in self.samples)
+        return {sample.labels[3:]: sample.value for sample in self.samples if sample.metric is metric}  # type: ignore[misc]
 
 
 def read(source: ConnectSource, commits: TaskCommits | None = None) -> Read:
@@ -97,11 +97,11 @@ def workers() -> list[ScriptedReaders]:
 def test_both_ways_together_give_every_family_once(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
     seen = read(source(rest, workers), TaskCommits({"etl-steps-0": 3, "etl-steps-1": 40, "etl-copy-0": 9}))
     assert not seen.faults
-    keys = [(each.metric, each.labels) for each in seen.samples]
+    keys = [(sample.metric, sample.labels) for sample in seen.samples]
     assert len(keys) == len(set(keys))
     families = {row for row in catalogue.rows() if row.source == "connect" and "threshold" not in row.labels}
     families -= {row for row in families if row.name.startswith("kafka_eos_debezium_")}  # its own file
-    assert {each.metric for each in seen.samples} == families
+    assert {sample.metric for sample in seen.samples} == families
 
 
 def test_states_and_settings_come_from_rest(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
@@ -173,7 +173,7 @@ def test_failures_are_zero_first_and_counted_by_cause_when_they_come(
 
 def test_rest_alone_says_what_the_workers_would_add(rest: ScriptedReaders) -> None:
     seen = read(source(rest, []))
-    assert {each.metric for each in seen.samples} == {
+    assert {sample.metric for sample in seen.samples} == {
         catalogue.CONNECT_CONNECTOR_INFO,
         catalogue.CONNECT_WORKER_INFO,
         catalogue.CONNECT_TASK_STATE,
@@ -196,7 +196,7 @@ def test_mbeans_alone_give_states_and_say_what_rest_would_add(workers: list[Scri
 
 def test_mbeans_alone_count_a_failure_as_other(workers: list[ScriptedReaders]) -> None:
     reader = source(None, workers)
-    failed = [each.answer for each in workers]
+    failed = [worker.answer for worker in workers]
     for each, text in zip(workers, WORKERS, strict=True):
         each.answer = jolokia_answer(text.replace('"failed"', '"running"'), QUERIES)
     assert not any(read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL).values())
@@ -241,7 +241,7 @@ def test_a_deleted_connector_takes_its_counters_along(rest: ScriptedReaders) -> 
     assert any(key[0] == "steps" for key in read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL))
     assert isinstance(rest.answer, RestAnswer)
     assert rest.answer.connectors is not None
-    rest.answer = RestAnswer(tuple(each for each in rest.answer.connectors if each.name != "steps"), ())
+    rest.answer = RestAnswer(tuple(connector for connector in rest.answer.connectors if connector.name != "steps"), ())
     for _ in range(DELETED_AFTER):
         read(reader)
     assert not any(key[0] == "steps" for key in read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL))

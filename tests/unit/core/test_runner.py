@@ -87,7 +87,7 @@ class RecordingSink:
         latest: dict[tuple[str, ...], Snapshot] = {}
         for swap in self.swaps:
             latest |= {key: snapshot for key, snapshot in swap.items() if key[-1] == "agent"}
-        return [each for snapshot in latest.values() for each in snapshot.samples if name in each.metric.name]
+        return [sample for snapshot in latest.values() for sample in snapshot.samples if name in sample.metric.name]
 
     def reads(self) -> list[Snapshot]:
         return [snapshot for swap in self.swaps for key, snapshot in swap.items() if key[-1] != "agent"]
@@ -356,7 +356,7 @@ def test_of_a_read_in_which_the_process_did_not_move_only_counters_are_left(
     assert [sample.metric for sample in read.samples] == ([AGE, OPEN] if shown else [OPEN])
     assert (IDENTITY in read.facts) is shown
     assert [fault.detail.split(" s ")[0] for fault in read.faults] == ([] if shown else ["a read came back 40"])
-    assert [each.up for each in fleet.states()[0].sources] == [shown]
+    assert [source.up for source in fleet.states()[0].sources] == [shown]
 
 
 def test_a_read_that_hangs_is_a_fault_and_is_never_doubled(notebook: RecordingSink, run: Callable[..., Runner]) -> None:

@@ -197,13 +197,15 @@ def stand(world: FakeKafka) -> None:
     written = sum(map(len, world.log.values()))
     for topic in TOPICS:
         for number, partition in enumerate(world.topics[topic]):
-            holders = [each for each in world.transactions.values() if (topic, number) in each.partitions]
+            holders = [
+                transaction for transaction in world.transactions.values() if (topic, number) in transaction.partitions
+            ]
             partition.writers = [
-                OpenWriter(each.producer_id, offsets[each.start_ms, each.producer_id], each.epoch)
-                for each in sorted(holders, key=lambda each: each.start_ms)
+                OpenWriter(holder.producer_id, offsets[holder.start_ms, holder.producer_id], holder.epoch)
+                for holder in sorted(holders, key=lambda holder: holder.start_ms)
             ]
             partition.high_watermark = 10 + written
-            partition.stable = min((each.start_offset for each in partition.writers), default=None)
+            partition.stable = min((writer.start_offset for writer in partition.writers), default=None)
 
 
 def without_since(samples: Mapping[tuple[str, tuple[str, ...]], object]) -> dict[tuple[str, tuple[str, ...]], object]:
@@ -249,8 +251,8 @@ def test_shards_are_disjoint_and_together_say_what_one_agent_says(
 def test_what_a_cap_folds_has_a_name_of_each_shards_own() -> None:
     sides = [Aggregates(Grouping(), Caps(applications=1), shard) for shard in all_of(2)]
     names = [f"application-{letter}" for letter in "abcdefgh"]
-    called = [[each.group(name) for each in sides] for name in names]
-    assert {application for each in sides for application in each.applications} & {"_other_0", "_other_1"}
+    called = [[side.group(name) for side in sides] for name in names]
+    assert {application for side in sides for application in side.applications} & {"_other_0", "_other_1"}
     for name, (first, second) in zip(names, called, strict=True):
         mine, other = (first, second) if Shard(0, 2).holds(name) else (second, first)
         assert other == name

@@ -178,5 +178,5 @@ def test_a_writer_that_is_killed_leaves_a_whole_document_and_whole_lines(tmp_pat
         again = StateDir(tmp_path)
         document = again.load("c", "txnlog")
         assert document == {} or len(document["rest"]) == 200_000
-        assert all(len(each["rest"]) == 20_000 for each in again.journal("c", "txnlog"))
+        assert all(len(entry["rest"]) == 20_000 for entry in again.journal("c", "txnlog"))
         again.forget_journal("c", "txnlog")

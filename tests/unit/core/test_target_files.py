@@ -70,7 +70,7 @@ def test_files_together_list_no_more_targets_than_one_may(
     files = TargetFiles([tmp_path / "*.json"])
     assert addresses(files) == ["a-0:1", "a-1:1", "a-2:1", "b-0:1", "b-1:1"]
     assert addresses(files) == ["a-0:1", "a-1:1", "a-2:1", "b-0:1", "b-1:1"]
-    assert [each for each in caplog.messages if "5 together" in each] == [
+    assert [message for message in caplog.messages if "5 together" in message] == [
         "targets of 2 file(s) are left out: 5 together are read"
     ]
     (tmp_path / "a.json").unlink()

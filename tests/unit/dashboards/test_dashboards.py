@@ -219,7 +219,7 @@ def test_the_axis_of_a_value_that_may_be_negative_does_not_begin_at_0() -> None:
 
 
 def test_what_mends_a_check_is_what_the_check_says() -> None:
-    modules = [import_module(each.name) for each in walk_packages(posture.__path__, f"{posture.__name__}.")]
+    modules = [import_module(package.name) for package in walk_packages(posture.__path__, f"{posture.__name__}.")]
     rules = {rule.name: rule.fix for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
     assert rules == WHAT_TO_SET
 
@@ -331,10 +331,10 @@ def test_what_has_a_threshold_by_subject_is_coloured_by_its_share_of_it(dashboar
                 for target in panel["targets"]
             }
             judged = [
-                (steps[each["matcher"]["options"]], property_["value"]["steps"])
-                for each in field["overrides"]
-                for property_ in each["properties"]
-                if property_["id"] == "thresholds" and each["matcher"]["options"] in steps
+                (steps[override["matcher"]["options"]], property_["value"]["steps"])
+                for override in field["overrides"]
+                for property_ in override["properties"]
+                if property_["id"] == "thresholds" and override["matcher"]["options"] in steps
             ]
         for expr, levels in judged:
             if any(name in expr for name in JUDGED) and len(levels) > 1:

@@ -22,8 +22,8 @@ def test_both_formats_are_parsed_to_the_same_families() -> None:
     assert plain.keys() == other.keys() >= {"process_resident_memory_bytes", "python_info", *COUNTERS}
     for name, family in plain.items():
         assert (family.type, family.documentation) == (other[name].type, other[name].documentation)
-        assert {(each.name, *each.labels.items()) for each in family.samples} == {
-            (each.name, *each.labels.items()) for each in other[name].samples
+        assert {(sample.name, *sample.labels.items()) for sample in family.samples} == {
+            (sample.name, *sample.labels.items()) for sample in other[name].samples
         }
 
 

@@ -23,7 +23,7 @@ ASK_ONE, ASK_MANY = MBeanQuery("k:type=One,name=n", ("a", "b")), MBeanQuery("k:t
 def found(*queries: MBeanQuery) -> list[tuple[str, float | str]]:
     answer = jolokia_answer(RECORDING, queries)
     assert (answer.faults, answer.failed) == ((), ())
-    return [(each.attribute, each.value) for each in answer.values]
+    return [(value.attribute, value.value) for value in answer.values]
 
 
 def test_a_query_is_answered_by_its_mbean_whatever_its_place() -> None:

@@ -48,4 +48,4 @@ def test_users_and_tls_protect_all_but_health_and_agents_are_asked_with_a_passwo
                 with pytest.raises(urllib.error.HTTPError, match="404"):
                     get(path)
         sent = base64.b64encode(b"fleet:of agents").decode()
-        assert all(f"Authorization: Basic {sent}" in each for each in server.requests)
+        assert all(f"Authorization: Basic {sent}" in request for request in server.requests)

@@ -126,14 +126,14 @@ def test_200_agents_with_5000_stalls_take_at_most_150_mb_and_every_row_is_right(
         file = tmp_path / "agents"
         file.write_text("\n".join(server.urls))
         with fleet_process("--agents", str(file), "--interval", "5s", "--timeout", "5s") as fleet:
-            within(120, lambda: all(each["answers"] is not None for each in fleet.document()["agents"]))
+            within(120, lambda: all(agent["answers"] is not None for agent in fleet.document()["agents"]))
             first = len(server.requests)
             within(120, lambda: len(server.requests) > first + 400)  # two rounds more
 
             def settled() -> dict[str, Any] | None:
                 """The document, once a busy machine lets all others answer in time."""
                 found = fleet.document()
-                silent = {each["url"] for each in found["agents"] if each["answers"] is False}
+                silent = {agent["url"] for agent in found["agents"] if agent["answers"] is False}
                 return found if silent == set(server.urls[-5:-1]) else None
 
             document = within(120, settled)
@@ -147,9 +147,9 @@ def test_200_agents_with_5000_stalls_take_at_most_150_mb_and_every_row_is_right(
     assert document["clusters"][0]["name"] == "c000"
     assert [len(each["holders"]) for each in document["clusters"]] == [334, *[7] * 190]
     assert len(next(each for each in document["clusters"] if each["name"] == "c001")["agents"]) == 5
-    silent = {each["url"]: each["reason"] for each in document["agents"] if each["answers"] is False}
+    silent = {agent["url"]: agent["reason"] for agent in document["agents"] if agent["answers"] is False}
     assert silent == dict(zip(server.urls[-5:-1], ("timeout", "malformed", "malformed", "malformed"), strict=True))
-    [odd] = [each for each in document["agents"] if each["url"] == server.urls[-1]]
+    [odd] = [agent for agent in document["agents"] if agent["url"] == server.urls[-1]]
     assert (odd["answers"], odd["unreadable_entries"], odd["clusters"]) == (True, 1, [])
     assert b"191 of 191 clusters need attention" in pages[0]
     assert b'kafka_eos_fleet_cluster_stalled_partitions{kafka_cluster="c000"} 1000' in pages[1]

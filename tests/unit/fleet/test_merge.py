@@ -156,7 +156,7 @@ def test_a_cluster_whose_agents_are_gone_is_not_good() -> None:
 def test_an_agent_that_never_answered_makes_the_fleet_blind() -> None:
     view = merge([reading("eos", status(cluster())), reading("dead", None, fault=GONE)], AT)
     assert (view.state, view.text) == (FleetState.BLIND, "Cannot see everything")
-    assert [each.agent.name for each in view.agents] == ["dead:10618", "eos:10618"]
+    assert [agent.agent.name for agent in view.agents] == ["dead:10618", "eos:10618"]
 
 
 def test_the_worst_cluster_is_first() -> None:

@@ -75,7 +75,7 @@ def test_texts_of_agents_are_neither_markup_nor_controls() -> None:
     assert TagNames(text).tags.isdisjoint({"script", "img", "iframe"})
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert all(each.startswith(("http://eos-", "/eos/", "data:,")) for each in TagNames(text).hrefs)
+    assert all(href.startswith(("http://eos-", "/eos/", "data:,")) for href in TagNames(text).hrefs)
 
 
 def test_holders_beyond_those_shown_are_counted() -> None:

@@ -348,8 +348,8 @@ def test_an_open_transaction_of_a_job_is_not_a_look_at_all_its_subtasks() -> Non
                 jobs.ended(f"p-{subtask}-{checkpoint}", "p", Outcome.COMMITTED, subtask, now - 10, now)
         now += 10
     waits = [
-        OpenTransaction(f"p-{each}-6", "p", each, 0, TransactionState.ONGOING, now - 20, 900.0, None, frozenset())
-        for each in range(1, subtasks)
+        OpenTransaction(f"p-{number}-6", "p", number, 0, TransactionState.ONGOING, now - 20, 900.0, None, frozenset())
+        for number in range(1, subtasks)
     ]
     found = calls_of(lambda: jobs.judge(waits, now))
     assert found["Subtask.reused"] <= 2 * subtasks

@@ -37,7 +37,7 @@ def stall(producer_id: int, kind: BlockerKind = BlockerKind.OPEN) -> Stall:
 
 def samples(jobs: Jobs, numbers: range, *, mine: bool = True) -> list[Sample]:
     judged = {number: transaction(number) for number in numbers}
-    return list(flink_samples("prod", jobs, [opened(each) for each in numbers], judged, NOW, lambda _: mine))
+    return list(flink_samples("prod", jobs, [opened(number) for number in numbers], judged, NOW, lambda _: mine))
 
 
 def test_a_transaction_that_waits_for_a_checkpoint_in_time_is_no_stall() -> None:
@@ -69,7 +69,7 @@ def test_one_that_is_at_risk_is_a_stall_that_other_alerts_tell_of() -> None:
 def test_the_first_deadlines_are_series_and_the_others_are_counted() -> None:
     found = samples(Jobs(), range(MOST_AT_RISK + 3))
     deadlines = [each for each in found if each.metric is catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS]
-    assert [each.value for each in deadlines] == [NOW + number for number in range(MOST_AT_RISK)]
+    assert [deadline.value for deadline in deadlines] == [NOW + number for number in range(MOST_AT_RISK)]
     (dropped,) = [each.value for each in found if each.metric is catalogue.SERIES_DROPPED]
     assert dropped == 3
     assert samples(Jobs(), range(5), mine=False) == []

@@ -120,7 +120,7 @@ def test_the_oldest_of_all_senders_goes_first_and_is_counted() -> None:
     assert before["queries"] >= 1
     samples = list(IngestSource(world.clients, lambda: "", world.budget).read(Deadline.after(1), Facts()))
     found = {item.labels: item.value for item in samples if isinstance(item, Sample) and "dropped" in item.metric.name}
-    assert found == {(each,): float(before.get(each, 0)) for each in catalogue.INGEST_SENDERS}
+    assert found == {(sender,): float(before.get(sender, 0)) for sender in catalogue.INGEST_SENDERS}
 
 
 def test_a_document_that_is_larger_than_the_budget_is_refused_and_drops_nothing() -> None:

@@ -20,7 +20,7 @@ def event(kind: str, at: float, key: str = "", **more: Any) -> dict[str, Any]:
 
 def held(*partitions: int, seconds: float = 0.0, since: float = 0.0, records: int = 42) -> list[dict[str, Any]]:
     common = {"topic": "orders", "offset": 100, "since_timestamp": NOW + since, "records": records, "seconds": seconds}
-    return [{**common, "partition": each} for each in partitions]
+    return [{**common, "partition": partition} for partition in partitions]
 
 
 PAY = {"application": "pay", "transactional_id": "pay-3", "producer_id": 4711, "producer_epoch": 5}
@@ -57,7 +57,7 @@ def test_a_holder_that_was_named_later_is_that_of_the_stall() -> None:
 
 def test_two_agents_tell_a_stall_once_with_the_end_that_is_known_best() -> None:
     stalls = stalls_of([*OTHER, BEGUN, ENDED])
-    assert [(each.partition, each.since, each.how, each.end) for each in stalls] == [
+    assert [(stall.partition, stall.since, stall.how, stall.end) for stall in stalls] == [
         (7, NOW, "committed", NOW + 60),
         (8, NOW, "committed", NOW + 60),
     ]

@@ -158,11 +158,11 @@ def test_what_is_open_is_restored_from_the_header_and_the_events_after_it(tmp_pa
     made = journal(tmp_path, state={"open_stalls": [other], "open": [down]})
     made.record([BEGUN], NOW)
     found = restored(files(tmp_path)[0].parent)
-    assert [tuple(each[:3]) for each in found.stalls] == [("billing", 1, 5), ("orders", 7, 100)]
+    assert [tuple(stall[:3]) for stall in found.stalls] == [("billing", 1, 5), ("orders", 7, 100)]
     assert found.conditions == (down,)
     made.record([ENDED, Event(EventKind.SOURCE_BACK, NOW, "source_back:lso/prod", "")], NOW)
     found = restored(files(tmp_path)[0].parent)
-    assert [tuple(each[:3]) for each in found.stalls] == [("billing", 1, 5)]
+    assert [tuple(stall[:3]) for stall in found.stalls] == [("billing", 1, 5)]
     assert found.conditions == ()
 
 

@@ -106,7 +106,7 @@ def check_kills(tmp_path: Path, kills: int) -> None:
     made = journal(tmp_path)
     while query is not None:
         page = page_of(query, [made.lines], None)
-        written += [int(each["key"].partition(":")[2]) for each in page["events"]]
+        written += [int(event["key"].partition(":")[2]) for event in page["events"]]
         query = EventQuery.parse(page["next"] or "") if page["events"] else None
     assert len(acknowledged) >= kills
     assert set(acknowledged) <= set(written)

@@ -49,7 +49,7 @@ def decided(*, commit: bool, completed: float, producer_id: int = 4711, begun: f
 
 
 def kinds(events: Sequence[Event]) -> list[EventKind]:
-    return [each.kind for each in events]
+    return [event.kind for event in events]
 
 
 def begun(stall: Stall = STALL) -> StallRules:
@@ -154,7 +154,7 @@ def test_a_decided_transaction_ends_its_stall_while_another_broker_does_not_answ
 def test_partitions_of_one_holder_are_one_event_up_to_a_limit() -> None:
     several = tuple(STALL._replace(partition=TopicPartition("orders", number)) for number in range(MOST_PARTITIONS + 1))
     events = list(StallRules().events(reading(Stalls(several))))
-    assert [len(each.partitions) for each in events] == [MOST_PARTITIONS, 1]
+    assert [len(event.partitions) for event in events] == [MOST_PARTITIONS, 1]
     assert events[0].what == f"orders-0 and {MOST_PARTITIONS - 1} more partitions are stalled, transaction of pay-3"
 
 

@@ -94,7 +94,7 @@ def look(
     settings = parse(text)
     kind = kind_of(settings)
     assert kind is not None
-    return {each.rule.name: each for each in findings(file_of(settings, kind, version), goal, limit)}
+    return {finding.rule.name: finding for finding in findings(file_of(settings, kind, version), goal, limit)}
 
 
 def test_every_rule_has_its_case() -> None:
@@ -165,14 +165,16 @@ def test_a_spring_file_is_checked_for_the_clients_that_it_configures(
     lines: str, producer: bool, consumer: bool
 ) -> None:
     settings = parse(f"spring.kafka.{lines}\n")
-    found = {each.rule.name for each in findings(file_of(settings, Client.SPRING, (3, 9)), Goal.EXACTLY_ONCE)}
+    found = {finding.rule.name for finding in findings(file_of(settings, Client.SPRING, (3, 9)), Goal.EXACTLY_ONCE)}
     assert ("no-transactional-id" in found, "isolation-read-uncommitted" in found) == (producer, consumer)
 
 
 def test_spring_names_are_understood() -> None:
     text = "spring:\n  kafka:\n    producer:\n      transaction-id-prefix: pay-${random.value}-\n      acks: '1'\n"
     settings = parse(text, ".yml")
-    found = {each.rule.name: each for each in findings(file_of(settings, Client.SPRING, (3, 9)), Goal.EXACTLY_ONCE)}
+    found = {
+        finding.rule.name: finding for finding in findings(file_of(settings, Client.SPRING, (3, 9)), Goal.EXACTLY_ONCE)
+    }
     assert found["acks-not-all"].line == 5
     assert "refuses to start" in found["acks-not-all"].text
     assert "unstable-transactional-id" in found
@@ -208,7 +210,7 @@ def test_a_workers_own_transactional_id_and_that_of_its_tasks_are_found_apart() 
     text = WORKER + "transactional.id=a\nproducer.transactional.id=b"
     settings = parse(text)
     found = findings(file_of(settings, Client.CONNECT_WORKER, (4, 0)), Goal.AT_LEAST_ONCE)
-    named = [(each.setting, each.line) for each in found if each.rule.name == "worker-transactional-id"]
+    named = [(finding.setting, finding.line) for finding in found if finding.rule.name == "worker-transactional-id"]
     assert named == [("transactional.id", 2), ("producer.transactional.id", 3)]
 
 

@@ -29,7 +29,7 @@ def ages(
     standing: dict[TopicPartition, float],
     producers: tuple[LogProducer, ...] = (),
 ) -> dict[str, float]:
-    states = {each: Standing(10, Dated(seen), exact=True) for each, seen in standing.items()}
+    states = {partition: Standing(10, Dated(seen), exact=True) for partition, seen in standing.items()}
     coordinators, earliest = Coordinators.of(transactions), earliest_starts(transactions)
     return withheld_ages(NOW, states, lambda unix: unix, lambda _: producers, coordinators, earliest)
 

@@ -51,26 +51,26 @@ def test_an_ignored_topic_is_never_due(kind: BlockerKind) -> None:
 def test_five_thousand_partitions_of_twenty_producers_are_twenty_holders() -> None:
     stalls = [stall(number, pid=number % 20, since=1000.0 + number) for number in range(5000)]
     made = list(holder_samples("prod", stalls, lambda _: (300, 900)))
-    counts = [each for each in made if each.metric is catalogue.LSO_HOLDER_PARTITIONS]
-    assert [each.value for each in counts] == [250] * 20
-    assert {each.labels for each in counts} == {("prod", "pay", f"pay-{pid}", str(pid), "open") for pid in range(20)}
+    counts = [sample for sample in made if sample.metric is catalogue.LSO_HOLDER_PARTITIONS]
+    assert [count.value for count in counts] == [250] * 20
+    assert {count.labels for count in counts} == {("prod", "pay", f"pay-{pid}", str(pid), "open") for pid in range(20)}
     assert len(made) == 60
 
 
 def test_a_holder_is_due_with_its_first_partition_by_the_threshold_of_that_topic() -> None:
     stalls = [stall(topic="nightly", since=0.0), stall(topic="orders", since=1000.0)]
     made = holder_samples("prod", stalls, lambda topic: (7200, 9000) if topic == "nightly" else (300, 900))
-    dues = {each.labels[-1]: each.value for each in made if each.metric is not catalogue.LSO_HOLDER_PARTITIONS}
+    dues = {sample.labels[-1]: sample.value for sample in made if sample.metric is not catalogue.LSO_HOLDER_PARTITIONS}
     assert dues == {"warning": 1300, "critical": 1900}
 
 
 def test_holders_beyond_the_cap_are_one_with_the_earliest_date_and_no_partition_is_lost() -> None:
     stalls = [stall(number, pid=number, since=1000.0 + number) for number in range(MOST_HOLDERS + 50)]
     made = list(holder_samples("prod", stalls, lambda _: (300, 900)))
-    counts = {each.labels[3]: each.value for each in made if each.metric is catalogue.LSO_HOLDER_PARTITIONS}
+    counts = {sample.labels[3]: sample.value for sample in made if sample.metric is catalogue.LSO_HOLDER_PARTITIONS}
     assert counts["_other"] == 50
     assert sum(value for value in counts.values() if not isinstance(value, Distribution)) == len(stalls)
-    (first,) = (each.value for each in made if each.labels[3] == "_other" and each.labels[-1] == "warning")
+    (first,) = (sample.value for sample in made if sample.labels[3] == "_other" and sample.labels[-1] == "warning")
     assert first == 1300 + MOST_HOLDERS
 
 
@@ -94,4 +94,4 @@ def test_a_hanging_transaction_is_named_however_many_older_stalls_there_are() ->
     orphan = stall(0, topic="payments", pid=9999, since=5000.0, kind=BlockerKind.HANGING)
     assert orphan in shown([*old, orphan], 500)
     made = list(holder_samples("prod", [*old, orphan], lambda _: (300, 900)))
-    assert ("prod", "pay", "pay-9999", "9999", "hanging") in {each.labels for each in made}
+    assert ("prod", "pay", "pay-9999", "9999", "hanging") in {sample.labels for sample in made}

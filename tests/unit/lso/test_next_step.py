@@ -311,7 +311,7 @@ def test_a_completing_transaction_says_what_its_marker_waits_for_and_gives_no_co
 def test_a_completing_transaction_names_the_partitions_that_its_coordinator_waits_for() -> None:
     case = stall(BlockerKind.COMPLETING, unmarked=frozenset({ORDERS_7, ORDERS_2}))
     assert "waits for the markers of orders-2, orders-7." in next_step(case, "b1:9092", NOW).text
-    many = stall(BlockerKind.COMPLETING, unmarked=frozenset(TopicPartition("orders", each) for each in range(30)))
+    many = stall(BlockerKind.COMPLETING, unmarked=frozenset(TopicPartition("orders", number) for number in range(30)))
     assert "and 20 more." in next_step(many, "b1:9092", NOW).text
     assert "waits for the markers" not in next_step(stall(BlockerKind.COMPLETING), "b1:9092", NOW).text
 

@@ -305,7 +305,7 @@ def test_stalls_that_are_kept_are_those_that_would_be_made(
         assert stalled.of(coordinators, None, replication) == made
         assert kept.standing == anew.standing
         instants = [state.seen + 30.0 for state in kept.standing.values()]
-        expected = max((each for each in instants if now < each <= now + 40.0), default=None)
+        expected = max((instant for instant in instants if now < instant <= now + 40.0), default=None)
         assert kept.due(now, now + 40.0) == pytest.approx(expected)
 
 

@@ -201,7 +201,7 @@ def test_failed_checks_come_first() -> None:
 
 
 def _names(names: tuple[str, ...] | None) -> list[PostureCheck]:
-    return [each for each in checks_of(replace(SOUND, free_names=names)) if each.name == "application_names"]
+    return [check for check in checks_of(replace(SOUND, free_names=names)) if check.name == "application_names"]
 
 
 def test_names_that_a_pattern_would_merge_are_information_with_that_pattern() -> None:

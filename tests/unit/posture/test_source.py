@@ -49,7 +49,7 @@ def telemetry(world: FakeKafka) -> dict[str, CheckResult]:
     source = PostureSource(world.cluster(), PostureSettings(telemetry=True))
     posture = read(world, source).facts[Posture]
     assert isinstance(posture, Posture)
-    return {each.subject: each.verdict for each in posture.checks if each.name == "telemetry_subscription"}
+    return {check.subject: check.verdict for check in posture.checks if check.name == "telemetry_subscription"}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def sizes_of(world: FakeKafka) -> tuple[SourceRead, dict[str, PostureCheck]]:
     seen = read(world, PostureSource(world.cluster(), PostureSettings()))
     posture = seen.facts[Posture]
     assert isinstance(posture, Posture)
-    return seen, {each.subject: each for each in posture.checks if each.name == "internal_topic_size"}
+    return seen, {check.subject: check for check in posture.checks if check.name == "internal_topic_size"}
 
 
 def test_sizes_and_disks_of_the_internal_topics_are_given_by_broker() -> None:
@@ -99,7 +99,7 @@ def test_sizes_and_disks_of_the_internal_topics_are_given_by_broker() -> None:
     assert seen.values(catalogue.INTERNAL_TOPIC_SIZE_BYTES) == {(LOG, "1"): 200, (OFFSETS, "1"): 100}
     assert seen.values(catalogue.BROKER_LOG_DIR_SIZE_BYTES) == {("1", "/data"): 1000}
     assert seen.values(catalogue.BROKER_LOG_DIR_USABLE_BYTES) == {("1", "/data"): 400}
-    assert {subject: each.verdict for subject, each in checks.items()} == {
+    assert {subject: check.verdict for subject, check in checks.items()} == {
         LOG: CheckResult.PASSED,
         OFFSETS: CheckResult.PASSED,
     }
@@ -142,4 +142,4 @@ def test_brokers_beyond_the_partitions_of_the_log_coordinate_nothing(brokers: in
     world.brokers = {number: f"k{number}:9092" for number in range(1, brokers + 1)}
     posture = read(world, PostureSource(world.cluster(), PostureSettings())).facts[Posture]
     assert isinstance(posture, Posture)
-    assert [each.verdict for each in posture.checks if each.name == "transaction_log_partitions"] == [passed]
+    assert [check.verdict for check in posture.checks if check.name == "transaction_log_partitions"] == [passed]

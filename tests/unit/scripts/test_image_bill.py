@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
 def test_it_lists_the_interpreter_packages_of_python_and_debian_and_jars(root: Path) -> None:
     made = bill(root, "kafka-eos-exporter-agent", "0.2.0")
     digest = hashlib.sha256(b"jar").hexdigest()
-    assert [each["purl"] for each in made["components"]] == [
+    assert [component["purl"] for component in made["components"]] == [
         "pkg:deb/debian/libc6@2.36-9%2Bdeb12u10?arch=amd64&distro=debian-12",
         f"pkg:generic/kafka-clients-3.9.1.jar?checksum=sha256:{digest}",
         "pkg:generic/python@3.11.14",

@@ -57,7 +57,10 @@ def test_the_environment_wins_over_the_file_key_by_key(tmp_path: Path) -> None:
     config = ConfigSource(file, {**SERVERS, "KAFKA_EOS_CLUSTERS__1__NAME": "b"} | {
         "KAFKA_EOS_CLUSTERS__1__KAFKA__BOOTSTRAP_SERVERS": "second:1"
     }).load()  # fmt: skip
-    assert [(each.name, each.kafka.bootstrap_servers) for each in config.clusters] == [("a", "k:1"), ("b", "second:1")]
+    assert [(cluster.name, cluster.kafka.bootstrap_servers) for cluster in config.clusters] == [
+        ("a", "k:1"),
+        ("b", "second:1"),
+    ]
     assert dict(config.clusters[0].kafka.items())["client.id"] == "eos"
 
 

@@ -35,7 +35,7 @@ def form(annotation: Any, inner: Any) -> Any:
     if hasattr(annotation, "__metadata__"):
         return inner(annotation.__origin__)
     if origin in {Union, types.UnionType}:
-        return "optional", *(inner(each) for each in get_args(annotation) if each is not type(None))
+        return "optional", *(inner(argument) for argument in get_args(annotation) if argument is not type(None))
     if origin is tuple:
         return "several", inner(get_args(annotation)[0])
     if origin is not None and isinstance(origin, type) and issubclass(origin, types.MappingProxyType | dict):

@@ -117,7 +117,7 @@ class GivenSource:
 def read(source: GivenSource, thresholds: Thresholds = NONE, *facts: Fact) -> list[Sample | Fault | Fact]:
     judged = WithThresholds(source, lambda: thresholds, Clock(wall=lambda: NOON))
     items = judged.read(Deadline.after(1), Facts({type(fact): fact for fact in facts}))
-    return [each for item in items for each in (item.samples if isinstance(item, SampleBatch) else (item,))]
+    return [sample for item in items for sample in (item.samples if isinstance(item, SampleBatch) else (item,))]
 
 
 def test_what_a_source_shows_has_its_owner_where_the_settings_have_owners() -> None:
@@ -139,7 +139,7 @@ def test_what_a_source_shows_has_its_owner_where_the_settings_have_owners() -> N
     def owned(owners: Owners) -> set[tuple[str, ...]]:
         judged = WithThresholds(GivenSource(items), lambda: NONE, Clock(wall=lambda: NOON), owners=lambda: owners)
         found = [item for item in judged.read(Deadline.after(1), Facts()) if isinstance(item, SampleBatch)]
-        return {each.labels[1:] for item in found for each in item.samples if each.metric is catalogue.OWNER_INFO}
+        return {sample.labels[1:] for item in found for sample in item.samples if sample.metric is catalogue.OWNER_INFO}
 
     assert owned(Owners()) == set()
     assert owned(ours) == {
@@ -155,9 +155,9 @@ def test_a_subject_that_a_pattern_takes_too_long_for_is_a_fault_and_has_the_defa
     slow = "a" * 100 + "!"
     ours = Thresholds((override("(a|a)*", kind="application", unclean=0.01),))
     items = read(GivenSource((catalogue.APPLICATION_INFO(1.0, "prod", slow, "producer", "", ""),)), ours)
-    shown = {each.labels[2]: each.value for each in items[1:] if isinstance(each, Sample)}
+    shown = {item.labels[2]: item.value for item in items[1:] if isinstance(item, Sample)}
     assert shown["unclean"] == 0.05
-    (fault,) = [each for each in items if isinstance(each, Fault)]
+    (fault,) = [item for item in items if isinstance(item, Fault)]
     assert fault.detail.startswith("thresholds: '(a|a)*' takes too long")
 
 

@@ -53,8 +53,8 @@ def checkpoint(**fields: object) -> StreamingQuery:
 
 def world_of(stable: int = 80, end: int = 100) -> FakeKafka:
     world = FakeKafka(topics={"orders": partitions(2)})
-    for each in world.topics["orders"]:
-        each.high_watermark, each.stable = end, stable
+    for partition in world.topics["orders"]:
+        partition.high_watermark, partition.stable = end, stable
     return world
 
 
@@ -65,10 +65,10 @@ def seen(world: FakeKafka, *told: StreamingQuery, source: SparkSource | None = N
 def test_every_family_is_reported_of_a_query_that_all_ways_see() -> None:
     found = seen(world_of(), listener(), event_log(), checkpoint())
     assert not found.faults
-    assert {each.metric for each in found.samples} == {
+    assert {sample.metric for sample in found.samples} == {
         row for row in c.rows() if row.source == "spark" and "threshold" not in row.labels
     }
-    assert {each.labels[:4] for each in found.samples} == {("prod", *WHO)}, "once, under the names that events tell"
+    assert {sample.labels[:4] for sample in found.samples} == {("prod", *WHO)}, "once, under the names that events tell"
 
 
 def test_a_checkpoint_alone_is_called_as_it_is_configured() -> None:
@@ -218,7 +218,7 @@ def test_more_queries_than_are_kept_are_said_and_those_heard_of_last_are_reporte
     found = seen(world_of(), *told)
     names = {key[2] for key in found.values(c.SPARK_BATCHES_TOTAL)}
     assert names == {f"q{number}" for number in range(500)}
-    assert [each.value for each in found.samples if each.metric is c.SERIES_DROPPED] == [10]
+    assert [sample.value for sample in found.samples if sample.metric is c.SERIES_DROPPED] == [10]
 
 
 def test_queries_that_are_handed_in_are_reported_like_those_of_folders() -> None:
@@ -229,7 +229,7 @@ def test_queries_that_are_handed_in_are_reported_like_those_of_folders() -> None
     view = found.facts[SparkView]
     assert isinstance(view, SparkView)
     assert view.lags == {QueryKey("billing", "orders"): (50, 20)}
-    assert [each.value for each in found.samples if each.metric is c.SERIES_DROPPED] == [2]
+    assert [sample.value for sample in found.samples if sample.metric is c.SERIES_DROPPED] == [2]
 
 
 def test_a_folder_s_source_hands_on_what_it_can_read_and_says_what_it_cannot() -> None:

@@ -27,7 +27,7 @@ SETTINGS = {"prod": ClusterSettings("prod", "b1:9092")}
 def status(*, late: bool) -> dict[str, Any]:
     """The document as it is, or with all of it made."""
     found = document(GROUPS, SETTINGS, now=NOW, ready=True, version="1.2.3")
-    made: list[dict[str, Any]] = [dict(each) for each in found["clusters"]]
+    made: list[dict[str, Any]] = [dict(cluster) for cluster in found["clusters"]]
     for each in () if late else made:
         each.update({key: list(each[key]) for key in ("stalled_partitions", "open_transactions", "spark", "audits")})
     return {**found, "clusters": made}

@@ -98,7 +98,7 @@ def test_the_whole_page_goes_before_filtered_ones_and_one_client_does_not_take_a
         running.may_end.set()
         await asyncio.gather(first, *honest)
         results = await asyncio.gather(*attacks, return_exceptions=True)
-        assert [type(each) for each in results if each] == [BusyError]
+        assert [type(result) for result in results if result] == [BusyError]
         assert order[0] == "/"
         assert "filtered" in order
 

@@ -114,10 +114,10 @@ def test_an_instant_that_is_unknown_or_impossible_is_none(seconds: float | None)
 
 def test_a_stall_names_the_groups_whose_offsets_its_transaction_has() -> None:
     waiting = GroupsHeld({STALL.partition: ("billing",)})
-    assert [each["waiting_groups"] for each in cluster(Stalls((STALL,)), waiting)["stalled_partitions"]] == [
+    assert [partition["waiting_groups"] for partition in cluster(Stalls((STALL,)), waiting)["stalled_partitions"]] == [
         ["billing"]
     ]
-    assert [each["waiting_groups"] for each in cluster(Stalls((STALL,)))["stalled_partitions"]] == [[]]
+    assert [partition["waiting_groups"] for partition in cluster(Stalls((STALL,)))["stalled_partitions"]] == [[]]
 
 
 def test_a_stall_of_any_kind_leads_on_to_its_runbook_its_dashboard_its_silence_and_its_card() -> None:
@@ -258,8 +258,8 @@ def test_the_document_has_what_the_settings_ignore_and_why() -> None:
         {"kind": "source", "subject": "txnlog/prod", "reason": "READ is refused"},
         {"kind": "topic", "subject": "orders", "reason": "a playground"},
     ]
-    assert [each["ignored"] for each in found["stalled_partitions"]] == ["a playground"]
-    assert [each["ignored"] for each in found["sources"]] == [None, "READ is refused"]
+    assert [partition["ignored"] for partition in found["stalled_partitions"]] == ["a playground"]
+    assert [source["ignored"] for source in found["sources"]] == [None, "READ is refused"]
 
 
 def test_what_is_ignored_is_on_the_page_and_not_in_its_headline() -> None:

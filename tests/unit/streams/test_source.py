@@ -26,10 +26,10 @@ def readings(name: str) -> tuple[MBeanValue, ...]:
 def values(name: str, metric: Metric) -> dict[tuple[str, ...], float]:
     """Values by further labels, threads shortened to their ends."""
     found = {}
-    for each in jvm_samples(HEAD, readings(name)):
-        assert each.labels[:2] == HEAD
-        if each.metric is metric and isinstance(each.value, float):
-            found["-".join(each.labels[2].rsplit("-", 2)[1:]), *each.labels[3:]] = each.value
+    for sample in jvm_samples(HEAD, readings(name)):
+        assert sample.labels[:2] == HEAD
+        if sample.metric is metric and isinstance(sample.value, float):
+            found["-".join(sample.labels[2].rsplit("-", 2)[1:]), *sample.labels[3:]] = sample.value
     return found
 
 
@@ -48,7 +48,7 @@ def test_states_of_client_and_threads_are_read() -> None:
         ("StreamThread-2", "running"): 1.0,
     }
     state = catalogue.STREAMS_CLIENT_STATE
-    clients = [each.labels[3] for each in jvm_samples(HEAD, readings("running")) if each.metric is state]
+    clients = [sample.labels[3] for sample in jvm_samples(HEAD, readings("running")) if sample.metric is state]
     assert clients == ["running"]
     assert {key[1] for key in values("restoring", catalogue.STREAMS_THREAD_STATE)} == {"partitions_assigned"}
 
@@ -69,7 +69,7 @@ def test_nothing_remains_of_a_task_that_runs_though_its_gauge_says_so() -> None:
 
 
 def test_states_are_reported_by_their_numbers_where_texts_are_dropped() -> None:
-    numbers = [each for each in readings("running") if isinstance(each.value, float)]
+    numbers = [reading for reading in readings("running") if isinstance(reading.value, float)]
     threads = states(numbers, "stream-thread-metrics", "thread-id", "thread-state", catalogue.STREAMS_THREAD_STATES)
     assert sorted(threads.values()) == ["running", "running"]
     clients = states(numbers, "stream-metrics", "client-id", "client-state", catalogue.STREAMS_CLIENT_STATES)
@@ -77,8 +77,8 @@ def test_states_are_reported_by_their_numbers_where_texts_are_dropped() -> None:
 
 
 def test_a_state_of_a_newer_kafka_is_left_out() -> None:
-    newer = [each._replace(value=99.0) if isinstance(each.value, float) else each._replace(value="dreaming")
-             for each in readings("running")]  # fmt: skip
+    newer = [reading._replace(value=99.0) if isinstance(reading.value, float) else reading._replace(value="dreaming")
+             for reading in readings("running")]  # fmt: skip
     assert not states(newer, "stream-metrics", "client-id", "client-state", catalogue.STREAMS_CLIENT_STATES)
 
 
@@ -102,7 +102,7 @@ def test_changelogs_belong_to_the_application_with_the_longest_name() -> None:
 
 @pytest.mark.parametrize("name", ["running", "restoring"])
 def test_no_series_stands_there_twice(name: str) -> None:
-    keys = [(each.metric, each.labels) for each in jvm_samples(HEAD, readings(name))]
+    keys = [(sample.metric, sample.labels) for sample in jvm_samples(HEAD, readings(name))]
     assert len(keys) == len(set(keys)) > 0
 
 
@@ -132,7 +132,7 @@ def test_a_guarantee_is_what_the_clients_of_a_thread_did(
 ) -> None:
     reading = metric_of(*what, CLIENT_ID + suffix, value)
     found = list(guarantee_samples(HEAD, [reading], {CLIENT_ID: "count"}))
-    assert [each.labels for each in found] == [(*HEAD, "count", each) for each in guarantees]
+    assert [sample.labels for sample in found] == [(*HEAD, "count", guarantee) for guarantee in guarantees]
 
 
 def test_clients_beside_streams_in_the_same_jvm_show_no_guarantee() -> None:
@@ -153,6 +153,6 @@ def test_rebalances_and_failed_threads_are_counted() -> None:
         metric_of("consumer-coordinator-metrics", "rebalance-total", "a-consumer", 9.0),
         metric_of("stream-metrics", "failed-stream-threads", CLIENT_ID, 2.0),
     ]
-    found = {each.labels[2:]: each.value for each in jvm_samples(HEAD, readings)}
+    found = {sample.labels[2:]: sample.value for sample in jvm_samples(HEAD, readings)}
     thread = f"{CLIENT_ID}-StreamThread-2"
     assert found == {(thread, "completed"): 3.0, (thread, "failed"): 0.0, (CLIENT_ID,): 2.0}

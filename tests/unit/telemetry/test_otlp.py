@@ -57,13 +57,13 @@ class World:
         return [each for each in found if isinstance(each, Sample)]
 
     def values(self, metric: Metric) -> dict[tuple[str, ...], Any]:
-        found = [each for each in self.samples() if each.metric is metric]
+        found = [sample for sample in self.samples() if sample.metric is metric]
         values = {each.labels: each.value for each in found}
         assert len(values) == len(found), "one series per fact"
         return values
 
     def keys(self) -> list[tuple[Metric, tuple[str, ...]]]:
-        return [(each.metric, each.labels) for each in self.samples()]
+        return [(sample.metric, sample.labels) for sample in self.samples()]
 
 
 @pytest.fixture

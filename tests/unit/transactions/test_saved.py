@@ -41,20 +41,20 @@ def test_open_ids_and_waiting_aborts_come_back_as_they_were(history: GeneratedLo
             progress.read(record.offset)
     kept = read(document({"0": partition_document(progress, machine)}), ()).partitions[0]
     assert (kept.next, kept.taken_at) == (progress.next, progress.next)
-    assert kept.unsettled == {each.transaction.offset for each in machine.unsettled}
+    assert kept.unsettled == {decision.transaction.offset for decision in machine.unsettled}
     again = read(document({"0": kept_document(kept)}), ()).partitions[0]
     for saved in (kept, again):
         fresh = StateMachine(0)
         fresh.restore(saved.ids)
         assert states(fresh, fresh.entries.values()) == states(
-            machine, [each for each in machine.entries.values() if each.open or each.pending is not None]
+            machine, [entry for entry in machine.entries.values() if entry.open or entry.pending is not None]
         )
         assert fresh.open.keys() == machine.open.keys()
 
 
 def states(machine: StateMachine, entries: Any) -> dict[str, Any]:
-    due = {each.transaction.entry.transactional_id: each.due_ms for each in machine.unsettled}
-    return {each.transactional_id: (fields(each), due.get(each.transactional_id)) for each in entries}
+    due = {decision.transaction.entry.transactional_id: decision.due_ms for decision in machine.unsettled}
+    return {entry.transactional_id: (fields(entry), due.get(entry.transactional_id)) for entry in entries}
 
 
 def fields(entry: Entry) -> tuple[Any, ...]:

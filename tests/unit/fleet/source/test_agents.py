@@ -98,16 +98,16 @@ def test_agents_that_hang_do_not_delay_those_that_answer() -> None:
     with StandInAgents([FINE, *[hang] * 40, FINE]) as server:
         agents = asking(server.urls, interval=0.2, timeout=1.5)
         agents.ask_due()
-        wait_for(lambda: sum(each.fault is not None for each in agents.readings()) == 40)
+        wait_for(lambda: sum(reading.fault is not None for reading in agents.readings()) == 40)
         before = len(server.requests)
         began = time.monotonic()
 
         def answers() -> int:
-            return sum("GET" in each for each in server.requests[before:])
+            return sum("GET" in request for request in server.requests[before:])
 
         def rounds() -> bool:
             agents.ask_due()
-            return sum(each.age is not None and each.age < 1.0 for each in agents.readings()) == 2 and (
+            return sum(reading.age is not None and reading.age < 1.0 for reading in agents.readings()) == 2 and (
                 time.monotonic() - began > 2
             )
 
@@ -195,5 +195,9 @@ def test_answers_together_are_bounded_and_the_largest_loses_stalls(monkeypatch: 
         agents.ask_all()
         found: list[AgentReading] = agents.readings()
         agents.close()
-    counts = [(len(each.answer.clusters[0].stalls), each.answer.clusters[0].left_out) for each in found if each.answer]
+    counts = [
+        (len(reading.answer.clusters[0].stalls), reading.answer.clusters[0].left_out)
+        for reading in found
+        if reading.answer
+    ]
     assert counts == [(200, 600), (20, 0)]

@@ -15,7 +15,7 @@ from tests.fakes.fleet_agents import StandInAgents
 
 def listed(*places: object) -> tuple[list[str], list[str]]:
     agents, problems = AgentLists([agent_list(str(place), None, Clock()) for place in places])()
-    return [each.url for each in agents], list(problems)
+    return [agent.url for agent in agents], list(problems)
 
 
 def test_a_file_has_a_url_on_each_line(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_file_sd_gives_targets_with_scheme_prefix_and_labels(tmp_path: Path, end
     file = tmp_path / f"eos.{ending}"
     file.write_text(json.dumps([group]))
     agents, problems = agent_list(str(file), None, Clock()).read()
-    assert [each.url for each in agents] == ["https://eos-1:10618/eos", "https://eos-2/eos"]
-    assert ([dict(each.labels) for each in agents], problems) == ([{"owner": "payments"}] * 2, ())
+    assert [agent.url for agent in agents] == ["https://eos-1:10618/eos", "https://eos-2/eos"]
+    assert ([dict(agent.labels) for agent in agents], problems) == ([{"owner": "payments"}] * 2, ())
 
 
 def test_file_sd_without_an_agent_is_a_problem(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_http_sd_is_read_and_keeps_its_agents_while_it_fails() -> None:
         assert found.read()[1] == ()  # not asked again within a minute
         now[0] = 61.0
         agents, problems = found.read()
-        assert [each.url for each in agents] == ["http://eos-1:1"]
+        assert [agent.url for agent in agents] == ["http://eos-1:1"]
         assert "must be a list" in problems[0]
         assert server.requests[0].startswith("GET /sd?kind=eos ")
         assert len(server.requests) == 2

@@ -31,8 +31,8 @@ RECORDS = catalogue.GROUP_READ_COMMITTED_LAG_RECORDS
 
 def world_of(count: int = 2) -> FakeKafka:
     world = FakeKafka(topics={"orders": partitions(count), OFFSETS: partitions(1)})
-    for each in world.topics["orders"]:
-        each.high_watermark, each.stable = 100, 80
+    for partition in world.topics["orders"]:
+        partition.high_watermark, partition.stable = 100, 80
     return world
 
 
@@ -84,7 +84,7 @@ def test_of_many_groups_those_with_most_withheld_everywhere_are_named_and_all_ar
     found = read(world, source_of(world), stalls).facts[BlockedGroups]
     assert isinstance(found, BlockedGroups)
     first = found.by_partition[TopicPartition("orders", 0)]
-    assert ([each.group for each in first.worst], first.total) == (["z", "g-00", "g-01", "g-02", "g-03"], 21)
+    assert ([group.group for group in first.worst], first.total) == (["z", "g-00", "g-01", "g-02", "g-03"], 21)
 
 
 def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it() -> None:
@@ -195,7 +195,7 @@ def test_above_the_limit_only_included_groups_are_measured_and_the_others_counte
         world.groups[f"g-{number}"] = {("orders", 0): 80}
     seen = read(world, source_of(world, GroupsSettings(include=("^g-1",), limit=5)))
     assert set(seen.values(LAG)) == {("g-1", "orders")}
-    assert {each.labels: each.value for each in seen.samples if each.metric is catalogue.SERIES_DROPPED} == {
+    assert {sample.labels: sample.value for sample in seen.samples if sample.metric is catalogue.SERIES_DROPPED} == {
         (LAG.name,): 5.0
     }
 
@@ -263,7 +263,7 @@ def test_groups_below_every_last_stable_offset_are_not_described() -> None:
     source = source_of(world)
     pairs(world, source)
     pairs(world, source)
-    assert [each.groups for each in world.requests("DescribeGroups")] == [list(PROBES)] * 2
+    assert [request.groups for request in world.requests("DescribeGroups")] == [list(PROBES)] * 2
 
 
 @given(st.sets(st.text("abc-", min_size=1, max_size=4)), st.integers(0, 6))
@@ -284,12 +284,16 @@ offsets = st.dictionaries(places, st.integers(0, 50))
 def test_sums_hold_over_whole_topics_only(
     committed: dict[TopicPartition, int], stable: dict[TopicPartition, int], ends: dict[TopicPartition, int]
 ) -> None:
-    ends = {each: end for each, end in ends.items() if each in stable}
-    given_ = {(each.metric, each.labels[2]): each.value for each in group_samples("c", "g", committed, stable, ends)}
-    whole = {each.topic for each in committed} - {each.topic for each in committed if each not in ends}
+    ends = {partition: end for partition, end in ends.items() if partition in stable}
+    given_ = {
+        (sample.metric, sample.labels[2]): sample.value for sample in group_samples("c", "g", committed, stable, ends)
+    }
+    whole = {partition.topic for partition in committed} - {
+        partition.topic for partition in committed if partition not in ends
+    }
     assert {topic for _, topic in given_} == whole
     for topic in whole:
-        mine = [each for each in committed if each.topic == topic]
+        mine = [partition for partition in committed if partition.topic == topic]
         assert given_[LAG, topic] == sum(max(0, stable[each] - committed[each]) for each in mine)
         assert given_[BLOCKED, topic] == sum(max(0, ends[each] - stable[each]) for each in mine)
 

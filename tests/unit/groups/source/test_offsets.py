@@ -78,9 +78,9 @@ def test_names_that_a_client_makes_up_take_a_bounded_number_of_places() -> None:
 
 def rebalances(own: OffsetsSource) -> dict[tuple[str, ...], float]:
     return {
-        each.labels[1:]: float(cast("float", each.value))
-        for each in own._counters()
-        if each.metric is catalogue.GROUP_REBALANCES_TOTAL
+        counter.labels[1:]: float(cast("float", counter.value))
+        for counter in own._counters()
+        if counter.metric is catalogue.GROUP_REBALANCES_TOTAL
     }
 
 

@@ -103,7 +103,7 @@ def test_files_are_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(SessionError):
         fails()
     assert (tmp_path / "nightly.json").read_bytes() == kept
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["nightly.html", "nightly.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["nightly.html", "nightly.json"]
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:

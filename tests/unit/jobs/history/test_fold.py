@@ -92,7 +92,9 @@ def test_rows_of_real_logs_agree_with_the_agents_counters(captured: Sequence[tup
         for at, (_, _, ms, key, value) in enumerate(captured)
     ]
     aggregates, machine = Aggregates(Grouping(), Caps()), StateMachine(0)
-    events = [event for each in records for event in machine.apply(each.offset, each.ms, each.key, each.value)]
+    events = [
+        event for record in records for event in machine.apply(record.offset, record.ms, record.key, record.value)
+    ]
     for event in (*events, *machine.log_time_reached(machine.log_ms + QUIET_MS)):
         aggregates.take(event, new=True)
     counted = {

@@ -111,12 +111,14 @@ def test_a_report_is_what_the_rows_say(history: Path) -> None:
     assert [found.counts.committed, found.counts.fenced] == [
         sum(row.outcome == each.value for row in rows) for each in (Outcome.COMMITTED, Outcome.FENCED)
     ]
-    for each in found.applications:
-        mine = [row.open_seconds for row in rows if row.application == each.name and row.open_seconds is not None]
+    for application in found.applications:
+        mine = [
+            row.open_seconds for row in rows if row.application == application.name and row.open_seconds is not None
+        ]
         expected = np.quantile(mine, [0.5, 0.99, 1.0])
-        assert [each.median, each.p99, each.longest] == pytest.approx(expected.tolist(), rel=1e-9)
-        assert each.p999 == pytest.approx(np.quantile(mine, 0.999), rel=1e-9)
-        assert (each.suggested_timeout is None) is (each.counts.total < LEAST_TRANSACTIONS)
+        assert [application.median, application.p99, application.longest] == pytest.approx(expected.tolist(), rel=1e-9)
+        assert application.p999 == pytest.approx(np.quantile(mine, 0.999), rel=1e-9)
+        assert (application.suggested_timeout is None) is (application.counts.total < LEAST_TRANSACTIONS)
     worst = sorted((row.open_seconds for row in rows if row.open_seconds is not None), reverse=True)[:5]
     assert [each.open_seconds for each in found.longest] == worst
     fences: dict[str, int] = {}

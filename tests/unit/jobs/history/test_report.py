@@ -83,7 +83,7 @@ def history(tmp_path: Path) -> Path:
 def test_outcomes_are_counted_by_application_the_unclean_first(history: Path) -> None:
     found = report(history, ReportRange())
     assert (found.counts, found.by_server, found.unclean_found) == (Counts(5, 2, 1, 2), 1, 4)
-    by_name = {each.name: each.counts for each in found.applications}
+    by_name = {application.name: application.counts for application in found.applications}
     assert by_name == {"pay": Counts(5, 0, 0, 2), "etl": Counts(0, 1, 1, 0), "<b>ugly</b>\u202e": Counts(0, 1, 0, 0)}
     assert found.applications[0].name == "pay"
     assert [Counts(*map(sum, zip(*found.timeline, strict=True)))] == [found.counts]
@@ -161,7 +161,7 @@ def test_json_is_one_object_with_instants_in_seconds(history: Path, capsys: pyte
     assert said["fences"] == [
         {"transactional_id": "pay-1", "application": "pay", "count": 2, "last": (NOON + 62_010) / 1000}
     ]
-    etl = next(each for each in said["applications"] if each["application"] == "etl")
+    etl = next(application for application in said["applications"] if application["application"] == "etl")
     assert (etl["abort_ratio"], etl["timeout_ratio"], etl["open_seconds"]["max"]) == (0.5, 0.5, 61.0)
     assert said["unclean_ends"][0]["partitions"] is None
 

@@ -69,7 +69,7 @@ def test_what_is_written_is_read_back_and_a_damaged_file_is_an_error(tmp_path: P
 
 
 def test_a_torn_place_is_new_once_and_questions_are_bounded() -> None:
-    record, new = MarkerRecord(0, 0).added(9, 4, (PLACE, PLACE), (f"question {each}" for each in range(50)))
+    record, new = MarkerRecord(0, 0).added(9, 4, (PLACE, PLACE), (f"question {number}" for number in range(50)))
     assert (new, record.compared, record.until_ms, len(record.questions)) == ((PLACE,), 4, 9, MOST_QUESTIONS)
     assert record.questions[-1] == "question 49"
     again, new = record.added(10, 1, (PLACE,), ())

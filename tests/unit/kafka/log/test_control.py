@@ -54,14 +54,14 @@ def test_the_time_of_a_marker_is_the_brokers_where_the_topic_has_append_time() -
 def test_records_and_other_control_records_are_passed_over() -> None:
     leader_change = marker_body(2)
     own = taken(batch(7, RECORDS, b"anything") + batch(8, CONTROL, leader_change) + batch(9, CONTROL, marker_body(0)))
-    assert [each.offset for each in own.markers] == [9]
+    assert [marker.offset for marker in own.markers] == [9]
     assert own.reached == 10
 
 
 def test_batches_before_the_start_and_from_the_end_on_are_left_out() -> None:
     data = b"".join(batch(offset, CONTROL, marker_body(COMMIT)) for offset in range(5))
     own = taken(data, end=4, start=2)
-    assert [each.offset for each in own.markers] == [2, 3]
+    assert [marker.offset for marker in own.markers] == [2, 3]
     assert own.reached == 4
 
 

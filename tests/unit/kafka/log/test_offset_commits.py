@@ -136,7 +136,7 @@ def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
     broken = [batch((b"\0", b"x"), base=at) for at in (4, 5)]
     found = list(own.read(FetchClient(answer(b"".join([*broken, good]))), METADATA, ENDS, Deadline.after(5)))
     assert [each.group for each in found] == ["pay"]
-    assert [each.detail.split(" a batch")[0] for each in own.faults] == ["__consumer_offsets-0 at 4:"]
+    assert [fault.detail.split(" a batch")[0] for fault in own.faults] == ["__consumer_offsets-0 at 4:"]
     assert (own.lost, own.positions) == (2, {0: 10})
 
 

@@ -53,7 +53,7 @@ def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def found(places: list[tuple[int, int]]) -> list[int]:
     properties = Properties.parse({"bootstrap.servers": "k:9092"})
-    return [each.offset for each in records_at(properties, "t", places, TIMEOUT)]
+    return [record.offset for record in records_at(properties, "t", places, TIMEOUT)]
 
 
 def test_many_records_may_take_longer_than_one_answer() -> None:

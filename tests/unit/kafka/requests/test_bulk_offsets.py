@@ -76,7 +76,7 @@ def response(version: int, topics: dict[str, dict[int, tuple[int, int, int, int]
 @given(VERSIONS, st.dictionaries(NAMES, ROWS, max_size=5))
 def test_an_answer_says_what_kafka_python_reads_in_it(version: int, topics: dict[str, Any]) -> None:
     found = read_offsets(response(version, topics), flexible=version >= FLEXIBLE)
-    rows = {TopicPartition(name, index): row for name, each in topics.items() for index, row in each.items()}
+    rows = {TopicPartition(name, index): row for name, topic in topics.items() for index, row in topic.items()}
     assert found is not None
     assert found.throttle_time_ms == 3
     assert found.offsets == {place: row[2] for place, row in rows.items() if not row[0] and row[2] >= 0}

@@ -101,7 +101,7 @@ def test_what_is_open_at_the_end_is_known_by_its_producer_ids() -> None:
     assert scan.found().owners() == {7: "a-1", 9: "c-1", 90: "c-1", 99: "c-1", 11: "e-1"}
     assert (scan.reached, scan.found().undecodable, scan.cost.records) == ({0: 3, 1: 5}, (), 8)
     assert log.closed == 1
-    found = {each.transactional_id: each for each in scan.found().transactions(lambda _: "app")}
+    found = {transaction.transactional_id: transaction for transaction in scan.found().transactions(lambda _: "app")}
     assert found["a-1"].started == 2.0
     assert (found["a-1"].timeout, found["e-1"].timeout) == (60.0, None)
     assert (found["c-1"].state, found["c-1"].prepared) == (TransactionState.PREPARE_COMMIT, 5.0)
@@ -208,7 +208,7 @@ def test_wherever_it_is_cut_the_scan_ends_with_the_newest_record_of_every_id(
     assert scan.read(ends, log.deadline(1000.0))
     newest = {name: status for _, name, status in story}
     expected = {name for name, status in newest.items() if status is not None and 1 <= status <= 3}
-    assert {each.transactional_id for each in scan.found().transactions(str)} == expected
+    assert {transaction.transactional_id for transaction in scan.found().transactions(str)} == expected
 
 
 def test_it_goes_on_where_it_was_stopped_and_reads_nothing_twice() -> None:

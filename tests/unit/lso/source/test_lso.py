@@ -600,11 +600,11 @@ def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hangin
     source = source_of(world)
     for _ in range(12):
         for rows in (world.topics["orders"], world.topics["payments"]):
-            for each in rows:
+            for row in rows:
                 if data.draw(st.integers(0, 3)) == 0:
-                    each.high_watermark += data.draw(st.integers(0, 5))
-                    each.stable = data.draw(st.none() | st.integers(0, each.high_watermark))
-                    each.writers = [
+                    row.high_watermark += data.draw(st.integers(0, 5))
+                    row.stable = data.draw(st.none() | st.integers(0, row.high_watermark))
+                    row.writers = [
                         OpenWriter(data.draw(st.sampled_from([7, 8, 9])), start)
                         for start in data.draw(st.sets(st.integers(0, 8), max_size=2))
                     ]
@@ -662,10 +662,10 @@ def test_new_partitions_are_read_when_they_are_first_listed() -> None:
 def asked_offsets(world: FakeKafka) -> set[tuple[str, int]]:
     """The partitions whose offsets were requested."""
     return {
-        (topic.name, each.partition_index)
+        (topic.name, partition.partition_index)
         for request in world.requests("ListOffsets")
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -715,8 +715,8 @@ def test_ten_thousand_quiet_topics_are_counts_and_no_fault() -> None:
 def test_with_one_leader_of_three_dead_the_others_are_read_and_it_comes_back_by_itself() -> None:
     world = world_of(orders=3)
     world.brokers |= {2: "k2:9092", 3: "k3:9092"}
-    for number, each in enumerate(world.topics["orders"]):
-        each.leader = number + 1
+    for number, partition in enumerate(world.topics["orders"]):
+        partition.leader = number + 1
     source = source_of(world)
     for number in range(3):
         stand(world, "orders", number, producer_id=7 + number)

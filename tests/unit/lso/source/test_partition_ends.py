@@ -57,7 +57,7 @@ class EndsReads:
         return [
             (
                 request.isolation_level,
-                sorted(each.partition_index for topic in request.topics for each in topic.partitions),
+                sorted(partition.partition_index for topic in request.topics for partition in topic.partitions),
             )
             for _, name, request in self.world.asked
             if name == "ListOffsets"
@@ -127,8 +127,8 @@ def test_a_leader_that_only_its_refusal_shows_to_be_new_is_asked_for_both_ends()
     reads = EndsReads(Partition(high_watermark=9), Partition(high_watermark=20, stable=10))
     reads.read()
     reads.partitions[0].stable = 5
-    for each in reads.partitions:
-        each.leader, each.epoch = 2, 1
+    for partition in reads.partitions:
+        partition.leader, partition.epoch = 2, 1
     reads.partitions[1].high_watermark = 12
     ends = reads.read()
     assert (by_number(ends.stable), by_number(ends.high)) == ({0: 5, 1: 10}, {0: 9, 1: 12})

@@ -41,7 +41,7 @@ def finish(aggregates: Aggregates, entry: Entry, outcome: Outcome, *, ago: float
 
 
 def values(samples: Sequence[Sample], metric: Metric) -> dict[tuple[str, ...], object]:
-    return {each.labels[1:]: each.value for each in samples if each.metric is metric}
+    return {sample.labels[1:]: sample.value for sample in samples if sample.metric is metric}
 
 
 def counters(aggregates: Aggregates, metric: Metric) -> dict[tuple[str, ...], object]:
@@ -175,7 +175,9 @@ def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[
     committed = {labels: value for labels, value in counters(aggregates, catalogue.TRANSACTIONS_TOTAL).items() if value}
     assert sum(float(str(value)) for value in committed.values()) == len(numbers)
     assert len(committed) <= cap + 1
-    dropped = {each.labels: each.value for each in gauge_list(aggregates) if each.metric is catalogue.SERIES_DROPPED}
+    dropped = {
+        sample.labels: sample.value for sample in gauge_list(aggregates) if sample.metric is catalogue.SERIES_DROPPED
+    }
     folded = max(0, len(entries) - cap)
     assert dropped == ({(catalogue.TRANSACTIONS_TOTAL.name,): folded * 4.0} if folded else {})
     assert ((catalogue.OVERFLOW, "committed") in committed) == (folded > 0)
@@ -191,10 +193,12 @@ def test_applications_beyond_the_cap_that_have_no_id_any_more_are_no_longer_coun
         for entry in entries:
             assert entry.application == catalogue.OVERFLOW
             aggregates.take(Forgotten(entry), new=True)
-    dropped = {each.labels: each.value for each in gauge_list(aggregates) if each.metric is catalogue.SERIES_DROPPED}
+    dropped = {
+        sample.labels: sample.value for sample in gauge_list(aggregates) if sample.metric is catalogue.SERIES_DROPPED
+    }
     assert dropped == {(catalogue.TRANSACTIONS_TOTAL.name,): 4.0}
     aggregates.take(Forgotten(stays), new=True)
-    assert catalogue.SERIES_DROPPED not in {each.metric for each in gauge_list(aggregates)}
+    assert catalogue.SERIES_DROPPED not in {sample.metric for sample in gauge_list(aggregates)}
 
 
 def test_an_application_goes_with_its_last_id_and_leaves_nothing_behind() -> None:

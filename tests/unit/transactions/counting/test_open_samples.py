@@ -51,17 +51,23 @@ def test_counts_are_whole_and_blockers_are_always_among_those_shown(
     found: list[OpenTransaction], most: int, blockers: list[int]
 ) -> None:
     given_ = samples_of(found, stalls_of(*blockers), most)
-    keys = [(each.metric.name, each.labels) for each in given_]
+    keys = [(sample.metric.name, sample.labels) for sample in given_]
     assert len(keys) == len(set(keys))
-    counts = {each.labels[1:]: each.value for each in given_ if each.metric is catalogue.TRANSACTIONS_OPEN}
+    counts = {sample.labels[1:]: sample.value for sample in given_ if sample.metric is catalogue.TRANSACTIONS_OPEN}
     assert sum(float(str(value)) for value in counts.values()) == len(found)
     assert {(name, state.value) for name in ("app", "idle") for state in TransactionState} <= counts.keys()
-    starts = {each.labels[2] for each in given_ if each.metric is catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}
-    held = {each.transactional_id for each in found if each.producer_id in blockers and each.started is not None}
+    starts = {
+        sample.labels[2] for sample in given_ if sample.metric is catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS
+    }
+    held = {
+        transaction.transactional_id
+        for transaction in found
+        if transaction.producer_id in blockers and transaction.started is not None
+    }
     assert held <= starts
-    assert len(starts) <= most + sum(each.producer_id in blockers for each in found)
-    dropped = [each.value for each in given_ if each.metric is catalogue.SERIES_DROPPED]
-    shown = {each.transactional_id for each in found if each.producer_id in blockers}
+    assert len(starts) <= most + sum(transaction.producer_id in blockers for transaction in found)
+    dropped = [sample.value for sample in given_ if sample.metric is catalogue.SERIES_DROPPED]
+    shown = {transaction.transactional_id for transaction in found if transaction.producer_id in blockers}
     assert sum(float(str(each)) for each in dropped) <= len(found) - len(shown)
 
 
@@ -72,15 +78,15 @@ def test_the_most_urgent_are_shown_and_two_phase_commit_has_no_timeout() -> None
     found = [one("young", NOW - 5, 60), one("late", NOW - 100, 60), one("later", NOW - 500, 60), one("2pc", 0, None)]
     given_ = samples_of(found, None, 2)
     starts = {
-        each.labels[2]: each.value
-        for each in given_
-        if each.metric is catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS
+        sample.labels[2]: sample.value
+        for sample in given_
+        if sample.metric is catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS
     }
     assert starts == {"late": NOW - 100, "later": NOW - 500}
-    values = {(each.metric, each.labels[1:]): each.value for each in given_}
+    values = {(sample.metric, sample.labels[1:]): sample.value for sample in given_}
     assert values[catalogue.OVERDUE_TRANSACTIONS, ("app",)] == 2
     assert values[catalogue.OVERDUE_TRANSACTIONS, ("idle",)] == 0
     assert values[catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, ("app",)] == 0
     assert (catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, ("idle",)) not in values
     shown = samples_of([one("2pc", 0, None)], None, 2)
-    assert not [each for each in shown if each.metric is catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS]
+    assert not [sample for sample in shown if sample.metric is catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS]

@@ -62,9 +62,9 @@ class TornCluster:
             (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT) if commit else (Status.PREPARE_ABORT, Status.COMPLETE_ABORT)
         )
         self.log.take("pay-1", self.value(prepare, marked, started, partitions), self.now)
-        for each in partitions:
-            if each not in left_out:
-                self.mark(each, commit=commit, epoch=marked)
+        for partition in partitions:
+            if partition not in left_out:
+                self.mark(partition, commit=commit, epoch=marked)
         self.now += 10
         self.log.take("pay-1", self.value(complete, marked, started, None), self.now)
         self.epoch = marked

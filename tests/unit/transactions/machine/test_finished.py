@@ -52,13 +52,13 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
             meant[name] = step
         assert len(kept) == len(meant)
         assert all((encode_key(each) in kept) == (each in meant) for each in NAMES)
-    assert {each.transactional_id: told(each) for each in kept.entries()} == {
-        name: told(each) for name, each in meant.items()
+    assert {entry.transactional_id: told(entry) for entry in kept.entries()} == {
+        name: told(entry) for name, entry in meant.items()
     }
-    assert {each.transactional_id for each in kept.entries(NAMES[0].__eq__)} == meant.keys() & {NAMES[0]}
-    unseen = [each.application for each in meant.values() if each.record_ms < since]
+    assert {entry.transactional_id for entry in kept.entries(NAMES[0].__eq__)} == meant.keys() & {NAMES[0]}
+    unseen = [entry.application for entry in meant.values() if entry.record_ms < since]
     assert Counter(kept.unseen_since(since)) == Counter(unseen)
-    seen = [each for each in meant.values() if each.record_ms >= since]
+    seen = [entry for entry in meant.values() if entry.record_ms >= since]
     assert kept.earliest_since(since) == min((each.record_ms for each in seen), default=NEVER_MS)
     wrote = [(each.application, each.client_version) for each in seen if each.section and each.client_version >= 0]
     assert Counter(kept.clients_since(since)) == Counter(wrote)

@@ -19,7 +19,7 @@ def test_lost_are_the_offsets_to_be_counted_that_never_came(came: set[int], star
     for offset in read:
         progress.read(offset)
     if read:
-        assert progress.lost == sum(each not in came for each in range(position, read[-1]))
+        assert progress.lost == sum(number not in came for number in range(position, read[-1]))
 
 
 def test_what_was_left_unsettled_is_counted_once() -> None:

@@ -92,7 +92,7 @@ def test_every_transaction_ends_once_with_its_true_outcome(history: GeneratedLog
             end.completed_ms,
         )
         assert partitions_of(ended) == end.partitions
-    assert seen.inits == [(each.partition, each.offset) for each in history.records if each.initialised]
+    assert seen.inits == [(record.partition, record.offset) for record in history.records if record.initialised]
 
 
 @given(histories(), st.data())
@@ -160,7 +160,7 @@ def test_what_was_put_away_comes_back_as_it_was(history: GeneratedLog, data: st.
     assert live.inits == whole.inits
     for number, machine in whole.machines.items():
         put_away = {each.transactional_id: _numbers(each) for each in live.machines[number].known()}
-        assert put_away == {each.transactional_id: _numbers(each) for each in machine.entries.values()}
+        assert put_away == {entry.transactional_id: _numbers(entry) for entry in machine.entries.values()}
 
 
 def _numbers(entry: Entry) -> dict[str, object]:
@@ -171,8 +171,8 @@ def restored(machine: StateMachine) -> StateMachine:
     """The machine of a process that starts with what the one before it saved of every id."""
     fresh = StateMachine(machine.number)
     fresh.log_ms = machine.log_ms
-    due = {each.transaction.entry.transactional_id: each.due_ms for each in machine.unsettled}
-    fresh.restore((each, due.get(each.transactional_id)) for each in list(machine.entries.values()))
+    due = {decision.transaction.entry.transactional_id: decision.due_ms for decision in machine.unsettled}
+    fresh.restore((entry, due.get(entry.transactional_id)) for entry in list(machine.entries.values()))
     return fresh
 
 
@@ -268,7 +268,7 @@ def test_what_real_brokers_wrote_is_reported_as_it_happened(
     seen = read(records)
     for number, machine in seen.machines.items():
         seen.reached(machine.log_ms + 6_000, number)
-    assert [each.value for each in seen.outcomes] == outcomes
+    assert [outcome.value for outcome in seen.outcomes] == outcomes
     assert len(seen.inits) == inits
     assert all(partitions_of(each) <= {("t", 0), ("t", 1)} and each.section for each in seen.ended)
 

@@ -160,7 +160,7 @@ def test_thresholds_of_polled_applications_are_exposed_once() -> None:
     judged = WithThresholds(source_of(world), Thresholds, world.time.clock)
     seen = read(world, judged)
     assert seen.value(catalogue.APPLICATION_THRESHOLD_RATIO, "app", "unclean") == 0.05
-    assert len([each for each in seen.samples if each.metric is catalogue.APPLICATION_THRESHOLD_RATIO]) == 1
+    assert len([sample for sample in seen.samples if sample.metric is catalogue.APPLICATION_THRESHOLD_RATIO]) == 1
 
 
 def test_applications_beyond_the_cap_are_counted_together() -> None:
@@ -260,7 +260,7 @@ def test_of_too_many_ids_the_newest_are_looked_at_and_the_others_are_said() -> N
     chosen = found.choose([*rows(MOST_IDS + 10), Listing("old", -1, "Ongoing")], 0.0)
     assert len(chosen) == MOST_IDS
     assert "app-0" not in chosen
-    dropped = [each for each in found.samples("prod") if each.metric is catalogue.SERIES_DROPPED]
+    dropped = [sample for sample in found.samples("prod") if sample.metric is catalogue.SERIES_DROPPED]
     assert [each.value for each in dropped] == [11.0]
 
 
@@ -269,9 +269,9 @@ def test_ids_that_expired_are_forgotten_and_count_nothing_when_they_come_back_wi
     described(found, 3, 0.0)
     found.forget_all_but(["app-0"])
     described(found, 3, 1.0)
-    assert not any(each.value for each in found.samples("prod") if each.metric is COUNTS)
+    assert not any(sample.value for sample in found.samples("prod") if sample.metric is COUNTS)
     found.take({"app-1": complete(1, 101.0)}, CoordinatorLook(2.0, 2.0), 2.0, listed=True)
-    assert [each.labels[2] for each in found.samples("prod") if each.metric is COUNTS and each.value] == [
+    assert [sample.labels[2] for sample in found.samples("prod") if sample.metric is COUNTS and sample.value] == [
         ObservedOutcome.COMMITTED
     ]
 

@@ -160,7 +160,7 @@ def test_where_the_log_is_not_read_polling_serves_the_open_transactions() -> Non
     opened = seen.facts[OpenTransactions]
     assert isinstance(opened, OpenTransactions)
     assert opened.complete
-    assert [(each.transactional_id, each.partitions) for each in opened.transactions] == [
+    assert [(transaction.transactional_id, transaction.partitions) for transaction in opened.transactions] == [
         ("app-1", places("orders", 0))
     ]
     assert seen.value(OPEN, "app", "ongoing") == 1
@@ -294,7 +294,7 @@ def test_while_the_tail_serves_them_an_open_id_is_described_once_in_five_minutes
     world.asked.clear()
     opened = read(world, source).facts[OpenTransactions]
     assert isinstance(opened, OpenTransactions)
-    assert {each.transactional_id for each in opened.transactions} == {"app-1", "app-2"}
+    assert {transaction.transactional_id for transaction in opened.transactions} == {"app-1", "app-2"}
 
 
 # --- The coordinators' time ---

@@ -487,7 +487,7 @@ def test_an_open_transaction_that_is_older_than_the_hour_is_known_after_a_restar
     read(world, source)
     world.refuse["ListTransactions"] = 14
     opened = fact(read(world, source_of(world, tmp_path)), LoggedTransactions).opened
-    assert [(each.transactional_id, each.partitions) for each in opened.transactions] == [
+    assert [(transaction.transactional_id, transaction.partitions) for transaction in opened.transactions] == [
         ("app-1", places("orders", 3))
     ]
 
@@ -737,7 +737,7 @@ def test_a_truncated_log_is_read_on_from_where_its_leader_epoch_ended_and_counts
 
 
 def opened(seen: SourceRead) -> list[str]:
-    return [each.transactional_id for each in fact(seen, LoggedTransactions).opened.transactions]
+    return [transaction.transactional_id for transaction in fact(seen, LoggedTransactions).opened.transactions]
 
 
 def open_transaction(world: FakeKafka, directory: Path | None = None) -> tuple[LogScript, TxnlogSource]:
@@ -1200,7 +1200,7 @@ def test_the_state_at_the_start_comes_from_the_coordinators() -> None:
     world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS - 7_200_000)
     seen = read(world, source_of(world))
     opened = fact(seen, LoggedTransactions).opened
-    assert [(each.transactional_id, each.partitions) for each in opened.transactions] == [
+    assert [(transaction.transactional_id, transaction.partitions) for transaction in opened.transactions] == [
         ("app-1", places("orders", 3))
     ]
 
