@@ -309,6 +309,7 @@ def test_the_command_prints_the_result_and_the_agent_shows_it(
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.proof
 def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_when_it_is_killed(
     audits: Auditor, history: Callable[..., str], keep: EnterContext, tmp_path: Path
 ) -> None:
