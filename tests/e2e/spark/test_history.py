@@ -146,7 +146,6 @@ def workload(stage: HistoryRun, over: threading.Event) -> None:
         sleepy.commit()
 
 
-@pytest.mark.proof
 def test_rows_are_the_books_and_the_agents_counts_though_the_writer_is_killed_at_its_worst_moments(
     stage: HistoryRun,
 ) -> None:
