@@ -6,7 +6,6 @@ import argparse
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from exporter.bounds.text import printable
@@ -14,6 +13,7 @@ from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import duration, opened
 from exporter.commands.output import print_json, print_table, progress, say
 from exporter.commands.settings import add_cluster_flags
+from exporter.core.instants import instant
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.log.tail import Polled
@@ -333,6 +333,4 @@ def _row(torn: Torn) -> tuple[object, ...]:
 
 
 def _instant(millis: int | None) -> str | None:
-    if millis is None or millis < 0:
-        return None
-    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if millis is None or millis < 0 else instant(millis / 1000)

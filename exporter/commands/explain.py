@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable
@@ -14,6 +13,7 @@ from exporter.commands.output import print_json, print_not_asked, say
 from exporter.commands.owners import configured, owner_of
 from exporter.commands.waiting_groups import WaitingGroups, waiting_groups
 from exporter.config import ClusterConfig
+from exporter.core.instants import instant
 from exporter.kafka.client import AskError
 from exporter.lso.proof.record_fate import RecordFate
 from exporter.lso.proof.record_reader import RecordReader
@@ -143,8 +143,8 @@ def _document(explanation: Explanation) -> ExplainedRecordDocument:
         "producer_epoch": writer.producer_epoch if writer else None,
         "decided": None if found.decided is None else "commit" if found.decided else "abort",
         "torn": found.torn,
-        "begun": _instant(found.begun),
-        "decided_at": _instant(found.decided_at),
+        "begun": instant(found.begun),
+        "decided_at": instant(found.decided_at),
         "timeout_seconds": found.timeout,
         "marker": None if marker is None else "commit" if marker.commit else "abort",
         "marker_offset": None if marker is None else marker.offset,
@@ -186,9 +186,9 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
     if writer is not None and writer.producer_id is not None:
         yield "producer", f"id {writer.producer_id}, epoch {writer.producer_epoch}"
     if found.begun is not None:
-        yield "begun", _instant(found.begun) or ""
+        yield "begun", instant(found.begun) or ""
     if found.decided is not None:
-        at = f" at {_instant(found.decided_at)}" if found.decided_at is not None else ""
+        at = f" at {instant(found.decided_at)}" if found.decided_at is not None else ""
         torn = ", against what readers of this partition get: it is torn" if found.torn else ""
         yield "decided", f"{_kind(found.decided)}{at}{torn}"
     if marker is not None:
@@ -211,9 +211,3 @@ def _names(names: list[str]) -> str:
 
 def _kind(commit: bool) -> str:
     return "COMMIT" if commit else "ABORT"
-
-
-def _instant(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

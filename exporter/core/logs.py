@@ -14,11 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, TextIO
 
 from exporter.bounds.text import printable_json
+from exporter.core.instants import instant
 
 THIRD_PARTY = ("kafka", "confluent_kafka", "librdkafka", "uvicorn")
 REPEAT_SECONDS = 60.0
@@ -87,8 +87,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
-    instant = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    fields: dict[str, Any] = {"time": instant, "level": record.levelname.lower(), "logger": record.name}
+    fields: dict[str, Any] = {"time": instant(record.created), "level": record.levelname.lower(), "logger": record.name}
     fields["msg"] = record.getMessage()
     fields |= {key: value for key, value in vars(record).items() if key not in _OWN}
     if repeated := getattr(record, "repeated", 0):

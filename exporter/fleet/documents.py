@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from typing_extensions import TypedDict
 
+from exporter.core.instants import instant
 from exporter.fleet.facts import AgentReading, FleetAgent, FleetChange, FleetCluster, FleetHolder, FleetView
 from exporter.model import Reason
 from exporter.status.documents import TopicAndPartition
-from exporter.status.instants import instant
 from exporter.words import BlockerKind, FleetChangeKind, FleetState
 
 Link = Callable[[FleetAgent, str], str]

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from typing_extensions import TypedDict
 
+from exporter.core.instants import instant
 from exporter.journal.documents import EventDocument
-from exporter.journal.query import filled, time_of
+from exporter.journal.query import filled
 from exporter.journal.rebuild import (
     Event,
     Gap,
@@ -112,9 +113,9 @@ def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDoc
     ends = Counter(stall.how for stall in stalls if stall.end is not None)
     return {
         "cluster": wanted.cluster,
-        "begin": time_of(wanted.begin),
+        "begin": instant(wanted.begin),
         "begin_timestamp": wanted.begin,
-        "end": time_of(wanted.end),
+        "end": instant(wanted.end),
         "end_timestamp": wanted.end,
         "applications": sorted(wanted.applications),
         "agents": sorted({entry["agent"] for journal in journals for entry in journal if entry.get("agent")}),
@@ -199,9 +200,9 @@ def _blocked(stall: RebuiltStall, end: float) -> BlockedDocument:
         "topic": stall.topic,
         "partition": stall.partition,
         "offset": stall.offset,
-        "began": time_of(stall.since),
+        "began": instant(stall.since),
         "began_timestamp": stall.since,
-        "ended": None if stall.end is None else time_of(stall.end),
+        "ended": instant(stall.end),
         "ended_timestamp": stall.end,
         "end_seen": stall.end_seen,
         "how": StallEnd(stall.how) if stall.end is not None and stall.how in StallEnd.values() else None,
@@ -218,9 +219,9 @@ def _blocked(stall: RebuiltStall, end: float) -> BlockedDocument:
 
 def _gap(gap: Gap) -> GapDocument:
     return {
-        "begin": time_of(gap.begin),
+        "begin": instant(gap.begin),
         "begin_timestamp": gap.begin,
-        "end": time_of(gap.end),
+        "end": instant(gap.end),
         "end_timestamp": gap.end,
         "why": gap.why,
     }

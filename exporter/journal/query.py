@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
+from exporter.core.instants import instant
 from exporter.journal.documents import EventsDocument
 from exporter.words import EventKind
 
@@ -160,7 +161,7 @@ def filled(event: Mapping[str, Any]) -> dict[str, Any]:
     """Return the event with every key: what a line leaves out is null, empty or 1."""
     return {
         "recorded_timestamp": event["recorded_timestamp"],
-        "time": time_of(event["timestamp"]),
+        "time": instant(event["timestamp"]),
         "timestamp": event["timestamp"],
         "cluster": event.get("cluster", ""),
         "agent": event.get("agent", ""),
@@ -175,11 +176,3 @@ def filled(event: Mapping[str, Any]) -> dict[str, Any]:
         "count": event.get("count", 1),
         "owner": event.get("owner"),
     }
-
-
-def time_of(seconds: float) -> str | None:
-    """Unix seconds as RFC 3339 in UTC; None outside of the calendar."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return None

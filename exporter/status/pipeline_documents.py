@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from exporter.audits.result import AuditResult, Finding
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
+from exporter.core.instants import instant
 from exporter.posture.connect import interval_hint
 from exporter.spark.queries import Lag, QueryKey, StreamingQuery
 from exporter.status import documents as docs
-from exporter.status.instants import instant
 from exporter.status.late import LateDocuments
 from exporter.words import FailureCause, QueryState
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from exporter.audits.result import AuditResults
 from exporter.cluster.facts import ClusterIdentity
 from exporter.connect.facts import ConnectState
+from exporter.core.instants import instant
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
 from exporter.core.shard import WHOLE, Shard
@@ -19,7 +20,6 @@ from exporter.posture.evidence import Posture
 from exporter.spark.queries import SparkView
 from exporter.status import documents as docs
 from exporter.status.hour import last_hour_document, posture_document
-from exporter.status.instants import instant
 from exporter.status.late import LateDocuments
 from exporter.status.pipeline_documents import audit_document, connect_document, query_document
 from exporter.status.transaction_documents import (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from exporter.core.instants import instant
 from exporter.flink.facts import FlinkTransaction
 from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import Committed, HangingProof
 from exporter.status import documents as docs
-from exporter.status.instants import instant
 from exporter.transactions.decided.marker_watch import TornMarker
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, UncleanEnd, UncleanId
 

@@ -20,7 +20,6 @@ from exporter.lso.facts import Blocker, Completion, Stall, Stalls, StallWatch
 from exporter.model import Clock, Fact, Facts, Fault, IgnoredSubject, IgnoredSubjects, Reason, Sample, TopicPartition
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
-from exporter.status.instants import instant
 from exporter.status.json_lines import json_lines
 from exporter.status.page import CONTENT_SECURITY_POLICY, page
 from exporter.status.status import ClusterSettings, document
@@ -105,11 +104,6 @@ def test_instants_are_rfc_3339_in_utc_beside_their_unix_seconds() -> None:
     assert stalled["since"] == "2026-11-21T09:56:50.000Z"
     assert stalled["since_timestamp"] == NOW - 190
     assert stalled["seconds"] == 190
-
-
-@pytest.mark.parametrize("seconds", [None, 1e30, -1e30, float("nan")])
-def test_an_instant_that_is_unknown_or_impossible_is_none(seconds: float | None) -> None:
-    assert instant(seconds) is None
 
 
 def test_a_stall_names_the_groups_whose_offsets_its_transaction_has() -> None:

@@ -1,4 +1,4 @@
-"""Instants as the status document has them."""
+"""Instants as documents have them."""
 
 from __future__ import annotations
 
