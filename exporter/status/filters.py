@@ -79,11 +79,6 @@ class Filter(NamedTuple):
         """Return the query of the events that the filter shows."""
         return EventQuery(self.clusters, self.applications, self.topics, self.owners)
 
-    def hidden(self, status: Mapping[str, Any], owners: Owners = NO_OWNERS) -> int:
-        """Return how many stalled partitions of the status the filter hides."""
-        shown = sum(len(cluster["stalled_partitions"]) for cluster in self.applied(status, owners)["clusters"])
-        return sum(len(cluster["stalled_partitions"]) for cluster in status["clusters"]) - shown
-
     def _of_applications(self, cluster: Mapping[str, Any], owners: Owners) -> dict[str, Any]:
         if not self.of_applications:
             return dict(cluster)
@@ -153,6 +148,12 @@ class Filter(NamedTuple):
 
 
 EVERYTHING = Filter()
+
+
+def hidden(whole: Mapping[str, Any], shown: Mapping[str, Any]) -> int:
+    """Return how many stalled partitions of a status are not in the filtered one."""
+    every, left = (sum(len(cluster["stalled_partitions"]) for cluster in each["clusters"]) for each in (whole, shown))
+    return every - left
 
 
 def lists_left_out(query: str) -> frozenset[str]:

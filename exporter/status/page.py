@@ -18,7 +18,7 @@ from exporter.core.owners import UNOWNED, Owners
 from exporter.journal.query import topics_of
 from exporter.lso.next_step import CHECK_FIRST, clock_time
 from exporter.status.curves import curve
-from exporter.status.filters import EVERYTHING, NO_OWNERS, Filter
+from exporter.status.filters import EVERYTHING, NO_OWNERS, Filter, hidden
 from exporter.status.verdict import NOBODY, by_cluster, is_new, verdict
 from exporter.transactions.facts import NOTICEABLE_SECONDS
 from exporter.web_server.messages import encoded
@@ -85,12 +85,13 @@ def page_pieces(
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole = {**status, "clusters": [_with_stalls(cluster) for cluster in status["clusters"]]}
-    hidden, status = shown.hidden(whole, owners), shown.applied(whole, owners)
+    status = shown.applied(whole, owners)
+    hidden_stalls = hidden(whole, status)
     rows = by_cluster(status)
     template = environment().get_template("status.html")
     stream = template.stream(
         status=status,
-        verdict=NOBODY if shown.clusters and not status["clusters"] else verdict(status, hidden),
+        verdict=NOBODY if shown.clusters and not status["clusters"] else verdict(status, hidden_stalls),
         shown=shown,
         everything=EVERYTHING,
         shown_names=shown.names(),
@@ -98,7 +99,7 @@ def page_pieces(
         clusters=[cluster for _, cluster in rows[:MOST_CLUSTERS]],
         most_details=MOST_DETAILS,
         most_events=MOST_EVENTS,
-        hidden_stalls=hidden,
+        hidden_stalls=hidden_stalls,
         happened=None if happened is None else shown_events(happened, shown),
         event_place=event_place,
         curve=curve,

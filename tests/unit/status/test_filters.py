@@ -7,7 +7,7 @@ from exporter.core.owners import Owners, Team
 from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Clock, TopicPartition
-from exporter.status.filters import MOST_NAMES, Filter
+from exporter.status.filters import MOST_NAMES, Filter, hidden
 from exporter.status.page import page, page_pieces
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.facts import OpenTransactions
@@ -32,7 +32,7 @@ def test_what_is_no_filter_is_ignored_and_what_is_too_long_is_bounded() -> None:
 def test_a_filter_says_how_many_stalls_it_hides() -> None:
     whole = status(*FINE[:1], Stalls((STALL,)))
     shown = Filter(applications=frozenset({"billing"}))
-    assert shown.hidden(whole) == 1
+    assert hidden(whole, shown.applied(whole)) == 1
     text = page(whole, shown=shown)
     assert "1 stalled partition of others is not shown." in " ".join(text.split())
     assert "Show all" in text
@@ -51,7 +51,7 @@ def test_what_a_filter_hides_is_not_said_to_be_fine() -> None:
 
 def test_a_stall_whose_holder_is_not_known_is_shown_with_every_filter() -> None:
     whole = status(*FINE[:1], Stalls((UNNAMED,)))
-    assert Filter(applications=frozenset({"billing"})).hidden(whole) == 0
+    assert hidden(whole, Filter(applications=frozenset({"billing"})).applied(whole)) == 0
 
 
 def test_a_filter_by_owner_shows_what_concerns_the_team_and_the_page_names_it() -> None:
@@ -65,10 +65,10 @@ def test_a_filter_by_owner_shows_what_concerns_the_team_and_the_page_names_it() 
     waiting = BlockedGroups({STALL.partition: Blocked((BlockedGroup("bill-eu", 42), BlockedGroup("<b>", 42)), 2)})
     whole = status(*FINE[:1], Stalls((STALL,)), waiting, owners=owners)
 
-    def hidden(owner: str) -> int:
-        return Filter.parse(f"owner={owner}").hidden(whole, owners)
+    def hidden_of(owner: str) -> int:
+        return hidden(whole, Filter.parse(f"owner={owner}").applied(whole, owners))
 
-    assert [hidden(name) for name in ("payments", "billing", "web", "unowned")] == [0, 0, 1, 1]
+    assert [hidden_of(name) for name in ("payments", "billing", "web", "unowned")] == [0, 0, 1, 1]
     text = " ".join(b"".join(page_pieces(whole, owners=owners, shown=Filter.parse("owner=payments"))).decode().split())
     assert '<a href="/?owner=payments">payments</a> <small>#payments-oncall</small>' in text
     assert "owner payments." in text
