@@ -75,7 +75,7 @@ class Clusters:
         self._links = Links(config.web.route_prefix, config.web.dashboard_url or "", config.web.alertmanager_url or "")
         self._state = StateDir(config.state.dir)
         self._shard = config.shard.shard()
-        self.journals = Journals(config, sink, clock)
+        self.journals = Journals(config, lambda: self._owners, sink, clock)
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((cluster.group for cluster in self._watched.values()), sink, clock)
         self._clients = Clients(self._runner, receivers, clock)
@@ -141,7 +141,6 @@ class Clusters:
             self._clients.prepare(config)
         self._config = config
         self._thresholds = config.in_force()
-        self.journals.apply(config)
         self._owners = config.owned()
         deadline = Deadline.after(stop_seconds, self._clock.monotonic)
         for watched in gone:

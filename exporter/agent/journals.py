@@ -7,12 +7,12 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
-from exporter.bounds.patterns import BoundedPattern
 from exporter.cluster.cluster import Cluster
 from exporter.config import Config
+from exporter.core.owners import Owners
 from exporter.core.worker import SnapshotSink, SourceState
 from exporter.journal.documents import EventsDocument
 from exporter.journal.journal import Instants, JournalSettings
@@ -31,8 +31,10 @@ STANDARD_OUTPUT_MILLIS = 1_000
 class Journals:
     """The journals by the key of their cluster, and the thread that keeps them. Any thread may ask."""
 
-    def __init__(self, config: Config, sink: SnapshotSink, clock: Clock) -> None:
-        """``sink`` takes the metrics of the journals."""
+    def __init__(self, config: Config, owners: Callable[[], Owners], sink: SnapshotSink, clock: Clock) -> None:
+        """``sink`` takes the metrics of the journals. ``owners`` returns those in force; where and how much is kept does
+        not change while the agent runs.
+        """
         self._sink = sink
         self._clock = clock
         self._instants = Instants()
@@ -41,13 +43,9 @@ class Journals:
         self._exposed: dict[str, list[Sample]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
-        self._owners = _owners(config)
+        self._owners = owners
         self._folder = config.state.dir
         self._settings = config.journal
-
-    def apply(self, config: Config) -> None:
-        """Take the owners of these settings. Where and how much is kept does not change while the agent runs."""
-        self._owners = _owners(config)
 
     def start(self) -> None:
         """Keep the journals from now on."""
@@ -122,41 +120,17 @@ class Journals:
                 log.exception("a journal could not be closed: this is a bug")
 
     def _owner(self, event: Mapping[str, Any]) -> str | None:
-        return next((owner.team for owner in self._owners if owner.owns(event)), None)
+        return self._owners().of_any(_subjects(event))
 
 
-class _EventOwner(NamedTuple):
-    """A team, and whole names of what it owns."""
-
-    team: str
-    applications: tuple[BoundedPattern, ...]
-    topics: tuple[BoundedPattern, ...]
-    connectors: tuple[BoundedPattern, ...]
-
-    def owns(self, event: Mapping[str, Any]) -> bool:
-        """Return whether an application, topic or connector of the event is the team's."""
-        subject = event["subject"]
-        topics = {subject.get("topic"), *(partition["topic"] for partition in event.get("partitions", ()))}
-        connector = f"{subject.get('connect')}/{subject['connector']}" if "connector" in subject else None
-        return (
-            _any(self.applications, {subject.get("application")})
-            or _any(self.topics, topics)
-            or _any(self.connectors, {connector})
-        )
-
-
-def _any(patterns: Sequence[BoundedPattern], names: Collection[str | None]) -> bool:
-    return any(pattern.matches(name) for pattern in patterns for name in names if name)
-
-
-def _owners(config: Config) -> tuple[_EventOwner, ...]:
-    def compiled(patterns: Sequence[str]) -> tuple[BoundedPattern, ...]:
-        return tuple(BoundedPattern(pattern, "owners", whole=True) for pattern in patterns)
-
-    return tuple(
-        _EventOwner(owner.team, compiled(owner.applications), compiled(owner.topics), compiled(owner.connectors))
-        for owner in config.owners
-    )
+def _subjects(event: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The application, the topics and the connector of an event, each with its kind."""
+    subject = event["subject"]
+    found = {("topic", partition["topic"]) for partition in event.get("partitions", ())}
+    found |= {(kind, subject[kind]) for kind in ("application", "topic") if subject.get(kind)}
+    if "connector" in subject:
+        found.add(("connector", f"{subject.get('connect')}/{subject['connector']}"))
+    return found
 
 
 def _to_standard_output(line: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -23,6 +23,10 @@ class Team:
     channel: str
     patterns: Mapping[str, tuple[BoundedPattern, ...]]
 
+    def owns(self, kind: str, subject: str) -> bool:
+        """Return whether a pattern of the team matches the subject."""
+        return any(pattern.matches(subject) for pattern in self.patterns.get(kind, ()))
+
 
 @dataclass(frozen=True, slots=True)
 class Owners:
@@ -34,10 +38,11 @@ class Owners:
         """Return the name of the owner: ``unowned`` where no team matches, "" where there are no teams."""
         if not self.teams:
             return ""
-        for team in self.teams:
-            if any(pattern.matches(subject) for pattern in team.patterns.get(kind, ())):
-                return team.name
-        return UNOWNED
+        return self.of_any([(kind, subject)]) or UNOWNED
+
+    def of_any(self, subjects: Collection[tuple[str, str]]) -> str | None:
+        """Return the name of the first team that owns one of these kinds and subjects, None where there is none."""
+        return next((team.name for team in self.teams if any(team.owns(*subject) for subject in subjects)), None)
 
     def of_holder(self, application: str, topics: Iterable[str]) -> str:
         """Return the owner of a transaction: that of its application, otherwise of the first of its topics with one."""
