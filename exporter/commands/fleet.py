@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exporter.commands.agent_access import add_access_flags
 from exporter.commands.clusters import duration
 from exporter.commands.settings import RUN, UsageError, add_flags
 from exporter.core import logs
@@ -67,10 +67,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         metavar="DURATION",
         help="how long an agent may take to answer (5s)",
     )
-    parser.add_argument("--username", default="", metavar="NAME", help="user of the agents' web configuration")
-    parser.add_argument("--password-file", type=Path, default=None, metavar="FILE", help="file with the password")
-    parser.add_argument("--token-file", type=Path, default=None, metavar="FILE", help="file with a bearer token")
-    parser.add_argument("--ca-file", type=Path, default=None, metavar="FILE", help="authorities in PEM, for https")
+    add_access_flags(parser, "agents'", token=True)
     parser.add_argument(
         "--external-url",
         default="",

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from exporter.bounds.text import printable
+from exporter.commands.agent_access import add_access_flags, agent_endpoint
 from exporter.commands.incident_text import markdown, report_page
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError
@@ -68,9 +69,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser.add_argument(
         "--state-dir", action="append", default=[], type=Path, metavar="DIR", help="a state.dir, instead; repeatable"
     )
-    parser.add_argument("--username", default="", metavar="NAME", help="user of the agents' web configuration")
-    parser.add_argument("--password-file", type=Path, default=None, metavar="FILE", help="file with the password")
-    parser.add_argument("--ca-file", type=Path, default=None, metavar="FILE", help="authorities in PEM, for https")
+    add_access_flags(parser, "agents'")
     parser.add_argument("--format", choices=("markdown", "html", "json"), default="markdown", help="(markdown)")
     parser.set_defaults(command=_run)
 
@@ -133,12 +132,7 @@ def _journals(options: argparse.Namespace, begin: float) -> Iterator[Journals]:
     for folder in options.state_dir:
         yield of_folder(folder, begin - DAY)
     for url in options.agent or ([] if options.state_dir else ["http://127.0.0.1:10618"]):
-        if urlsplit(url).scheme not in {"http", "https"}:
-            raise UsageError(f"{url}: give the agent's address, such as http://127.0.0.1:10618")
-        endpoint = Endpoint(
-            url, username=options.username, password_file=options.password_file, ca_file=options.ca_file
-        )
-        yield _of_agent(endpoint, begin - DAY)
+        yield _of_agent(agent_endpoint(url, options), begin - DAY)
 
 
 def of_folder(folder: Path, since: float) -> Journals:

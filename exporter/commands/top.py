@@ -14,13 +14,11 @@ import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from exporter.commands.agent_access import add_access_flags, agent_endpoint
 from exporter.commands.clusters import duration
 from exporter.commands.output import say
-from exporter.commands.settings import UsageError
 from exporter.core import logs
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Clock, Deadline, Fault, Reason
@@ -65,9 +63,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     )
     parser.add_argument("--interval", type=duration, default=2.0, metavar="DURATION", help="how often (2s)")
     parser.add_argument("--once", action="store_true", help="print it once and end")
-    parser.add_argument("--username", default="", metavar="NAME", help="user of the agent's web configuration")
-    parser.add_argument("--password-file", type=Path, default=None, metavar="FILE", help="file with the password")
-    parser.add_argument("--ca-file", type=Path, default=None, metavar="FILE", help="authorities in PEM, for https")
+    add_access_flags(parser, "agent's")
     parser.set_defaults(command=command)
 
 
@@ -75,11 +71,7 @@ def command(options: argparse.Namespace) -> int:
     """Run the command. Returns the exit code."""
     if options.agents:
         return _many(options)
-    if urlsplit(options.url).scheme not in {"http", "https"}:
-        raise UsageError(f"{options.url}: give the agent's address, such as http://127.0.0.1:10618")
-    endpoint = Endpoint(
-        options.url, username=options.username, password_file=options.password_file, ca_file=options.ca_file
-    )
+    endpoint = agent_endpoint(options.url, options)
     try:
         status = read(endpoint)
     except HttpError as error:

@@ -1,0 +1,26 @@
+"""The agents that a command asks over HTTP: their flags, and the endpoint of one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from exporter.commands.settings import UsageError
+from exporter.http_client import Endpoint
+
+
+def add_access_flags(parser: argparse.ArgumentParser, whose: str, *, token: bool = False) -> None:
+    """Flags of how an agent lets the command in; ``token`` for one that also sends a bearer token."""
+    parser.add_argument("--username", default="", metavar="NAME", help=f"user of the {whose} web configuration")
+    parser.add_argument("--password-file", type=Path, default=None, metavar="FILE", help="file with the password")
+    if token:
+        parser.add_argument("--token-file", type=Path, default=None, metavar="FILE", help="file with a bearer token")
+    parser.add_argument("--ca-file", type=Path, default=None, metavar="FILE", help="authorities in PEM, for https")
+
+
+def agent_endpoint(url: str, options: argparse.Namespace) -> Endpoint:
+    """Return the endpoint of an agent, by the flags of ``add_access_flags``. Raises UsageError."""
+    if urlsplit(url).scheme not in {"http", "https"}:
+        raise UsageError(f"{url}: give the agent's address, such as http://127.0.0.1:10618")
+    return Endpoint(url, username=options.username, password_file=options.password_file, ca_file=options.ca_file)
