@@ -27,10 +27,8 @@ log = logging.getLogger(__name__)
 
 PATH = "/connectors?expand=status&expand=info"
 PLUGINS_PATH = "/connector-plugins"
-ROOT_PATH = "/"
-ROOT_BYTES = 64 * 1024
-PLUGINS_INTERVAL = 600.0
-"""Seconds between two reads of the worker's plugins, which change only when it is restarted."""
+VERSIONS_INTERVAL = 600.0
+"""Seconds between two reads of the versions of plugins and workers, which change only when one is restarted."""
 
 KEPT_SETTINGS = (
     "exactly.once.support",
@@ -112,14 +110,13 @@ class Connector:
 class RestAnswer(NamedTuple):
     """``connectors`` is None when no worker answered; a connector that could not be read is a fault and is left out.
 
-    ``versions`` has the version of each worker that answered, by address.
+    ``versions`` has the version of each worker by address, as far as it is known.
     """
 
     connectors: tuple[Connector, ...] | None
     faults: tuple[Fault, ...]
     preflight: Preflight = Preflight()
     versions: Mapping[str, str] = MappingProxyType({})
-    """The version of Connect of each worker, by address, as far as it is known."""
 
 
 class ConnectRest:
@@ -135,8 +132,8 @@ class ConnectRest:
         self._validate = validate
         self._preflight = Preflight()
         self._preflight_at: float | None = None
-        self._versions: Mapping[str, str] = {}
-        self._workers: Mapping[str, str] = {}
+        self._plugin_versions: Mapping[str, str] = {}
+        self._worker_versions: Mapping[str, str] = {}
         self._looked_at: float | None = None
 
     def read(self, deadline: Deadline) -> RestAnswer:
@@ -152,27 +149,27 @@ class ConnectRest:
                 # The worker that answered is asked first from now on, so that a dead one costs its timeout once.
                 log.info("%s does not answer, %s does", self._endpoints[0].address, endpoint.address)
                 self._endpoints = [*self._endpoints[number:], *self._endpoints[:number]]
-            self._look_at_plugins(endpoint, deadline)
+            self._look_at_versions(endpoint, deadline)
             return answer._replace(
                 connectors=tuple(map(self._with_version, answer.connectors)),
                 preflight=self._ask_workers(answer.connectors, deadline),
-                versions=self._workers,
+                versions=self._worker_versions,
             )
         return RestAnswer(None, tuple(faults))
 
-    def _look_at_plugins(self, endpoint: Endpoint, deadline: Deadline) -> None:
-        """Read worker versions, every 10 minutes. A failure is ignored: nothing depends on them."""
+    def _look_at_versions(self, endpoint: Endpoint, deadline: Deadline) -> None:
+        """Read the versions of plugins and workers, every 10 minutes. A failure is ignored: no state needs them."""
         now = deadline.monotonic()
-        if self._looked_at is not None and now - self._looked_at < PLUGINS_INTERVAL:
+        if self._looked_at is not None and now - self._looked_at < VERSIONS_INTERVAL:
             return
         self._looked_at = now
         try:
             share = deadline.within(deadline.remaining() / 2)
-            self._versions = _ask_plugins(endpoint, share)
+            self._plugin_versions = _ask_plugins(endpoint, share)
         except HttpError as error:
             log.info("the versions of connectors are not known: %s", error.fault.detail)
         answered = worker_versions(self._all, deadline.within(deadline.remaining() / 2))
-        self._workers = {**self._workers, **answered}
+        self._worker_versions = {**self._worker_versions, **answered}
 
     def _ask_workers(self, connectors: Sequence[Connector], deadline: Deadline) -> Preflight:
         """Ask for the workers' configuration, every two minutes. What does not answer is unknown, and no fault."""
@@ -197,7 +194,7 @@ class ConnectRest:
         return self._preflight
 
     def _with_version(self, connector: Connector) -> Connector:
-        return replace(connector, version=self._versions.get(connector.plugin, ""))
+        return replace(connector, version=self._plugin_versions.get(connector.plugin, ""))
 
 
 def _ask_worker(endpoint: Endpoint, deadline: Deadline) -> RestAnswer:
