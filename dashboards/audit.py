@@ -27,7 +27,7 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import age, now, of_threshold, total
+from exporter.dashboards.queries import age, now, numbered, of_threshold, total
 from exporter.dashboards.shared import AUDIT, OF_THRESHOLD, TO_TOPIC
 
 _OF = ('audit=~"$audit"', 'topic=~"$topic"')
@@ -141,9 +141,7 @@ def _kinds() -> core.Panel:
 
 
 def _verdicts() -> core.Panel:
-    of = " or ".join(
-        now(AUDIT_VERDICT, *_OF, f'verdict="{verdict}"') + f" * {index}" for index, verdict in enumerate(AUDIT_VERDICTS)
-    )
+    of = numbered(AUDIT_VERDICT, "verdict", AUDIT_VERDICTS, *_OF)
     return timeline(
         "Verdict of each audit",
         "A band for each audit and topic.",

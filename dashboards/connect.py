@@ -43,7 +43,7 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import gained, now, of_threshold, per_second, total
+from exporter.dashboards.queries import gained, now, numbered, of_threshold, per_second, total
 from exporter.dashboards.shared import CONNECT, OF_THRESHOLD, WINDOW
 
 _OF = ('connect=~"$connect"', 'connector=~"$connector"')
@@ -123,15 +123,12 @@ def _now() -> tuple[core.Panel, ...]:
 
 
 def _states() -> core.Panel:
-    numbers = {state: index for index, state in enumerate(TASK_STATES)}
-    state_of = " or ".join(
-        now(CONNECT_TASK_STATE, *_OF, f'state="{state}"') + f" * {number}" for state, number in numbers.items()
-    )
+    state_of = numbered(CONNECT_TASK_STATE, "state", TASK_STATES, *_OF)
     return timeline(
         "State of each task",
         "A band for each task.",
         [Query(f"max by (kafka_cluster, connect, connector, task) ({state_of})", _TASK)],
-        states=[(number, state, _COLOURS[state]) for state, number in numbers.items()],
+        states=[(index, state, _COLOURS[state]) for index, state in enumerate(TASK_STATES)],
     )
 
 
@@ -259,16 +256,13 @@ def _time() -> core.Panel:
 
 
 def _snapshots() -> core.Panel:
-    numbers = {state: index for index, state in enumerate(DEBEZIUM_SNAPSHOT_STATES)}
-    state_of = " or ".join(
-        now(DEBEZIUM_SNAPSHOT_STATE, _OF[0], f'state="{state}"') + f" * {number}" for state, number in numbers.items()
-    )
+    state_of = numbered(DEBEZIUM_SNAPSHOT_STATE, "state", DEBEZIUM_SNAPSHOT_STATES, _OF[0])
     colours = (BLUE, YELLOW, GREEN, RED, GREY)
     return timeline(
         "Snapshots",
         "A snapshot that ends early begins again: its rows are in the topic twice, with exactly-once as well.",
         [Query(f"max by (kafka_cluster, connect, server) ({state_of})", _CAPTURED)],
-        states=[(number, state, colours[number]) for state, number in numbers.items()],
+        states=[(index, state, colours[index]) for index, state in enumerate(DEBEZIUM_SNAPSHOT_STATES)],
     )
 
 

@@ -42,7 +42,7 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import gained, now, per_second, series, total
+from exporter.dashboards.queries import gained, now, numbered, per_second, series, total
 from exporter.dashboards.shared import (
     LSO,
     TO_APPLICATION,
@@ -129,22 +129,12 @@ def _now() -> tuple[core.Panel, ...]:
 
 
 def _stalls() -> core.Panel:
-    numbers = {kind: number for number, kind in enumerate(KIND_COLOURS, 1)}
+    kinds = numbered(LSO_BLOCKER_INFO, "kind", KIND_COLOURS, OF_TOPIC, first=1)
     return timeline(
         "Stalled partitions, and what the coordinator says of their holders",
         "A band for each stalled partition, coloured by the kind of the transaction that holds it.",
-        [
-            Query(
-                "max by (kafka_cluster, topic, partition) ("
-                + " or ".join(
-                    now(LSO_BLOCKER_INFO, OF_TOPIC, f'kind="{kind}"') + f" * {number}"
-                    for kind, number in numbers.items()
-                )
-                + ")",
-                _PARTITION,
-            )
-        ],
-        states=[(number, kind, KIND_COLOURS[kind]) for kind, number in numbers.items()],
+        [Query(f"max by (kafka_cluster, topic, partition) ({kinds})", _PARTITION)],
+        states=[(number, kind, colour) for number, (kind, colour) in enumerate(KIND_COLOURS.items(), 1)],
     )
 
 

@@ -8,6 +8,8 @@ itself has a label ``shard`` there, which stays.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from exporter.alerts.rule import Record
 from exporter.catalogue import SERIES_DROPPED, SOURCE_UP
 from exporter.model import Kind, Metric
@@ -33,6 +35,13 @@ def in_state(metric: Metric, state: str, *matchers: str) -> str:
     """How many are in this state; 0 when all are in other ones, absent when no state is known."""
     which = now(metric, *matchers, f'state="{state}"')
     return f"{total(which)} or {total(now(metric, *matchers))} * 0"
+
+
+def numbered(metric: Metric, label: str, values: Iterable[str], *matchers: str, first: int = 0) -> str:
+    """A label as a number, the place of its value among ``values``: a band of a timeline is coloured by it."""
+    return " or ".join(
+        now(metric, *matchers, f'{label}="{value}"') + f" * {place}" for place, value in enumerate(values, first)
+    )
 
 
 def per_second(metric: Metric, *matchers: str) -> str:

@@ -34,7 +34,7 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import age, gained, now, of_threshold, per_second, total
+from exporter.dashboards.queries import age, gained, now, numbered, of_threshold, per_second, total
 from exporter.dashboards.shared import OF_THRESHOLD, SPARK, WINDOW
 
 _OF = ('spark_application=~"$spark_application"', 'query=~"$query"')
@@ -163,10 +163,7 @@ def _queries() -> core.Panel:
 
 
 def _states() -> core.Panel:
-    state_of = " or ".join(
-        now(SPARK_QUERY_STATE, *_OF, f'state="{state}"') + f" * {index}"
-        for index, state in enumerate(SPARK_QUERY_STATES)
-    )
+    state_of = numbered(SPARK_QUERY_STATE, "state", SPARK_QUERY_STATES, *_OF)
     return timeline(
         "State of each query",
         "A band for each query; a gap where its driver fell silent.",

@@ -37,7 +37,7 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import gained, in_state, now, per_second, total
+from exporter.dashboards.queries import gained, in_state, now, numbered, per_second, total
 from exporter.dashboards.shared import STREAMS
 from exporter.model import Metric
 
@@ -122,8 +122,7 @@ def _threads() -> core.Panel:
 
 def _state(metric: Metric, states: tuple[str, ...], by: str) -> str:
     """The state as its place in the list."""
-    each = (now(metric, _OF, f'state="{state}"') + f" * {index}" for index, state in enumerate(states))
-    return f"max by ({by}) ({' or '.join(each)})"
+    return f"max by ({by}) ({numbered(metric, 'state', states, _OF)})"
 
 
 def _named(series: str, label: str) -> str:
