@@ -7,6 +7,7 @@ import secrets
 import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -241,21 +242,36 @@ def _lines(properties: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in properties.items())
 
 
+_CLAIMS: list[socket.socket] = []
+"""One abstract socket for each port that this process was given: it is bound until the process ends."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Free ports of 127.0.0.1.
+    """Free ports of 127.0.0.1, which no other process of the tests or the demo is given while this one runs.
 
     Below the range from which systems take the local end of outgoing connections: a port from that range could be taken
-    while a stopped broker is away.
+    while a stopped broker is away. Raises OSError when there are none.
     """
-    found: list[int] = []
     candidates = random.sample(range(15000, 32000), 2000)
-    for port in candidates:
+    found = list(islice(filter(_claimed, candidates), count))
+    if len(found) < count:
+        raise OSError("no free ports between 15000 and 32000")
+    return found
+
+
+def _claimed(port: int) -> bool:
+    """Claim a port. Returns False for one that another process claimed or listens on.
+
+    The claim is a name and not the port, which has to stay free for the process that is to listen there: a JVM binds
+    its port seconds after it was chosen, and another test could choose the same one meanwhile.
+    """
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0kafka-eos-port-{port}")
         with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise OSError("no free ports between 15000 and 32000")
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        claim.close()
+        return False
+    _CLAIMS.append(claim)
+    return True

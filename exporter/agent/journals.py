@@ -32,8 +32,9 @@ class Journals:
     """The journals by the key of their cluster, and the thread that keeps them. Any thread may ask."""
 
     def __init__(self, config: Config, owners: Callable[[], Owners], sink: SnapshotSink, clock: Clock) -> None:
-        """``sink`` takes the metrics of the journals. ``owners`` returns those in force; where and how much is kept does
-        not change while the agent runs.
+        """``owners`` returns those in force; where and how much is kept does not change while the agent runs.
+
+        ``sink`` takes the metrics of the journals.
         """
         self._sink = sink
         self._clock = clock

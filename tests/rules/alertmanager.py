@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import queue
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+
+from demo.settings import free_ports
 
 WAIT_SECONDS = 50.0
 
@@ -73,9 +74,7 @@ def running(config: str, folder: Path) -> Iterator[Alertmanager]:
         receiver["webhook_configs"] = [{"url": url, "send_resolved": False}]
     path = folder / "alertmanager.yml"
     path.write_text(yaml.safe_dump(made))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     binary = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager") or "alertmanager"
     process = subprocess.Popen(
         [

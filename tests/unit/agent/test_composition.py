@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from demo.settings import free_ports
 from exporter import __version__
 from exporter.agent.composition import Agent
 from exporter.config import ConfigSource
@@ -167,11 +168,6 @@ def test_settings_that_need_what_cannot_be_imported_are_refused_and_the_old_ones
 # --- As a process -----------------------------------------------------------------------------------------------------
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 def is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -183,7 +179,7 @@ def run(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_sigterm_ends_it_cleanly_and_sighup_rereads() -> None:
-    port = free_port()
+    port = free_ports(1)[0]
     agent = run("--web.listen-address", f"127.0.0.1:{port}")
     try:
         until(lambda: is_listening(port))
@@ -200,7 +196,7 @@ def test_sigterm_ends_it_cleanly_and_sighup_rereads() -> None:
 
 
 def test_sighup_rereads_the_thresholds_and_what_is_ignored_shows_at_once(tmp_path: Path) -> None:
-    port, file = free_port(), tmp_path / "settings.yml"
+    port, file = free_ports(1)[0], tmp_path / "settings.yml"
 
     def ignore(reason: str) -> None:
         entry = f"{{kind: source, pattern: 'lso/.*', ignore: true, reason: {reason}}}"
