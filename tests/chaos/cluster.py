@@ -37,7 +37,10 @@ REPLICAS = 3
 MIN_ISR = 2
 TRANSACTION_LOG = "__transaction_state"
 TRANSACTION_PARTITIONS = 20
-TOPICS = {"orders": 6, "payments": 6, "ledger": 2}
+TOPICS = {"orders": 6, "payments": 6, "ledger": 2, "pairs": 6}
+PAIRS = "pairs"
+"""Of two replicas, of which one is enough: two brokers that restart one after the other leave it without a leader."""
+PAIR_PLACES = [[1, 2], [2, 3], [3, 1]] * 2
 START_SECONDS = 300.0
 """On a machine that runs other tests as well."""
 BROKER_HEAP_MB = 320
@@ -51,7 +54,7 @@ class ChaosCluster:
         self.version = version
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-chaos-"))
         self.processes = ProcessGroup(self.folder)
-        self._library = jars.library(version)
+        self.library = jars.library(version)
         ports = iter(free_ports(1 + 2 * len(BROKERS)))
         controller = next(ports)
         self._internal = {number: next(ports) for number in BROKERS}
@@ -208,12 +211,16 @@ class ChaosCluster:
         admin = self.admin()
         # The oracle dates a stall by the instant at which its holder's first batch was appended.
         config = {"min.insync.replicas": str(MIN_ISR), "message.timestamp.type": "LogAppendTime"}
-        topic = NewTopic(name, partitions, REPLICAS, config=config)
+        if name == PAIRS:
+            config["min.insync.replicas"] = "1"
+            topic = NewTopic(name, partitions, replica_assignment=PAIR_PLACES, config=config)
+        else:
+            topic = NewTopic(name, partitions, REPLICAS, config=config)
         admin.create_topics([topic], request_timeout=30)[name].result()
         self.wait_replicated(Deadline.after(START_SECONDS))
 
     def _server(self, node: Node, heap_mb: int) -> BrokerNode:
-        argv = java(heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)))
+        argv = java(heap_mb, self.library, "kafka.Kafka", str(self._properties_file(node)))
         return BrokerNode(node, argv, self.processes)
 
     def _properties_file(self, node: Node) -> Path:
@@ -257,7 +264,7 @@ class ChaosCluster:
         for node in (self._controller, *self._nodes.values()):
             self._properties_file(node).write_text(self._properties(node))
             arguments = ["format", "--cluster-id", cluster_id, "--config", str(self._properties_file(node))]
-            argv = java(128, self._library, "kafka.tools.StorageTool", *arguments)
+            argv = java(128, self.library, "kafka.tools.StorageTool", *arguments)
             jobs.append(self.processes.start(f"format-{node.id}", argv))
         for job in jobs:
             if job.wait(deadline) != 0:

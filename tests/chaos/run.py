@@ -18,6 +18,7 @@ from tests.chaos.cluster import TOPICS, ChaosCluster
 from tests.chaos.collect import orphans, read_all, wait_all_ended
 from tests.chaos.evidence import RunEvidence
 from tests.chaos.fault_actions import FaultActions
+from tests.chaos.line_follower import LineFollower
 from tests.chaos.nemesis import Nemesis, plan
 from tests.chaos.oracle.offset_observer import OffsetObserver
 from tests.chaos.verdict.counts import told_outcomes, true_outcomes
@@ -83,11 +84,13 @@ class Run:
         self.workload = Workload(cluster.processes, cluster.folder, cluster.bootstrap, seed)
         self.observer = OffsetObserver(cluster.bootstrap)
         self.planter = OrphanPlanter(cluster, seed)
+        self.follower = LineFollower(self.agent, cluster.bootstrap, cluster.library)
         self._stop = threading.Event()
 
     def do(self) -> RunEvidence:
         self._prepare()
-        watchers = [_thread(self.agent.watch, self._stop), _thread(self.observer.watch, self._stop)]
+        loops = (self.agent.watch, self.observer.watch, self.follower.watch, self.follower.ask)
+        watchers = [_thread(loop, self._stop) for loop in loops]
         faults = plan(self.seed, self.seconds, self.workload.names)
         nemesis = Nemesis(faults, FaultActions(self.cluster, self.workload, self.agent, self.seed).by_kind, say)
         began = time.time()
@@ -104,10 +107,10 @@ class Run:
         self.workload.stop()
         say("clients are over")
         wait_all_ended(self.cluster)
-        states, data = read_all(self.cluster)
-        lost = orphans(states, data, self.planter.planted, orphans_at)
 
         def evidence() -> RunEvidence:
+            # Anew: a line that is followed writes a marker.
+            states, data = read_all(self.cluster)
             return RunEvidence(
                 seed=self.seed,
                 began=began,
@@ -122,7 +125,8 @@ class Run:
                 states=states,
                 held=data,
                 books=self.workload.books(),
-                orphans=lost,
+                orphans=orphans(data, self.planter.planted),
+                followed=[*self.follower.followed],
                 unclean_elections=self.cluster.unclean_elections(),
             )
 
