@@ -68,14 +68,13 @@ class BlockerClaim(NamedTuple):
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """``quiet_at`` is when the last fault was mended; ``orphans_at`` when the second act began.
+    """``began`` is when the faults began, ``quiet_at`` when the last one was mended.
 
     ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records.
     """
 
     seed: int
     began: float
-    orphans_at: float
     quiet_at: float
     episodes: Sequence[Episode]
     lives: Sequence[AgentRun]

@@ -113,7 +113,7 @@ def _wrong_holder(evidence: RunEvidence, claim: BlockerClaim) -> str:
         return f"it is of {owner}"
     history = evidence.histories[owner]
     at = claim.scrape.at * 1000
-    stale = at - STALE_SECONDS * 1000
+    stale, latest = at - STALE_SECONDS * 1000, max(at, claim.scrape.ended * 1000)
     theirs = [
         each
         for each in (*history.transactions, *([history.open] if history.open else []))
@@ -123,7 +123,7 @@ def _wrong_holder(evidence: RunEvidence, claim: BlockerClaim) -> str:
     ]
     if claim.kind == "open" and not any(evidence.decided_at(each) * 1000 >= stale for each in theirs):
         return "it was decided before"
-    if claim.kind == "completing" and not any(each.decided and each.decided <= at + 1000 for each in theirs):
+    if claim.kind == "completing" and not any(each.decided and each.decided <= latest + 1000 for each in theirs):
         return "it was not decided"
     return ""
 
@@ -170,15 +170,19 @@ def _hanging(evidence: RunEvidence, topic: str, at: float) -> int:
 
 
 def orphans_found(evidence: RunEvidence) -> Iterator[Disagreement]:
-    """Every orphan that holds its partition is found within two minutes of quiet."""
+    """An orphan from before the faults is found within two minutes, and ended by its line.
+
+    One that is planted among the faults may be unknown for longer than a run lasts, after an election of the log.
+    """
     found = found_orphans(evidence)
     for orphan in evidence.orphans:
         at = found.get(orphan.place)
-        if at is None or at > max(evidence.quiet_at, orphan.at) + FOUND_WITHIN:
+        late = at is None or at > orphan.at + FOUND_WITHIN
+        if orphan.at < evidence.began and (late or orphan.place in evidence.unended()):
             when = f"found at {evidence.ago(at)}" if at is not None else "never found"
-            quiet = evidence.ago(evidence.quiet_at)
+            planted = evidence.ago(orphan.at)
             yield Disagreement(
-                "orphan", f"{orphan.place[0]}-{orphan.place[1]} from {orphan.start}: {when}; quiet at {quiet}"
+                "orphan", f"{orphan.place[0]}-{orphan.place[1]} from {orphan.start}: {when}; planted at {planted}"
             )
 
 

@@ -89,7 +89,6 @@ def truth() -> RunEvidence:
     return RunEvidence(
         seed=1,
         began=0.0,
-        orphans_at=140.0,
         quiet_at=150.0,
         episodes=[],
         lives=[AgentRun(-50.0, 300.0, 0)],
@@ -252,9 +251,9 @@ def test_a_stall_is_not_missed_by_an_agent_that_is_stopped_meanwhile() -> None:
     assert judge(replace(silent, pauses=[(125.0, 149.0)])) == []
 
 
-def test_an_orphan_must_be_found_within_two_minutes_of_quiet() -> None:
-    evidence = with_orphan()
-    assert {"orphan", "at rest"} <= rules(replace(evidence, quiet_at=20.0))
+def test_an_orphan_from_before_the_faults_must_be_found() -> None:
+    assert {"orphan", "at rest"} <= rules(replace(with_orphan(), began=11.0))
+    assert "orphan" not in rules(with_orphan()), "it is unknown after an election of the log"
 
 
 def with_orphan() -> RunEvidence:
