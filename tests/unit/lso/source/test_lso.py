@@ -322,7 +322,7 @@ def test_a_cluster_that_was_formatted_again_has_a_state_of_its_own(tmp_path: Pat
         world.topic_ids = {LOG: log}
         stand(world, "orders")
         source = source_of(world, tmp_path)
-        began = go_on(world, source, 60).values(SINCE)["orders", "0"]
+        began: float = go_on(world, source, 60).values(SINCE)["orders", "0"]
         source.close()
         return began
 
