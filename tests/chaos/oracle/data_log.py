@@ -13,9 +13,10 @@ from tests.chaos.oracle.segments import LogError, SegmentBatch
 class DataTransaction:
     """What one producer has open in one partition until a marker: one transaction, or more where a marker was lost.
 
-    ``end`` is the offset of the marker, ``ended`` its time; None while there is none. ``appended`` is the time of the
-    first batch, ``tokens`` are by the value of their records, with the time of the first one. Times are Unix seconds of
-    the broker, where the topic has LogAppendTime.
+    ``epoch`` is that of its first batch, ``last_epoch`` that of its last. ``end`` is the offset of the marker,
+    ``ended`` its time; None while there is none. ``appended`` is the time of the first batch, ``tokens`` are by the
+    value of their records, with the time of the first one. Times are Unix seconds of the broker, where the topic has
+    LogAppendTime.
     """
 
     producer_id: int
@@ -26,6 +27,7 @@ class DataTransaction:
     tokens: dict[str, float] = field(default_factory=dict)
     appended: float = 0.0
     ended: float | None = None
+    last_epoch: int = -1
 
 
 def held(all_batches: Iterable[SegmentBatch], *, tokens: bool) -> list[DataTransaction]:
@@ -45,6 +47,7 @@ def held(all_batches: Iterable[SegmentBatch], *, tokens: bool) -> list[DataTrans
                 found.appended = batch.max_timestamp / 1000
                 open_now[batch.producer_id] = found
                 every.append(found)
+            found.last_epoch = batch.producer_epoch
             if tokens:
                 for record in batch.records():
                     found.tokens.setdefault((record.value or b"").decode(errors="replace"), batch.max_timestamp / 1000)

@@ -98,7 +98,8 @@ def _wrong_holder(evidence: RunEvidence, claim: BlockerClaim) -> str:
     if truth is None:
         return "no transaction of the log begins there"
     # The server ends a transaction with the next epoch: what is completing may be named with either.
-    epochs = {None, truth.epoch, truth.epoch + 1 if claim.kind == "completing" else None}
+    last = max(truth.epoch, truth.last_epoch)
+    epochs = {None, *range(truth.epoch, last + 1), last + 1 if claim.kind == "completing" else None}
     if (claim.producer_id, claim.start) != (truth.producer_id, truth.start) or claim.epoch not in epochs:
         return f"it is producer {truth.producer_id} epoch {truth.epoch}"
     if claim.kind == "unmarked" and not _is_committed(evidence, claim):

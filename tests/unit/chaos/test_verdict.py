@@ -291,6 +291,14 @@ def test_a_line_for_records_that_no_transaction_of_the_log_has_is_none() -> None
     assert "abort line" not in rules(told(180, with_line, lost_marker(committed=False)))
 
 
+def test_a_later_transaction_of_the_producer_holds_records_that_an_earlier_one_left() -> None:
+    evidence = truth()
+    first, second = evidence.held[PLACE]
+    later = told(120, lambda _: scrape(120.0, 1, stall(100.0, producer_epoch=6)), evidence)
+    assert "holder" in rules(later)
+    assert "holder" not in rules(replace(later, held={PLACE: [first, replace(second, last_epoch=6)]}))
+
+
 def test_a_line_for_a_transaction_that_is_open_is_found() -> None:
     assert "abort line" in rules(told(130, with_line, truth()))
 
