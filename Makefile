@@ -20,7 +20,7 @@ WORKERS ?= 4
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof spark real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof spark real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -58,6 +58,10 @@ golden: $(READY) ## whole /metrics pages, linted by promtool
 rules: $(READY) ## the alerts, by Prometheus' own rule engine, and a sample of their mutants
 	@scripts/install-prometheus
 	$(BIN)/pytest tests/rules $(ARGS)
+
+rules-proof: $(READY) ## the long cases of the alerts as replicas and shards see them
+	@scripts/install-prometheus
+	$(BIN)/pytest tests/rules -m proof -k "not mutants" -n 2 $(ARGS)
 
 mutants: $(READY) ## every small change of every alert must break a case: minutes; ARGS="KafkaEosLsoStalled" for one
 	@scripts/install-prometheus
@@ -167,10 +171,11 @@ test: quick ## all that a change can break
 
 # How many minutes a proof takes, and the files that it rests on.
 BROKERS := exporter/kafka exporter/cluster exporter/connect exporter/groups exporter/lso exporter/spark exporter/streams exporter/transactions exporter/model.py demo
-PROOFS := container site lowest mutants hostile e2e-proof chaos-short
+PROOFS := container site lowest rules-proof mutants hostile e2e-proof chaos-short
 container.rests_on := 2 Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml demo/compose tests/container
 site.rests_on := 2 docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py
 lowest.rests_on := 4 pyproject.toml scripts/check-lowest scripts/lowest.py
+rules-proof.rests_on := 4 alerts tests/rules
 mutants.rests_on := 10 alerts tests/rules
 hostile.rests_on := 6 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
 e2e-proof.rests_on := 16 $(BROKERS) exporter/jobs tests/e2e

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import os
 import subprocess
 import tempfile
@@ -14,8 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_RATIO,
@@ -160,11 +159,11 @@ def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:
     rules = _concerned(rules, {each.alert for each in cases})
     with tempfile.TemporaryDirectory(prefix="kafka-eos-rules-") as name:
         folder = Path(name)
-        (folder / "rules.yaml").write_text(yaml.safe_dump(dict(rules), sort_keys=False))
+        (folder / "rules.yaml").write_text(json.dumps(rules))  # which is YAML, and written in no time
         paths = []
         for step, same in itertools.groupby(sorted(cases, key=lambda each: each.step), key=lambda each: each.step):
             path = folder / f"test-{step}.yaml"
-            path.write_text(yaml.safe_dump(_document(step, same), sort_keys=False))
+            path.write_text(json.dumps(_document(step, same)))
             paths.append(str(path))
         tool = ["promtool", "test", "rules", *paths]
         lazy = {**os.environ, "GOGC": "400"}  # a third less CPU
