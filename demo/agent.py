@@ -151,7 +151,7 @@ class AgentProcess:
             metrics = self.metrics()
             if what(metrics):
                 return metrics
-            if not poll(until, 0.1):
+            if not poll(until, 0.25):
                 ours = [line for line in metrics.text.splitlines() if line.startswith("kafka_eos_")]
                 raise TimeoutError(
                     f"not seen in {timeout:g} s; /metrics:\n"

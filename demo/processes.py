@@ -204,6 +204,10 @@ class ProcessGroup:
         self._reaper.stdin.flush()
 
 
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+"""Of JVMs that live for seconds or minutes, with jars that are verified elsewhere: a quick start beats peak speed."""
+
+
 def java(
     heap_mb: int, lib: Path, main: str, *arguments: str, classes: Path | None = None, log_level: str = "info"
 ) -> list[str]:
@@ -213,7 +217,7 @@ def java(
         "java",
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # these processes live for seconds or minutes: quick start beats peak speed
+        *QUICK_START,
         "-Djava.awt.headless=true",
         f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",

@@ -7,6 +7,7 @@ import math
 import re
 import time
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -274,6 +275,7 @@ def _plain(expr: str) -> str:
     return re.sub(r"\$[a-z_]\w*", ".*", expr.replace("$__rate_interval", RATE_INTERVAL))
 
 
+@cache
 def _dashboards() -> list[dict[str, Any]]:
     return [json.loads(text) for text in files().values()]
 
@@ -284,6 +286,7 @@ def _rules() -> list[PanelQuery]:
     return [PanelQuery(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules]
 
 
+@cache
 def _panels() -> list[PanelQuery]:
     return [
         PanelQuery(f"{dashboard['title'].removeprefix('Kafka EOS / ')}: {panel['title']}", target["expr"])
