@@ -200,7 +200,8 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"))
 
 
-@pytest.mark.parametrize("ending", [*in_proof("stop"), "kill"])
+@pytest.mark.proof
+@pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_an_agent_that_was_away_counts_what_it_missed(
     ending: str,
     kafka_4: KafkaCluster,

@@ -18,7 +18,7 @@ from demo.workloads.producers import JavaProducer
 from exporter import catalogue
 from exporter.connect.source import WITHOUT_REST, WITHOUT_WORKERS
 from exporter.connect.trace import REDACTED
-from tests.e2e.conftest import EnterContext, StartAgent
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 GROUP = "etl"
 PASSWORD = "hunter2"
@@ -198,7 +198,7 @@ def test_a_crash_loop_is_counted_each_time_and_its_secret_shows_nowhere(
     stack.connect.delete(connector)
 
 
-@pytest.mark.parametrize("way", ["jolokia", "jmx_exporter"])
+@pytest.mark.parametrize("way", ["jolokia", *in_proof("jmx_exporter")])
 def test_mbeans_alone_give_numbers_and_say_what_rest_would_add(
     stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh, way: str
 ) -> None:

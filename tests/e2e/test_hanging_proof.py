@@ -101,6 +101,7 @@ def test_an_id_that_is_denied_is_named_by_the_log_and_unknown_without_it(
     assert committed(guarded.bootstrap, topic, 2) == 2
 
 
+@pytest.mark.proof
 def test_a_transaction_log_that_may_not_be_described_leaves_a_live_transaction_unknown(
     guarded: KafkaCluster,
     as_user: Callable[..., EndingResult],

@@ -214,6 +214,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
     assert pager.told(alertname="KafkaEosExporterAbsent") == []
 
 
+@pytest.mark.proof
 def test_a_failed_connect_task_pages_with_its_cause_and_resolves_once_it_is_restarted(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,

