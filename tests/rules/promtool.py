@@ -23,6 +23,7 @@ from exporter.catalogue import (
     CONNECTOR_THRESHOLD_RATIO,
     QUERY_THRESHOLD_SECONDS,
 )
+from exporter.core.durations import parse_duration
 from exporter.core.thresholds import DEFAULTS, RATIOS
 from exporter.model import Metric
 
@@ -132,6 +133,27 @@ def beside(series: Iterable[Series]) -> list[Series]:
         )
         not in given
     ]
+
+
+def size(case: Case) -> float:
+    """Series times evaluations: what it costs."""
+    return len(case.series) * max(parse_duration(check.at) for check in case.checks) / parse_duration(case.step)
+
+
+def small(cases: Iterable[Case], most: float) -> list[Case]:
+    """The cases of this size at most, and always the smallest that fires and the smallest that does not.
+
+    Most cases are small, and most of the work is in those that are not.
+    """
+    ordered = sorted(cases, key=size)
+    smallest = {each.fires: each for each in reversed(ordered)}
+    return [each for each in ordered if size(each) <= most or each is smallest[each.fires]]
+
+
+def large(cases: Sequence[Case], most: float) -> list[Case]:
+    """All but the ``small`` ones."""
+    others = {id(each) for each in small(cases, most)}
+    return [each for each in cases if id(each) not in others]
 
 
 def bare(rules: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,8 @@ import yaml
 
 from exporter import catalogue
 from exporter.alerts.files import generated
-from exporter.core.durations import parse_duration
 from exporter.core.shard import Shard
-from tests.rules.promtool import Case, Check, Labels, Series, bare, run
+from tests.rules.promtool import Case, Check, Labels, Series, bare, large, run, small
 from tests.rules.table import CASES
 
 RULES: dict[str, Any] = bare(yaml.safe_load(generated()["alerts/generated/rules.yaml"]))
@@ -87,30 +86,21 @@ def told_by_each_shard(alert: Labels) -> Iterator[Labels]:
 
 ALERTS = [*dict.fromkeys(case.alert for case in CASES if not case.alert.startswith(WATCHERS))]
 SMALL = 200
-"""Series times evaluations of a case. Most cases are no larger, and most of the work is in those that are."""
 
 
-def _size(case: Case) -> float:
-    return len(case.series) * max(parse_duration(check.at) for check in case.checks) / parse_duration(case.step)
-
-
-def _tried(name: str) -> list[Case]:
-    """Those of the cases that are small, and the smallest that fires and that does not."""
-    cases = sorted((case for case in CASES if case.alert == name), key=_size)
-    smallest = {case.fires: case for case in reversed(cases)}
-    return [case for case in cases if _size(case) <= SMALL or case is smallest[case.fires]]
+def _of(name: str) -> list[Case]:
+    return [case for case in CASES if case.alert == name]
 
 
 @pytest.mark.parametrize("name", ALERTS)
 def test_two_replicas_of_each_agent_and_shards_of_it_give_the_same_alerts(name: str) -> None:
-    _same_alerts(_tried(name))
+    _same_alerts(small(_of(name), SMALL))
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", [name for name in ALERTS if len(_tried(name)) < sum(c.alert == name for c in CASES)])
-def test_two_replicas_and_shards_give_the_same_alerts_in_long_cases(name: str) -> None:
-    tried = _tried(name)
-    _same_alerts([case for case in CASES if case.alert == name and case not in tried])
+@pytest.mark.parametrize("name", [name for name in ALERTS if large(_of(name), SMALL)])
+def test_two_replicas_and_shards_give_the_same_alerts_in_large_cases(name: str) -> None:
+    _same_alerts(large(_of(name), SMALL))
 
 
 def _same_alerts(cases: list[Case]) -> None:
