@@ -45,7 +45,7 @@ from exporter.model import Deadline
 JOB = "kafka-eos-exporter"
 CLUSTER = "prod"
 SCRAPE_SECONDS = 5
-CALL_SECONDS = 10.0
+CALL_SECONDS = 60.0
 REST_SECONDS = 15.0
 SHOWN_SECONDS = 60.0
 WORDS = "words"

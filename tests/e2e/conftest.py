@@ -19,6 +19,8 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 from _pytest.mark import ParameterSet
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from demo.agent import AgentError, AgentProcess
 from demo.cluster import KafkaCluster
@@ -50,6 +52,21 @@ HERE = Path(__file__).parent
 LOGS = HERE.parents[1] / "build" / "logs"
 LONGEST = ("spark", "test_flink", "test_broker_faults", "test_dashboards", "test_stack", "test_connect", "test_paging")
 """Files to begin with, so that none of them is left to run alone at the end."""
+
+
+TOGETHER = "tests/e2e/spark/test_audit"
+"""What the names of files begin with that one worker runs, in one Spark session: to start it takes 30 s of CPU."""
+
+
+class SparkTogether(LoadFileScheduling):
+    """The files of audits as one, every other file by itself."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkTogether:
+    return SparkTogether(config, log)
 
 
 SOCKETS = "ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning"

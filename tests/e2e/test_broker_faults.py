@@ -36,7 +36,7 @@ def three() -> Iterator[KafkaCluster]:
 
 
 def _leader(kafka: KafkaCluster, topic: str, partition: int) -> int:
-    found: int = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions[partition].leader
+    found: int = kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions[partition].leader
     return found
 
 
@@ -286,7 +286,7 @@ def test_an_empty_cluster_is_no_fault_and_stays_empty(start_agent: StartAgent) -
         metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == SOURCES)
         assert all(sample.value == 1 for sample in metrics.samples(catalogue.SOURCE_UP))
         assert metrics.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
-        assert set(kafka.admin().list_topics(timeout=10).topics) == set()
+        assert set(kafka.admin().list_topics(timeout=60).topics) == set()
 
 
 def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(

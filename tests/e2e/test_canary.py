@@ -39,7 +39,7 @@ class CanaryProcess:
         self.process.wait(30)
 
     def get(self, path: str) -> requests.Response:
-        return requests.get(f"http://127.0.0.1:{self._port}{path}", timeout=10)
+        return requests.get(f"http://127.0.0.1:{self._port}{path}", timeout=60)
 
     def values(self) -> Values:
         families = text_string_to_metric_families(self.get("/metrics").text)

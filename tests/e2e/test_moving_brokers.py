@@ -51,7 +51,7 @@ class ProxiedBrokers(NamedTuple):
         admin.create_topics([NewTopic(name, 2, replica_assignment=placed)])[name].result(30)
 
     def leaders(self) -> dict[int, int]:
-        found = self.kafka.admin().list_topics(LOG, timeout=10).topics[LOG].partitions
+        found = self.kafka.admin().list_topics(LOG, timeout=60).topics[LOG].partitions
         return {number: each.leader for number, each in found.items()}
 
     def name_led_by(self, stem: str, leader: int) -> str:

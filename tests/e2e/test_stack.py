@@ -148,7 +148,7 @@ def test_a_paused_broker_is_connected_and_silent(keep: EnterContext) -> None:
     with pytest.raises(KafkaException):
         cluster.admin().list_topics(timeout=1)
     cluster.brokers[0].resume()
-    assert set(cluster.admin().list_topics(timeout=10).brokers) == {1}
+    assert set(cluster.admin().list_topics(timeout=60).brokers) == {1}
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", *in_proof("PLAIN")])
@@ -157,12 +157,12 @@ def test_a_user_sees_what_it_is_allowed_and_no_more(mechanism: str, keep: EnterC
     cluster.create_topic("orders")
     properties = cluster.client_properties("eos")
     client = AdminClient({**properties, "log_level": 0})
-    assert "orders" not in client.list_topics(timeout=10).topics
+    assert "orders" not in client.list_topics(timeout=60).topics
     cluster.access.allow_all_reads("eos")
-    assert "orders" in client.list_topics(timeout=10).topics
+    assert "orders" in client.list_topics(timeout=60).topics
     cluster.access.revoke("eos", "READ", "Topic", "*")
     cluster.access.revoke("eos", "DESCRIBE_CONFIGS", "Topic", "*")
-    assert "orders" not in client.list_topics(timeout=10).topics
+    assert "orders" not in client.list_topics(timeout=60).topics
 
 
 def test_the_agent_counts_what_a_producer_did_and_stops_cleanly(

@@ -58,7 +58,7 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
         kafka.version.startswith("4") and make is JavaProducer
     ):  # of a client of before Transactions V2 another marker is too near
         lost = {"topic": TOPIC, "decided": "commit", "found": "nothing"}
-        agent.wait_until(lambda seen: seen.value(catalogue.TORN_TRANSACTIONS, **lost) == 1, timeout=60)
+        agent.wait_until(lambda seen: seen.value(catalogue.TORN_TRANSACTIONS, **lost) == 1)
     assert never(agent, TOPIC, 15) == {"unmarked"}
     (stall,) = conform("status", json.loads(agent.get("/api/v1/status").body))["clusters"][0]["stalled_partitions"]
     assert stall["blocker"]["transactional_id"] == producer.transactional_id
@@ -81,7 +81,7 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
     # In Transactions V2 the epoch tells that the marker is the next transaction's. Else it is not known whose.
     told = (producer.transactional_id, False) if kafka.version.startswith("4") and make is JavaProducer else ("", None)
     assert (record["transactional_id"] if told[0] else "", record["marker_is_own"]) == told
-    agent.wait_until(lambda seen: not seen.samples(catalogue.LSO_BLOCKER_INFO, topic=TOPIC), timeout=30)
+    agent.wait_until(lambda seen: not seen.samples(catalogue.LSO_BLOCKER_INFO, topic=TOPIC))
 
 
 def _with_open_transaction(kafka: KafkaCluster, keep: EnterContext, make: ProducerClass) -> Producer:

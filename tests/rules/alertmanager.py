@@ -92,7 +92,7 @@ def running(config: str, folder: Path) -> Iterator[Alertmanager]:
         yield Alertmanager(f"http://{address}", notified)
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
         server.shutdown()
         server.server_close()
 
