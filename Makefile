@@ -45,7 +45,7 @@ format: $(READY) ## let ruff rewrite the code
 	$(BIN)/ruff check --fix .
 
 unit: $(READY) ## tests without a network; ARGS="tests/unit/lso" for a part
-	$(BIN)/pytest tests/unit -n 2 $(ARGS)
+	$(BIN)/pytest tests/unit -n 3 $(ARGS)
 
 lowest: $(READY) ## the unit tests on the oldest libraries that pyproject.toml allows
 	@scripts/install-prometheus
@@ -151,10 +151,8 @@ hostile: $(READY) ## what others may write: every reader fuzzed for 20 s (FUZZ_S
 fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60), from a new seed each time; what fails stays in tests/fuzz/corpus
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz -n 2 $(ARGS)
 
-quick: ## what to run before a commit: check, unit and golden
-	@$(MAKE) check
-	@$(MAKE) unit
-	@$(MAKE) golden
+quick: $(READY) ## what to run before a commit: check, unit and golden, side by side; each is printed when it is over
+	@$(MAKE) --jobs=2 --output-sync=target unit check golden
 
 # One run of pytest, so that tests which wait and tests which compute share the cores: those of a file in their order and in
 # one process, the longest files first. Fuzzing tries the whole corpus and then 2 s of new inputs.

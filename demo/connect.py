@@ -155,7 +155,7 @@ class ConnectCluster:
             return []
         return [str(task["state"]) for task in status["tasks"]]
 
-    def wait_tasks(self, connector: str, state: str = "RUNNING", tasks: int = 1, timeout: float = 60.0) -> None:
+    def wait_tasks(self, connector: str, state: str = "RUNNING", tasks: int = 1, timeout: float = 180.0) -> None:
         """Wait until so many tasks of a connector are in this state. Raises TimeoutError with what they are in."""
         until = Deadline.after(timeout)
         while (states := self.task_states(connector)) != [state] * tasks:

@@ -50,7 +50,10 @@ class StartAgent(Protocol):
 
 HERE = Path(__file__).parent
 LOGS = HERE.parents[1] / "build" / "logs"
-LONGEST = ("spark", "test_flink", "test_broker_faults", "test_dashboards", "test_stack", "test_connect", "test_paging")
+LONGEST = (
+    *("test_audit", "test_dashboards", "test_hanging_proof", "test_connect", "test_terminal", "test_broker_faults"),
+    *("test_moving_brokers", "test_runbooks", "spark", "test_flink", "test_unmarked"),
+)
 """Files to begin with, so that none of them is left to run alone at the end."""
 
 

@@ -28,7 +28,7 @@ from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
 STALL_AFTER = 5
-PAGE_SECONDS = 60.0
+PAGE_SECONDS = 180.0
 PAGES, TICKETS = "kafka-eos-pages", "kafka-eos-tickets"
 # As shipped, but in seconds instead of minutes.
 QUICK = settings(
