@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.alerts import table
-from exporter.alerts.evidence import OWNER
 from exporter.alerts.labels import filled, marked_description, marked_expression
+from exporter.alerts.owners import owner_label
 from exporter.alerts.rule import KEEP_FIRING_FOR, Alert, Severity
 from exporter.alerts.settings import Settings, SettingsError
 from exporter.alerts.text import document
@@ -66,7 +66,7 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
         **settings.static,
         "severity": _severity(alert, settings, alerts).value,
         **dict(alert.labels),
-        **({"owner": _description(OWNER, settings)} if alert.of_holder else {}),
+        "owner": _description(owner_label(alert), settings),
     }
     rule["annotations"] = {
         "summary": _description(alert.summary, settings),
