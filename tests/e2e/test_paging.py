@@ -108,7 +108,7 @@ def watch(pager: WebhookReceiver) -> Iterator[Callable[[AgentProcess, Settings],
         with ProcessGroup(folder) as processes:
 
             def start(agent: AgentProcess, thresholds: Settings) -> Monitoring:
-                pace = Pace("1s", "1s", "2s", HASTE)
+                pace = Pace("1s", group_wait="1s", group_interval="2s", haste=HASTE)
                 made = Monitoring(processes, [f"127.0.0.1:{agent.port}"], thresholds, pace, webhook=pager.url)
                 made.wait_ready()
                 return made
