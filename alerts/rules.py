@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.alerts import table
+from exporter.alerts.agent import ABSENT
 from exporter.alerts.labels import filled, marked_description, marked_expression
 from exporter.alerts.owners import owner_label
 from exporter.alerts.rule import KEEP_FIRING_FOR, Alert, Severity
@@ -100,8 +101,11 @@ def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> Severity
 
 
 def _runbook(alert: Alert, settings: Settings) -> str:
-    """A repository shows the file; elsewhere a runbook is a page by the alert's name."""
-    return f"{settings.runbook_url}/{alert.name}" + (".md" if "/blob/" in settings.runbook_url else "")
+    """A repository shows the file; elsewhere a runbook is a page by the alert's name. A dead agent has none."""
+    base = settings.runbook_url
+    if alert.name == ABSENT and base == f"{settings.page_url}/runbooks":
+        base = Settings.runbook_url
+    return f"{base}/{alert.name}" + (".md" if "/blob/" in base else "")
 
 
 def _dashboard(alert: Alert, settings: Settings) -> str:
