@@ -18,7 +18,7 @@ from exporter.alerts.settings import Settings
 from exporter.catalogue import OWNER_INFO
 from exporter.config import ConfigError, ConfigSource
 from tests.rules.alertmanager import running
-from tests.rules.promtool import Case, bare, run, scraped
+from tests.rules.promtool import Case, Series, bare, run, scraped
 from tests.rules.table import CASES
 
 OWNERS = (
@@ -117,7 +117,8 @@ def test_the_label_owner_of_every_alert_is_that_of_its_subjects() -> None:
 
 def owned(case: Case) -> Case:
     """The case with an owner for each subject of its alerts, of which a failed scrape takes the last sample away."""
-    series, checks = {}, []
+    series: dict[tuple[str, str, str], Series] = {}
+    checks = []
     for check in case.checks:
         expected = []
         for labels in check.alerts:
