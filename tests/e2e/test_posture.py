@@ -128,6 +128,12 @@ def test_the_agent_exposes_the_same_checks(place: PostureTarget, start_agent: St
     assert metrics.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=GOOD) == 1
     assert metrics.value(catalogue.POSTURE_CHECK, check="transaction_version", subject="prod") == 1
     assert metrics.value(catalogue.SOURCE_UP, source="posture") == 1
+    sizes = metrics.samples(catalogue.INTERNAL_TOPIC_SIZE_BYTES, topic="__transaction_state")
+    assert {sample.labels["broker"] for sample in sizes} == {str(broker.id) for broker in place.kafka.brokers}
+    assert all(sample.value > 0 for sample in sizes)  # three replicas of each partition
+    for size in metrics.samples(catalogue.BROKER_LOG_DIR_SIZE_BYTES):
+        (usable,) = metrics.samples(catalogue.BROKER_LOG_DIR_USABLE_BYTES, **size.labels)
+        assert 0 < usable.value < size.value
 
 
 def test_a_refused_grant_leaves_its_checks_unknown_with_the_grant(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
             noticing = (rule["alert"],) if "alert" in rule else _readers(plain, rule["record"])
             if not noticing:
                 continue
-            variant = ",".join(rule.get("labels", {}).values())
+            variant = ",".join(text for label, text in rule.get("labels", {}).items() if label != "owner")
             for what, changed in _changes(rule):
                 mutated = copy.deepcopy(plain)
                 mutated["groups"][at]["rules"][number] = changed
