@@ -22,6 +22,7 @@ _CODE = re.compile(r"(<pre><code>)(.*?)(</code></pre>)", re.DOTALL)
 _NAME = re.compile(r'(?<![\w/">])KafkaEos\w+(?![\w"<.])|(?<![\w/">])KafkaEos\w+(?=\.\s|\.</p>)')
 _LINK = re.compile(r'href="(?:\.\./\.\./docs/)?([\w-]+)\.md"')
 _PICTURE = re.compile(r'<img src="([\w-]+\.svg)"[^>]*>')
+_SERVERS = "HOST:PORT"
 _DOCS = "https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/docs"
 GUIDE = "ten-minutes"
 """The page for a reader who knows nothing of transactions, beside the runbooks."""
@@ -53,7 +54,7 @@ def runbook_page(name: str, query: str, clusters: Sequence[Mapping[str, Any]], p
     text = _html(name)
     given = parse_qs(query[:MOST_CHARACTERS], max_num_fields=20) if query.count("&") < 20 else {}
     wanted = given.get("cluster", [""])[0]
-    known = [cluster for cluster in clusters if cluster["bootstrap_servers"]]
+    known = [cluster for cluster in clusters if cluster["bootstrap_servers"] and _SERVERS in text]
     chosen = next((cluster for cluster in known if cluster["name"] == wanted), None) if wanted else None
     if chosen is None and not wanted and len(known) == 1:
         chosen = known[0]
@@ -111,7 +112,7 @@ def _guide(file: str) -> str:
 def _filled(html: str, cluster: Mapping[str, Any] | None, topic: str, partition: str) -> str:
     html = _NAME.sub(lambda name: f'<a href="{name[0]}">{name[0]}</a>' if name[0] in names() else name[0], html)
     if cluster is not None:
-        html = html.replace("HOST:PORT", escape(quoted(cluster["bootstrap_servers"])))
+        html = html.replace(_SERVERS, escape(quoted(cluster["bootstrap_servers"])))
     if not _TOPIC.fullmatch(topic):
         return html
     number = partition if _PARTITION.fullmatch(partition) else "N"

@@ -71,5 +71,6 @@ def test_the_guide_is_a_page_with_its_picture_and_links_to_the_documentation() -
     assert "<h1>Exactly-once in ten minutes</h1>" in text
     assert "<svg " in text
     assert "<img" not in text
+    assert "The commands are for" not in text
     assert '/blob/main/docs/exactly-once.md"' in text
     assert "/eos/runbooks/ten-minutes" in runbooks_page("/eos")
