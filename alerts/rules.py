@@ -86,6 +86,8 @@ def _expression(expr: str, settings: Settings) -> str:
 
 
 def _description(text: str, settings: Settings) -> str:
+    """Counts are whole: an increase is extrapolated, and ``humanize`` would write 12.47 or 1.371k."""
+    text = text.replace("alue | humanize }}", "alue | printf `%.0f` }}")
     if not settings.selector and not settings.groups:
         return text
     return filled(marked_description(text), settings.selector, settings.groups)
