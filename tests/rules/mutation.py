@@ -68,6 +68,7 @@ EQUIVALENT = {
     "KafkaEosLogCleanerStuck(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosLogCleanerStuck(warning): line 3 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosProducerRecordErrors(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
+    "KafkaEosTornTransaction(critical): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosInternalTopicGrows(warning): line 1 column 215: > -> >=": "without growth the disk lasts for ever",
     "KafkaEosWatchdog(none): line 1 column 8: 1 -> 2": "it fires for any value",
     "KafkaEosWatchdog(none): line 1 column 8: 1 -> 0": "it fires for any value",
