@@ -1283,7 +1283,8 @@ OWNER_INFO = Metric(
     "kafka_eos_owner_info",
     Kind.GAUGE,
     "The team that owns a subject by the settings, or unowned; of kind holder, the producer id of a transaction that "
-    "holds stalled partitions; absent without owners in the settings; always 1.",
+    "holds stalled partitions; of kind cluster, what belongs to no other; absent without owners in the settings; "
+    "always 1.",
     (*K, "kind", "subject", "owner"),
     "lso",
 )

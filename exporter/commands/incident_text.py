@@ -77,7 +77,10 @@ def report_page(report: IncidentDocument) -> ReportPage:
             PageSection("Timeline", [table(TIMELINE, [_event(event) for event in report["timeline"]])]),
             PageSection(
                 "What is not known",
-                [*map(Note, report["unknown"] or [NOTHING_UNKNOWN]), table(("from", "to", "why"), gaps)],
+                [
+                    *map(Note, report["unknown"] or [NOTHING_UNKNOWN]),
+                    *([table(("from", "to", "why"), gaps)] if gaps else []),
+                ],
             ),
         ],
         footer="Made from the journals alone: kafka-eos-exporter incident.",

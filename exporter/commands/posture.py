@@ -17,12 +17,15 @@ from exporter.commands.settings import add_cluster_flags, config_source
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
+from exporter.inventory.source import written_outside
+from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fact, Facts, Fault, Source
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
+from exporter.posture.plain_writers import WriterSamples
 from exporter.posture.source import PostureSettings, PostureSource
 from exporter.status.command_documents import CheckDocument, ClusterPostureDocument
-from exporter.transactions.facts import LoggedTransactions
+from exporter.transactions.facts import LoggedTransactions, TransactionUse
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 
@@ -117,6 +120,13 @@ def _look(
         given, lost = _read(groups, deadline)
         facts += given
         faults += lost
+    use = next((fact for fact in facts if isinstance(fact, TransactionUse)), None)
+    if use is not None:
+        try:
+            metadata = cluster.metadata(deadline)
+            facts.append(WriterSamples(written_outside(cluster, metadata, use.topics, faults, deadline)))
+        except AskError as error:
+            faults.append(error.fault.detail)
     ignore = (*settings.posture.ignore, *options.ignore)
     posture = PostureSource(cluster, PostureSettings(ignore=ignore))
     by_type = {type(fact): fact for fact in facts}

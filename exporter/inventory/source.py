@@ -38,7 +38,7 @@ def read_inventory(cluster: Cluster, connect: Callable[[], WindowReader], deadli
     if log.dropped:
         missing.append(f"{log.dropped} times an application, id or topic beyond the limits")
     groups = _groups_by_application(cluster, metadata, log, missing, deadline)
-    topics = _written_outside(cluster, metadata, log.topics, missing, deadline)
+    topics = written_outside(cluster, metadata, log.topics, missing, deadline)
     return Inventory(seconds, tuple(log.uses(groups)), topics, tuple(dict.fromkeys(missing)))
 
 
@@ -105,7 +105,7 @@ def _groups_by_application(
     return found
 
 
-def _written_outside(
+def written_outside(
     cluster: Cluster, metadata: Metadata, topics: Iterable[str], missing: list[str], deadline: Deadline
 ) -> tuple[WrittenOutside, ...]:
     """Samples of the topics that transactions write to and groups have committed offsets of."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from exporter import catalogue
-from exporter.core.owners import Owners
+from exporter.core.owners import UNOWNED, Owners
 from exporter.core.thresholds import STALL_SLACK_SECONDS
 from exporter.lso.facts import Stall
 from exporter.model import Sample
@@ -108,9 +108,13 @@ def holder_samples(
 
 
 def owner_samples(cluster: str, stalls: Iterable[Stall], owners: Owners) -> Iterator[Sample]:
-    """Yield the owner of each transaction that holds stalled partitions, by producer id, up to the cap of holders."""
+    """Yield the owner of each transaction that holds stalled partitions, by producer id, up to the cap of holders.
+
+    What belongs to the cluster as a whole is nobody's.
+    """
     if not owners.teams:
         return
+    yield catalogue.OWNER_INFO(1.0, cluster, "cluster", cluster, UNOWNED)
     topics: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for stall in sorted(stalls, key=lambda each: each.blocker.kind not in ENDLESS):
         application, _, number, _ = holder_of(stall)

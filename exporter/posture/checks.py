@@ -21,6 +21,7 @@ from exporter.posture.known_faults import RULE as KNOWN_FAULTS
 from exporter.posture.known_faults import brokers_of, clients_of, fault_checks, plugins_of, workers_of
 from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
+from exporter.posture.plain_writers import writer_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.sinks import connect_sink_checks, spark_sink_checks
 from exporter.posture.stable_ids import id_checks
@@ -352,6 +353,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _expiration,
     _groups,
     lambda evidence: share_checks(evidence.share_groups, evidence.written),
+    lambda evidence: writer_checks(evidence.written_outside),
     lambda evidence: telemetry_checks(evidence.cluster, evidence.telemetry),
     _offsets,
     _applications,

@@ -228,8 +228,21 @@ def _flood() -> Iterator[Case]:
         yield case(
             STALLED, f"{severity}: and one elsewhere", [*series, other], {"5m": [*oldest, by(severity, ("other", "7"))]}
         )
-    series = [each for number, holder in enumerate(many) for each in endless(at=-1 - number, holder=holder)]
-    yield case(HANGING, "twenty-five that hang", series, {"5m": [by("critical", holder) for holder in many[5:]]})
+    for alert, kind in ((HANGING, "hanging"), (UNMARKED, "unmarked")):
+        series = [
+            each for number, holder in enumerate(many) for each in endless(at=-1 - number, holder=holder, kind=kind)
+        ]
+        oldest = [by("critical", holder) for holder in many[5:]]
+        yield case(alert, f"twenty-five that are {kind}", series, {"5m": oldest})
+        other = endless(at=-1, holder=("other", "7"), kind=kind)
+        elsewhere = [*oldest, by("critical", ("other", "7"))]
+        yield case(alert, f"{kind}: and one elsewhere", [*series, *other], {"5m": elsewhere})
+        again = [*series, *endless(at=-4, holder=many[3], kind=kind, agent="b")]
+        again += endless(at=-25, holder=many[24], kind=kind, agent="b")
+        yield case(alert, f"{kind}: two of them seen by two replicas", again, {"5m": oldest})
+        earlier = [*series, *endless(at=-100, holder=many[0], kind=kind, agent="b")]
+        first = [by("critical", holder) for holder in (many[0], *many[6:])]
+        yield case(alert, f"{kind}: one that another replica saw earlier", earlier, {"5m": first})
 
 
 def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, ...]) -> Iterator[Case]:
@@ -243,6 +256,11 @@ def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, .
     yield case(alert, "in an ignored topic", found(at=9999999999), {"0m": [], "30m": []})
     part = [*found(at=9999999999), *found(agent="b")]
     yield case(alert, "in an ignored topic of one shard, and in another topic of another", part, {"0m": [CRITICAL]})
+    yield case(alert, "due in a day", found(at=86400), {"0m": [], "1m": [CRITICAL]})
+    yield case(alert, "due in less than a day", found(at=86399.5), {"0m": [CRITICAL]})
+    yield case(alert, "a ticket alone", [holds(ours), due("warning", "0x60", kind=ours)], {"1m": [], "30m": []})
+    for kind in others:
+        yield case(alert, f"due, and {kind}", endless(kind=kind), {"1m": [], "30m": []})
     yield case(alert, "the agent's clock is ten minutes ahead", found(at=600), {"0m": [CRITICAL]})
     yield case(
         alert,

@@ -191,6 +191,14 @@ def test_links_severities_and_waits_are_settable() -> None:
     assert (rules["KafkaEosSourceDown"]["for"], rules["KafkaEosSourceDown"]["keep_firing_for"]) == ("1h", "2h")
 
 
+def test_a_runbook_is_a_page_of_the_agent_where_its_address_is_set_unless_the_agent_is_gone() -> None:
+    made = groups(settings(["page_url=https://eos.example.com/"], table.names()))
+    rules = [rule for group in made for rule in group["rules"] if "alert" in rule]
+    pages = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules}
+    assert pages.pop("KafkaEosExporterAbsent") == f"{Settings().runbook_url}/KafkaEosExporterAbsent.md"
+    assert pages == {name: f"https://eos.example.com/runbooks/{name}" for name in pages}
+
+
 def test_every_wrong_setting_is_reported_at_once() -> None:
     wrong = ["stall_warning=10m", "nonsense=1", "KafkaEosNothing.for=5m", "KafkaEosLsoStalled.for=soon", "page_url"]
     with pytest.raises(SettingsError) as error:
