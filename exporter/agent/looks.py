@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.cluster.cluster import Cluster
 from exporter.core.owners import UNOWNED, Owners
@@ -20,12 +20,14 @@ from exporter.roll.facts import BrokerRoll
 from exporter.roll.logged import logged_evidence
 from exporter.roll.rules import roll_of
 from exporter.roll.source import read_evidence
-from exporter.status.command_documents import InventoryOutput, RollOutput
 from exporter.status.inventory_documents import cluster_inventory_document
 from exporter.status.look_query import LookQuery
 from exporter.status.roll_documents import cluster_roll_document
 from exporter.transactions.facts import CoordinatorTime
 from exporter.transactions.source.log_range import RangeConsumer
+
+if TYPE_CHECKING:
+    from exporter.status.command_documents import InventoryOutput, RollOutput
 
 LOOK_SECONDS = 20.0
 MOST_RECORDS = 200_000

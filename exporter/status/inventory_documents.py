@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from exporter.core.instants import instant
 from exporter.inventory.facts import ApplicationUse, Inventory, WrittenOutside
-from exporter.status.command_documents import (
-    ApplicationUseDocument,
-    ClusterInventoryDocument,
-    WrittenOutsideDocument,
-)
 from exporter.transactions.decided.decisions import V2
+
+if TYPE_CHECKING:
+    from exporter.status.command_documents import (
+        ApplicationUseDocument,
+        ClusterInventoryDocument,
+        WrittenOutsideDocument,
+    )
 
 OwnerOf = Callable[[str], str]
 """The team of an application; "" for none."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from exporter.roll.facts import BrokerRoll
-from exporter.status.command_documents import BrokerRollDocument, ClusterRollDocument
+
+if TYPE_CHECKING:
+    from exporter.status.command_documents import BrokerRollDocument, ClusterRollDocument
 
 
 def cluster_roll_document(
