@@ -20,7 +20,7 @@ WORKERS ?= 4
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof spark real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof rolls spark real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -77,6 +77,9 @@ OTHER_VERSIONS ?= 3.0.2 3.3.2 3.6.2-zookeeper 3.6.2 3.8.1 3.9.2-zookeeper 4.1.1
 e2e: $(READY) ## real brokers, Connect, Streams, Flink, and the demo, on one version of Kafka
 	@scripts/install-prometheus
 	$(BIN)/pytest tests/e2e --ignore tests/e2e/spark -m "not proof" -n $(WORKERS) $(REAL) $(ARGS)
+
+rolls: $(READY) ## rolls of three brokers, what `check roll` says against what follows; ROLLS=50 takes 25 minutes
+	ROLLS=$(ROLLS) $(BIN)/pytest tests/e2e/test_roll.py -s $(ARGS)
 
 e2e-proof: $(READY) ## the end-to-end tests that are left out of make e2e and make spark, and those on a second version of Kafka
 	@scripts/install-prometheus

@@ -15,6 +15,7 @@ OF_ONE_AGENT = frozenset(
     {
         EventKind.AGENT_STARTED.value,
         EventKind.AGENT_STOPPED.value,
+        EventKind.AGENT_PAUSED.value,
         EventKind.SOURCE_DOWN.value,
         EventKind.SOURCE_BACK.value,
         EventKind.EVENTS_LOST.value,
@@ -121,7 +122,7 @@ def gaps_of(events: Iterable[Event], end: float) -> list[Gap]:
     first = True
     for event in sorted(events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
         kind, at = event["kind"], float(event["timestamp"])
-        if kind == EventKind.AGENT_STARTED.value:
+        if kind in {EventKind.AGENT_STARTED.value, EventKind.AGENT_PAUSED.value}:
             since = (event.get("evidence") or {}).get("not_seen_from_timestamp")
             if isinstance(since, int | float) and since < at:
                 found.append(Gap(float(since), at, "the agent did not run"))

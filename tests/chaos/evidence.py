@@ -53,7 +53,8 @@ class BlockerClaim(NamedTuple):
 class RunEvidence:
     """``quiet_at`` is when the last fault was mended; ``orphans_at`` when the second act began.
 
-    ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records.
+    ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records;
+    ``journal`` are the events of the agent's files.
     """
 
     seed: int
@@ -71,6 +72,7 @@ class RunEvidence:
     books: KnownTokens
     orphans: Sequence[PlantedOrphan]
     unclean_elections: int = 0
+    journal: Sequence[Mapping[str, Any]] = ()
     histories: Mapping[str, IdHistory] = field(init=False)
     standings: Mapping[Place, list[UnmovedOffset]] = field(init=False)
     reads: Mapping[int, set[float]] = field(init=False)  # by life, when its source of last stable offsets succeeded

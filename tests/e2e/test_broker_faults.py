@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -21,6 +23,7 @@ from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 from tests.e2e.ending_lines import rolled
+from tests.schemas import conform
 
 SOURCES = 6
 """Sources of a cluster without engines and JVMs."""
@@ -117,6 +120,9 @@ def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_h
     stopped.stop()
     code, answer = rolled(three.bootstrap, min(avoid))
     assert (code, answer["answer"]) == (1, "no")
+    asked = json.loads(agent.get(f"/api/v1/roll?broker={min(avoid)}").text)
+    (by_agent,) = conform("check-roll", asked)["clusters"][0]["brokers"]
+    assert (by_agent["answer"], _reasons(by_agent)) == ("no", _reasons(answer))
     assert {"__transaction_state", topic} <= {row["subject"] for row in answer["rows"] if row["effect"] == "no"}
     commit = Thread(target=_try_to_commit, args=(producer,), daemon=True)
     try:
@@ -137,6 +143,11 @@ def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_h
     metrics = agent.wait_until(lambda seen: _committed(seen, application) == 1)
     agent.wait_until(lambda seen: seen.value(catalogue.STALLED_PARTITIONS, topic=topic) == 0)
     commit.join(30)
+
+
+def _reasons(answer: Any) -> set[tuple[str, str]]:
+    """What a broker may not be stopped for, each with its subject."""
+    return {(row["reason"], row["subject"]) for row in answer["rows"] if row["effect"] == "no"}
 
 
 def _try_to_commit(producer: Producer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tests.chaos.evidence import RunEvidence
-from tests.chaos.verdict import counts, service, stalls
+from tests.chaos.verdict import counts, journal, service, stalls
 from tests.chaos.verdict.values import Disagreement
 
 RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
@@ -17,6 +17,8 @@ RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
     stalls.holders,
     stalls.hanging,
     stalls.orphans_found,
+    journal.journal_stalls,
+    journal.journal_ends,
     service.answers,
     service.sources_down,
     service.overdue,

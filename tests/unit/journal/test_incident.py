@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from exporter.journal.incident import IncidentDocument, Wanted, incident
+from exporter.journal.keeper import slept
 from exporter.journal.rebuild import Gap, common_gaps, gaps_of, merged, stalls_of
 from tests.schemas import conform
 
@@ -97,6 +98,14 @@ def test_a_gap_is_where_an_agent_did_not_run_or_could_not_read() -> None:
 
 def test_a_source_that_is_down_and_an_agent_that_stopped_are_gaps_up_to_the_end() -> None:
     assert [gap.end for gap in gaps_of([STARTED, DOWN, event("agent_stopped", 50)], NOW + 600)] == [NOW + 600] * 2
+
+
+def test_the_time_in_which_the_process_did_not_run_is_a_gap() -> None:
+    paused = slept(NOW + 40, 25.0).document()
+    assert paused["what"] == "The agent's process did not run for 25s: what happened then was not seen"
+    recorded = {"recorded_timestamp": NOW + 40, **paused}
+    assert gaps_of([STARTED, recorded], NOW + 600) == [Gap(NOW + 15, NOW + 40, "the agent did not run")]
+    assert merged([[recorded], [{**recorded, "recorded_timestamp": NOW + 41}]]) != [recorded]
 
 
 def test_nothing_is_known_before_the_first_journal() -> None:
