@@ -85,7 +85,7 @@ _COMPLETED = frozenset({int(Status.COMPLETE_COMMIT), int(Status.COMPLETE_ABORT)}
 
 
 @lru_cache(maxsize=65_536)
-def _one(epoch: int) -> frozenset[int]:
+def one_epoch(epoch: int) -> frozenset[int]:
     """A set of one epoch, shared by all decisions that have it."""
     return frozenset({epoch})
 
@@ -146,8 +146,8 @@ class DecisionLog:
                 transactional_id,
                 producer_id,
                 status == Status.PREPARE_COMMIT,
-                _one(epoch) if before is None else before.epochs | {epoch},
-                _one(next(iter(opened))) if len(opened) == 1 else frozenset(opened),
+                one_epoch(epoch) if before is None else before.epochs | {epoch},
+                one_epoch(next(iter(opened))) if len(opened) == 1 else frozenset(opened),
                 start_ms,
                 record_ms if before is None else before.prepared_ms,
                 None,
