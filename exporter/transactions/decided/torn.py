@@ -258,12 +258,18 @@ class _Comparison:
                 yield f"{partition}: retention may have taken markers of the time"
 
     def _compare(self, partition: TopicPartition, own: PartitionMarkers, producers: Mapping[int, list[int]]) -> None:
+        due = {
+            producer_id: places
+            for producer_id, places in producers.items()
+            if any(self._is_due(self._known[place]) for place in places)
+        }
         written: defaultdict[int, list[Marker]] = defaultdict(list)
-        for marker in own.markers:
+        for marker in own.markers if due else ():
             self._step()
-            written[marker.producer_id].append(marker)
+            if marker.producer_id in due:
+                written[marker.producer_id].append(marker)
         whole = own.fault is None and partition.topic not in self._compacted
-        for producer_id, places in producers.items():
+        for producer_id, places in due.items():
             self._compare_producer(partition, own, places, written.get(producer_id, []), whole=whole)
 
     def _compare_producer(
