@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.core.derived import Derived
-from exporter.lso.freshness import earliest_starts, withheld_ages
+from exporter.lso.freshness import Earliest, WithheldSince, earliest_starts, withheld_since
 from exporter.lso.rules import Coordinators
 from exporter.lso.tracker import StallTracker
 from exporter.model import Sample, TopicPartition
 from exporter.transactions.facts import OpenTransaction
+
+
+class _Withheld(NamedTuple):
+    """Since when the records of topics are withheld, and the topics of which a producer with open records is known."""
+
+    topics: dict[str, WithheldSince]
+    described: frozenset[str]
 
 
 class TopicSeries:
@@ -22,6 +30,7 @@ class TopicSeries:
         self._watch = watch
         self._lags = Derived(self._worst_lags)
         self._starts = Derived(earliest_starts)
+        self._withheld = Derived(self._withheld_since)
         self._transactional: set[str] = set()  # topics in which a transaction was seen
 
     def lags(
@@ -53,15 +62,27 @@ class TopicSeries:
         """Yield the age of the oldest withheld record of each topic in which a transaction was seen."""
         watch = self._watch
         starts = self._starts(transactions)
-        standing = {place: state for place, state in watch.standing.items() if place not in elsewhere}
-        ages = withheld_ages(now, standing, watch.anchor.monotonic, watch.producers.of, coordinators, starts)
+        since = self._withheld(watch.standing.version, watch.producers.version, coordinators, starts, elsewhere)
+        ages = {topic: found.age(now, watch.anchor.monotonic) for topic, found in since.topics.items()}
         # Ends and LSOs are two answers: writes between them look like an open transaction for a moment, on any topic.
-        described = (partition.topic for partition in standing if watch.producers.of(partition))
         stalled = (topic for topic, age in ages.items() if age >= watch.stall_after)
-        self._transactional.update(described, stalled, (partition.topic for partition in starts))
+        self._transactional.update(since.described, stalled, (partition.topic for partition in starts))
         self._transactional.intersection_update(self._topics(elsewhere))
         for topic in sorted(self._transactional):
             yield catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS(max(0.0, ages.get(topic, 0.0)), cluster, topic)
+
+    def _withheld_since(
+        self,
+        _standing: int,
+        _producers: int,
+        coordinators: Coordinators,
+        starts: Earliest,
+        elsewhere: frozenset[TopicPartition],
+    ) -> _Withheld:
+        watch = self._watch
+        standing = {place: state for place, state in watch.standing.items() if place not in elsewhere}
+        topics = withheld_since(standing, watch.producers.of, coordinators, starts)
+        return _Withheld(topics, frozenset(place.topic for place in standing if watch.producers.of(place)))
 
     def _worst_lags(self, _version: object, elsewhere: frozenset[TopicPartition]) -> dict[str, int]:
         """By topic the largest lag: only where the LSO is below the high watermark is there one."""

@@ -14,6 +14,7 @@ from itertools import chain, groupby, takewhile
 from operator import methodcaller
 from typing import Any, NamedTuple
 
+from exporter.core.derived import Derived
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
 from exporter.model import Clock, Deadline, Fault, Reason
 from exporter.transactions.clock import CoordinatorClocks
@@ -76,9 +77,12 @@ class LogTail:
         self.hurries = False
         """Whether ``follow`` ended by its deadline, with records that were not read yet."""
         self.revision = 0
-        """How often something was read, or an end was requested: without that, ``open`` does not change."""
+        """How often something was read, or an end was requested: without that, neither ``open`` nor ``positions``
+        changes.
+        """
         self.ended: Callable[[Ended], None] | None = None
         """Called with each transaction that ended."""
+        self._positions = Derived(self._positions_at)
         self._unseen: _UnseenIds | None = None
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._tidied_at = -math.inf
@@ -502,7 +506,10 @@ class LogTail:
     # --- Over a restart ---
 
     def positions(self) -> dict[str, list[Any]]:
-        """The position of counting in every partition."""
+        """The position of counting in every partition; the same object while nothing was read or requested."""
+        return self._positions(self.revision)
+
+    def _positions_at(self, _revision: int) -> dict[str, list[Any]]:
         return {
             str(number): partition_position(progress, self.machine(number))
             for number, progress in self.progress.items()
