@@ -31,8 +31,10 @@ OLDEST_JAVA = 17
 JAVA_SECONDS = 20.0
 STOP_SECONDS = 10.0
 POSTGRESQL = "org.postgresql:postgresql:42.7.4"
-NEWEST_PYSPARK = "4.2.0"
-"""The newest pyspark of the extra: its connector resolves, which that of every later version may not."""
+TRIED_PYSPARK = ("3.5.7", "4.0.0", "4.1.1", "4.2.0")
+"""The versions of pyspark that `make spark-versions` tries. Their Kafka connectors resolve, which that of every other
+version may not.
+"""
 EXCLUDED_JARS = ("com.google.code.findbugs:jsr305", "org.scala-lang.modules:scala-parallel-collections_2.13")
 """Transitive jars that the Kafka connector names and does not need here; some mirrors lack them."""
 # Names of options whose values Spark must never show: beside its own secret, password, token and access key, Kafka's.
@@ -61,14 +63,33 @@ def spark_module(name: str) -> str:
     return f"org.apache.spark:{name}_{_scala_version()}:{_pyspark_version()}"
 
 
+def release_for(format_name: str, releases: Mapping[str, str]) -> str:
+    """Coordinates of a table format, by Spark's version. Raises SessionError where it has no release for pyspark's."""
+    spark = ".".join(_pyspark_version().split(".")[:2])
+    if spark not in releases:
+        newest = max(version for version in TRIED_PYSPARK if version.rpartition(".")[0] in releases)
+        raise SessionError(f"{format_name} has no release for Spark {spark}: pip install 'pyspark=={newest}'")
+    return releases[spark]
+
+
+def hadoop_aws() -> str:
+    """Coordinates of Hadoop's client of S3, of the Hadoop that Spark has."""
+    return f"org.apache.hadoop:hadoop-aws:{_jar_version('hadoop-client-api')}"
+
+
 def _scala_version() -> str:
     """Scala's binary version of the installed Spark, by its own scala-library jar: 2.12 in pyspark 3.5 of PyPI."""
+    return ".".join(_jar_version("scala-library").split(".")[:2])
+
+
+def _jar_version(name: str) -> str:
+    """The version of a jar of the installed Spark."""
     version, spec = _pyspark_version(), find_spec("pyspark")
     home = os.environ.get("SPARK_HOME") or next(iter((spec and spec.submodule_search_locations) or ()), version)
-    jars = sorted(Path(home, "jars").glob("scala-library-*.jar"))
+    jars = sorted(Path(home, "jars").glob(f"{name}-[0-9]*.jar"))
     if not jars:
-        raise SessionError(f"{home} has no jars/scala-library: it is no Spark; set SPARK_HOME, or unset it")
-    return ".".join(jars[0].stem.removeprefix("scala-library-").split(".")[:2])
+        raise SessionError(f"{home} has no jars/{name}: it is no Spark; set SPARK_HOME, or unset it")
+    return jars[0].stem.removeprefix(f"{name}-")
 
 
 def settings(packages: Sequence[str] = ()) -> dict[str, str]:
@@ -280,7 +301,7 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error:
         names = ", ".join(package.replace("#", ":").replace(";", ":") for package in missing)
         return (
             f"Spark could not resolve {names} (asked for: {chosen.get('spark.jars.packages', '')})."
-            f" If the repository lacks that version: pip install 'pyspark=={NEWEST_PYSPARK}'."
+            f" If the repository lacks that version: pip install 'pyspark=={TRIED_PYSPARK[-1]}'."
             " Behind a mirror give --conf spark.jars.repositories=URL or --conf spark.jars.ivySettings=FILE;"
             " without a network --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
         )

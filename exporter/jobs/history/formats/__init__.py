@@ -1,0 +1,1 @@
+"""The formats of the table that ``history run`` writes, each a ``HistoryTable``."""

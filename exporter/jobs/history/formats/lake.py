@@ -1,0 +1,218 @@
+"""A table of a lake: rows by Spark's own writer, wherever Spark can write, and the end of a batch in the commit itself.
+
+::
+
+    TABLE                          the rows, with the columns of ``table.py``, ``day`` and ``batch``
+    LOCATION/_kafka_eos/N-*/       the ids that batch N left, for N+1
+
+Rows and the end of a batch become visible by one commit of the format. The ids are written before it, and the commit
+names them: a writer that was killed leaves ids that no commit names.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+from pyspark.sql.types import DateType, LongType, StructField
+
+from exporter.jobs.history.index import HistoryError, Index, next_batch
+from exporter.jobs.history.table import BATCH, DAY
+from exporter.jobs.history.task import ROW_SCHEMA, BatchPlan, TaskFrames, results_of, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOG = logging.getLogger(__name__)
+
+STATE = "_kafka_eos"
+"""Formats leave folders with an underscore alone."""
+KEEP_BATCHES = 3
+BATCHES_EACH = 60
+KEY = "kafka-eos-exporter"
+"""Of the commit's own properties."""
+_PLACE = (StructField(DAY, DateType()), StructField(BATCH, LongType()))
+
+
+class Commit(NamedTuple):
+    """What a commit says of its batch. ``state`` is the folder of its ids."""
+
+    cluster_id: str
+    cluster_name: str
+    state: str
+    index: Index
+
+    def to_json(self) -> str:
+        return json.dumps({**self._asdict(), "index": json.loads(self.index.to_json())})
+
+    @classmethod
+    def from_json(cls, text: str) -> Commit:
+        """Raise HistoryError for another form."""
+        try:
+            found = json.loads(text)
+            index = Index.from_json(json.dumps(found["index"]))
+            return cls(str(found["cluster_id"]), str(found["cluster_name"]), str(found["state"]), index)
+        except (ValueError, KeyError, TypeError) as error:
+            raise HistoryError(f"the table's last commit of a history cannot be used: {error}") from None
+
+
+class LakeTable(ABC):
+    """A history in a table, for one writer. ``name`` is its SQL name."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self.spark, self.name = spark, name
+        self._cluster = ("", "")
+        self._commit: Commit | None = None
+
+    # --- Of one format ---
+
+    @classmethod
+    @abstractmethod
+    def packages(cls) -> list[str]:
+        """Maven coordinates for the installed pyspark. Raises SessionError where the format has no release for it."""
+
+    @classmethod
+    @abstractmethod
+    def conf(cls, output: str) -> dict[str, str]:
+        """Settings of the session, for an output of this name."""
+
+    @classmethod
+    @abstractmethod
+    def named(cls, output: str) -> str:
+        """The SQL name of the table at a URL."""
+
+    @abstractmethod
+    def create(self, columns: str) -> None:
+        """Create it with these columns, by ``day``, unless it is there."""
+
+    @abstractmethod
+    def location(self) -> str:
+        """Where its files are."""
+
+    @abstractmethod
+    def committed(self) -> str | None:
+        """The value of ``KEY`` in the newest commit that has one."""
+
+    @abstractmethod
+    def append(self, rows: DataFrame, batch: int, value: str) -> None:
+        """Commit rows with this value of ``KEY``, unless another writer committed the batch."""
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Merge small files, and remove those that no reader needs."""
+
+    # --- Of all ---
+
+    def open(self, cluster_id: str, cluster_name: str) -> None:
+        """Create the table, or find its last batch. Raises HistoryError when it is not a history of this cluster."""
+        self._cluster = (cluster_id, cluster_name)
+        columns = [*spark_type(ROW_SCHEMA), *_PLACE]
+        try:
+            self.create(_ddl(columns))
+            self._commit = self.read_commit()
+            there = self.spark.table(self.name)
+            if self._commit is None and there.limit(1).count():
+                raise HistoryError(f"--output {self.name}: has rows, and no commit of a history among its last ones")
+            missing = [column for column in columns if column.name not in there.columns]
+            if missing:
+                self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({_ddl(missing)})")
+        except (PySparkException, Py4JError) as error:
+            raise HistoryError(f"--output {self.name}: {first_line(error)}") from None
+        if self._commit is not None and self._commit.cluster_id != cluster_id:
+            raise HistoryError(
+                f"--output {self.name}: is the history of cluster {self._commit.cluster_id}, and the brokers are those"
+                f" of {cluster_id}: give each cluster its own table"
+            )
+
+    def read_commit(self) -> Commit | None:
+        """The last commit of a history. Raises HistoryError for one that cannot be used."""
+        found = self.committed()
+        return None if found is None else Commit.from_json(found)
+
+    @property
+    def last(self) -> Index | None:
+        return self._commit.index if self._commit is not None else None
+
+    def write(self, plan: BatchPlan, spark: SparkSession) -> Index:
+        """Run the plan, and commit rows and end of its batch. Raises HistoryError where another writer is at work."""
+        number = next_batch(self.last)
+        state = f"{self.location()}/{STATE}/{number}-{uuid.uuid4().hex}"
+        before = spark.read.parquet(self._commit.state) if self._commit is not None else None
+        # Rows, ids and end are of one reading of the log: a part that is lost fails the batch, and is not read again.
+        frame = plan.frame(spark, TaskFrames(), before).localCheckpoint()
+        index = Index.after(self.last, results_of(frame), int(time.time() * 1000))
+        commit = Commit(*self._cluster, state, index)
+        frame.where("state IS NOT NULL").select("state.*").coalesce(1).write.parquet(state)
+        if self.read_commit() != self._commit:
+            raise HistoryError(f"--output {self.name}: another history run writes here; stop it first")
+        rows = frame.where("row IS NOT NULL").select("row.*")
+        rows = rows.withColumns({DAY: f.to_date("complete"), BATCH: f.lit(number).cast("bigint")})
+        self.append(self._as_stored(rows), number, commit.to_json())
+        self._commit = commit
+        return index
+
+    def maintain(self) -> None:
+        """Remove the ids of past batches, and now and then merge files."""
+        if self._commit is None:
+            return
+        number = self._commit.index.batch
+        try:
+            delete_folders(self.spark, f"{self.location()}/{STATE}", number - KEEP_BATCHES)
+            if number % BATCHES_EACH == BATCHES_EACH - 1:
+                self.compact()
+        except (PySparkException, Py4JError) as error:
+            _LOG.warning("files of the table are not merged: %s", first_line(error))
+
+    def _as_stored(self, rows: DataFrame) -> DataFrame:
+        """The rows with the columns of the table, which may have more of its own, in its order."""
+        stored = self.spark.table(self.name).schema
+        return rows.select(
+            *(
+                f.col(field.name).cast(field.dataType)
+                if field.name in rows.columns
+                else f.lit(None).cast(field.dataType).alias(field.name)
+                for field in stored
+            )
+        )
+
+
+def delete_folders(spark: SparkSession, parent: str, last: int) -> None:
+    """Delete the folders of a folder whose names begin with a number up to ``last``, on any file system of Hadoop."""
+    jvm = spark._jvm  # noqa: SLF001 -- Spark has no way to list or delete files from Python
+    path = jvm.org.apache.hadoop.fs.Path(parent)
+    system = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001 -- as above
+    for status in system.listStatus(path):
+        number = status.getPath().getName().partition("-")[0]
+        if number.isdecimal() and int(number) <= last:
+            system.delete(status.getPath(), True)
+
+
+def first_line(error: Exception) -> str:
+    """The message of Spark or of Java, without its trace."""
+    lines: Iterable[str] = str(error).strip().splitlines()
+    said = [line.strip() for line in lines if "Exception:" in line and "py4j" not in line.partition("Exception:")[0]]
+    return (said or str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _ddl(columns: Iterable[StructField]) -> str:
+    return ", ".join(f"`{column.name}` {column.dataType.simpleString()}" for column in columns)
+
+
+def is_url(output: str) -> bool:
+    """Return whether an output is a folder, here or of an object store, and no name of a table in a catalog."""
+    return "/" in output
+
+
+def url_of(output: str) -> str:
+    """The folder with its scheme: on a cluster, a bare path may mean another file system."""
+    return output if re.match(r"[a-z0-9]+:/", output) else Path(output).resolve().as_uri()
