@@ -116,10 +116,11 @@ def _opened(options: argparse.Namespace) -> Iterator[HistorySource]:
 
         yield HistoryFiles(Path(options.input))
         return
-    with opened_lake("kafka-eos-history-report", options, options.input) as table:
-        from exporter.jobs.history.formats.lake_report import LakeHistory  # noqa: PLC0415 -- pyspark is an extra
+    with opened_lake("kafka-eos-history-report", options, options.input) as lake:
+        from exporter.jobs.history.lake_report import LakeHistory  # noqa: PLC0415 -- pyspark is an extra
+        from exporter.jobs.history.lake_table import LakeTable  # noqa: PLC0415 -- as above
 
-        yield LakeHistory(table)
+        yield LakeHistory(LakeTable(lake))
 
 
 def _print(found: HistoryReport) -> None:

@@ -144,7 +144,7 @@ def _parquet(
     options: argparse.Namespace, cluster: Cluster, ends: Mapping[int, int], over: threading.Event
 ) -> Index | None:
     """Write files of Parquet. Raises HistoryError and OSError."""
-    from exporter.jobs.history.formats.parquet import ParquetTable  # noqa: PLC0415 -- as above
+    from exporter.jobs.history.parquet_table import ParquetTable  # noqa: PLC0415 -- as above
     from exporter.jobs.history.store import opened as opened_store  # noqa: PLC0415 -- as above
 
     output = Path(options.output).resolve()
@@ -161,9 +161,12 @@ def _lake(
     options: argparse.Namespace, cluster: Cluster, ends: Mapping[int, int], over: threading.Event
 ) -> Index | None:
     """Write a table of a lake. Raises HistoryError and SessionError."""
-    with opened_lake(_JOB, options, options.output, _JAVA_OPTIONS) as table:
+    with opened_lake(_JOB, options, options.output, _JAVA_OPTIONS) as lake:
+        from exporter.jobs.history.lake_table import LakeTable  # noqa: PLC0415 -- pyspark is an extra
+
+        table = LakeTable(lake)
         table.open(cluster.cluster_id, cluster.name)
-        _follow(options, cluster, table.spark, table, ends, over)
+        _follow(options, cluster, lake.spark, table, ends, over)
         return table.last
 
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from exporter.commands.output import say
-from exporter.jobs.session import check_installed, hadoop_aws, spark_session
+from exporter.jobs.session import check_installed, spark_session
 
 if TYPE_CHECKING:
-    from exporter.jobs.history.formats.lake import LakeTable
+    from exporter.jobs.lakes.lake import Lake
 
 LAKES = ("iceberg", "delta")
 """Formats of tables that Spark writes."""
@@ -52,19 +52,21 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-@contextmanager
-def opened_lake(
-    job: str, options: argparse.Namespace, output: str, java_options: Sequence[str] = ()
-) -> Iterator[LakeTable]:
-    """A session with a table of ``--format`` in it. Raises SessionError."""
+def lake_class(name: str) -> type[Lake]:
+    """The tables of a format. Raises SessionError without the extra ``spark``."""
     check_installed()
-    # These need pyspark, which is an extra.
-    from exporter.jobs.history.formats.delta import DeltaTable  # noqa: PLC0415
-    from exporter.jobs.history.formats.iceberg import IcebergTable  # noqa: PLC0415
+    from exporter.jobs.lakes.delta import DeltaLake  # noqa: PLC0415 -- pyspark is an extra
+    from exporter.jobs.lakes.iceberg import IcebergLake  # noqa: PLC0415 -- as above
 
-    lake: type[LakeTable] = {"iceberg": IcebergTable, "delta": DeltaTable}[options.format]
-    packages = [*lake.packages(), *([hadoop_aws()] if output.startswith("s3a:") else [])]
-    conf = {**lake.conf(output), **spark_conf(options)}
+    found: dict[str, type[Lake]] = {"iceberg": IcebergLake, "delta": DeltaLake}
+    return found[name]
+
+
+@contextmanager
+def opened_lake(job: str, options: argparse.Namespace, url: str, java_options: Sequence[str] = ()) -> Iterator[Lake]:
+    """A session with a table of ``--format`` in it. Raises SessionError."""
+    lake = lake_class(options.format)
+    packages, conf = lake.packages(url), {**lake.conf(url), **spark_conf(options)}
     say("starting Spark ...")
     with spark_session(job, master=options.master, packages=packages, conf=conf, java_options=java_options) as spark:
-        yield lake(spark, lake.named(output))
+        yield lake(spark, url)

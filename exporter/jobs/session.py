@@ -60,16 +60,7 @@ def kafka_connector() -> str:
 
 def spark_module(name: str) -> str:
     """Coordinates of a module of Spark, of pyspark's version and Scala. Raises SessionError without pyspark."""
-    return f"org.apache.spark:{name}_{_scala_version()}:{_pyspark_version()}"
-
-
-def release_for(format_name: str, releases: Mapping[str, str]) -> str:
-    """Coordinates of a table format, by Spark's version. Raises SessionError where it has no release for pyspark's."""
-    spark = ".".join(_pyspark_version().split(".")[:2])
-    if spark not in releases:
-        newest = max(version for version in TRIED_PYSPARK if version.rpartition(".")[0] in releases)
-        raise SessionError(f"{format_name} has no release for Spark {spark}: pip install 'pyspark=={newest}'")
-    return releases[spark]
+    return f"org.apache.spark:{name}_{_scala_version()}:{pyspark_version()}"
 
 
 def hadoop_aws() -> str:
@@ -84,7 +75,7 @@ def _scala_version() -> str:
 
 def _jar_version(name: str) -> str:
     """The version of a jar of the installed Spark."""
-    version, spec = _pyspark_version(), find_spec("pyspark")
+    version, spec = pyspark_version(), find_spec("pyspark")
     home = os.environ.get("SPARK_HOME") or next(iter((spec and spec.submodule_search_locations) or ()), version)
     jars = sorted(Path(home, "jars").glob(f"{name}-[0-9]*.jar"))
     if not jars:
@@ -166,7 +157,7 @@ def spark_session(
 
 def check_installed() -> None:
     """Raises SessionError without the packages of the extra ``spark``."""
-    _pyspark_version()
+    pyspark_version()
 
 
 def check_java() -> None:
@@ -191,7 +182,8 @@ def java_major(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _pyspark_version() -> str:
+def pyspark_version() -> str:
+    """The version of the installed pyspark. Raises SessionError without the packages of the extra ``spark``."""
     try:
         found = installed_version("pyspark")
     except PackageNotFoundError:

@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
@@ -33,6 +30,8 @@ from exporter.jobs.history.task import ROW_SCHEMA, BatchPlan, TaskFrames, result
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from exporter.jobs.lakes.lake import Lake
+
 _LOG = logging.getLogger(__name__)
 
 STATE = "_kafka_eos"
@@ -40,7 +39,7 @@ STATE = "_kafka_eos"
 KEEP_BATCHES = 3
 BATCHES_EACH = 60
 KEY = "kafka-eos-exporter"
-"""Of the commit's own properties."""
+"""Of the note on a batch in its commit."""
 _PLACE = (StructField(DAY, DateType()), StructField(BATCH, LongType()))
 
 
@@ -66,77 +65,38 @@ class Commit(NamedTuple):
             raise HistoryError(f"the table's last commit of a history cannot be used: {error}") from None
 
 
-class LakeTable(ABC):
-    """A history in a table, for one writer. ``name`` is its SQL name."""
+class LakeTable:
+    """A history in a table, for one writer."""
 
-    def __init__(self, spark: SparkSession, name: str) -> None:
-        self.spark, self.name = spark, name
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
         self._cluster = ("", "")
         self._commit: Commit | None = None
-
-    # --- Of one format ---
-
-    @classmethod
-    @abstractmethod
-    def packages(cls) -> list[str]:
-        """Maven coordinates for the installed pyspark. Raises SessionError where the format has no release for it."""
-
-    @classmethod
-    @abstractmethod
-    def conf(cls, output: str) -> dict[str, str]:
-        """Settings of the session, for an output of this name."""
-
-    @classmethod
-    @abstractmethod
-    def named(cls, output: str) -> str:
-        """The SQL name of the table at a URL."""
-
-    @abstractmethod
-    def create(self, columns: str) -> None:
-        """Create it with these columns, by ``day``, unless it is there."""
-
-    @abstractmethod
-    def location(self) -> str:
-        """Where its files are."""
-
-    @abstractmethod
-    def committed(self) -> str | None:
-        """The value of ``KEY`` in the newest commit that has one."""
-
-    @abstractmethod
-    def append(self, rows: DataFrame, batch: int, value: str) -> None:
-        """Commit rows with this value of ``KEY``, unless another writer committed the batch."""
-
-    @abstractmethod
-    def compact(self) -> None:
-        """Merge small files, and remove those that no reader needs."""
-
-    # --- Of all ---
 
     def open(self, cluster_id: str, cluster_name: str) -> None:
         """Create the table, or find its last batch. Raises HistoryError when it is not a history of this cluster."""
         self._cluster = (cluster_id, cluster_name)
         columns = [*spark_type(ROW_SCHEMA), *_PLACE]
         try:
-            self.create(_ddl(columns))
+            self.lake.create(_ddl(columns), DAY)
             self._commit = self.read_commit()
-            there = self.spark.table(self.name)
+            there = self.lake.rows()
             if self._commit is None and there.limit(1).count():
-                raise HistoryError(f"--output {self.name}: has rows, and no commit of a history among its last ones")
+                raise HistoryError(f"--output {self.lake.url}: has rows, and no commit of a history among its last")
             missing = [column for column in columns if column.name not in there.columns]
             if missing:
-                self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({_ddl(missing)})")
+                self.lake.spark.sql(f"ALTER TABLE {self.lake.name} ADD COLUMNS ({_ddl(missing)})")
         except (PySparkException, Py4JError) as error:
-            raise HistoryError(f"--output {self.name}: {first_line(error)}") from None
+            raise HistoryError(f"--output {self.lake.url}: {first_line(error)}") from None
         if self._commit is not None and self._commit.cluster_id != cluster_id:
             raise HistoryError(
-                f"--output {self.name}: is the history of cluster {self._commit.cluster_id}, and the brokers are those"
-                f" of {cluster_id}: give each cluster its own table"
+                f"--output {self.lake.url}: is the history of cluster {self._commit.cluster_id}, and the brokers are"
+                f" those of {cluster_id}: give each cluster its own table"
             )
 
     def read_commit(self) -> Commit | None:
         """The last commit of a history. Raises HistoryError for one that cannot be used."""
-        found = self.committed()
+        found = self.lake.note(KEY)
         return None if found is None else Commit.from_json(found)
 
     @property
@@ -146,7 +106,7 @@ class LakeTable(ABC):
     def write(self, plan: BatchPlan, spark: SparkSession) -> Index:
         """Run the plan, and commit rows and end of its batch. Raises HistoryError where another writer is at work."""
         number = next_batch(self.last)
-        state = f"{self.location()}/{STATE}/{number}-{uuid.uuid4().hex}"
+        state = f"{self.lake.location()}/{STATE}/{number}-{uuid.uuid4().hex}"
         before = spark.read.parquet(self._commit.state) if self._commit is not None else None
         # Rows, ids and end are of one reading of the log: a part that is lost fails the batch, and is not read again.
         frame = plan.frame(spark, TaskFrames(), before).localCheckpoint()
@@ -154,10 +114,10 @@ class LakeTable(ABC):
         commit = Commit(*self._cluster, state, index)
         frame.where("state IS NOT NULL").select("state.*").coalesce(1).write.parquet(state)
         if self.read_commit() != self._commit:
-            raise HistoryError(f"--output {self.name}: another history run writes here; stop it first")
+            raise HistoryError(f"--output {self.lake.url}: another history run writes here; stop it first")
         rows = frame.where("row IS NOT NULL").select("row.*")
         rows = rows.withColumns({DAY: f.to_date("complete"), BATCH: f.lit(number).cast("bigint")})
-        self.append(self._as_stored(rows), number, commit.to_json())
+        self.lake.append(self._as_stored(rows), BATCH, number, (KEY, commit.to_json()))
         self._commit = commit
         return index
 
@@ -167,15 +127,15 @@ class LakeTable(ABC):
             return
         number = self._commit.index.batch
         try:
-            delete_folders(self.spark, f"{self.location()}/{STATE}", number - KEEP_BATCHES)
+            delete_folders(self.lake.spark, f"{self.lake.location()}/{STATE}", number - KEEP_BATCHES)
             if number % BATCHES_EACH == BATCHES_EACH - 1:
-                self.compact()
+                self.lake.compact()
         except (PySparkException, Py4JError) as error:
             _LOG.warning("files of the table are not merged: %s", first_line(error))
 
     def _as_stored(self, rows: DataFrame) -> DataFrame:
         """The rows with the columns of the table, which may have more of its own, in its order."""
-        stored = self.spark.table(self.name).schema
+        stored = self.lake.rows().schema
         return rows.select(
             *(
                 f.col(field.name).cast(field.dataType)
@@ -206,13 +166,3 @@ def first_line(error: Exception) -> str:
 
 def _ddl(columns: Iterable[StructField]) -> str:
     return ", ".join(f"`{column.name}` {column.dataType.simpleString()}" for column in columns)
-
-
-def is_url(output: str) -> bool:
-    """Return whether an output is a folder, here or of an object store, and no name of a table in a catalog."""
-    return "/" in output
-
-
-def url_of(output: str) -> str:
-    """The folder with its scheme: on a cluster, a bare path may mean another file system."""
-    return output if re.match(r"[a-z0-9]+:/", output) else Path(output).resolve().as_uri()

@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from exporter.jobs.history.files import ReportRange
-from exporter.jobs.history.formats.lake import LakeTable, first_line
 from exporter.jobs.history.index import HistoryError, gaps
+from exporter.jobs.history.lake_table import LakeTable, first_line
 from exporter.jobs.history.table import SCHEMA
 from exporter.jobs.history.tally import HistoryTally, notable
 
@@ -26,14 +26,13 @@ class LakeHistory:
     """A history in a table. Raises HistoryError where there is none."""
 
     def __init__(self, table: LakeTable) -> None:
-        self._rows = table.spark.table
-        self._name = table.name
+        self._lake = table.lake
         try:
             commit = table.read_commit()
         except (PySparkException, Py4JError) as error:
-            raise HistoryError(f"--input {table.name}: cannot be read: {first_line(error)}") from None
+            raise HistoryError(f"--input {table.lake.url}: cannot be read: {first_line(error)}") from None
         if commit is None:
-            raise HistoryError(f"--input {table.name}: is not a history; give the --output of `history run`")
+            raise HistoryError(f"--input {table.lake.url}: is not a history; give the --output of `history run`")
         self._index = commit.index
         self.cluster = commit.cluster_name or commit.cluster_id
 
@@ -57,7 +56,7 @@ class LakeHistory:
         """Nothing is compared beside a table."""
 
     def _chosen(self, span: ReportRange) -> DataFrame:
-        rows = self._rows(self._name)
+        rows = self._lake.rows()
         if span.begin_ms is not None:
             rows = rows.where(f.col("complete") >= f.timestamp_millis(f.lit(span.begin_ms)))
         if span.end_ms is not None:

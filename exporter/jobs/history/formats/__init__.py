@@ -1,1 +1,0 @@
-"""The formats of the table that ``history run`` writes, each a ``HistoryTable``."""
