@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from exporter.commands.output import say
+from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.session import check_installed, spark_session
 
 if TYPE_CHECKING:
     from exporter.jobs.lakes.lake import Lake
-
-LAKES = ("iceberg", "delta")
-"""Formats of tables that Spark writes."""
 
 
 def add_spark_flags(parser: argparse.ArgumentParser) -> None:
@@ -52,20 +50,11 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def lake_class(name: str) -> type[Lake]:
-    """The tables of a format. Raises SessionError without the extra ``spark``."""
-    check_installed()
-    from exporter.jobs.lakes.delta import DeltaLake  # noqa: PLC0415 -- pyspark is an extra
-    from exporter.jobs.lakes.iceberg import IcebergLake  # noqa: PLC0415 -- as above
-
-    found: dict[str, type[Lake]] = {"iceberg": IcebergLake, "delta": DeltaLake}
-    return found[name]
-
-
 @contextmanager
 def opened_lake(job: str, options: argparse.Namespace, url: str, java_options: Sequence[str] = ()) -> Iterator[Lake]:
     """A session with a table of ``--format`` in it. Raises SessionError."""
-    lake = lake_class(options.format)
+    check_installed()
+    lake = LAKES[options.format]
     packages, conf = lake.packages(url), {**lake.conf(url), **spark_conf(options)}
     say("starting Spark ...")
     with spark_session(job, master=options.master, packages=packages, conf=conf, java_options=java_options) as spark:

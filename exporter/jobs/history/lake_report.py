@@ -14,9 +14,10 @@ from pyspark.sql import functions as f
 
 from exporter.jobs.history.files import ReportRange
 from exporter.jobs.history.index import HistoryError, gaps
-from exporter.jobs.history.lake_table import LakeTable, first_line
+from exporter.jobs.history.lake_table import LakeTable
 from exporter.jobs.history.table import SCHEMA
 from exporter.jobs.history.tally import HistoryTally, notable
+from exporter.jobs.lakes.lake import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,6 +26,7 @@ from pyspark.sql.types import DateType, LongType, StructField
 from exporter.jobs.history.index import HistoryError, Index, next_batch
 from exporter.jobs.history.table import BATCH, DAY
 from exporter.jobs.history.task import ROW_SCHEMA, BatchPlan, TaskFrames, results_of, spark_type
+from exporter.jobs.lakes.lake import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -155,13 +156,6 @@ def delete_folders(spark: SparkSession, parent: str, last: int) -> None:
         number = status.getPath().getName().partition("-")[0]
         if number.isdecimal() and int(number) <= last:
             system.delete(status.getPath(), True)
-
-
-def first_line(error: Exception) -> str:
-    """The message of Spark or of Java, without its trace."""
-    lines: Iterable[str] = str(error).strip().splitlines()
-    said = [line.strip() for line in lines if "Exception:" in line and "py4j" not in line.partition("Exception:")[0]]
-    return (said or str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _ddl(columns: Iterable[StructField]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -43,10 +43,8 @@ class Lake(ABC):
         version = pyspark_version()
         spark = ".".join(version.split(".")[:2])
         if spark not in cls.releases:
-            newest = max(cls.releases)
-            raise SessionError(
-                f"{cls.format_name} has no release for Spark {version}: pip install 'pyspark=={newest}.*'"
-            )
+            newest = max(tried for tried in TRIED_PYSPARK if tried.rpartition(".")[0] in cls.releases)
+            raise SessionError(f"{cls.format_name} has no release for Spark {version}: pip install 'pyspark=={newest}'")
         return [cls.releases[spark], *([hadoop_aws()] if url.startswith("s3a:") else [])]
 
     @classmethod
@@ -100,3 +98,10 @@ def is_folder(url: str) -> bool:
 def folder_url(url: str) -> str:
     """A folder with its scheme: on a cluster, a bare path may mean another file system."""
     return (url if re.match(r"[a-z0-9]+:/", url) else Path(url).resolve().as_uri()).rstrip("/")
+
+
+def first_line(error: Exception) -> str:
+    """The message of Spark or of Java, without its trace."""
+    lines: Iterable[str] = str(error).strip().splitlines()
+    said = [line.strip() for line in lines if "Exception:" in line and "py4j" not in line.partition("Exception:")[0]]
+    return (said or str(error).strip().splitlines() or [type(error).__name__])[0]
