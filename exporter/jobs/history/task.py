@@ -27,7 +27,7 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 """The only instants that Spark takes from Python."""
 ROW_SCHEMA = pa.schema([entry.with_type(_INSTANT) if pa.types.is_timestamp(entry.type) else entry for entry in SCHEMA])
 _OUTPUT = pa.schema([("row", pa.struct(list(ROW_SCHEMA))), ("state", _STATE), ("result", pa.string())])
-STATE_COLUMNS = "log_partition int, ids binary"
+_GIVEN = pa.schema([("task", pa.int32()), ("ids", pa.binary())])
 
 Group = Callable[[str], str]
 
@@ -63,7 +63,7 @@ class BatchPlan:
     def frame(self, spark: SparkSession, output: TaskOutput, state: DataFrame | None = None) -> DataFrame:
         """The tasks as a frame of rows, state and results: nothing runs before it is read.
 
-        ``state`` has the ids of the last batch by partition of the log (``STATE_COLUMNS``); each goes to the task of
+        ``state`` has the ids of the last batch, and the partition of the log that they are of; each goes to the task of
         its partition.
         """
         count = len(self.tasks)
@@ -79,7 +79,9 @@ class BatchPlan:
 
     def run(self, output: TaskOutput, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task whose number is in these batches."""
-        given = pa.Table.from_batches(batches, pa.schema([("task", pa.int32()), ("ids", pa.binary())]))
+        given = pa.concat_tables(
+            [_GIVEN.empty_table(), *(pa.Table.from_batches([batch]).cast(_GIVEN) for batch in batches)]
+        )
         for task in given["task"].unique().to_pylist():
             yield from self.fold(self.tasks[task], output, given["ids"].drop_null().to_pylist())
 

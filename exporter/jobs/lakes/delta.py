@@ -31,6 +31,8 @@ class DeltaLake(Lake):
         return {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            # Of the log of a table: as many tasks at each look at it. The default is 50.
+            "spark.databricks.delta.snapshotPartitions": "2",
             # A commit without a row has a note, too.
             "spark.databricks.delta.skipRecordingEmptyCommits": "false",
         }

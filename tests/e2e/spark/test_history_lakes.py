@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import pytest
 from demo.agent import COMMAND
 from demo.cluster import KafkaCluster
 from demo.processes import Child, ProcessGroup, poll, run_to_end
+from demo.s3 import S3Server
 from demo.workloads.producers import RdkafkaProducer
 from exporter.jobs.history.lake_table import STATE
 from exporter.jobs.lakes.delta import DeltaLake
@@ -64,9 +65,8 @@ class LakeStage:
 
     def run(self, *arguments: str) -> Child:
         self.runs += 1
-        conf = [word for key, value in SMALL.items() for word in ("--conf", f"{key}={value}")]
-        where = ["--bootstrap-server", self.kafka.bootstrap, "--master", "local[2]"]
-        return self.processes.start(f"run-{self.runs}", [str(COMMAND), "history", "run", *where, *conf, *arguments])
+        where = ["--bootstrap-server", self.kafka.bootstrap, "--master", "local[2]", *conf_flags(SMALL)]
+        return self.processes.start(f"run-{self.runs}", [str(COMMAND), "history", "run", *where, *arguments])
 
     def run_once(self, *arguments: str) -> None:
         once = self.run("--once", *arguments)
@@ -79,12 +79,16 @@ class LakeStage:
         table = ds.dataset(output / "transactions", partitioning="hive").to_table(columns=COLUMNS)
         return sorted(tuple(row.values()) for row in table.to_pylist())
 
-    def report(self, name: str, output: Path) -> Counter[str]:
+    def report(self, name: str, output: str, *flags: str) -> Counter[str]:
         """Transactions by outcome, as a report counts them."""
-        command = [str(COMMAND), "history", "report", "--format", name, "--input", str(output), "--output", "json"]
-        done = run_to_end(command, Deadline.after(SECONDS))
+        command = [str(COMMAND), "history", "report", "--format", name, "--input", output, "--output", "json"]
+        done = run_to_end([*command, *conf_flags(SMALL), *flags], Deadline.after(SECONDS))
         assert done.returncode in {0, 1}, done.stderr
         return Counter({outcome: count for outcome, count in json.loads(done.stdout)["outcomes"].items() if count})
+
+
+def conf_flags(conf: Mapping[str, str]) -> list[str]:
+    return [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
 
 
 def wait(child: Child, what: Callable[[], object]) -> None:
@@ -153,4 +157,22 @@ def test_rows_are_those_of_parquet_whenever_the_writer_is_killed(stage: LakeStag
     # The compacted table goes on, and a report counts the same.
     stage.work(10)
     stage.run_once("--format", name, "--output", str(output))
-    assert stage.report(name, output) == Counter(row[1] for row in stage.parquet())
+    assert stage.report(name, str(output)) == Counter(row[1] for row in stage.parquet())
+
+
+@pytest.mark.proof
+def test_a_delta_table_on_an_object_store_has_the_rows_of_parquet(stage: LakeStage) -> None:
+    packages_of(DeltaLake, "s3a:")
+    server = S3Server(stage.processes, stage.folder)
+    output = f"s3a://{server.bucket}/eos"
+    given = ("--format", "delta", "--output", output, *conf_flags(server.conf))
+    stage.work(20)
+    stage.run_once(*given)
+    # Killed in the middle of what follows, and run again.
+    stage.work(200)
+    child = stage.run("--interval", "100ms", "--max-records-per-batch", "60", *given)
+    wait(child, lambda: "batch" in child.tail())
+    child.kill()
+    stage.run_once(*given)
+    expected = Counter(row[1] for row in stage.parquet())
+    assert stage.report("delta", output, *conf_flags(server.conf)) == expected
