@@ -34,7 +34,10 @@ class S3Server:
         file = folder / "s3proxy.properties"
         file.touch(mode=0o600)
         file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        command = java(HEAP_MB, jars.s3proxy(), "org.gaul.s3proxy.Main", "--properties", str(file))
+        quiet = folder / "s3proxy-log"
+        quiet.mkdir()
+        (quiet / "logback.xml").write_text('<configuration><root level="WARN"/></configuration>')
+        command = java(HEAP_MB, jars.s3proxy(), "org.gaul.s3proxy.Main", "--properties", str(file), classes=quiet)
         self._wait(processes.start("s3proxy", command))
 
     @property
