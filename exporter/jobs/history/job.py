@@ -106,20 +106,27 @@ class HistoryJob:
         last = self._table.last
         tasks = planned(self._marks, marks, self._access.tasks)
         plan = BatchPlan(self._access, tasks, last.standings if last else {}, self._patterns)
-        for left in reversed(range(START_TRIES)):
-            try:
-                index = self._table.write(plan, self._spark)
-                break
-            except (PySparkException, Py4JError) as error:
-                if over.is_set():
-                    return False
-                # Spark gives a new Python process ten seconds.
-                if not left or _SLOW_START not in str(error):
-                    raise _cause(error) from None
+        index = self._written(plan, over)
+        if index is None:
+            return False
         self._marks = marks
         self._on_batch(index)
         self._table.maintain()
         return True
+
+    def _written(self, plan: BatchPlan, over: threading.Event) -> Index | None:
+        """The batch of this plan; None where it is over. Raises HistoryError."""
+        left = START_TRIES
+        while True:
+            left -= 1
+            try:
+                return self._table.write(plan, self._spark)
+            except (PySparkException, Py4JError) as error:
+                if over.is_set():
+                    return None
+                # Spark gives a new Python process ten seconds.
+                if not left or _SLOW_START not in str(error):
+                    raise _cause(error) from None
 
     def _look(self, log: LogEnds, over: threading.Event) -> Look | None:
         """The ends of the log, asked for again while brokers do not answer; None when it is over."""

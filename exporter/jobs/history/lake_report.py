@@ -44,7 +44,7 @@ class LakeHistory:
 
     def counted(self, span: ReportRange, width_ms: int) -> HistoryTally:
         whole = HistoryTally(width_ms)
-        counted = self._chosen(span).mapInArrow(partial(_counted, width_ms), "tally binary")  # type: ignore[arg-type]
+        counted = self._chosen(span).mapInArrow(partial(_counted, width_ms), "tally binary")
         for row in counted.toLocalIterator():
             whole.merge(pickle.loads(row["tally"]))  # noqa: S301 -- written by our own task
         return whole

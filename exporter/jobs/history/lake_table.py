@@ -16,7 +16,8 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
@@ -44,7 +45,8 @@ KEY = "kafka-eos-exporter"
 _PLACE = (StructField(DAY, DateType()), StructField(BATCH, LongType()))
 
 
-class Commit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Commit:
     """What a commit says of its batch. ``state`` is the folder of its ids."""
 
     cluster_id: str
@@ -53,7 +55,7 @@ class Commit(NamedTuple):
     index: Index
 
     def to_json(self) -> str:
-        return json.dumps({**self._asdict(), "index": json.loads(self.index.to_json())})
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Commit:
@@ -149,7 +151,7 @@ class LakeTable:
 
 def delete_folders(spark: SparkSession, parent: str, last: int) -> None:
     """Delete the folders of a folder whose names begin with a number up to ``last``, on any file system of Hadoop."""
-    jvm = spark._jvm  # noqa: SLF001 -- Spark has no way to list or delete files from Python
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Spark has no way to list or delete files from Python
     path = jvm.org.apache.hadoop.fs.Path(parent)
     system = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001 -- as above
     for status in system.listStatus(path):

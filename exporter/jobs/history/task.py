@@ -75,7 +75,7 @@ class BatchPlan:
             every = spark.sparkContext.parallelize([(task, None) for task in range(count)], 1)
             placed = every.union(kept).partitionBy(count, int)
             given = spark.createDataFrame(placed, "task int, ids binary", verifySchema=False)
-        return given.mapInArrow(partial(self.run, output), spark_type(_OUTPUT))  # type: ignore[arg-type]
+        return given.mapInArrow(partial(self.run, output), spark_type(_OUTPUT))
 
     def run(self, output: TaskOutput, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task whose number is in these batches."""

@@ -55,6 +55,8 @@ class IcebergLake(Lake):
             snapshot = None if parent is None else table.snapshot(parent)
 
     def append(self, rows: DataFrame, batch: str, number: int, note: tuple[str, str]) -> None:
+        from pyspark.sql import functions as f  # noqa: PLC0415 -- pyspark is an extra
+
         # As an overwrite of the rows with this number, which are none: Iceberg refuses it where another writer of the
         # same batch was faster.
         before = self._table().currentSnapshot()
@@ -63,7 +65,7 @@ class IcebergLake(Lake):
         if before is not None:
             writer = writer.option("isolation-level", "serializable")
             writer = writer.option("validate-from-snapshot-id", str(before.snapshotId()))
-        writer.overwrite(rows[batch] == number)
+        writer.overwrite(f.col(batch) == number)
 
     def compact(self) -> None:
         catalog = self.name.partition(".")[0]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -73,7 +73,9 @@ def log(size: int = 100) -> StoredLog:
         each.end(commit=commit, markers_ms=5)
     records = merge([each], 1).records
     stored = tuple(StoredRecord(record.offset, record.ms, record.key, record.value) for record in records)
-    return StoredLog(Properties.parse({"bootstrap.servers": "k:9092"}), "c", stored=stored, size=size)
+    return StoredLog(
+        Properties.parse({"bootstrap.servers": "k:9092"}), "c", stored=cast("tuple[Polled, ...]", stored), size=size
+    )
 
 
 def end(access: StoredLog) -> int:

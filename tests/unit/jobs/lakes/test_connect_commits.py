@@ -45,7 +45,8 @@ def test_commits_of_other_groups_are_not_compared() -> None:
 
 
 def test_offsets_that_cannot_be_read_are_told() -> None:
-    for strange in ([], "x", {"x": 1}, {"0": None}):
+    many: list[object] = [[], "x", {"x": 1}, {"0": None}]
+    for strange in many:
         [text] = newest_first(commit(1, strange), commit(2, {"0": 1}))
         assert "cannot be read" in text
 
