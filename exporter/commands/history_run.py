@@ -27,8 +27,6 @@ from exporter.kafka.requests.transactions import describe_producers
 from exporter.model import Deadline, Reason, TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from exporter.jobs.history.index import Index
     from exporter.jobs.history.job import HistoryTable
 
@@ -149,12 +147,11 @@ def _parquet(
 
     output = Path(options.output).resolve()
     with opened_store(output, cluster.cluster_id, cluster.name, int(time.time() * 1000)) as store:
-        table = ParquetTable(store)
         say("starting Spark ...")
         session = spark_session(_JOB, master=options.master, conf=spark_conf(options), java_options=_JAVA_OPTIONS)
         with session as spark:
-            _follow(options, cluster, spark, table, ends, over)
-        return table.last
+            _follow(options, cluster, ParquetTable(spark, store), ends, over)
+        return store.last
 
 
 def _lake(
@@ -166,14 +163,13 @@ def _lake(
 
         table = LakeTable(lake)
         table.open(cluster.cluster_id, cluster.name)
-        _follow(options, cluster, lake.spark, table, ends, over)
+        _follow(options, cluster, table, ends, over)
         return table.last
 
 
 def _follow(
     options: argparse.Namespace,
     cluster: Cluster,
-    spark: SparkSession,
     table: HistoryTable,
     ends: Mapping[int, int],
     over: threading.Event,
@@ -183,9 +179,9 @@ def _follow(
     from exporter.jobs.history.transaction_source import LogAccess  # noqa: PLC0415 -- as above
 
     on_batch = _printer(table.last, ends)
-    tasks = spark.sparkContext.defaultParallelism
+    tasks = table.spark.sparkContext.defaultParallelism
     access = LogAccess(cluster.properties, cluster.cluster_id, tasks, options.max_records_per_batch)
-    job = HistoryJob(spark, access, table, cluster.grouping.patterns, on_batch)
+    job = HistoryJob(access, table, cluster.grouping.patterns, on_batch)
     markers = _markers(options, cluster, Path(options.output).resolve())
     if options.once:
         job.run_once(ends, over)

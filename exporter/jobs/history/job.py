@@ -39,10 +39,14 @@ class HistoryTable(Protocol):
     """A table of one format, held by its only writer."""
 
     @property
+    def spark(self) -> SparkSession:
+        """The session that writes."""
+
+    @property
     def last(self) -> Index | None:
         """The last batch that was committed."""
 
-    def write(self, plan: BatchPlan, spark: SparkSession) -> Index:
+    def write(self, plan: BatchPlan) -> Index:
         """Run a plan, and commit its rows and its end at once: a batch is there whole, or not at all."""
 
     def maintain(self) -> None:
@@ -54,13 +58,11 @@ class HistoryJob:
 
     def __init__(
         self,
-        spark: SparkSession,
         access: LogAccess,
         table: HistoryTable,
         patterns: Sequence[str],
         on_batch: Callable[[Index], None],
     ) -> None:
-        self._spark = spark
         self._access = access
         self._table = table
         self._patterns = tuple(patterns)
@@ -120,7 +122,7 @@ class HistoryJob:
         while True:
             left -= 1
             try:
-                return self._table.write(plan, self._spark)
+                return self._table.write(plan)
             except (PySparkException, Py4JError) as error:
                 if over.is_set():
                     return None
@@ -148,7 +150,7 @@ class HistoryJob:
         def watch() -> None:
             over.wait()
             if not done.is_set():
-                self._spark.sparkContext.cancelAllJobs()
+                self._table.spark.sparkContext.cancelAllJobs()
 
         thread = threading.Thread(target=watch, name="stop", daemon=True)
         thread.start()

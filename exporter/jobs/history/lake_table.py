@@ -72,7 +72,7 @@ class LakeTable:
     """A history in a table, for one writer."""
 
     def __init__(self, lake: Lake) -> None:
-        self.lake = lake
+        self.lake, self.spark = lake, lake.spark
         self._cluster = ("", "")
         self._commit: Commit | None = None
 
@@ -88,7 +88,7 @@ class LakeTable:
                 raise HistoryError(f"--output {self.lake.url}: has rows, and no commit of a history among its last")
             missing = [column for column in columns if column.name not in there.columns]
             if missing:
-                self.lake.spark.sql(f"ALTER TABLE {self.lake.name} ADD COLUMNS ({_ddl(missing)})")
+                self.spark.sql(f"ALTER TABLE {self.lake.name} ADD COLUMNS ({_ddl(missing)})")
         except (PySparkException, Py4JError) as error:
             raise HistoryError(f"--output {self.lake.url}: {first_line(error)}") from None
         if self._commit is not None and self._commit.cluster_id != cluster_id:
@@ -106,13 +106,13 @@ class LakeTable:
     def last(self) -> Index | None:
         return self._commit.index if self._commit is not None else None
 
-    def write(self, plan: BatchPlan, spark: SparkSession) -> Index:
+    def write(self, plan: BatchPlan) -> Index:
         """Run the plan, and commit rows and end of its batch. Raises HistoryError where another writer is at work."""
         number = next_batch(self.last)
         state = f"{self.lake.location()}/{STATE}/{number}-{uuid.uuid4().hex}"
-        before = spark.read.parquet(self._commit.state) if self._commit is not None else None
+        before = self.spark.read.parquet(self._commit.state) if self._commit is not None else None
         # Rows, ids and end are of one reading of the log: a part that is lost fails the batch, and is not read again.
-        frame = plan.frame(spark, TaskFrames(), before).localCheckpoint()
+        frame = plan.frame(self.spark, TaskFrames(), before).localCheckpoint()
         index = Index.after(self.last, results_of(frame), int(time.time() * 1000))
         commit = Commit(*self._cluster, state, index)
         frame.where("state IS NOT NULL").select("state.*").coalesce(1).write.parquet(state)
@@ -130,7 +130,7 @@ class LakeTable:
             return
         number = self._commit.index.batch
         try:
-            delete_folders(self.lake.spark, f"{self.lake.location()}/{STATE}", number - KEEP_BATCHES)
+            delete_folders(self.spark, f"{self.lake.location()}/{STATE}", number - KEEP_BATCHES)
             if number % BATCHES_EACH == BATCHES_EACH - 1:
                 self.lake.compact()
         except (PySparkException, Py4JError) as error:

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 class ParquetTable:
     """The history in a folder that this process holds."""
 
-    def __init__(self, store: HistoryStore) -> None:
-        self._store = store
+    def __init__(self, spark: SparkSession, store: HistoryStore) -> None:
+        self.spark, self._store = spark, store
 
     @property
     def last(self) -> Index | None:
         return self._store.last
 
-    def write(self, plan: BatchPlan, spark: SparkSession) -> Index:
+    def write(self, plan: BatchPlan) -> Index:
         """Have the tasks write files, and make them visible. Raises OSError."""
         with self._store.under_way() as made:
             output = TaskFiles(made / ROWS, made, tuple(self._store.kept_files()))
-            results = results_of(plan.frame(spark, output))
+            results = results_of(plan.frame(self.spark, output))
             return self._store.commit(made, results, int(time.time() * 1000))
 
     def maintain(self) -> None:

@@ -46,7 +46,7 @@ def test_a_table_takes_batches_of_one_writer_and_goes_on_after_compaction(audits
     first = pieces(access)
 
     def write(table: LakeTable, last: Index | None, *tasks: list[stored_log.BatchRange]) -> Index:
-        return table.write(BatchPlan(access, tasks, last.standings if last else {}), audits.session)
+        return table.write(BatchPlan(access, tasks, last.standings if last else {}))
 
     table, zombie = opened(lake), opened(lake)
     assert table.last is None

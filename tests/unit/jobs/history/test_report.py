@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -238,3 +240,14 @@ def test_numbers_are_as_precise_as_they_deserve() -> None:
     assert [ratio(each) for each in (0.0, 0.00001, 0.125, 1.0)] == ["0.00 %", "< 0.01 %", "12.50 %", "100.00 %"]
     assert partitions(None) == "unknown"
     assert partitions([TopicPartition("t", number) for number in range(5)]) == "t-0, t-1, t-2 and 2 more"
+
+
+def test_a_report_of_parquet_needs_no_spark(history: Path) -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None;"
+        "from exporter.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    words = [sys.executable, "-c", program, "history", "report", "--input", str(history)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "application" in done.stdout
