@@ -20,7 +20,7 @@ WORKERS ?= 4
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof rolls spark real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof rolls spark spark-versions spark-install real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -99,6 +99,16 @@ spark: $(READY) ## streaming progress, history and audit on a real Spark and a r
 	$(PY) -m tests.e2e.spark.packages
 	$(BIN)/pytest tests/e2e/spark -m "not proof" -n $(WORKERS) $(REAL) $(ARGS)
 
+# Of pyspark; empty: all that are tried.
+SPARK_VERSIONS ?=
+
+spark-versions: $(READY) ## history and audit on other versions of pyspark, 5 minutes each; SPARK_VERSIONS="3.5.7 4.2.0"
+	scripts/check-spark-versions $(PY) $(SPARK_VERSIONS)
+
+spark-install: $(READY) ## the wheel with its extra for Spark in an empty environment, and README's commands: minutes
+	scripts/build-dist $(PY)
+	$(BIN)/pytest tests/release/test_spark_install.py -m proof $(ARGS)
+
 chart: $(READY) ## the Helm chart, by helm, Kubernetes' schemas and the agent itself; builds helm the first time
 	@scripts/install-prometheus
 	@scripts/install-chart-tools >/dev/null
@@ -172,7 +182,7 @@ test: quick ## all that a change can break
 
 # How many minutes a proof takes, and the files that it rests on.
 BROKERS := exporter/kafka exporter/cluster exporter/connect exporter/groups exporter/lso exporter/spark exporter/streams exporter/transactions exporter/model.py demo
-PROOFS := container site lowest rules-proof mutants hostile e2e-proof chaos-short
+PROOFS := container site lowest rules-proof mutants hostile e2e-proof chaos-short spark-versions spark-install
 container.rests_on := 2 Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml demo/compose tests/container
 site.rests_on := 2 docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py
 lowest.rests_on := 4 pyproject.toml scripts/check-lowest scripts/lowest.py
@@ -180,6 +190,8 @@ rules-proof.rests_on := 4 alerts tests/rules
 mutants.rests_on := 10 alerts tests/rules
 hostile.rests_on := 6 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
 e2e-proof.rests_on := 16 $(BROKERS) exporter/jobs tests/e2e
+spark-versions.rests_on := 25 exporter/jobs exporter/commands/spark.py tests/e2e/spark pyproject.toml
+spark-install.rests_on := 6 exporter/jobs pyproject.toml tests/release/test_spark_install.py
 chaos-short.rests_on := 8 $(BROKERS) tests/chaos
 
 proof-of-changes: $(READY) ## of the proofs, those that rest on files that changed: scripts/when-changed

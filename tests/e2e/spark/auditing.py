@@ -15,6 +15,7 @@ from exporter.audits.result import AuditResult, Finding
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
 from exporter.jobs.audit.read import TopicAccess
+from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.session import spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
@@ -58,6 +59,10 @@ def auditor(kafka: KafkaCluster) -> Iterator[Auditor]:
     client = ClusterClient(properties)
     # Few records, many small stages: one task each is what they need.
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+    lakes = [lake.conf("") for lake in LAKES.values() if set(lake.releases.values()) & set(all_packages())]
+    for settings in lakes:
+        conf |= settings
+    conf["spark.sql.extensions"] = ",".join(settings["spark.sql.extensions"] for settings in lakes)
     try:
         with spark_session("audits", master="local[2]", packages=all_packages(), conf=conf) as session:
             yield Auditor(session, kafka, TopicAccess(client, properties))

@@ -7,14 +7,25 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+from contextlib import suppress
 
 from demo import jars
-from exporter.jobs.session import POSTGRESQL, kafka_connector, spark_module, spark_session
+from exporter.jobs.lakes.formats import LAKES
+from exporter.jobs.session import POSTGRESQL, SessionError, kafka_connector, spark_module, spark_session
 
 
 def all_packages() -> list[str]:
     """Maven coordinates of all that a test's Spark asks for."""
-    return [kafka_connector(), spark_module("spark-avro"), POSTGRESQL]
+    return [kafka_connector(), spark_module("spark-avro"), POSTGRESQL, *lake_packages()]
+
+
+def lake_packages() -> list[str]:
+    """Those of the table formats that have a release for this Spark."""
+    found: list[str] = []
+    for lake in LAKES.values():
+        with suppress(SessionError):
+            found += lake.packages("")
+    return found
 
 
 def fetch() -> None:
@@ -26,7 +37,7 @@ def fetch() -> None:
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            jars.say("fetching Spark's packages with Ivy (60 MB)")
+            jars.say("fetching Spark's packages with Ivy (130 MB)")
             with spark_session("packages", master="local[1]", packages=packages):
                 done.touch()
 
