@@ -14,7 +14,7 @@ from demo.access import READ_ALL
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-STRIMZI = list(yaml.safe_load_all((ROOT / "docs" / "examples" / "kubernetes" / "strimzi.yaml").read_text()))
+STRIMZI = list(yaml.safe_load_all((ROOT / "docs" / "examples" / "strimzi.yaml").read_text()))
 FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPERATIONS = re.compile(r"--operation (\w+)")
 KINDS = {"topic": "Topic", "group": "Group", "cluster": "Cluster", "transactionalId": "TransactionalId"}
