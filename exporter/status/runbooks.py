@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from markupsafe import Markup, escape
 
 from exporter.lso.shell import quoted
-from exporter.status.page import STYLE, environment
+from exporter.status.html import pieces
 
 MOST_CHARACTERS = 4000
 """Of a query that is read."""
@@ -52,17 +52,12 @@ def runbook_page(name: str, query: str, clusters: Sequence[Mapping[str, Any]], p
     if chosen is None and not wanted and len(known) == 1:
         chosen = known[0]
     topic, partition = given.get("topic", [""])[0], given.get("partition", [""])[0]
-    return (
-        environment()
-        .get_template("runbook.html")
-        .render(
-            name=name,
-            text=Markup(_filled(text, chosen, topic, partition)),  # noqa: S704 -- what is filled in is escaped
-            clusters=[cluster["name"] for cluster in known if cluster["name"]] if chosen is None else [],
-            chosen=chosen,
-            prefix=prefix,
-            style=STYLE,
-        )
+    return _page(
+        name,
+        Markup(_filled(text, chosen, topic, partition)),  # noqa: S704 -- what is filled in is escaped
+        prefix,
+        clusters=[cluster["name"] for cluster in known if cluster["name"]] if chosen is None else [],
+        chosen=chosen,
     )
 
 
@@ -71,18 +66,11 @@ def runbooks_page(prefix: str = "") -> str:
     items = Markup("").join(
         Markup('<li><a href="{0}/runbooks/{1}">{1}</a></li>').format(prefix, name) for name in names()
     )
-    return (
-        environment()
-        .get_template("runbook.html")
-        .render(
-            name="Runbooks",
-            text=Markup("<h1>Runbooks</h1><ul>{}</ul>").format(items),
-            clusters=[],
-            chosen=None,
-            prefix=prefix,
-            style=STYLE,
-        )
-    )
+    return _page("Runbooks", Markup("<h1>Runbooks</h1><ul>{}</ul>").format(items), prefix, clusters=[], chosen=None)
+
+
+def _page(name: str, text: Markup, prefix: str, **shown: object) -> str:
+    return b"".join(pieces("runbook.html", prefix, refresh=False, name=name, text=text, **shown)).decode()
 
 
 @cache
