@@ -66,11 +66,14 @@ def runbooks_page(prefix: str = "") -> str:
     items = Markup("").join(
         Markup('<li><a href="{0}/runbooks/{1}">{1}</a></li>').format(prefix, name) for name in names()
     )
-    return _page("Runbooks", Markup("<h1>Runbooks</h1><ul>{}</ul>").format(items), prefix, clusters=[], chosen=None)
+    return _page("Runbooks", Markup("<h1>Runbooks</h1><ul>{}</ul>").format(items), prefix)
 
 
-def _page(name: str, text: Markup, prefix: str, **shown: object) -> str:
-    return b"".join(pieces("runbook.html", prefix, refresh=False, name=name, text=text, **shown)).decode()
+def _page(
+    name: str, text: Markup, prefix: str, *, clusters: Sequence[str] = (), chosen: Mapping[str, Any] | None = None
+) -> str:
+    parts = pieces("runbook.html", prefix, refresh=False, name=name, text=text, clusters=clusters, chosen=chosen)
+    return b"".join(parts).decode()
 
 
 @cache
