@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from exporter.bounds.text import printable
+from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_not_asked, print_table, say
@@ -140,7 +140,7 @@ def _print(cluster: Cluster, found: Inventory, team: OwnerOf, *, several: bool) 
     for topic in found.topics:
         if topic.outside:
             who = f", by producer ids {', '.join(map(str, topic.producer_ids))}" if topic.producer_ids else ""
-            groups = _some(topic.groups)
+            groups = some(topic.groups, MOST_NAMES)
             text = (
                 f"{topic.topic}: {topic.outside} of the newest {topic.batches} batches were written without a"
                 f" transaction{who}. Groups that read it, also with read_committed, get them at once: {groups}"
@@ -165,10 +165,6 @@ def _row(application: ApplicationUse, seconds: float, team: OwnerOf) -> tuple[ob
         application.aborted,
         clients or "?",
         timeouts or "?",
-        _some(sorted(application.topics)),
-        _some(sorted(application.groups)) if application.groups else ("?" if application.commits_offsets else "-"),
+        some(sorted(application.topics), MOST_NAMES),
+        some(sorted(application.groups), MOST_NAMES) or ("?" if application.commits_offsets else "-"),
     )
-
-
-def _some(names: list[str] | tuple[str, ...]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")

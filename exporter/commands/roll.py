@@ -13,12 +13,13 @@ from exporter.commands.clock import coordinators_clock, shown_now
 from exporter.commands.clusters import duration, opened
 from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_json, print_not_asked, say
+from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_cluster_flags
 from exporter.core.durations import format_duration
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
-from exporter.model import Deadline, Fault
+from exporter.model import Deadline
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence
 from exporter.roll.rules import roll_of
 from exporter.roll.source import LoggedEvidence, read_evidence
@@ -99,16 +100,16 @@ def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
     """The transactions by the log; by the coordinators where it is not readable, without the topics of ended ones."""
     found = read_hour(cluster, deadline)
     logged = next((fact for fact in found if isinstance(fact, LoggedTransactions)), None)
-    missing = [fact.detail for fact in found if isinstance(fact, Fault)]
+    missing = fault_texts(found)
     if logged is None or not logged.opened.complete:
         grouping = cluster.grouping
         asked = ask_coordinators(cluster.client, deadline, lambda transactional_id: grouping.of(transactional_id).name)
         transactions = asked.transactions
-        faults = [fault.detail for fault in asked.faults]
+        faults = fault_texts(asked.faults)
     else:
-        transactions, faults = logged.opened.transactions, []
+        transactions, faults = logged.opened.transactions, ()
     if logged is None:
-        missing = [f"{_NO_HOUR}{text}" for text in missing or [_LATE]]
+        missing = tuple(f"{_NO_HOUR}{text}" for text in missing or (_LATE,))
     use = next((fact for fact in found if isinstance(fact, TransactionUse)), None)
     flink = next((fact for fact in found if isinstance(fact, FlinkTransactions)), FlinkTransactions({}))
     clock = coordinators_clock(cluster, (transaction.started for transaction in transactions), deadline)
