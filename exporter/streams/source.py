@@ -12,7 +12,7 @@ from exporter.cluster.cluster import Cluster, ClusterSource
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
-from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
+from exporter.model import Deadline, Fact, Facts, Fault, Sample
 from exporter.producers import producer_samples
 from exporter.streams.streams_samples import (
     CONSUMER,
@@ -92,7 +92,7 @@ class StreamsSource(ClusterSource[Cluster]):
             yield error.fault
             return
         owners = changelog_owners(metadata.topics, applications)
-        partitions = [TopicPartition(topic, number) for topic in owners for number in metadata.topics[topic]]
+        partitions = [partition for topic in owners for partition in metadata.partitions(topic)]
         ends = both_ends(client, metadata, partitions, deadline)
         yield from ends.faults
         for topic, application in owners.items():
