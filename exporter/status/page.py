@@ -33,18 +33,6 @@ MOST_NAMES_OF_A_HOLDER = 12
 Events = Sequence[Mapping[str, Any]]
 
 
-def page(
-    status: Mapping[str, Any],
-    prefix: str = "",
-    *,
-    refresh: bool = True,
-    shown: Filter = EVERYTHING,
-    happened: Events | None = None,
-) -> str:
-    """The page as a whole; see ``page_pieces``."""
-    return b"".join(page_pieces(status, prefix, refresh=refresh, shown=shown, happened=happened)).decode()
-
-
 def page_pieces(
     status: Mapping[str, Any],
     prefix: str = "",

@@ -22,7 +22,6 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.status.html import CONTENT_SECURITY_POLICY
 from exporter.status.json_lines import json_lines
-from exporter.status.page import page
 from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.status.watched_stalls import Links
@@ -37,6 +36,7 @@ from exporter.transactions.facts import (
     UncleanId,
 )
 from exporter.words import BlockerKind, MarkerWait, Outcome, TransactionState
+from tests.fakes.pages import page
 from tests.proofs import proven
 from tests.schemas import conform
 
