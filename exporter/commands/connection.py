@@ -21,6 +21,7 @@ from exporter.connect.grants import GrantVerdict, WorkerSettings
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.groups import describe_group_grant
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
@@ -28,7 +29,6 @@ from exporter.kafka.requests.transactions import describe_grant, describe_produc
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.status.command_documents import CapabilityDocument, ConnectionDocument
 
-MIN_ISR = "min.insync.replicas"
 MOST_PARTITIONS = 500
 DENIED_IDS = (
     "a DENY on single ids cannot be seen by the denied principal: brokers leave such ids out without an error. The"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from exporter.bounds.files import open_regular
 from exporter.bounds.json_text import JsonError, parse_json
-from exporter.core.files import append_line
+from exporter.core.files import PRIVATE_FOLDER, append_line
 
 FOLDER = "journal"
 SUFFIX = ".jsonl"
@@ -30,7 +30,6 @@ MOST_LINE_BYTES = 2 * 1024 * 1024
 MOST_LINE_WEIGHT = 32 * 1024 * 1024
 MOST_NAMES = 10_000
 BLOCK = 256 * 1024
-PRIVATE_FOLDER = 0o700
 DAY = 86_400.0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from exporter import catalogue
+from exporter.applications.naming import UUID
 from exporter.cluster.cluster import Cluster, ClusterSource
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
@@ -46,8 +47,7 @@ QUERIES = (
     MBeanQuery(COORDINATOR, (OFFSET_COMMITS, *REBALANCES.values())),
 )
 
-_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_CLIENT_ID = re.compile(rf"(?P<application>.+)-{_UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
+_CLIENT_ID = re.compile(rf"(?P<application>.+)-{UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
 _CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
 
 
