@@ -89,6 +89,21 @@ class Postgres:
             raise PostgresError(done.stderr.strip())
         return done.stdout.strip()
 
+    def debezium(self, prefix: str, table: str) -> dict[str, object]:
+        """Return the settings of Debezium's connector for a table; ``prefix`` is that of its topics."""
+        return {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "tasks.max": 1,
+            "database.hostname": "127.0.0.1",
+            "database.port": self.port,
+            "database.user": "postgres",
+            "database.password": "none",
+            "database.dbname": "postgres",
+            "plugin.name": "pgoutput",
+            "topic.prefix": prefix,
+            "table.include.list": f"public.{table}",
+        }
+
     def close(self) -> None:
         self._group.close(Deadline.after(STOP_SECONDS))
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from typing import Any
 
-from exporter.bounds.text import printable
+from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_not_asked, print_table, say
@@ -91,7 +91,7 @@ def _print(cluster: Cluster, document: ClusterInventoryDocument, *, several: boo
             text = (
                 f"{topic['topic']}: {topic['batches_outside']} of the newest {topic['batches']} batches were written"
                 f" without a transaction{who}. Groups that read it, also with read_committed, get them at once:"
-                f" {_some(topic['groups'])}"
+                f" {some(topic['groups'], MOST_NAMES)}"
             )
             print(printable(text))
 
@@ -110,10 +110,6 @@ def _row(application: ApplicationUseDocument) -> tuple[object, ...]:
         application["aborted"],
         clients or "?",
         timeouts or "?",
-        _some(application["topics"]),
-        _some(application["groups"]) or unknown,
+        some(application["topics"], MOST_NAMES),
+        some(application["groups"], MOST_NAMES) or unknown,
     )
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")

@@ -14,11 +14,12 @@ from exporter.commands.clock import coordinators_clock, shown_now
 from exporter.commands.clusters import duration, opened
 from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_json, print_not_asked, say
+from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_cluster_flags
 from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
-from exporter.model import Deadline, Fact, Facts, Fault
+from exporter.model import Deadline, Fact, Facts
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence
 from exporter.roll.logged import NO_HOUR, LoggedEvidence, logged_evidence
 from exporter.roll.rules import roll_of
@@ -101,16 +102,16 @@ def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
     """The transactions by the log; by the coordinators where it is not readable, without the topics of ended ones."""
     found = read_hour(cluster, deadline)
     facts = Facts({type(fact): fact for fact in found if isinstance(fact, Fact)})
-    faults = [fault.detail for fault in found if isinstance(fault, Fault)]
+    faults = fault_texts(found)
     logged = facts.get(LoggedTransactions)
     if logged is None or not logged.opened.complete:
         grouping = cluster.grouping
         asked = ask_coordinators(cluster.client, deadline, lambda transactional_id: grouping.of(transactional_id).name)
-        transactions, missing = asked.transactions, [fault.detail for fault in asked.faults]
+        transactions, missing = asked.transactions, fault_texts(asked.faults)
     else:
-        transactions, missing = logged.opened.transactions, []
+        transactions, missing = logged.opened.transactions, ()
     if logged is None:
-        faults = [f"{NO_HOUR}{text}" for text in faults or [_LATE]]
+        faults = tuple(f"{NO_HOUR}{text}" for text in faults or (_LATE,))
     clock = coordinators_clock(cluster, (transaction.started for transaction in transactions), deadline)
     now = shown_now(clock, cluster.clock.wall())
     evidence = logged_evidence(facts, now, cluster.clock.monotonic())

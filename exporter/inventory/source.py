@@ -14,7 +14,7 @@ from exporter.kafka.log.offset_commits import CommitReader
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
-from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.model import Deadline, Fault, Reason
 from exporter.transactions.machine.records import UndecodableRecord, decode_key, decode_value
 from exporter.transactions.source.decision_window import WindowReader
 from exporter.transactions.source.log_range import Range, read_ranges
@@ -57,7 +57,7 @@ def _read_log(
     most_records: int | None,
 ) -> tuple[ApplicationsInLog, float]:
     """Read the newest part of the log. Raises AskError when it is refused, or its end is not reached in time."""
-    places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+    places = metadata.partitions(TRANSACTION_STATE)
     found = ApplicationsInLog()
     if not places:
         if metadata.denies(TRANSACTION_STATE):
@@ -116,7 +116,7 @@ def _groups_by_application(
 ) -> Mapping[str, set[str]]:
     """The groups whose newest commits are in transactions of an application: a commit has its producer id."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    places = [TopicPartition(CONSUMER_OFFSETS, number) for number in metadata.topics.get(CONSUMER_OFFSETS, {})]
+    places = metadata.partitions(CONSUMER_OFFSETS)
     if not places:
         return found
     ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
@@ -138,12 +138,7 @@ def written_outside(
 ) -> tuple[WrittenOutside, ...]:
     """Samples of the topics that transactions write to and groups have committed offsets of."""
     readers = _readers(cluster, metadata, missing, deadline)
-    places = [
-        TopicPartition(topic, number)
-        for topic in sorted(topics)
-        if topic in readers
-        for number in metadata.topics.get(topic, {})
-    ]
+    places = [partition for topic in sorted(topics) if topic in readers for partition in metadata.partitions(topic)]
     if len(places) > MOST_PARTITIONS:
         missing.append(f"who writes to {len(places) - MOST_PARTITIONS} partitions: too many to sample")
     ends = end_offsets(cluster.client, metadata, places[:MOST_PARTITIONS], Isolation.READ_UNCOMMITTED, deadline)

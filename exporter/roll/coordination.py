@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from exporter.bounds.text import some
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
@@ -143,10 +144,10 @@ def _groups(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
     workers = sorted(group.name for group in groups if group.protocol == "connect")
     others = sorted(group.name for group in groups if group.protocol != "connect")
     if others:
-        text = f"{len(others)} groups find another coordinator: {_some(others)}"
+        text = f"{len(others)} groups find another coordinator: {some(others, _SHOWN)}"
         yield RollRow(RollAnswer.SAFE, RollReason.GROUPS, f"broker {broker}", text)
     if workers:
-        text = f"{len(workers)} Connect clusters find another coordinator: {_some(workers)}"
+        text = f"{len(workers)} Connect clusters find another coordinator: {some(workers, _SHOWN)}"
         yield RollRow(RollAnswer.SAFE, RollReason.CONNECT, f"broker {broker}", text)
 
 
@@ -162,7 +163,3 @@ def _limited(rows: Iterator[RollRow], what: str) -> Iterator[RollRow]:
 
 ORDER = {RollAnswer.NO: 0, RollAnswer.WAIT: 1, RollAnswer.UNKNOWN: 2, RollAnswer.SAFE: 3}
 """The worst first: an answer that is certain before one that is not known."""
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

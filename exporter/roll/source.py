@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from exporter.cluster.cluster import Cluster
 from exporter.kafka.client import AskError
+from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.groups import describe_group_grant, list_group_protocols
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
@@ -16,7 +17,6 @@ from exporter.roll.facts import CoordinatedGroup, RollEvidence, UnaccountedTrans
 from exporter.roll.logged import LoggedEvidence
 from exporter.transactions.facts import OpenTransaction
 
-MIN_ISR = "min.insync.replicas"
 MOST_TOPICS = 2_000
 MOST_PARTITIONS = 1_000
 """Partitions with an open transaction whose producers are looked at."""

@@ -19,9 +19,10 @@ from exporter.exposition.text_format import Format
 from exporter.journal.documents import EventsDocument
 from exporter.journal.query import EventQuery, QueryError
 from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
+from exporter.status.html import CONTENT_SECURITY_POLICY
 from exporter.status.json_lines import json_pieces
 from exporter.status.look_query import OF_INVENTORY, OF_ROLL, LookQuery
-from exporter.status.page import CONTENT_SECURITY_POLICY, page_pieces
+from exporter.status.page import page_pieces
 from exporter.status.renders import BusyError, Renders
 from exporter.status.runbooks import names, runbook, runbook_page, runbooks_page
 from exporter.web_server.authentication import Guard

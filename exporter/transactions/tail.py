@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,8 +25,6 @@ from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.machine.records import TOPIC, UndecodableRecord
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
-
-log = logging.getLogger(__name__)
 
 LIVE_SECONDS = 10.0
 """Seconds after a read of the log's end in which records beyond it count as new."""

@@ -18,6 +18,7 @@ from demo.workloads.producers import JavaProducer
 from exporter import catalogue
 from exporter.connect.source import WITHOUT_REST, WITHOUT_WORKERS
 from exporter.connect.trace import REDACTED
+from exporter.words import FailureCause
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 GROUP = "etl"
@@ -77,7 +78,7 @@ def labels(connector: str, task: int = 0) -> dict[str, str]:
 
 def failures(metrics: Metrics, connector: str) -> dict[str, float]:
     found = metrics.samples(catalogue.CONNECT_TASK_FAILURES_TOTAL, **labels(connector))
-    assert {each.labels["cause"] for each in found} == set(catalogue.TASK_FAILURE_CAUSES)
+    assert {each.labels["cause"] for each in found} == set(FailureCause.values())
     return {each.labels["cause"]: each.value for each in found if each.value}
 
 

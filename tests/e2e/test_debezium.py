@@ -50,16 +50,7 @@ def capture(clusters: Callable[..., KafkaCluster], tmp_path_factory: pytest.Temp
         connect.create(
             SERVER,
             {
-                "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-                "tasks.max": 1,
-                "database.hostname": "127.0.0.1",
-                "database.port": postgres.port,
-                "database.user": "postgres",
-                "database.password": "none",
-                "database.dbname": "postgres",
-                "plugin.name": "pgoutput",
-                "topic.prefix": SERVER,
-                "table.include.list": "public.orders",
+                **postgres.debezium(SERVER, "orders"),
                 "retriable.restart.connector.wait.ms": 500,
                 "key.converter": CONVERTER,
                 "value.converter": CONVERTER,

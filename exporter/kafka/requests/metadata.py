@@ -56,6 +56,10 @@ class Metadata:
     )
     """Requests about the same partitions, as bytes with the leader epochs of this metadata: see ``bulk_offsets``."""
 
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic; none when it is not known here."""
+        return [TopicPartition(topic, number) for number in self.topics.get(topic, {})]
+
     def leader(self, topic: str, partition: int) -> int | None:
         """The node id of the partition's leader; None when it has none or is not known here."""
         known = self.topics.get(topic, {}).get(partition)
