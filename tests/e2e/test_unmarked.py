@@ -28,7 +28,6 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("version", "lose", "make"), WAYS)
-@pytest.mark.timeout(400)
 def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_a_line(
     version: str,
     lose: LoseMarker,
