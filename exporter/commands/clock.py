@@ -17,7 +17,7 @@ from exporter.kafka.requests.offsets import newest_timestamps
 from exporter.lso.next_step import clock_time
 from exporter.model import Deadline
 from exporter.transactions.clock import coordinator_time
-from exporter.transactions.facts import NOTICEABLE_SECONDS, ClockBounds, CoordinatorTime
+from exporter.transactions.facts import NOTICEABLE_SECONDS, CoordinatorTime
 
 
 def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadline: Deadline) -> CoordinatorTime:
@@ -30,10 +30,8 @@ def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadlin
         newest += [value / 1000 for value in answers.values.values() if value >= 0]
     except AskError:
         pass  # the starts of transactions are still a bound
-    monotonic = cluster.clock.monotonic()
     newest += [start for start in starts if start is not None]
-    at_least = max(newest) - monotonic if newest else None
-    return coordinator_time(ClockBounds(at_least, None), monotonic, cluster.clock.wall())
+    return CoordinatorTime(at_most=cluster.clock.wall() - max(newest) if newest else None)
 
 
 def shown_now(time: CoordinatorTime, wall: float) -> float:

@@ -23,7 +23,7 @@ MOST_NAMES = 5
 """Partitions that are named where many have the same next step. The table has all of them."""
 
 
-_NOT_KNOWN = CoordinatorTime(None, None)
+_NOT_KNOWN = CoordinatorTime()
 
 
 @dataclass(frozen=True, slots=True)

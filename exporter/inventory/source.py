@@ -14,7 +14,7 @@ from exporter.kafka.log.offset_commits import CommitReader
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
-from exporter.model import Deadline, Fault, Reason
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.machine.records import UndecodableRecord, decode_key, decode_value
 from exporter.transactions.source.decision_window import WindowReader
 from exporter.transactions.source.log_range import Range, read_ranges

@@ -90,7 +90,7 @@ def _cluster(
     named = next((source.cluster for source in group.sources if source.cluster), "")
     bootstrap_servers = settings.bootstrap_servers or (identity.bootstrap_servers if identity else "")
     transactions = sorted(opened.transactions if opened else (), key=_age_order)
-    time = group.facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+    time = group.facts.get(CoordinatorTime) or CoordinatorTime()
     theirs = time.now(now)
     flink = group.facts.get(FlinkTransactions) or FlinkTransactions({})
     ignored = _ignored(group)
