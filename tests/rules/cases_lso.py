@@ -165,6 +165,8 @@ def _habits() -> Iterator[Case]:
     both = [series for agent in "ab" for series in (*lasts(900, agent=agent), stalls(agent))]
     ten_minutes = {"1506m": [], "1510m": [], "1514m": [], "1515m": [WARNING], "1600m": [WARNING]}
     yield case(STALLED, "open for up to a quarter of an hour as usual", both, {"1505m": [], **ten_minutes}, "5m")
+    paged = [*both, due("critical", "_x299 1x90")]
+    yield case(STALLED, "a page does not wait", paged, {"1506m": [CRITICAL], "1515m": [CRITICAL, WARNING]}, "5m")
     at_once = {"1505m": [], "1510m": [WARNING]}
     yield case(STALLED, "its transactions usually take less", [*lasts(300), stalls()], at_once, "5m")
     yield case(STALLED, "four transactions in a day are no habit", [*lasts(900, 4), stalls()], at_once, "5m")
