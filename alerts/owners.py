@@ -68,9 +68,9 @@ def owner_label(alert: Alert) -> str:
     """
     text = f"{alert.summary}{alert.description}"
     if "$labels.kafka_cluster " not in text:
-        return each(f"topk(1, {_owner(_WHOLE)})", _NAME)
+        return each(f"topk(1, {_owner(_WHOLE, '1d')})", _NAME)
     kinds = [kind for kind, names in _SUBJECTS.items() if all(f"$labels.{name} " in text for name in names)]
-    query = f"0 * {_owner('kafka_cluster=%q, ' + _WHOLE)}"
+    query = f"0 * {_owner('kafka_cluster=%q, ' + _WHOLE, '1d')}"
     arguments = " $labels.kafka_cluster"
     before, after = "", ""
     for weight, kind in enumerate(reversed(kinds), 1):
@@ -84,9 +84,9 @@ def owner_label(alert: Alert) -> str:
     return f"{before}{{{{ range query (printf `topk(1, {query})`{arguments}) }}}}{_NAME}{{{{ end }}}}{after}"
 
 
-def _owner(matchers: str) -> str:
-    """The owner in the last hour: a label that a failed scrape took away would make another alert of it."""
-    return f"group by (owner) (last_over_time({OWNER_INFO}{{{matchers}}}[1h]))"
+def _owner(matchers: str, within: str = "1h") -> str:
+    """The last owner: a label that a failed scrape, or an agent that is gone, took away would make another alert."""
+    return f"group by (owner) (last_over_time({OWNER_INFO}{{{matchers}}}[{within}]))"
 
 
 def relabelling(owners: Sequence[Owner]) -> str:

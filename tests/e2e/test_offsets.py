@@ -60,7 +60,11 @@ def test_commits_in_transactions_and_outside_of_them_are_counted_apart(tmp_path:
 
 def _join_and_leave(kafka: KafkaCluster) -> None:
     """Two members join a group one after the other, and leave it one after the other."""
-    settings = {"bootstrap.servers": kafka.bootstrap, "group.id": MEMBERS, "auto.offset.reset": "earliest"}
+    settings = {
+        "bootstrap.servers": kafka.bootstrap,
+        "group.id": MEMBERS,
+        "partition.assignment.strategy": "roundrobin",  # one topic of one partition for each member
+    }
     members = [Consumer(settings) for _ in range(2)]
     until = Deadline.after(60)
     try:

@@ -59,7 +59,14 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 
 _SAME_SIGN = "a sum of counts is above 0 exactly where the largest of them is; the text has the value"
+_NO_INSTANCE = "the minimum inside has no label instance"
 EQUIVALENT = {
+    "KafkaEosLsoStalled(warning): line 1 column 6: by (kafka_cluster) -> by (kafka_cluster, instance)": _NO_INSTANCE,
+    "KafkaEosLsoStalled(critical): line 1 column 6: by (kafka_cluster) -> by (kafka_cluster, instance)": _NO_INSTANCE,
+    "KafkaEosHangingTransaction(critical): line 1 column 7: by (kafka_cluster, producer_id) -> by (kafka_cluster,"
+    " producer_id, instance)": _NO_INSTANCE,
+    "KafkaEosUnmarkedTransaction(critical): line 1 column 7: by (kafka_cluster, producer_id) -> by (kafka_cluster,"
+    " producer_id, instance)": _NO_INSTANCE,
     "KafkaEosTransactionLogIncomplete undecodable(warning,undecodable): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionLogIncomplete lost(warning,lost): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosCanaryFailing coordinator(critical,coordinator): line 1 column 1: max by -> sum by": _SAME_SIGN,
