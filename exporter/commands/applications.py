@@ -12,10 +12,10 @@ from exporter.applications.applications import FIXED_RULES, Grouping
 from exporter.applications.proposed_patterns import Proposal, propose
 from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, read_all
+from exporter.commands.clusters import read_all
 from exporter.commands.output import print_json, print_not_asked, print_table
 from exporter.commands.report import ClusterReport
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.config import ClusterConfig
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline

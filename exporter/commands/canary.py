@@ -10,9 +10,9 @@ from typing import Any
 
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.output import print_table, say
-from exporter.commands.settings import SERVING, UsageError, add_cluster_flags, add_flags, config_source
+from exporter.commands.settings import SERVING, UsageError, add_cluster_flags, add_flags, config_source, duration
 from exporter.config import Config
 from exporter.core import logs
 

@@ -16,7 +16,6 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.offsets import newest_timestamps
 from exporter.lso.next_step import clock_time
 from exporter.model import Deadline
-from exporter.transactions.clock import coordinator_time
 from exporter.transactions.facts import NOTICEABLE_SECONDS, CoordinatorTime
 
 

@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple
 
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.connection_connect import documents as grant_documents
 from exporter.commands.connection_connect import grants_of, print_grants, worker_of
 from exporter.commands.output import print_json, print_table, say
 from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.commands.works import Feature, features
 from exporter.connect.grants import GrantVerdict, WorkerSettings
 from exporter.kafka.client import AskError

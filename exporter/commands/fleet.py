@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from exporter.commands.agent_access import add_access_flags
-from exporter.commands.clusters import duration
-from exporter.commands.settings import SERVING, UsageError, add_flags
+from exporter.commands.settings import SERVING, UsageError, add_flags, duration
 from exporter.core import logs
 from exporter.model import Clock
 

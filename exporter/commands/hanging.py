@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, read_all
+from exporter.commands.clusters import read_all
 from exporter.commands.log_rounds import Sleep, take_rounds
 from exporter.commands.output import progress
 from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show
+from exporter.commands.settings import duration
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.kafka.requests.metadata import Metadata

@@ -11,10 +11,10 @@ from exporter.agent.engine_sources import engine_sources
 from exporter.agent.engines import Engines, engines_of
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, say
 from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_cluster_flags, config_source
+from exporter.commands.settings import add_cluster_flags, config_source, duration
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
 from exporter.groups.source.offsets import OffsetsSource

@@ -11,11 +11,11 @@ from typing import Any
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, shown_now
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_json, print_not_asked, say
 from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators

@@ -10,11 +10,12 @@ from typing import Any
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, say_clock
-from exporter.commands.clusters import duration, read_all
+from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
 from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show, time_of
+from exporter.commands.settings import duration
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
