@@ -47,6 +47,8 @@ own files.
 """
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^:\s]+#[^;\s]+;\S+?)(?::|\s|$)")
+_NOT_DOWNLOADED = re.compile(r"download failed: ([^!\s\]]+)!")
+"""Ivy's words for a jar that is missing where a repository, mostly that of Maven on this machine, has its POM."""
 
 
 class SessionError(Exception):
@@ -296,6 +298,12 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error:
             f" If the repository lacks that version: pip install 'pyspark=={TRIED_PYSPARK[-1]}'."
             " Behind a mirror give --conf spark.jars.repositories=URL or --conf spark.jars.ivySettings=FILE;"
             " without a network --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
+        )
+    if missing := sorted(set(_NOT_DOWNLOADED.findall(said))):
+        names = ", ".join(package.replace("#", ":").replace(";", ":") for package in missing)
+        return (
+            f"Spark could not download the jar of {names}: if ~/.m2 or ~/.ivy2 has its POM without the jar, remove that"
+            f" folder; or give --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
         )
     lines = [line for line in said.splitlines() if line.strip()][-LOG_LINES:]
     cause = "\n".join(lines) or str(error).splitlines()[0]
