@@ -300,8 +300,8 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error:
         )
     if missing := sorted(set(_NOT_DOWNLOADED.findall(said))):
         return (
-            f"Spark could not download the jar of {_coordinates(missing)}: if ~/.m2 or ~/.ivy2 has its POM without the jar, remove that"
-            f" folder; or give --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
+            f"Spark could not download the jar of {_coordinates(missing)}: if ~/.m2 or ~/.ivy2 has its POM without the"
+            " jar, remove that folder; or give --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars."
         )
     lines = [line for line in said.splitlines() if line.strip()][-LOG_LINES:]
     cause = "\n".join(lines) or str(error).splitlines()[0]
