@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
@@ -292,19 +292,22 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error:
         log.seek(0)
         said = log.read()
     if missing := sorted(set(_UNRESOLVED.findall(said))):
-        names = ", ".join(package.replace("#", ":").replace(";", ":") for package in missing)
         return (
-            f"Spark could not resolve {names} (asked for: {chosen.get('spark.jars.packages', '')})."
+            f"Spark could not resolve {_coordinates(missing)} (asked for: {chosen.get('spark.jars.packages', '')})."
             f" If the repository lacks that version: pip install 'pyspark=={TRIED_PYSPARK[-1]}'."
             " Behind a mirror give --conf spark.jars.repositories=URL or --conf spark.jars.ivySettings=FILE;"
             " without a network --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
         )
     if missing := sorted(set(_NOT_DOWNLOADED.findall(said))):
-        names = ", ".join(package.replace("#", ":").replace(";", ":") for package in missing)
         return (
-            f"Spark could not download the jar of {names}: if ~/.m2 or ~/.ivy2 has its POM without the jar, remove that"
-            f" folder; or give --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
+            f"Spark could not download the jar of {_coordinates(missing)}: if ~/.m2 or ~/.ivy2 has its POM without the"
+            " jar, remove that folder; or give --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars."
         )
     lines = [line for line in said.splitlines() if line.strip()][-LOG_LINES:]
     cause = "\n".join(lines) or str(error).splitlines()[0]
     return f"Spark did not start on master {master}:\n{cause}"
+
+
+def _coordinates(packages: Iterable[str]) -> str:
+    """Ivy's names of packages as Maven's."""
+    return ", ".join(package.replace("#", ":").replace(";", ":") for package in packages)
