@@ -7,7 +7,7 @@ import pytest
 from exporter.model import Fact, Facts, TopicPartition
 from exporter.roll.logged import FRESH_SECONDS, logged_evidence
 from exporter.transactions.facts import (
-    ClockBounds,
+    CoordinatorTime,
     LoggedTransactions,
     OpenTransaction,
     OpenTransactions,
@@ -28,7 +28,7 @@ def facts(*found: Fact) -> Facts:
 def logged(
     *transactions: OpenTransaction, complete: bool = True, as_of: float | None = 50.0, missing: tuple[str, ...] = ()
 ) -> LoggedTransactions:
-    return LoggedTransactions(OpenTransactions("txnlog", transactions, complete, missing, as_of), ClockBounds())
+    return LoggedTransactions(OpenTransactions("txnlog", transactions, complete, missing, as_of), CoordinatorTime())
 
 
 def test_a_tail_at_its_end_leaves_nothing_unknown() -> None:
