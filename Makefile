@@ -156,15 +156,15 @@ quick: $(READY) ## what to run before a commit: check, unit and golden, side by 
 
 # One run of pytest, so that tests which wait and tests which compute share the cores: those of a file in their order and in
 # one process, the longest files first. Fuzzing tries the whole corpus and then 2 s of new inputs.
-real: $(READY) ## the tests of e2e, spark, rules, chart, hostile and of what dist built, but those marked `proof`
+real: $(READY) ## the tests of e2e, spark, rules, chart and hostile, but those marked `proof`
 	@scripts/install-prometheus
 	@scripts/install-chart-tools >/dev/null
 	@$(PY) -m tests.e2e.spark.packages
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-2} FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/pytest -m "not proof" -n $(WORKERS) $(REAL) \
-	  tests/e2e tests/rules tests/chart tests/hostile tests/fuzz tests/release $(ARGS)
+	  tests/e2e tests/rules tests/chart tests/hostile tests/fuzz $(ARGS)
 
-test: quick ## all that a change can break
-	scripts/build-dist $(PY)
+test: $(READY) ## all that a change can break
+	@$(MAKE) --jobs=2 --output-sync=target unit dist check golden
 	@$(MAKE) real
 
 # How many minutes a proof takes, and the files that it rests on.
