@@ -169,29 +169,30 @@ quick: $(READY) ## what to run before a commit: check, unit and golden, side by 
 
 # One run of pytest, so that tests which wait and tests which compute share the cores: those of a file in their order and in
 # one process, the longest files first. Fuzzing tries the whole corpus and then 2 s of new inputs.
-real: $(READY) ## the tests of e2e, spark, rules, chart, hostile and of what dist built, but those marked `proof`
+real: $(READY) ## the tests of e2e, spark, rules, chart and hostile, but those marked `proof`
 	@scripts/install-prometheus
 	@scripts/install-chart-tools >/dev/null
 	@$(PY) -m tests.e2e.spark.packages
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-2} FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/pytest -m "not proof" -n $(WORKERS) $(REAL) \
-	  tests/e2e tests/rules tests/chart tests/hostile tests/fuzz tests/release $(ARGS)
+	  tests/e2e tests/rules tests/chart tests/hostile tests/fuzz $(ARGS)
 
-test: quick ## all that a change can break
-	scripts/build-dist $(PY)
+test: $(READY) ## all that a change can break
+	@$(MAKE) --jobs=2 --output-sync=target unit dist check golden
 	@$(MAKE) real
 
-# How many minutes a proof takes, and the files that it rests on.
+# How many minutes a proof takes, and the files that it rests on. e2e-proof takes what is left: tests that do not begin
+# in time before PROOF_UNTIL (tests/e2e/conftest.py) are skipped, and their number is printed.
 BROKERS := exporter/kafka exporter/cluster exporter/connect exporter/groups exporter/lso exporter/spark exporter/streams exporter/transactions exporter/model.py demo
-PROOFS := container site lowest rules-proof mutants hostile e2e-proof chaos-short spark-versions spark-install
+PROOFS := container site lowest rules-proof mutants hostile chaos-short spark-install spark-versions e2e-proof
 container.rests_on := 2 Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml demo/compose tests/container
 site.rests_on := 2 docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py
 lowest.rests_on := 4 pyproject.toml scripts/check-lowest scripts/lowest.py
 rules-proof.rests_on := 4 alerts tests/rules
 mutants.rests_on := 10 alerts tests/rules
 hostile.rests_on := 6 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
-e2e-proof.rests_on := 16 $(BROKERS) exporter/jobs tests/e2e
 spark-versions.rests_on := 25 exporter/jobs exporter/commands/spark.py tests/e2e/spark pyproject.toml
 spark-install.rests_on := 6 exporter/jobs pyproject.toml tests/release/test_spark_install.py
+e2e-proof.rests_on := 6 $(BROKERS) exporter/jobs tests/e2e
 chaos-short.rests_on := 8 $(BROKERS) tests/chaos
 
 proof-of-changes: $(READY) ## of the proofs, those that rest on files that changed: scripts/when-changed

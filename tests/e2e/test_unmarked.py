@@ -12,7 +12,7 @@ from demo.cluster import KafkaCluster
 from demo.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
-from tests.e2e.ending_lines import LOOKS, command, committed, ends_something, explained, never, run
+from tests.e2e.ending_lines import command, committed, ends_something, explained, looks, never, run
 from tests.e2e.lost_markers import KEPT, LOST, TOPIC, LoseMarker, cluster, create_topic, dropped, truncated
 from tests.schemas import conform
 
@@ -45,11 +45,10 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
     assert committed(kafka.bootstrap, TOPIC, 2) == BEFORE + OPEN - 1
 
     agent.wait_until(_holds, timeout=120)
-    for words in LOOKS:
-        done = run(*words, "--bootstrap-server", kafka.bootstrap)
-        assert not ends_something(done.out, done.err)
-        done = run(*words, "--bootstrap-server", kafka.bootstrap, "--output", "json")
-        assert not ends_something(done.out, done.err)
+    for done in looks(run, "--bootstrap-server", kafka.bootstrap, forms=["text"]):
+        assert not ends_something(done.out, done.err), done
+    for done in looks(run, "--bootstrap-server", kafka.bootstrap, forms=["json"]):
+        assert not ends_something(done.out, done.err), done
         assert [(each["partition"], each["blocker"]["kind"]) for each in _stalls(done.document)] == [
             (LOST, "unmarked")
         ], done.out
