@@ -269,9 +269,9 @@ def _flood() -> Iterator[Case]:
         ]
         oldest = [by("critical", holder) for holder in many[5:]]
         yield case(alert, f"twenty-five that are {kind}", series, {"5m": oldest})
-        others = endless(at=-1, holder=("other", "7"), kind=kind)
+        one_more = [*series, *endless(at=-1, holder=("other", "7"), kind=kind)]
         elsewhere = [*oldest, by("critical", ("other", "7"))]
-        yield case(alert, f"{kind}: and one elsewhere", [*series, *others], {"5m": elsewhere})
+        yield case(alert, f"{kind}: and one elsewhere", one_more, {"5m": elsewhere})
         again = [*series, *endless(at=-4, holder=many[3], kind=kind, agent="b")]
         again += endless(at=-25, holder=many[24], kind=kind, agent="b")
         yield case(alert, f"{kind}: two of them seen by two replicas", again, {"5m": oldest})

@@ -80,6 +80,8 @@ EQUIVALENT = {
     "KafkaEosWatchdog(none): line 1 column 8: 1 -> 2": "it fires for any value",
     "KafkaEosWatchdog(none): line 1 column 8: 1 -> 0": "it fires for any value",
     "KafkaEosWatchdog(none): keep_firing_for 5m added": "it never ends",
+    'KafkaEosFlinkTransactionAtRisk(warning): line 1 column 89: precommitted="likely" -> precommitted=~".*"': "what is"
+    " proven is left out",
     "KafkaEosFlinkTransactionAtRisk(warning): line 1 column 1: min by -> sum by": "it compares nothing; the text"
     " has the value",
     "KafkaEosFlinkTransactionAtRisk(warning): line 1 column 1: min by -> max by": "as above",
