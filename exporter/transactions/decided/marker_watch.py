@@ -19,6 +19,7 @@ from typing import NamedTuple
 from exporter.kafka.log.control import Marker, PartitionMarkers
 from exporter.model import Fact, TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
+from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import Decision, Torn, judge
 from exporter.words import FoundMarker
 
@@ -70,6 +71,7 @@ class MarkerWatch:
         self._seen: int | None = None
         self._found: dict[_Key, TornMarker] = {}
         self._newest_ms = 0
+        self._since_ms: dict[TopicPartition, int] = {}  # from when on the markers of a partition are known
         self.followed: dict[TopicPartition, PartitionMarkers] = {}
         self.read_at: dict[TopicPartition, float] = {}
         self.compared = 0
@@ -109,13 +111,15 @@ class MarkerWatch:
         order = sorted(places, key=lambda place: self.read_at.get(place, -math.inf))
         return {partition: places[partition] for partition in order}
 
-    def follow(self, partition: TopicPartition, start: int, *, cut: bool) -> None:
-        """Begin to read a partition at this offset, or again."""
+    def follow(self, partition: TopicPartition, start: int, *, cut: bool, since_ms: int = 0) -> None:
+        """Begin to read a partition at this offset, which is that of an instant (Unix ms), or again."""
         self.followed[partition] = PartitionMarkers(start, cut, reached=start)
+        self._since_ms[partition] = since_ms
 
     def leave(self, partition: TopicPartition) -> None:
         """Read this partition no further; the next decision that names it begins again."""
         self.followed.pop(partition, None)
+        self._since_ms.pop(partition, None)
 
     def leave_out(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Give up the decisions of these partitions: they may not be read."""
@@ -126,10 +130,15 @@ class MarkerWatch:
     def compare(
         self, reached: AbstractSet[TopicPartition], now: float, compacted: frozenset[str] = frozenset()
     ) -> None:
-        """Compare the decisions whose partitions are all in ``reached``: read to an end asked for after them."""
+        """Compare the decisions whose partitions are all in ``reached``: read to an end asked for after them.
+
+        One from before the markers that are known of a partition is not compared: its own may be among those before.
+        """
         ready, left = [], []
         for waiting in self._waiting:
-            if waiting.decision.partitions <= reached:
+            if any(self._is_before(waiting.decision, partition) for partition in waiting.decision.partitions):
+                self.not_compared += 1
+            elif waiting.decision.partitions <= reached:
                 ready.append(waiting)
             elif now - waiting.noted < WAIT_SECONDS:
                 left.append(waiting)
@@ -152,6 +161,9 @@ class MarkerWatch:
                 left.append(waiting._replace(suspected=min(waiting.suspected, now), noted=now))
         self._waiting = left
         self._forget(now)
+
+    def _is_before(self, decision: Decision, partition: TopicPartition) -> bool:
+        return decision.prepared_ms - CLOCK_SLACK_MS < self._since_ms.get(partition, 0)
 
     def _torn(
         self, ready: Collection[_Waiting], read: Mapping[TopicPartition, PartitionMarkers], compacted: frozenset[str]
@@ -203,8 +215,10 @@ class MarkerWatch:
             old = watched.found is not FoundMarker.NOTHING and watched.at < now - HOUR
             if old or len(self._found) > MOST_FOUND:
                 del self._found[key]
-        oldest_ms = self._newest_ms - KEPT_MS
-        for own in self.followed.values():
+        waits_ms = min((waiting.decision.prepared_ms for waiting in self._waiting), default=self._newest_ms)
+        oldest_ms = min(self._newest_ms - KEPT_MS, waits_ms - CLOCK_SLACK_MS)
+        for partition, own in self.followed.items():
+            self._since_ms[partition] = max(self._since_ms.get(partition, 0), oldest_ms)
             if own.markers and own.markers[0].timestamp_ms < oldest_ms:
                 own.markers = [marker for marker in own.markers if marker.timestamp_ms >= oldest_ms]
 

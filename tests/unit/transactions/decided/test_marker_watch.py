@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition
-from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, HOUR, WAIT_SECONDS, MarkerWatch
+from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, HOUR, KEPT_MS, WAIT_SECONDS, MarkerWatch
 from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
 from exporter.words import FoundMarker
@@ -135,3 +135,32 @@ def test_decisions_that_came_too_fast_to_be_handed_on_count_as_not_compared() ->
     world.read()
     world.watch.note(RecentDecisions(40, ()), world.now, lambda _: True)
     assert world.watch.not_compared == 40
+
+
+def test_a_decision_that_waits_for_a_partition_keeps_the_markers_of_the_others() -> None:
+    world = WatchedPartitions()
+    world.decide(3, A, B)
+    world.mark(A, 4)
+    world.mark(B, 4)
+    world.decide(9, A, at=2 * KEPT_MS)
+    world.mark(A, 10, at=2 * KEPT_MS)
+    assert world.read(A) == []
+    assert world.read() == []
+    assert world.read(later=CONFIRM_SECONDS) == []
+    assert (world.watch.compared, world.watch.not_compared) == (2, 0)
+
+
+def test_an_old_decision_that_is_read_late_is_not_compared_with_markers_of_after_it() -> None:
+    world = WatchedPartitions()
+    for place in (A, B):
+        world.watch.follow(place, 50, cut=False, since_ms=BEGUN + KEPT_MS)
+    world.decide(3, A, B)
+    world.decide(9, A, at=2 * KEPT_MS)
+    world.mark(A, 10, at=2 * KEPT_MS)
+    assert world.read() == []
+    assert world.read(later=CONFIRM_SECONDS) == []
+    assert (world.watch.compared, world.watch.not_compared) == (1, 1)
+    world.decide(4, A, at=KEPT_MS - 120_000)
+    assert world.read() == []
+    assert world.read(later=CONFIRM_SECONDS) == []
+    assert (world.watch.compared, world.watch.not_compared) == (1, 2)
