@@ -75,7 +75,7 @@ def journal_ends(evidence: RunEvidence) -> Iterator[Disagreement]:
         if end.transactional_id:
             left[end.outcome, end.transactional_id, end.producer_id, round(end.at * 1000)] += 1
         else:
-            others[end.outcome, end.application] += end.count
+            others[end.outcome, end.application] += end.number
     for each in evidence.transactions:
         if each.outcome not in told.UNCLEAN or not each.completed:
             continue

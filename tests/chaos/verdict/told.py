@@ -29,14 +29,14 @@ class ToldStall:
 
 
 class ToldEnd(NamedTuple):
-    """Unclean ends: one, or ``count`` of an application that are not listed."""
+    """Unclean ends: one, or ``number`` of an application that are not listed."""
 
     outcome: str
     application: str
     transactional_id: str
     producer_id: int | None
     at: float
-    count: int
+    number: int
 
 
 class ToldGap(NamedTuple):
