@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 20.0
 MOST_RECORDS = 200_000
 """Records of the transaction log that one inventory reads: 2 s of one core."""
+MOST_BROKERS = 100
+"""Brokers of one answer, each with some hundred rows."""
 _QUEUED_KBYTES = 4096
 _SHOWN = 10
 
@@ -60,7 +62,9 @@ class ClusterLooks:
             logged = logged_evidence(facts, max(as_of, time.advising(as_of)), cluster.clock.monotonic())
             evidence = read_evidence(cluster, logged, Deadline.after(LOOK_SECONDS))
             brokers = sorted(evidence.brokers) if query.broker is None else [query.broker]
-            rolls = [roll_of(evidence, broker, query.outage) for broker in brokers]
+            rolls = [roll_of(evidence, broker, query.outage) for broker in brokers[:MOST_BROKERS]]
+            if len(brokers) > MOST_BROKERS:
+                not_asked = [f"{len(brokers) - MOST_BROKERS} more brokers: ask with broker="]
         except AskError as error:
             not_asked = [error.fault.detail]
         return {"clusters": [cluster_roll_document(cluster.name, query.outage, rolls, not_asked, as_of)]}

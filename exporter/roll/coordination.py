@@ -7,7 +7,7 @@ unless its timeout ends first; a decided one gets its markers from the new coord
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from exporter.bounds.text import some
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
@@ -41,9 +41,9 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
         for transaction in evidence.opened
         if transaction in own or _writes_to(evidence, transaction, broker)
     ]
-    yield from _limited(_pending(evidence, touched), "decisions")
-    yield from _limited(_timeouts(evidence, own), "open transactions")
-    yield from _limited(_flink(evidence, touched, outage), "transactions of Flink")
+    yield from limited(_pending(evidence, touched), "decisions")
+    yield from limited(_timeouts(evidence, own), "open transactions")
+    yield from limited(_flink(evidence, touched, outage), "transactions of Flink")
     if own:
         oldest = max(
             (evidence.now - transaction.started for transaction in own if transaction.started is not None), default=0.0
@@ -151,8 +151,8 @@ def _groups(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
         yield RollRow(RollAnswer.SAFE, RollReason.CONNECT, f"broker {broker}", text)
 
 
-def _limited(rows: Iterator[RollRow], what: str) -> Iterator[RollRow]:
-    """The first rows, the worst of the others summed up in one."""
+def limited(rows: Iterable[RollRow], what: str) -> Iterator[RollRow]:
+    """The first ``MOST_ROWS``, the worst of the others summed up in one."""
     found = list(rows)
     yield from found[:MOST_ROWS]
     if rest := found[MOST_ROWS:]:

@@ -25,8 +25,8 @@ _LOST_MARKER = (
 
 
 def partition_rows(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
-    """The rows about partitions, by topic."""
-    for topic, partitions in sorted(evidence.topics.items()):
+    """The rows about partitions, by topic, the internal ones first."""
+    for topic, partitions in sorted(evidence.topics.items(), key=lambda item: (item[0] not in _ROLES, item[0])):
         yield from _offline(topic, partitions)
         here = {number: partition for number, partition in partitions.items() if broker in partition.replicas}
         led = {number: partition for number, partition in here.items() if partition.leader is not None}

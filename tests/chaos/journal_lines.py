@@ -9,7 +9,7 @@ from typing import Any
 
 
 def journal_lines(state: Path) -> tuple[Mapping[str, Any], ...]:
-    """The events in the files below the agent's ``state.dir``, by when they were recorded. A torn line is no event."""
+    """The events in the files below the agent's ``state.dir``, as they were recorded. A torn line is no event."""
     found = []
     for file in sorted(state.glob("*/journal/*.jsonl")):
         for line in file.read_bytes().splitlines():
@@ -17,6 +17,6 @@ def journal_lines(state: Path) -> tuple[Mapping[str, Any], ...]:
                 event = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(event, dict):
+            if isinstance(event, dict) and "kind" in event:  # a segment begins with a header
                 found.append(event)
-    return tuple(sorted(found, key=lambda event: float(event["recorded_timestamp"])))
+    return tuple(found)

@@ -21,6 +21,7 @@ RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
     stalls.orphans_found,
     journal.journal_stalls,
     journal.journal_ends,
+    journal.journal_torn,
     service.answers,
     service.sources_down,
     service.overdue,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from math import isinf
 
 from tests.chaos.evidence import RunEvidence
 from tests.chaos.oracle.offset_observer import UnmovedOffset
+from tests.chaos.oracle.outcomes import OracleTransaction
 from tests.chaos.verdict import told
 from tests.chaos.verdict.stalls import MISSED_AFTER, due_at
 from tests.chaos.verdict.told import ToldGap, ToldStall
@@ -15,6 +16,7 @@ from tests.chaos.verdict.values import STALE_SECONDS, Disagreement
 
 END_SECONDS = 10.0
 """How far the end of a stall may be from when the partition moved."""
+SLACK_MS = 1000
 
 
 def journal_stalls(evidence: RunEvidence) -> Iterator[Disagreement]:
@@ -89,6 +91,32 @@ def journal_ends(evidence: RunEvidence) -> Iterator[Disagreement]:
     for (outcome, transactional_id, _, at), number in (+left).items():
         text = f"{number} {outcome} of {transactional_id} at {evidence.ago(at / 1000)} did not happen"
         yield Disagreement("journal: unclean end", text)
+
+
+def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:
+    """What is told to be torn has not the marker of its decision in the segment files."""
+    by_producer: dict[int, list[OracleTransaction]] = defaultdict(list)
+    for each in evidence.transactions:
+        by_producer[each.producer_id].append(each)
+    for event in evidence.journal:
+        if event["kind"] != "torn":
+            continue
+        subject, at = event["subject"], event["timestamp"] * 1000
+        place = subject["topic"], subject["partition"]
+        for each in by_producer[subject["producer_id"]]:
+            if not each.decided - 1 <= at <= each.completed + 1 or place not in each.partitions:
+                continue
+            marked = [
+                one.committed == (each.outcome == "committed")
+                for one in evidence.held.get(place, ())
+                if one.end is not None
+                and one.producer_id == each.producer_id
+                and each.started - SLACK_MS <= one.appended * 1000 <= each.completed + SLACK_MS
+            ]
+            if marked and all(marked):
+                where = f"{place[0]}-{place[1]} at {evidence.ago(event['timestamp'])}"
+                text = f"{each.transactional_id} in {where}: {event['evidence']}, and its marker is there"
+                yield Disagreement("journal: torn", text)
 
 
 def _in_gap(gaps: Sequence[ToldGap], begin: float, end: float) -> bool:

@@ -71,6 +71,17 @@ def test_two_journals_merge_without_doubles() -> None:
     assert [each["kind"] for each in merged([[BEGUN, ENDED], [BEGUN, ENDED]])] == ["stall_begun", "stall_ended"]
 
 
+def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> None:
+    def more(agent: str, at: float, count: int, since: float = 0.0, application: str = "pay") -> dict[str, Any]:
+        found = event("fenced", at, key=f"fenced:more:{application}:{at}", evidence={"since_timestamp": NOW + since})
+        return {**found, "agent": agent, "count": count, "subject": {"application": application}}
+
+    first, second, later = more("one", 600, 40), more("two", 610, 50, 10), more("one", 1300, 7, 700)
+    other = more("two", 605, 3, 5, "billing")
+    assert merged([[first, later], [second, other]]) == [other, second, later]
+    assert merged([[second], [first]]) == [second]
+
+
 def test_a_partition_that_stands_again_is_another_stall() -> None:
     again = event("stall_begun", 100, partitions=held(7, since=100))
     assert [each.end for each in stalls_of([BEGUN, ENDED, again]) if each.partition == 7] == [NOW + 60, None]
