@@ -12,7 +12,7 @@ from exporter.core.derived import Derived
 from exporter.lso.freshness import Earliest, WithheldSince, earliest_starts, withheld_since
 from exporter.lso.rules import Coordinators
 from exporter.lso.tracker import StallTracker
-from exporter.model import Sample, TopicPartition
+from exporter.model import Sample, SampleBatch, TopicPartition
 from exporter.transactions.facts import OpenTransaction
 
 
@@ -29,6 +29,7 @@ class TopicSeries:
     def __init__(self, watch: StallTracker) -> None:
         self._watch = watch
         self._lags = Derived(self._worst_lags)
+        self._series = Derived(_lag_series)
         self._starts = Derived(earliest_starts)
         self._withheld = Derived(self._withheld_since)
         self._transactional: set[str] = set()  # topics in which a transaction was seen
@@ -40,16 +41,12 @@ class TopicSeries:
         stalled: Counter[str],
         hanging: Mapping[str, int],
         unknown: AbstractSet[str],
-    ) -> Iterator[Sample]:
-        """Yield the series of every topic that was read. Of topics of ``unknown`` the hanging transactions are not
+    ) -> SampleBatch:
+        """Return the series of every topic that was read. Of topics of ``unknown`` the hanging transactions are not
         known.
         """
         lags = dict.fromkeys(self._topics(elsewhere), 0) | self._lags(self._watch.version, elsewhere)
-        for topic, lag in lags.items():
-            yield catalogue.TOPIC_LSO_LAG_OFFSETS(float(lag), cluster, topic)
-            yield catalogue.STALLED_PARTITIONS(float(stalled[topic]), cluster, topic)
-            if topic not in unknown:
-                yield catalogue.HANGING_TRANSACTIONS(float(hanging.get(topic, 0)), cluster, topic)
+        return self._series(cluster, lags, dict(stalled), dict(hanging), frozenset(unknown))
 
     def withheld(
         self,
@@ -96,3 +93,19 @@ class TopicSeries:
         if not elsewhere:
             return self._watch.readings.topics
         return {topic for topic, _ in self._watch.readings.keys() - elsewhere}
+
+
+def _lag_series(
+    cluster: str, lags: dict[str, int], stalled: dict[str, int], hanging: dict[str, int], unknown: frozenset[str]
+) -> SampleBatch:
+    return SampleBatch(tuple(_lag_samples(cluster, lags, stalled, hanging, unknown)))
+
+
+def _lag_samples(
+    cluster: str, lags: dict[str, int], stalled: dict[str, int], hanging: dict[str, int], unknown: frozenset[str]
+) -> Iterator[Sample]:
+    for topic, lag in lags.items():
+        yield catalogue.TOPIC_LSO_LAG_OFFSETS(float(lag), cluster, topic)
+        yield catalogue.STALLED_PARTITIONS(float(stalled.get(topic, 0)), cluster, topic)
+        if topic not in unknown:
+            yield catalogue.HANGING_TRANSACTIONS(float(hanging.get(topic, 0)), cluster, topic)

@@ -39,7 +39,8 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
     blind = tuple(_blind_spots(clusters))
     failures = (*_storms(clusters), *_failures(clusters))
     warnings = tuple(_warnings(clusters))
-    details = (*failures, *warnings, *blind)
+    early = tuple(_early(clusters)) if status["ready"] else ()
+    details = (*failures, *warnings, *blind, *early)
     if stalled:
         hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
         tail = f", {hanging} by a hanging transaction" if hanging else ""
@@ -49,21 +50,28 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
     if failures:
         return PageVerdict("bad", failures[0], details[1:])
     if blind:
-        return PageVerdict("blind", "Cannot see everything", (*blind, *warnings))
+        return PageVerdict("blind", "Cannot see everything", (*blind, *warnings, *early))
     if warnings:
         return PageVerdict("warn", warnings[0], details[1:])
-    new = [cluster["known"] for cluster in clusters if is_new(cluster["known"])]
-    if new and status["ready"]:
-        least = min(new, key=lambda known: known["stalls_watched_seconds"])
-        looked, after = (format_age(least[key]) for key in ("stalls_watched_seconds", "stall_after_seconds"))
-        text = f"No partition is known to be stalled, after {looked} of looking: a stall is known after {after}."
-        return PageVerdict("blind", "Starting: too early to know every stall", (text,))
+    if early:
+        return PageVerdict("blind", "Starting: too early to know every stall", early)
     if not status["ready"]:
         return PageVerdict("blind", "Starting: not every source has answered yet")
     part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
     down = any(source["up"] is False for cluster in clusters for source in cluster["sources"])
     answers = "every source answers" + (" but those that are ignored" if down else "")
     return PageVerdict("good", "All fine", (f"No partition{part} is stalled{beside}, and {answers}.",))
+
+
+def _early(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say how long was looked at last stable offsets, while that is too short to know every stall."""
+    new = [cluster["known"] for cluster in clusters if is_new(cluster["known"])]
+    if new:
+        least = min(new, key=lambda known: known["stalls_watched_seconds"])
+        looked, after = (format_age(least[key]) for key in ("stalls_watched_seconds", "stall_after_seconds"))
+        found = any(cluster["stalled_partitions"] for cluster in clusters)
+        known = "More partitions may be stalled" if found else "No partition is known to be stalled"
+        yield f"{known}, after {looked} of looking: a stall is known after {after}."
 
 
 def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:

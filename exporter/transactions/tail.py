@@ -358,6 +358,11 @@ class LogTail:
                 found.append(number)
         return found
 
+    @property
+    def waits(self) -> bool:
+        """Return whether an abort waits for its outcome."""
+        return any(machine.first_due_ms is not None for machine in self.machines.values())
+
     def reached(self, log_ends: Mapping[int, int], asked_at: float) -> None:
         """Advance log time of the partitions that were read to the log end that was requested at ``asked_at``."""
         for number, end in log_ends.items():

@@ -322,6 +322,16 @@ def test_checks_that_fail_are_a_warning_and_unknown_ones_are_not() -> None:
     assert verdict(status(*FINE, Posture((unknown,)))).level == "good"
 
 
+def test_what_else_is_wrong_does_not_hide_that_it_is_too_early_to_know_every_stall() -> None:
+    failed = PostureCheck("transaction_log_min_isr", "cluster", CheckResult.FAILED, "1", EVIL, EVIL)
+    early = "No partition is known to be stalled, after 12s of looking: a stall is known after 30s."
+    watch = StallWatch(NOW - 12, 30.0)
+    assert verdict(status(*FINE, watch)).details == (early,)
+    found = verdict(status(*FINE, watch, Posture((failed,))))
+    assert (found.text, found.details) == ("1 check of the settings fails", (early,))
+    assert verdict(status(*FINE, StallWatch(NOW - 30, 30.0))).level == "good"
+
+
 def test_the_last_hour_is_null_until_the_log_is_read_and_then_has_every_outcome() -> None:
     assert cluster(*FINE)["last_hour"] is None
     found = cluster(*FINE, hour(pay={Outcome.FENCED: 4}))["last_hour"]
