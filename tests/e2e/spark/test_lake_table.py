@@ -11,6 +11,7 @@ from exporter.jobs.history.files import ReportRange
 from exporter.jobs.history.index import HistoryError, Index
 from exporter.jobs.history.lake_report import LakeHistory
 from exporter.jobs.history.lake_table import STATE, LakeTable
+from exporter.jobs.history.log_offsets import BatchRange
 from exporter.jobs.history.report import report
 from exporter.jobs.history.task import BatchPlan
 from exporter.jobs.lakes.formats import LAKES
@@ -45,7 +46,7 @@ def test_a_table_takes_batches_of_one_writer_and_goes_on_after_compaction(audits
     access = log()
     first = pieces(access)
 
-    def write(table: LakeTable, last: Index | None, *tasks: list[stored_log.BatchRange]) -> Index:
+    def write(table: LakeTable, last: Index | None, *tasks: list[BatchRange]) -> Index:
         return table.write(BatchPlan(access, tasks, last.standings if last else {}))
 
     table, zombie = opened(lake), opened(lake)
