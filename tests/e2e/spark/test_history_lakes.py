@@ -26,8 +26,7 @@ from demo.processes import Child, ProcessGroup, poll, run_to_end
 from demo.s3 import S3Server
 from demo.workloads.producers import RdkafkaProducer
 from exporter.jobs.history.lake_table import STATE
-from exporter.jobs.lakes.delta import DeltaLake
-from exporter.jobs.lakes.iceberg import IcebergLake
+from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import spark_session
 from exporter.model import Deadline
@@ -36,7 +35,6 @@ from tests.e2e.spark.packages import released
 KILLS = int(os.environ.get("HISTORY_KILLS", "20"))
 SECONDS = 240
 TRANSACTIONS = 300
-LAKES: dict[str, type[Lake]] = {"iceberg": IcebergLake, "delta": DeltaLake}
 COLUMNS = ["transactional_id", "outcome", "producer_id", "producer_epoch", "log_partition", "log_offset"]
 SMALL = {"spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 
