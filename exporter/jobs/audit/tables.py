@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _DRIVERS = {"jdbc:postgresql:": "org.postgresql.Driver"}
 _FETCH_ROWS = "50000"
 FEW = 5
+MOST_SNAPSHOTS = 5_000
+"""Snapshots of a table that are looked at, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +81,13 @@ def pinned(session: SparkSession, table: SinkTable) -> tuple[SinkTable, list[str
     if not table.format:
         return table, []
     try:
-        snapshots = list(LAKES[table.format](session, table.url).snapshots())
+        snapshots = list(islice(LAKES[table.format](session, table.url).snapshots(), MOST_SNAPSHOTS))
     except (PySparkException, Py4JError) as error:
         raise SessionError(f"{table.name} cannot be read: {first_line(error)}") from None
     ids = [snapshot.id for snapshot in snapshots]
     if table.snapshot and table.snapshot not in ids:
-        raise SessionError(f"{table.name}: no such snapshot; the newest are {', '.join(ids[:FEW]) or 'none'}")
+        newest = ", ".join(ids[:FEW]) or "none"
+        raise SessionError(f"{table.name}: no such snapshot among the last {MOST_SNAPSHOTS:,}; the newest are {newest}")
     if not ids:
         return table, []
     chosen = table.snapshot or ids[0]

@@ -18,6 +18,7 @@ from demo.postgres import Postgres
 from demo.processes import QUICK_START, ProcessGroup
 from demo.spark import SparkDriver
 from tests.e2e.spark.auditing import Auditor, auditor
+from tests.e2e.spark.packages import released
 
 SECONDS = 150
 """For one thing to be seen, on a machine that is busy with other tests."""
@@ -76,6 +77,13 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
 @pytest.fixture(scope="session")
 def audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
     with auditor(clusters("4.3.1")) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def lake_audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
+    """An auditor of tables, in the formats that have a release for this Spark."""
+    with auditor(clusters("4.3.1"), released()) as one:
         yield one
 
 
