@@ -101,7 +101,7 @@ class Server:
         self.limits = limits
         self.ports: list[int] = []  # where it listens, once open
         self.most_connections = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
-        self._addresses, self._app, self._tls = addresses, app, tls
+        self._addresses, self._tls = addresses, tls
         self._listeners: list[tuple[socket.socket, bool]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
