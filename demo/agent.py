@@ -8,7 +8,6 @@ import signal
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -177,9 +176,7 @@ class AgentProcess:
             self.kill()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _is_ready(self) -> bool:

@@ -17,7 +17,6 @@ import urllib.parse
 import urllib.request
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import yaml
@@ -120,9 +119,7 @@ class FullStack:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _start(self) -> None:

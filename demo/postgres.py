@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from demo.processes import Child, ProcessGroup, poll
@@ -111,9 +110,7 @@ class Postgres:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _argv(self, command: Sequence[str]) -> list[str]:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, ClassVar, Self
 from weakref import WeakSet
 
@@ -186,9 +185,7 @@ class ProcessGroup:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close(Deadline.after(20))
 
     def _reaped(self, child: Child) -> bool:

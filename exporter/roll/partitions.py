@@ -85,7 +85,7 @@ def _under_replicated(topic: str, led: Mapping[int, PartitionMetadata], broker: 
     }
     behind = {number: nodes for number, nodes in behind.items() if nodes}
     if behind:
-        nodes = sorted({node for each in behind.values() for node in each})
+        nodes = sorted({node for missing in behind.values() for node in missing})
         text = f"{_numbers(sorted(behind))} a replica that is not in sync: wait until {_brokers(nodes)} caught up"
         yield RollRow(RollAnswer.NO, RollReason.UNDER_REPLICATED, topic, text)
 

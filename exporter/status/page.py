@@ -114,7 +114,7 @@ def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
     ignored comes last.
     """
     holders: dict[object, list[Mapping[str, Any]]] = {}
-    for stall in sorted(stalls, key=lambda each: each.get("ignored") is not None):
+    for stall in sorted(stalls, key=lambda stall: stall.get("ignored") is not None):
         blocker = stall["blocker"]
         alone = stall["next_step"]["command"] or blocker["producer_id"] is None
         who = (blocker["kind"], blocker["transactional_id"], blocker["producer_id"], blocker["producer_epoch"])
@@ -155,7 +155,7 @@ def blocked_groups(stalls: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, 
     for group in (group for groups in known for group in groups):
         who = (group["group"], group["owner"])
         found[who] = found.get(who, 0) + group["blocked_offsets"]
-    worst = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    worst = sorted(found.items(), key=lambda group: (-group[1], group[0]))
     return [(name, offsets, owner) for (name, owner), offsets in worst] if known else None
 
 

@@ -160,7 +160,7 @@ class ClusterVerdict(NamedTuple):
 def by_cluster(status: Mapping[str, Any]) -> list[tuple[ClusterVerdict, Mapping[str, Any]]]:
     """Return the clusters with their verdicts: by level, the one with most stalled partitions first, then by name."""
     found = [(_cluster_verdict(status, cluster), cluster) for cluster in status["clusters"]]
-    return sorted(found, key=lambda each: (LEVELS.index(each[0].level), -(each[0].stalled or 0), each[0].name))
+    return sorted(found, key=lambda row: (LEVELS.index(row[0].level), -(row[0].stalled or 0), row[0].name))
 
 
 def _cluster_verdict(status: Mapping[str, Any], cluster: Mapping[str, Any]) -> ClusterVerdict:

@@ -91,7 +91,7 @@ def read_web_config(path: Path, *, apart: bool = False) -> WebConfigReading:
     tls, problems = None, [problem._replace(origin=text.origin) for problem in _problems(file)]
     if file.with_tls:
         tls, found_wrong = build(file.tls_server_config, path.parent)
-        problems += [Problem(each.path, each.text, text.origin) for each in found_wrong]
+        problems += [Problem(problem.path, problem.text, text.origin) for problem in found_wrong]
     if problems:
         return WebConfigReading(None, tuple(problems), files)
     return WebConfigReading(_config(file, tls), (), files)

@@ -16,7 +16,7 @@ BROKERS = {1: "kafka-1:9092", 2: "kafka-2:9092", 3: "kafka-3:9092"}
 def partition(replicas: list[int], isr: list[int], leader: int | None = -1) -> PartitionMetadata:
     """``leader`` is the first in sync unless it is given."""
     found = (isr[0] if isr else None) if leader == -1 else leader
-    return PartitionMetadata(found, tuple(replicas), tuple(isr), found is None)
+    return PartitionMetadata(found, tuple(replicas), tuple(isr))
 
 
 def evidence(*partitions: PartitionMetadata, topic: str = "orders", minimum: int | str = 2) -> RollEvidence:
