@@ -15,7 +15,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.offsets import newest_timestamps
 from exporter.lso.next_step import clock_time
-from exporter.model import Deadline, TopicPartition
+from exporter.model import Deadline
 from exporter.transactions.facts import NOTICEABLE_SECONDS, CoordinatorTime
 
 
@@ -24,7 +24,7 @@ def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadlin
     newest: list[float] = []
     try:
         metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
-        places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+        places = metadata.partitions(TRANSACTION_STATE)
         answers = newest_timestamps(cluster.client, metadata, places, deadline)
         newest += [value / 1000 for value in answers.values.values() if value >= 0]
     except AskError:

@@ -14,11 +14,11 @@ from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_advice, print_not_asked, print_table, say
-from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
+from exporter.commands.report import ClusterReport, ReportFormat, exit_code, fault_texts, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.model import Deadline, Fault
+from exporter.model import Deadline
 from exporter.status.transaction_documents import unclean_end_document
 from exporter.transactions.counting.aggregates import Caps
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions, UncleanEnd, UncleanEnds
@@ -133,7 +133,7 @@ def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
     found = read_hour(cluster, deadline, Caps(unclean_ends=_MOST))
-    faults = tuple(fact.detail for fact in found if isinstance(fact, Fault))
+    faults = fault_texts(found)
     ends = next((fact.ends for fact in found if isinstance(fact, UncleanEnds)), None)
     time = next((fact.clock for fact in found if isinstance(fact, LoggedTransactions)), CoordinatorTime())
     if ends is None and not faults:

@@ -58,9 +58,9 @@ class AgentUnderTest:
         self._processes = processes
         self.port = free_ports(1)[0]
         self._config = folder / "agent.yml"
-        self._state = folder / "agent-state"
-        self._state.mkdir()
-        self._config.write_text(settings(bootstrap, self._state, self.port))
+        self.state = folder / "agent-state"
+        self.state.mkdir()
+        self._config.write_text(settings(bootstrap, self.state, self.port))
         self._child: Child | None = None
         self._clock = 0
         self._began = 0.0

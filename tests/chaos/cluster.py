@@ -15,7 +15,6 @@ import uuid
 from base64 import urlsafe_b64encode
 from contextlib import closing
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
@@ -199,9 +198,7 @@ class ChaosCluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def unclean_elections(self) -> int:

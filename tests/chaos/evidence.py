@@ -70,7 +70,8 @@ class BlockerClaim(NamedTuple):
 class RunEvidence:
     """``began`` is when the faults began, ``quiet_at`` when the last one was mended.
 
-    ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records.
+    ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records;
+    ``journal`` are the events of the agent's files.
     """
 
     seed: int
@@ -88,6 +89,7 @@ class RunEvidence:
     orphans: Sequence[PlantedOrphan]
     followed: Sequence[FollowedLine] = ()
     unclean_elections: int = 0
+    journal: Sequence[Mapping[str, Any]] = ()
     histories: Mapping[str, IdHistory] = field(init=False)
     standings: Mapping[Place, list[UnmovedOffset]] = field(init=False)
     reads: Mapping[int, set[float]] = field(init=False)  # by life, when its source of last stable offsets succeeded

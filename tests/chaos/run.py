@@ -18,6 +18,7 @@ from tests.chaos.cluster import TOPICS, ChaosCluster
 from tests.chaos.collect import orphans, read_all, wait_all_ended
 from tests.chaos.evidence import RunEvidence
 from tests.chaos.fault_actions import FaultActions
+from tests.chaos.journal_lines import journal_lines
 from tests.chaos.line_follower import LineFollower
 from tests.chaos.nemesis import Nemesis, plan
 from tests.chaos.oracle.offset_observer import OffsetObserver
@@ -133,6 +134,7 @@ class Run:
                 orphans=orphans(data, self.planter.planted),
                 followed=[*self.follower.followed],
                 unclean_elections=self.cluster.unclean_elections(),
+                journal=journal_lines(self.agent.state),
             )
 
         self._settle(evidence)

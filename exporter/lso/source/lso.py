@@ -229,7 +229,7 @@ class LsoSource(KafkaSource):
                 elif self._holders.committed(held) is None and self._holders.missing(held):
                     unknown.add(partition.topic)
         stalls = self._shown(name, found, elsewhere)
-        yield from self._series.lags(name, elsewhere, stalls.by_topic, hanging, unknown)
+        yield self._series.lags(name, elsewhere, stalls.by_topic, hanging, unknown)
         yield stalls.series
         yield stalls.fact
 

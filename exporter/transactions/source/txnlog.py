@@ -40,6 +40,10 @@ PACE = 1.0
 """Seconds from one read to the next: a settled outcome is on /metrics within two of them."""
 HURRIED_PACE = 0.02
 """The same while records wait: a read takes a little over PACE then, and the rest of a second would be lost."""
+WAITING_PACE = 0.5
+"""The same while an abort waits for its outcome, which is final within a second or two."""
+DUE_SECONDS = 0.05
+"""How long records are waited for where a log end settles aborts."""
 SEED_SECONDS = 2.0
 """Share of a read for the state at the start."""
 REFUSED = frozenset({Reason.AUTHORIZATION, Reason.UNSUPPORTED})
@@ -126,9 +130,10 @@ class TxnlogSource(KafkaSource):
         if (log := partitions.log) is not None:
             asked_at = self._cluster.clock.monotonic()
             log_ends = partitions.log_ends(log.due(asked_at), deadline)
-            yield from log.follow(deadline.within(PACE))
+            # Aborts that are due wait for this read, and for no record.
+            yield from log.follow(deadline.within(DUE_SECONDS if log_ends and not log.lagging else PACE))
             log.reached(log_ends, asked_at)
-            self.pace = HURRIED_PACE if log.hurries else PACE
+            self.pace = HURRIED_PACE if log.hurries else WAITING_PACE if log.waits else PACE
         yield from partitions.all_faults()
         yield partitions.changes()
         counts = gauges = False

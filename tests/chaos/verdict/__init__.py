@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tests.chaos.evidence import RunEvidence
-from tests.chaos.verdict import counts, promises, service, stalls
+from tests.chaos.verdict import counts, journal, promises, service, stalls
 from tests.chaos.verdict.values import Disagreement
 
 RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
@@ -19,6 +19,9 @@ RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
     stalls.holders,
     stalls.hanging,
     stalls.orphans_found,
+    journal.journal_stalls,
+    journal.journal_ends,
+    journal.journal_torn,
     service.answers,
     service.sources_down,
     service.overdue,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.chaos.agent import STALL_AFTER
 from tests.chaos.evidence import BlockerClaim, Place, RunEvidence
-from tests.chaos.oracle.offset_observer import moved_at
+from tests.chaos.oracle.offset_observer import UnmovedOffset, moved_at
 from tests.chaos.verdict.values import LOOK_SECONDS, STALE_SECONDS, WELL_SECONDS, Disagreement, label
 
 MISSED_AFTER = 30.0
@@ -55,17 +55,7 @@ def no_stall_missed(evidence: RunEvidence) -> Iterator[Disagreement]:
         told.setdefault((claim.place, claim.offset), claim.scrape.at)
     for place, found in evidence.standings.items():
         for standing in found:
-            due = next(
-                (
-                    at
-                    for at in standing.answered
-                    if at >= standing.began + MISSED_AFTER
-                    and at <= standing.ended - 1
-                    and evidence.reads_well(at - WELL_SECONDS, at)
-                    and sum(each >= at - WELL_SECONDS for each in standing.answered if each <= at) >= WELL_SECONDS - 3
-                ),
-                None,
-            )
+            due = due_at(evidence, standing)
             when = told.get((place, standing.offset), float("inf"))
             if due is not None and when > due + LOOK_SECONDS:
                 seen = f"told at {evidence.ago(when)}" if when < float("inf") else "never told"
@@ -75,6 +65,21 @@ def no_stall_missed(evidence: RunEvidence) -> Iterator[Disagreement]:
                     f"{evidence.ago(standing.ended)}, due by {evidence.ago(due)}, {seen}; "
                     f"faults: {evidence.faults_near(due, 40)}",
                 )
+
+
+def due_at(evidence: RunEvidence, standing: UnmovedOffset) -> float | None:
+    """When an agent that reads well must have reported it; None where it need not."""
+    return next(
+        (
+            at
+            for at in standing.answered
+            if at >= standing.began + MISSED_AFTER
+            and at <= standing.ended - 1
+            and evidence.reads_well(at - WELL_SECONDS, at)
+            and sum(each >= at - WELL_SECONDS for each in standing.answered if each <= at) >= WELL_SECONDS - 3
+        ),
+        None,
+    )
 
 
 def holders(evidence: RunEvidence) -> Iterator[Disagreement]:

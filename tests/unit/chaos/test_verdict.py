@@ -327,3 +327,49 @@ def test_a_partition_that_nobody_answers_for_must_take_a_source_down() -> None:
     }
     evidence = truth()
     assert rules(replace(evidence, looks={**evidence.looks, **silent})) == {"sources down"}
+
+
+def told_event(kind: str, at: float, *, seconds: float = 0.0, **more: Any) -> dict[str, Any]:
+    held = {"topic": PLACE[0], "partition": PLACE[1], "offset": 10, "since_timestamp": 100.0, "seconds": seconds}
+    subject = {"application": APP, "transactional_id": ID, "producer_id": 7, **more.pop("subject", {})}
+    partitions = [held] if kind.startswith("stall") else []
+    return {"kind": kind, "timestamp": at, "subject": subject, "partitions": partitions, "evidence": {}, **more}
+
+
+STARTED = told_event("agent_started", -49.0)
+BEGUN = told_event("stall_begun", 100.0)
+ENDED = told_event("stall_ended", 150.0, seconds=50.0)
+
+
+@pytest.mark.parametrize(
+    ("journal", "rules_broken"),
+    [
+        ((STARTED, BEGUN, ENDED), set()),
+        ((STARTED,), {"journal: stall"}),
+        ((STARTED, BEGUN), {"journal: stall"}),
+        ((STARTED, BEGUN, told_event("stall_ended", 130.0, seconds=30.0)), {"journal: stall"}),
+        (
+            (STARTED, BEGUN, told_event("stall_ended", 150.0, seconds=50.0, subject={"producer_id": 8})),
+            {"journal: stall"},
+        ),
+        ((STARTED, BEGUN, ENDED, told_event("fenced", 149.1)), {"journal: unclean end"}),
+        (
+            (STARTED, BEGUN, ENDED, told_event("torn", 149.1, subject={"topic": PLACE[0], "partition": PLACE[1]})),
+            {"journal: torn"},
+        ),
+    ],
+)
+def test_a_journal_tells_each_stall_with_holder_and_end_and_nothing_else(
+    journal: tuple[dict[str, Any], ...], rules_broken: set[str]
+) -> None:
+    assert rules(replace(truth(), journal=journal)) == rules_broken
+
+
+def test_what_an_agent_could_not_see_is_in_a_gap_of_its_journal() -> None:
+    away = replace(truth(), lives=[AgentRun(-50.0, 95.0, 0), AgentRun(155.0, 300.0, 0)], scrapes=[scrape(199.0, 2)])
+    again = told_event("agent_started", 156.0)
+    seen = {**again, "evidence": {"not_seen_from_timestamp": 95.0}}
+    silent = {**again, "evidence": {"not_seen_from_timestamp": 155.5}}
+    assert "journal: stall" not in rules(replace(away, journal=(STARTED, seen)))
+    late = replace(away, looks={PLACE: [look for look in away.looks[PLACE] if look.at < 140]})
+    assert "journal: stall" in rules(replace(late, journal=(STARTED, silent)))

@@ -133,6 +133,7 @@ def test_what_a_source_shows_has_its_owner_where_the_settings_have_owners() -> N
     items = (
         catalogue.APPLICATION_INFO(1.0, "prod", "pay-eu", "producer", "", ""),
         catalogue.APPLICATION_INFO(1.0, "prod", "other", "producer", "", ""),
+        catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS(NOON, "prod", "", "pay-etl", "orders"),
         Stalls((held(7, "", "scores"), held(7, "", "x"), held(8, "pay", "scores"), held(9, "other", "x"))),
     )
 
@@ -145,6 +146,8 @@ def test_what_a_source_shows_has_its_owner_where_the_settings_have_owners() -> N
     assert owned(ours) == {
         ("application", "pay-eu", "payments"),
         ("application", "other", "unowned"),
+        ("query", "pay-etl/orders", "payments"),
+        ("cluster", "prod", "unowned"),
         ("holder", "7", "fraud"),
         ("holder", "8", "payments"),
         ("holder", "9", "unowned"),

@@ -31,8 +31,8 @@ def test_one_broker_has_led_both_since(
     leader: int | None, epoch: int, log_leader: int | None, log_epoch: int, one: bool
 ) -> None:
     topics = {
-        PLACE.topic: {0: PartitionMetadata(leader, (1,), (1,), leader is None, epoch)},
-        TRANSACTION_STATE: {4: PartitionMetadata(log_leader, (1,), (1,), log_leader is None, log_epoch)},
+        PLACE.topic: {0: PartitionMetadata(leader, (1,), (1,), epoch)},
+        TRANSACTION_STATE: {4: PartitionMetadata(log_leader, (1,), (1,), log_epoch)},
     }
     metadata = Metadata("id", {1: "a:1", 2: "b:1"}, topics, frozenset(), {})
     client: Any = AnsweringBroker(batch(20, CONTROL, marker_body(COMMIT, DECIDED_IN)))

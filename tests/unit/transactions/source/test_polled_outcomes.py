@@ -49,7 +49,7 @@ def counted(seen: SourceRead, application: str = "app") -> dict[str, float]:
 def test_every_outcome_is_there_at_zero_from_the_first_look() -> None:
     world = world_of()
     seen = read(world, source_of(world))
-    assert seen.values(COUNTS) == {("app", outcome): 0 for outcome in catalogue.OBSERVED_OUTCOMES}
+    assert seen.values(COUNTS) == {("app", outcome): 0 for outcome in ObservedOutcome.values()}
     assert seen.values(EPOCHS) == {("app",): 0}
     assert not seen.values(LAST)
     assert not seen.faults

@@ -138,6 +138,22 @@ def test_reads_follow_each_other_at_once_while_records_wait() -> None:
     assert source.pace == 1.0, "what cannot be read is not asked for again and again"
 
 
+def test_reads_follow_each_other_sooner_while_an_abort_waits_for_its_outcome() -> None:
+    world = world_of()
+    script = LogScript(world, "app-1")
+    source = source_of(world)
+    script["app-1"].initialise()
+    read(world, source)
+    script["app-1"].add("orders", 0)
+    script["app-1"].end(commit=False, markers_ms=5)
+    script.write()
+    read(world, source)
+    assert source.pace == 0.5
+    world.time.pass_(8.0)
+    assert counts(read(world, source)) == {"aborted": 1}
+    assert source.pace == 1.0
+
+
 # --- Every transaction once, over all processes ---
 
 
