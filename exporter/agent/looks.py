@@ -55,7 +55,7 @@ class ClusterLooks:
         """The document of ``/api/v1/roll``. Raises QueryError."""
         cluster, facts = self._asked(query)
         as_of = cluster.clock.wall()
-        time = facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+        time = facts.get(CoordinatorTime) or CoordinatorTime()
         rolls: list[BrokerRoll] = []
         not_asked: list[str] = []
         try:
