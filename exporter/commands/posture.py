@@ -11,15 +11,16 @@ from exporter.agent.engine_sources import engine_sources
 from exporter.agent.engines import Engines, engines_of
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, say
-from exporter.commands.settings import add_cluster_flags, config_source
+from exporter.commands.report import fault_texts
+from exporter.commands.settings import add_cluster_flags, config_source, duration
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
 from exporter.inventory.source import written_outside
 from exporter.kafka.client import AskError
-from exporter.model import Deadline, Fact, Facts, Fault, Source
+from exporter.model import Deadline, Fact, Facts, Source
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.plain_writers import WriterSamples
@@ -135,10 +136,10 @@ def _look(
     return checks, tuple(dict.fromkeys((*faults, *lost)))
 
 
-def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tuple[list[Fact], list[str]]:
+def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tuple[list[Fact], tuple[str, ...]]:
     while True:
         items = list(source.read(deadline.within(source.timeout), facts or Facts()))
-        faults = [item.detail for item in items if isinstance(item, Fault)]
+        faults = fault_texts(items)
         given = [item for item in items if isinstance(item, Fact)]
         # The tail has caught up with the log once it gives the open transactions.
         behind = source.name == "txnlog" and not any(isinstance(fact, LoggedTransactions) for fact in given)

@@ -41,15 +41,15 @@ def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
     by_holder: defaultdict[Holder, int] = defaultdict(int)
     topics: set[str] = set()
     ranked = []
-    for place, stall in enumerate(sorted(stalls, key=lambda each: each.since)):
+    for place, stall in enumerate(sorted(stalls, key=lambda stall: stall.since)):
         who = holder_of(stall)
         by_holder[who] += 1
         first = by_holder[who] <= WORST
         ends = stall.blocker.kind not in ENDLESS
         ranked.append((ends, not first, stall.partition.topic in topics, place, stall))
         topics.add(stall.partition.topic)
-    kept = sorted(ranked, key=lambda each: each[:4])[:most]
-    return [stall for *_, stall in sorted(kept, key=lambda each: each[3])]
+    kept = sorted(ranked, key=lambda rank: rank[:4])[:most]
+    return [stall for *_, stall in sorted(kept, key=lambda rank: rank[3])]
 
 
 def holder_of(stall: Stall) -> Holder:
@@ -93,7 +93,7 @@ def holder_samples(
         ticket, page = due(stall, *thresholds(stall.partition.topic))
         before = dues.get(who, (ticket, page))
         dues[who] = (min(ticket, before[0]), min(page, before[1]))
-    for place, who in enumerate(sorted(dues, key=lambda each: (each[3] not in ENDLESS, dues[each][1]))):
+    for place, who in enumerate(sorted(dues, key=lambda who: (who[3] not in ENDLESS, dues[who][1]))):
         if place < MOST_HOLDERS:
             continue
         folded: Holder = ("", "", OTHERS, BlockerKind.UNKNOWN.value)
@@ -116,7 +116,7 @@ def owner_samples(cluster: str, stalls: Iterable[Stall], owners: Owners) -> Iter
         return
     yield catalogue.OWNER_INFO(1.0, cluster, "cluster", cluster, UNOWNED)
     topics: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for stall in sorted(stalls, key=lambda each: each.blocker.kind not in ENDLESS):
+    for stall in sorted(stalls, key=lambda stall: stall.blocker.kind not in ENDLESS):
         application, _, number, _ = holder_of(stall)
         if number:
             topics[number, application][stall.partition.topic] = None

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from exporter.applications.proposed_patterns import propose
+from exporter.bounds.text import some
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.client_telemetry import telemetry_checks
@@ -288,9 +289,8 @@ def _applications(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         yield APPLICATION_NAMES.says(evidence.cluster, passed=True, found=found)
         return
     merged = sum(len(proposal.merges) for proposal in proposals)
-    named = ", ".join(proposal.application for proposal in proposals[:MOST_NAMED])
-    more = f" and {len(proposals) - MOST_NAMED} more" if len(proposals) > MOST_NAMED else ""
-    found = f"{merged} applications look like {len(proposals)}: {named}{more}"
+    named = some([proposal.application for proposal in proposals], MOST_NAMED)
+    found = f"{merged} applications look like {len(proposals)}: {named}"
     patterns = "".join(f" - pattern: {json.dumps(proposal.pattern)}" for proposal in proposals[:MOST_NAMED])
     fix = f"applications:{patterns}, if each is one application; `kafka-eos-exporter check applications` has them all"
     yield APPLICATION_NAMES.says(evidence.cluster, passed=False, found=found, fix=fix)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from markupsafe import Markup, escape
 
 from exporter.lso.shell import quoted
-from exporter.status.page import STYLE, environment
+from exporter.status.html import pieces
 
 MOST_CHARACTERS = 4000
 """Of a query that is read."""
@@ -59,17 +59,12 @@ def runbook_page(name: str, query: str, clusters: Sequence[Mapping[str, Any]], p
     if chosen is None and not wanted and len(known) == 1:
         chosen = known[0]
     topic, partition = given.get("topic", [""])[0], given.get("partition", [""])[0]
-    return (
-        environment()
-        .get_template("runbook.html")
-        .render(
-            name=name,
-            text=Markup(_filled(text, chosen, topic, partition)),  # noqa: S704 -- what is filled in is escaped
-            clusters=[cluster["name"] for cluster in known if cluster["name"]] if chosen is None else [],
-            chosen=chosen,
-            prefix=prefix,
-            style=STYLE,
-        )
+    return _page(
+        name,
+        Markup(_filled(text, chosen, topic, partition)),  # noqa: S704 -- what is filled in is escaped
+        prefix,
+        clusters=[cluster["name"] for cluster in known if cluster["name"]] if chosen is None else [],
+        chosen=chosen,
     )
 
 
@@ -78,20 +73,15 @@ def runbooks_page(prefix: str = "") -> str:
     items = Markup("").join(
         Markup('<li><a href="{0}/runbooks/{1}">{1}</a></li>').format(prefix, name) for name in names()
     )
-    return (
-        environment()
-        .get_template("runbook.html")
-        .render(
-            name="Runbooks",
-            text=Markup(
-                '<h1>Runbooks</h1><p><a href="{}/runbooks/{}">Exactly-once in ten minutes</a></p><ul>{}</ul>'
-            ).format(prefix, GUIDE, items),
-            clusters=[],
-            chosen=None,
-            prefix=prefix,
-            style=STYLE,
-        )
-    )
+    text = Markup('<h1>Runbooks</h1><p><a href="{}/runbooks/{}">Exactly-once in ten minutes</a></p><ul>{}</ul>')
+    return _page("Runbooks", text.format(prefix, GUIDE, items), prefix)
+
+
+def _page(
+    name: str, text: Markup, prefix: str, *, clusters: Sequence[str] = (), chosen: Mapping[str, Any] | None = None
+) -> str:
+    parts = pieces("runbook.html", prefix, refresh=False, name=name, text=text, clusters=clusters, chosen=chosen)
+    return b"".join(parts).decode()
 
 
 @cache

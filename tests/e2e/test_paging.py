@@ -28,7 +28,7 @@ from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
 STALL_AFTER = 5
-PAGE_SECONDS = 60.0
+PAGE_SECONDS = 180.0
 PAGES, TICKETS = "kafka-eos-pages", "kafka-eos-tickets"
 # As shipped, but in seconds instead of minutes.
 QUICK = settings(
@@ -218,6 +218,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
     assert pager.told(alertname="KafkaEosExporterAbsent") == []
 
 
+@pytest.mark.proof
 def test_a_failed_connect_task_pages_with_its_cause_and_resolves_once_it_is_restarted(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,

@@ -136,6 +136,7 @@ def test_the_agent_exposes_the_same_checks(place: PostureTarget, start_agent: St
         assert 0 < usable.value < size.value
 
 
+@pytest.mark.proof
 def test_a_refused_grant_leaves_its_checks_unknown_with_the_grant(tmp_path: Path) -> None:
     with KafkaCluster("4.3.1", security=Security.of("eos")) as kafka:
         kafka.access.allow_all_reads("eos")

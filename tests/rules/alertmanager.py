@@ -109,7 +109,7 @@ def _started(
         yield Alertmanager(f"http://{address}", notified)
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 def _wait_until_ready(url: str) -> None:

@@ -20,7 +20,7 @@ from exporter.posture.evidence import PostureEvidence
 from exporter.transactions.facts import ConnectTaskId, OpenTransaction
 from exporter.words import TransactionState
 
-SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3), offline=False)
+SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3))
 SOUND_TOPIC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SOUND_BROKER = {
     "transaction.state.log.min.isr": "2",
@@ -84,15 +84,9 @@ def test_a_sound_cluster_passes_every_check() -> None:
 
 
 BROKEN = {
-    ("internal_topic_replication", TRANSACTION_STATE): _topic(
-        TRANSACTION_STATE, PartitionMetadata(1, (1, 2), (1, 2), offline=False)
-    ),
-    ("internal_topic_replication", CONSUMER_OFFSETS): _topic(
-        CONSUMER_OFFSETS, PartitionMetadata(1, (1,), (1,), offline=False)
-    ),
-    ("transaction_log_isr", TRANSACTION_STATE): _topic(
-        TRANSACTION_STATE, PartitionMetadata(1, (1, 2, 3), (1,), offline=False)
-    ),
+    ("internal_topic_replication", TRANSACTION_STATE): _topic(TRANSACTION_STATE, PartitionMetadata(1, (1, 2), (1, 2))),
+    ("internal_topic_replication", CONSUMER_OFFSETS): _topic(CONSUMER_OFFSETS, PartitionMetadata(1, (1,), (1,))),
+    ("transaction_log_isr", TRANSACTION_STATE): _topic(TRANSACTION_STATE, PartitionMetadata(1, (1, 2, 3), (1,))),
     ("transaction_log_min_isr", TRANSACTION_STATE): _topic_settings(TRANSACTION_STATE, min_insync_replicas="1"),
     ("unclean_leader_election", "orders"): _topic_settings("orders", unclean_leader_election_enable="true"),
     ("topic_min_isr", "orders"): _topic_settings("orders", min_insync_replicas="3"),
