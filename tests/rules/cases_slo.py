@@ -63,6 +63,10 @@ def _objective() -> Iterator[Case]:
     yield case(OBJECTIVE, "for a tenth of six hours", six, {"740m": [], "1100m": [ours]})
     days = [age("0 0 0 0 0 0 61 " * 120), within(60)]
     yield case(OBJECTIVE, "in one of seven looks, for days", days, {"100h": [ours]}, "10m")
+    rare = [age("0x440 " + "61 0 0 0 0 0 " * 3 + "0x30"), within(60)]
+    yield case(OBJECTIVE, "for three of 37 looks in six hours, after days", rare, {"4540m": [ours]}, "10m")
+    hour = [age("0x440 61x5 0x60"), within(60)]
+    yield case(OBJECTIVE, "for an hour, eight hours ago", hour, {"4460m": [ours], "4940m": []}, "10m")
 
 
 def _unusual() -> Iterator[Case]:
