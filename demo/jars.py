@@ -29,6 +29,8 @@ DEBEZIUM = "3.1.3.Final"
 DEBEZIUM_POM = POM.with_name("debezium.xml")
 FLINK = "2.0.0"
 FLINK_POM = POM.with_name("flink.xml")
+S3PROXY = "2.7.0"
+S3PROXY_POM = POM.with_name("s3proxy.xml")
 FLINK_SOURCE = Path(__file__).parent / "java" / "FlinkJob.java"
 TELEMETRY = Path(__file__).parents[1] / "telemetry"
 JAVA_SOURCE = Path(__file__).parent / "java" / "TransactionalClient.java"
@@ -79,6 +81,12 @@ def flink(version: str = FLINK, progress: Progress = say) -> Path:
     require("java", "openjdk-17-jre-headless")
     what = f"fetching the jars of Flink {version} with Maven (about 80 MB the first time)"
     return _fetched(f"flink-{version}", FLINK_POM, {"flink.version": version}, what, progress)
+
+
+def s3proxy(version: str = S3PROXY, progress: Progress = say) -> Path:
+    """The folder that holds the jars of S3Proxy."""
+    what = f"fetching the jars of S3Proxy {version} with Maven (40 MB)"
+    return _fetched(f"s3proxy-{version}", S3PROXY_POM, {"s3proxy.version": version}, what, progress)
 
 
 def debezium(version: str = DEBEZIUM, progress: Progress = say) -> Path:

@@ -33,6 +33,7 @@ examples:
   kafka-eos-exporter audit --config eos.yml --topic orders --key key --sequence "headers['seq']"
   kafka-eos-exporter audit --config eos.yml --topic totals --id key --source-topic orders --source-group totals
   kafka-eos-exporter audit --config eos.yml --topic orders --sink jdbc:postgresql://db/shop --sink-table orders
+  kafka-eos-exporter audit --config eos.yml --topic orders --sink iceberg:lake.shop.orders@4358109269873137077
   kafka-eos-exporter audit --config eos.yml --topic orders --id key --from 2026-11-21T10:00Z --to 2026-11-21T11:00Z
 
 EXPR is a Spark SQL expression over one record: key, value (texts), key_bytes, value_bytes, headers (a map of texts),
@@ -99,7 +100,12 @@ def _add_questions(parser: argparse.ArgumentParser) -> None:
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("tables").add_argument
-    add("--sink", default="", metavar="URL", help="a JDBC URL, or a folder of Parquet files, that stores the topic")
+    add(
+        "--sink",
+        default="",
+        metavar="URL",
+        help="what stores the topic: a JDBC URL, parquet:, iceberg: or delta:URL|TABLE[@SNAPSHOT]",
+    )
     add(
         "--sink-table",
         default="",
@@ -125,7 +131,12 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("where the answer goes").add_argument
     add("--name", default="", metavar="NAME", help="name of the audit in metrics and files (the topic's name)")
-    add("--output", choices=("text", "json", "html"), default="text", help="for people, machines or a browser")
+    add(
+        "--output",
+        choices=("text", "json", "html", "junit"),
+        default="text",
+        help="for people, machines, a browser or a pipeline",
+    )
     add(
         "--output-dir", type=Path, metavar="DIR", help="NAME.json for the agent, NAME.html, and all findings as Parquet"
     )
@@ -187,6 +198,8 @@ def _audit(
     shuffle = PLAIN_SHUFFLE if is_local(options.master) and not audit.tables else {}
     # A value that is not a number becomes null, and is counted, instead of failing the job.
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "LAST_WIN", **shuffle}
+    for table in audit.tables:
+        conf |= table.conf
     conf |= spark_conf(options)
     # Spark's refusal is reported in one line.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

@@ -189,7 +189,7 @@ def _read_log(
     """Fold the transaction log from an instant to its end at the time of the call. Raises AskError, and what ``check``
     raises.
     """
-    places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+    places = metadata.partitions(TRANSACTION_STATE)
     if not places:
         if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
             raise AskError(fault)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.commands.settings import UsageError
+from exporter.jobs.lakes.formats import LAKES
 
 if TYPE_CHECKING:
     from exporter.jobs.audit.definition import Audit, KeyedSink, Outbox
@@ -36,6 +38,9 @@ _NEEDS = (
     ("outbox_where", ("outbox",), "--outbox-where needs --outbox"),
     ("outbox_table", ("outbox",), "--outbox-table needs --outbox"),
 )
+
+
+_LAKE = re.compile(rf"(?P<format>{'|'.join(LAKES)}):(?P<url>.+?)(?:@(?P<snapshot>\d+))?")
 
 
 class AgentAddress(NamedTuple):
@@ -144,9 +149,11 @@ def _table(options: argparse.Namespace, flag: str) -> SinkTable | None:
     if not url:
         return None
     if url.startswith("jdbc:") != bool(table):
-        raise UsageError(f"--{flag} is a JDBC URL with --{flag}-table, or a folder of Parquet files without")
+        raise UsageError(f"--{flag} is a JDBC URL with --{flag}-table, or a table of a lake or a folder without")
+    if (lake := _LAKE.fullmatch(url)) is not None:
+        return SinkTable(lake["url"], format=lake["format"], snapshot=lake["snapshot"] or "")
     password = _secret(f"--{flag}-password-file", given[f"{flag}_password_file"])
-    return SinkTable(url, table, given[f"{flag}_user"], password)
+    return SinkTable(url.removeprefix("parquet:"), table, given[f"{flag}_user"], password)
 
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:

@@ -8,7 +8,7 @@ from exporter.commands import history_report, history_run
 
 _EXAMPLES = """\
 examples:
-  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos-checkpoint
+  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos
   kafka-eos-exporter history report --input /data/eos --from 2h
 """
 

@@ -48,7 +48,7 @@ class MarkerSearch:
 
     def compare(self) -> None:
         """One comparison. What it could not do is printed, and kept as a question."""
-        from exporter.jobs.history.store import HistoryError  # noqa: PLC0415 -- pyarrow is an extra
+        from exporter.jobs.history.index import HistoryError  # noqa: PLC0415 -- pyarrow is an extra
         from exporter.jobs.history.torn import MarkerRecord, read_torn, write_torn  # noqa: PLC0415 -- as above
 
         now_ms = round(time.time() * 1000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import exporter
 from exporter.bounds.text import printable
 from exporter.commands.output import print_advice, print_json, print_table, say
+from exporter.commands.spark import add_format_flag, add_spark_flags, opened_lake
 from exporter.core.durations import parse_duration
+from exporter.jobs.session import SessionError
 
 if TYPE_CHECKING:
-    from exporter.jobs.history.report import HistoryReport
+    from exporter.jobs.history.report import HistoryReport, HistorySource
 
 MOST_LISTED = 10
 _EXAMPLES = """\
@@ -24,7 +28,8 @@ examples:
   kafka-eos-exporter history report --input /data/eos --from 2026-11-21T14:00 --application billing
   kafka-eos-exporter history report --input /data/eos --from 2h --output html > report.html
 
-Needs pip install 'kafka-eos-exporter[report]', no Java and no Spark. Instants are UTC unless they carry a zone.
+Needs pip install 'kafka-eos-exporter[report]', no Java and no Spark; with --format iceberg or delta the extra
+[spark] and Java. Instants are UTC unless they carry a zone.
 
 exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out, torn or aborted by the
 server, 2 could not read the history
@@ -39,7 +44,8 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         description="Report how transactions of a time range ended: of all applications, or of one.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument("--input", type=Path, required=True, metavar="DIR", help="the --output of `history run`")
+    parser.add_argument("--input", required=True, metavar="DIR|URL|TABLE", help="the --output of `history run`")
+    add_format_flag(parser)
     parser.add_argument(
         "--from", dest="begin", type=instant, metavar="TIME", help="2026-11-21T14:00, or 2h for two hours ago"
     )
@@ -48,6 +54,7 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     parser.add_argument(
         "--output", choices=("text", "json", "html"), default="text", help="tables, JSON, or a page with plots"
     )
+    add_spark_flags(parser)
     parser.set_defaults(command=_command)
 
 
@@ -74,14 +81,18 @@ def _command(options: argparse.Namespace) -> int:
         return 2
     # These need pyarrow, which is an extra.
     from exporter.jobs.history.files import ReportRange  # noqa: PLC0415
+    from exporter.jobs.history.index import HistoryError  # noqa: PLC0415
     from exporter.jobs.history.report import report  # noqa: PLC0415
     from exporter.jobs.history.report_document import document  # noqa: PLC0415
-    from exporter.jobs.history.store import HistoryError  # noqa: PLC0415
 
     try:
-        found = report(options.input, ReportRange(options.begin, options.end, options.application))
-    except HistoryError as error:
+        with _opened(options) as history:
+            found = report(history, ReportRange(options.begin, options.end, options.application))
+    except (HistoryError, SessionError) as error:
         say(str(error))
+        return 2
+    except OSError as error:
+        say(f"--input {options.input}: cannot be read: {error.strerror}")
         return 2
     if options.output == "json":
         print_json(document(found))
@@ -95,6 +106,21 @@ def _command(options: argparse.Namespace) -> int:
     for caveat in found.caveats if options.output != "html" else ():
         say(f"beware: {caveat}")
     return 1 if found.unclean_found else 0
+
+
+@contextmanager
+def _opened(options: argparse.Namespace) -> Iterator[HistorySource]:
+    """The history in its format. Raises OSError, HistoryError and SessionError."""
+    if options.format == "parquet":
+        from exporter.jobs.history.files import HistoryFiles  # noqa: PLC0415 -- pyarrow is an extra
+
+        yield HistoryFiles(Path(options.input))
+        return
+    with opened_lake("kafka-eos-history-report", options, options.input) as lake:
+        from exporter.jobs.history.lake_report import LakeHistory  # noqa: PLC0415 -- pyspark is an extra
+        from exporter.jobs.history.lake_table import LakeTable  # noqa: PLC0415 -- as above
+
+        yield LakeHistory(LakeTable(lake))
 
 
 def _print(found: HistoryReport) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import threading
 import time
@@ -17,7 +18,7 @@ from exporter.commands.clusters import opened
 from exporter.commands.history_markers import MarkerSearch
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError, add_cluster_flags, duration
-from exporter.commands.spark import add_spark_flags, spark_conf
+from exporter.commands.spark import add_format_flag, add_spark_flags, opened_lake, spark_conf
 from exporter.jobs.session import SessionError, check_installed, spark_session
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
@@ -26,17 +27,19 @@ from exporter.kafka.requests.transactions import describe_producers
 from exporter.model import Deadline, Reason, TopicPartition
 
 if TYPE_CHECKING:
-    from exporter.jobs.history.store import Index
+    from exporter.jobs.history.index import Index
+    from exporter.jobs.history.job import HistoryTable
 
 ASK_SECONDS = 30.0
 RETRY_SECONDS = 0.5
 # The JVM only hands batches from one Python process to another: it need not compile much for that.
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_JOB = "kafka-eos-history"
 _EXAMPLES = """\
 examples:
-  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos.ck
-  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --checkpoint /data/eos.ck --once
-  spark-submit --master yarn eos.py history run --config eos.yml --output /mnt/eos --checkpoint /mnt/eos.ck
+  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos
+  kafka-eos-exporter history run --bootstrap-server kafka-1:9092 --output /data/eos --once
+  spark-submit --master yarn eos.py history run --config eos.yml --output /mnt/eos
 
 eos.py is: import sys; from exporter.cli import main; sys.exit(main())
 
@@ -56,10 +59,14 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         epilog=_EXAMPLES,
     )
     add_cluster_flags(parser)
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the history")
     parser.add_argument(
-        "--checkpoint", type=Path, required=True, metavar="DIR", help="folder where Spark stores its position"
+        "--output",
+        required=True,
+        metavar="DIR|URL|TABLE",
+        help="folder of the history; of iceberg and delta also a URL such as s3a://bucket/eos, or catalog.db.table",
     )
+    add_format_flag(parser)
+    parser.add_argument("--checkpoint", metavar="DIR", help="taken and not used: the output has the position")
     parser.add_argument("--once", action="store_true", help="stop at the end that the log has at the start")
     parser.add_argument(
         "--interval", type=duration, default=60.0, metavar="DURATION", help="from one batch to the next (1m)"
@@ -84,13 +91,15 @@ def _count(text: str) -> int:
 
 
 def _command(options: argparse.Namespace) -> int:
-    for folder in (options.output, options.checkpoint):
-        if "://" in str(folder) or ":/" in str(folder):
-            say(
-                f"{folder}: must be a folder on a file system that this machine and all workers mount: a batch becomes"
-                " visible by renaming a folder, which object stores cannot do at once"
-            )
-            return 2
+    if options.format == "parquet" and re.match(r"[a-z0-9]+:/", options.output):
+        say(
+            f"{options.output}: must be a folder on a file system that this machine and all workers mount: a batch"
+            " becomes visible by renaming a folder, which object stores cannot do at once; give"
+            " --format iceberg or delta"
+        )
+        return 2
+    if options.format != "parquet" and options.markers is not None:
+        raise UsageError("--markers needs --format parquet: its findings are in a file beside the rows")
     with opened(options) as clusters:
         if len(clusters) != 1:
             raise UsageError(f"one history is of one cluster: choose one of {len(clusters)} with --cluster.name")
@@ -113,38 +122,74 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
         say("the cluster has no transaction log yet: no transaction was ever run")
         return 0
     check_installed()
-    # These need pyarrow and pyspark, which are an extra.
-    from exporter.jobs.history import job as history_job  # noqa: PLC0415
-    from exporter.jobs.history import store as history_store  # noqa: PLC0415
-    from exporter.jobs.history.transaction_source import LogAccess  # noqa: PLC0415
+    from exporter.jobs.history.index import HistoryError  # noqa: PLC0415 -- pyarrow is an extra
 
     started = time.monotonic()
-    output, checkpoint = options.output.resolve(), options.checkpoint.resolve()
+    write = _parquet if options.format == "parquet" else _lake
     try:
-        with history_store.opened(output, cluster.cluster_id, cluster.name, int(time.time() * 1000)) as store:
-            history_job.check_together(store, checkpoint)
-            on_batch = _printer(store.last, ends or {})
-            say("starting Spark ...")
-            session = spark_session(
-                "kafka-eos-history", master=options.master, conf=spark_conf(options), java_options=_JAVA_OPTIONS
-            )
-            with session as spark:
-                tasks = spark.sparkContext.defaultParallelism
-                access = LogAccess(cluster.properties, cluster.cluster_id, tasks, options.max_records_per_batch)
-                job = history_job.HistoryJob(spark, access, store, checkpoint, cluster.grouping.patterns, on_batch)
-                markers = _markers(options, cluster, output)
-                if options.once:
-                    job.run_once(ends or {}, over)
-                    if markers is not None:
-                        markers.compare_once(over)
-                else:
-                    with nullcontext() if markers is None else markers.running():
-                        job.run(options.interval, over)
-            _conclude(store.last, options.output, time.monotonic() - started)
-    except history_store.HistoryError as error:
+        last = write(options, cluster, ends or {}, over)
+    except HistoryError as error:
         say(str(error))
         return 2
+    except OSError as error:
+        say(f"--output {options.output}: {error.filename or ''}: {error.strerror}")
+        return 2
+    _conclude(last, options.output, time.monotonic() - started)
     return 0
+
+
+def _parquet(
+    options: argparse.Namespace, cluster: Cluster, ends: Mapping[int, int], over: threading.Event
+) -> Index | None:
+    """Write files of Parquet. Raises HistoryError and OSError."""
+    from exporter.jobs.history.parquet_table import ParquetTable  # noqa: PLC0415 -- as above
+    from exporter.jobs.history.store import opened as opened_store  # noqa: PLC0415 -- as above
+
+    output = Path(options.output).resolve()
+    with opened_store(output, cluster.cluster_id, cluster.name, int(time.time() * 1000)) as store:
+        say("starting Spark ...")
+        session = spark_session(_JOB, master=options.master, conf=spark_conf(options), java_options=_JAVA_OPTIONS)
+        with session as spark:
+            _follow(options, cluster, ParquetTable(spark, store), ends, over)
+        return store.last
+
+
+def _lake(
+    options: argparse.Namespace, cluster: Cluster, ends: Mapping[int, int], over: threading.Event
+) -> Index | None:
+    """Write a table of a lake. Raises HistoryError and SessionError."""
+    with opened_lake(_JOB, options, options.output, _JAVA_OPTIONS) as lake:
+        from exporter.jobs.history.lake_table import LakeTable  # noqa: PLC0415 -- pyspark is an extra
+
+        table = LakeTable(lake)
+        table.open(cluster.cluster_id, cluster.name)
+        _follow(options, cluster, table, ends, over)
+        return table.last
+
+
+def _follow(
+    options: argparse.Namespace,
+    cluster: Cluster,
+    table: HistoryTable,
+    ends: Mapping[int, int],
+    over: threading.Event,
+) -> None:
+    """Write batches into a table. Raises HistoryError."""
+    from exporter.jobs.history.job import HistoryJob  # noqa: PLC0415 -- pyspark is an extra
+    from exporter.jobs.history.transaction_source import LogAccess  # noqa: PLC0415 -- as above
+
+    on_batch = _printer(table.last, ends)
+    tasks = table.spark.sparkContext.defaultParallelism
+    access = LogAccess(cluster.properties, cluster.cluster_id, tasks, options.max_records_per_batch)
+    job = HistoryJob(access, table, cluster.grouping.patterns, on_batch)
+    markers = _markers(options, cluster, Path(options.output).resolve())
+    if options.once:
+        job.run_once(ends, over)
+        if markers is not None:
+            markers.compare_once(over)
+    else:
+        with nullcontext() if markers is None else markers.running():
+            job.run(options.interval, over)
 
 
 def _markers(options: argparse.Namespace, cluster: Cluster, output: Path) -> MarkerSearch | None:
@@ -215,7 +260,7 @@ def _printer(last: Index | None, ends: Mapping[int, int]) -> Callable[[Index], N
     return tell
 
 
-def _conclude(last: Index | None, output: Path, seconds: float) -> None:
+def _conclude(last: Index | None, output: str, seconds: float) -> None:
     if last is None:
         say("nothing was written")
         return

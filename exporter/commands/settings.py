@@ -67,6 +67,8 @@ RUN = (
     Flag("--log.level", ("log", "level"), "LEVEL", "debug, info, warning or error (info)"),
     Flag("--log.format", ("log", "format"), "FORMAT", "text or json (text)"),
 )
+SERVING = tuple(flag for flag in RUN if flag.name.startswith(("--web.", "--log.")))
+"""The flags among them of every command that serves."""
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from importlib.util import find_spec
@@ -31,8 +31,10 @@ OLDEST_JAVA = 17
 JAVA_SECONDS = 20.0
 STOP_SECONDS = 10.0
 POSTGRESQL = "org.postgresql:postgresql:42.7.4"
-NEWEST_PYSPARK = "4.2.0"
-"""The newest pyspark of the extra: its connector resolves, which that of every later version may not."""
+TRIED_PYSPARK = ("3.5.7", "4.0.0", "4.1.1", "4.2.0")
+"""The versions of pyspark that `make spark-versions` tries. Their Kafka connectors resolve, which that of every other
+version may not.
+"""
 EXCLUDED_JARS = ("com.google.code.findbugs:jsr305", "org.scala-lang.modules:scala-parallel-collections_2.13")
 """Transitive jars that the Kafka connector names and does not need here; some mirrors lack them."""
 # Names of options whose values Spark must never show: beside its own secret, password, token and access key, Kafka's.
@@ -45,6 +47,8 @@ own files.
 """
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^:\s]+#[^;\s]+;\S+?)(?::|\s|$)")
+_NOT_DOWNLOADED = re.compile(r"download failed: ([^!\s\]]+)!")
+"""Ivy's words for a jar that is missing where a repository, mostly that of Maven on this machine, has its POM."""
 
 
 class SessionError(Exception):
@@ -58,17 +62,27 @@ def kafka_connector() -> str:
 
 def spark_module(name: str) -> str:
     """Coordinates of a module of Spark, of pyspark's version and Scala. Raises SessionError without pyspark."""
-    return f"org.apache.spark:{name}_{_scala_version()}:{_pyspark_version()}"
+    return f"org.apache.spark:{name}_{_scala_version()}:{pyspark_version()}"
+
+
+def hadoop_aws() -> str:
+    """Coordinates of Hadoop's client of S3, of the Hadoop that Spark has."""
+    return f"org.apache.hadoop:hadoop-aws:{_jar_version('hadoop-client-api')}"
 
 
 def _scala_version() -> str:
     """Scala's binary version of the installed Spark, by its own scala-library jar: 2.12 in pyspark 3.5 of PyPI."""
-    version, spec = _pyspark_version(), find_spec("pyspark")
+    return ".".join(_jar_version("scala-library").split(".")[:2])
+
+
+def _jar_version(name: str) -> str:
+    """The version of a jar of the installed Spark."""
+    version, spec = pyspark_version(), find_spec("pyspark")
     home = os.environ.get("SPARK_HOME") or next(iter((spec and spec.submodule_search_locations) or ()), version)
-    jars = sorted(Path(home, "jars").glob("scala-library-*.jar"))
+    jars = sorted(Path(home, "jars").glob(f"{name}-[0-9]*.jar"))
     if not jars:
-        raise SessionError(f"{home} has no jars/scala-library: it is no Spark; set SPARK_HOME, or unset it")
-    return ".".join(jars[0].stem.removeprefix("scala-library-").split(".")[:2])
+        raise SessionError(f"{home} has no jars/{name}: it is no Spark; set SPARK_HOME, or unset it")
+    return jars[0].stem.removeprefix(f"{name}-")
 
 
 def settings(packages: Sequence[str] = ()) -> dict[str, str]:
@@ -145,7 +159,7 @@ def spark_session(
 
 def check_installed() -> None:
     """Raises SessionError without the packages of the extra ``spark``."""
-    _pyspark_version()
+    pyspark_version()
 
 
 def check_java() -> None:
@@ -170,7 +184,8 @@ def java_major(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _pyspark_version() -> str:
+def pyspark_version() -> str:
+    """The version of the installed pyspark. Raises SessionError without the packages of the extra ``spark``."""
     try:
         found = installed_version("pyspark")
     except PackageNotFoundError:
@@ -277,13 +292,22 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error:
         log.seek(0)
         said = log.read()
     if missing := sorted(set(_UNRESOLVED.findall(said))):
-        names = ", ".join(package.replace("#", ":").replace(";", ":") for package in missing)
         return (
-            f"Spark could not resolve {names} (asked for: {chosen.get('spark.jars.packages', '')})."
-            f" If the repository lacks that version: pip install 'pyspark=={NEWEST_PYSPARK}'."
+            f"Spark could not resolve {_coordinates(missing)} (asked for: {chosen.get('spark.jars.packages', '')})."
+            f" If the repository lacks that version: pip install 'pyspark=={TRIED_PYSPARK[-1]}'."
             " Behind a mirror give --conf spark.jars.repositories=URL or --conf spark.jars.ivySettings=FILE;"
             " without a network --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars themselves."
+        )
+    if missing := sorted(set(_NOT_DOWNLOADED.findall(said))):
+        return (
+            f"Spark could not download the jar of {_coordinates(missing)}: if ~/.m2 or ~/.ivy2 has its POM without the"
+            " jar, remove that folder; or give --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars."
         )
     lines = [line for line in said.splitlines() if line.strip()][-LOG_LINES:]
     cause = "\n".join(lines) or str(error).splitlines()[0]
     return f"Spark did not start on master {master}:\n{cause}"
+
+
+def _coordinates(packages: Iterable[str]) -> str:
+    """Ivy's names of packages as Maven's."""
+    return ", ".join(package.replace("#", ":").replace(";", ":") for package in packages)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from exporter.bounds.text import count_of, some
 from exporter.core.durations import format_age
 from exporter.model import Reason
 
@@ -33,8 +34,8 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
     every = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
     stalled = [stall for stall in every if stall["ignored"] is None]
     ignored = len(every) - len(stalled)
-    beside = f" but {_count(ignored, 'partition')} of topics that are ignored" if ignored else ""
-    beside += f" but {_count(hidden, 'partition')} that the filter hides" if hidden else ""
+    beside = f" but {count_of(ignored, 'partition')} of topics that are ignored" if ignored else ""
+    beside += f" but {count_of(hidden, 'partition')} that the filter hides" if hidden else ""
     blind = tuple(_blind_spots(clusters))
     failures = (*_storms(clusters), *_failures(clusters))
     warnings = tuple(_warnings(clusters))
@@ -45,7 +46,7 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
         tail = f", {hanging} by a hanging transaction" if hanging else ""
         unmarked = sum(stall["blocker"]["kind"] == "unmarked" for stall in stalled)
         tail += f", {unmarked} by a committed transaction that lacks its marker" if unmarked else ""
-        return PageVerdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
+        return PageVerdict("bad", f"{count_of(len(stalled), 'partition')} stalled{tail}", details)
     if failures:
         return PageVerdict("bad", failures[0], details[1:])
     if blind:
@@ -94,12 +95,9 @@ def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         application["application"] for application in applications if application["stopped_minutes"] is not None
     ):
         verb = "has" if len(stopped) == 1 else "have"
-        names = ", ".join(stopped[:MOST_NAMES]) + (
-            f" and {len(stopped) - MOST_NAMES} more" if stopped[MOST_NAMES:] else ""
-        )
-        yield f"{_count(len(stopped), 'application')} {verb} stopped committing: {names}"
+        yield f"{count_of(len(stopped), 'application')} {verb} stopped committing: {some(stopped, MOST_NAMES)}"
     if failed := sum(len(cluster["posture"]["failed"]) for cluster in clusters if cluster["posture"]):
-        yield f"{_count(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
+        yield f"{count_of(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
 
 
 _AN = {"abort": "an abort", "commit": "a commit"}
@@ -141,10 +139,6 @@ def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:
             yield f"{name}: whether a partition is stalled is not known"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def is_new(known: Mapping[str, Any]) -> bool:
     """Return whether the agent has not read last stable offsets for long enough to know every stall."""
     looked = known["stalls_watched_seconds"]
@@ -166,7 +160,7 @@ class ClusterVerdict(NamedTuple):
 def by_cluster(status: Mapping[str, Any]) -> list[tuple[ClusterVerdict, Mapping[str, Any]]]:
     """Return the clusters with their verdicts: by level, the one with most stalled partitions first, then by name."""
     found = [(_cluster_verdict(status, cluster), cluster) for cluster in status["clusters"]]
-    return sorted(found, key=lambda each: (LEVELS.index(each[0].level), -(each[0].stalled or 0), each[0].name))
+    return sorted(found, key=lambda row: (LEVELS.index(row[0].level), -(row[0].stalled or 0), row[0].name))
 
 
 def _cluster_verdict(status: Mapping[str, Any], cluster: Mapping[str, Any]) -> ClusterVerdict:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,15 +18,13 @@ from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gon
 from exporter.model import Clock, Deadline, Fault, Reason
 from exporter.transactions.clock import CoordinatorClocks
 from exporter.transactions.counting.aggregates import Aggregates
-from exporter.transactions.facts import ClockBounds, OpenTransaction
+from exporter.transactions.facts import CoordinatorTime, OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
 from exporter.transactions.machine.finished import NEVER_MS
 from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.machine.records import TOPIC, UndecodableRecord
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
-
-log = logging.getLogger(__name__)
 
 LIVE_SECONDS = 10.0
 """Seconds after a read of the log's end in which records beyond it count as new."""
@@ -182,9 +179,9 @@ class LogTail:
     # --- The coordinators' clock ---
 
     @property
-    def clock_bounds(self) -> ClockBounds:
-        """The coordinators' clock by the arrival of records."""
-        return self._coordinators.bounds(self._clock.monotonic())
+    def coordinator_time(self) -> CoordinatorTime:
+        """The coordinators' clock beside our monotonic one, by the arrival of records."""
+        return self._coordinators.time(self._clock.monotonic())
 
     def skews(self) -> dict[int, float]:
         """Seconds by which our clock is ahead of that of each broker that wrote new records."""
@@ -192,7 +189,7 @@ class LogTail:
 
     def opened(self) -> Iterator[OpenTransaction]:
         """Yield the transactions of ``open``, each with the seconds by which the clock that began it may be behind that
-        of ``clock_bounds``.
+        of ``coordinator_time``.
         """
         behind = self._coordinators.behind(self._clock.monotonic())
         for entry in self.open():

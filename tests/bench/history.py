@@ -26,8 +26,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from demo.jars import say
+from exporter.jobs.history.index import Index, TaskResult
 from exporter.jobs.history.merged import FOLDER, merge_batches, write_copy
-from exporter.jobs.history.store import BATCH_FILE, ROWS, TABLE, Index, TaskResult, opened
+from exporter.jobs.history.store import BATCH_FILE, ROWS, TABLE, opened
 from exporter.jobs.history.table import BATCH, DAY, SCHEMA, write_kept
 from tests.bench.machine import load
 from tests.bench.report import FigureRow, as_json, table
@@ -107,7 +108,7 @@ def write_first_hours(folder: Path) -> None:
                     pq.write_table(whole.slice(task * share, share), made / ROWS / name, write_page_checksum=True)
                     kept = write_kept([], made)
                     results.append(TaskResult({}, (name,), kept, share, 0, 0, (), {}))
-                store.commit(made, minute, "query", results, begin_ms + MINUTE_MS)
+                store.commit(made, results, begin_ms + MINUTE_MS)
             merge_batches(store)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from exporter.jobs.audit.columns import Shape
@@ -102,6 +102,20 @@ class Audit:
         keyed = None if self.keyed is None else self.keyed.table
         outbox = None if self.outbox is None else self.outbox.table
         return tuple(table for table in (self.sink, keyed, outbox) if table is not None)
+
+    def pinned(self, pin: Callable[[SinkTable], tuple[SinkTable, list[str]]]) -> tuple[Audit, list[str]]:
+        """The audit of tables at one snapshot of each, and what ``pin`` finds doubtful in them."""
+        doubts: list[str] = []
+
+        def one(table: SinkTable) -> SinkTable:
+            found, more = pin(table)
+            doubts.extend(more)
+            return found
+
+        sink = None if self.sink is None else one(self.sink)
+        keyed = None if self.keyed is None else replace(self.keyed, table=one(self.keyed.table))
+        outbox = None if self.outbox is None else replace(self.outbox, table=one(self.outbox.table))
+        return replace(self, sink=sink, keyed=keyed, outbox=outbox), doubts
 
     @property
     def checks(self) -> tuple[str, ...]:

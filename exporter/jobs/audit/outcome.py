@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from exporter.jobs.audit.findings import Findings, WhoWrote
 from exporter.jobs.audit.job import Say, run
 from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.audit.report_page import page_of
+from exporter.jobs.audit.tables import pinned
 from exporter.jobs.report.html_page import render
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
@@ -66,6 +67,7 @@ def audit_once(
 ) -> AuditReport:
     """Runs the audit, and replaces the files of its last run when it is done. Raises SessionError, AskError."""
     began = time.monotonic()
+    audit, doubts = audit.pinned(lambda table: pinned(session, table))
     with unfinished(settings) as folder:
         file = None if folder is None else folder / f"{settings.name}{EVIDENCE_FILE}"
         findings = Findings(audit.topic, file, who_wrote(access), settings.most_shown)
@@ -73,6 +75,7 @@ def audit_once(
             outcome = run(session, access, audit, findings.take, say)
         finally:
             findings.close()
+        outcome = replace(outcome, unknown=(*outcome.unknown, *doubts))
         seconds = time.monotonic() - began
         report = report_of(audit, settings, outcome, findings.result(), time.time(), seconds, __version__)
         if folder is not None:

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from exporter.jobs.history.index import HistoryError, Index, gaps
 from exporter.jobs.history.merged import BATCHES_EACH, NOTABLE, PLAIN, MergedIndex, copies_of, files_of, numbers_of
-from exporter.jobs.history.store import BATCH_FILE, TABLE, HistoryError, Index
+from exporter.jobs.history.store import BATCH_FILE, TABLE, identity
 from exporter.jobs.history.table import BATCH, DAY, SCHEMA, gathered
 from exporter.jobs.history.tally import NARROW, HistoryTally, notable
+from exporter.jobs.history.torn import MarkerRecord, read_torn
 
 ROWS_AT_ONCE = 131_072
 _STRINGS = ["application", "outcome"]
@@ -40,10 +42,14 @@ class ReportPiece:
 
 
 class HistoryFiles:
-    """The files of a history as they were when this was made. Raises OSError."""
+    """The files of a history as they were when this was made. Raises OSError, and HistoryError where there is none."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        whose = identity(folder)
+        if whose is None:
+            raise HistoryError(f"--input {folder}: is not a history; give the --output of `history run`")
+        self.cluster = str(whose.get("cluster_name") or whose["cluster_id"])
         there = numbers_of(folder)
         known = set(there)
         self.copies = {path: index for path, index in copies_of(folder).items() if known.issuperset(index.batches)}
@@ -96,25 +102,19 @@ class HistoryFiles:
                 truncated += len(index.truncated)
                 # Records that were compacted before the history began are no gap in it.
                 missing += index.missing if index.batch else 0
-        caveats = []
-        if missing:
-            caveats.append(
-                f"{missing:,} records were compacted away before they were read: some transactions may be missing"
-            )
-        if undecodable:
-            caveats.append(f"{undecodable:,} records could not be decoded: some transactions may be missing")
-        if truncated:
-            caveats.append(f"the log was truncated {truncated} times: what was written there is missing")
-        return newest, tuple(caveats)
+        return newest, gaps(missing, undecodable, truncated)
 
+    def counted(self, span: ReportRange, width_ms: int) -> HistoryTally:
+        """Count all that is asked for, some pieces at once. Raises OSError and pyarrow's errors."""
+        whole = HistoryTally(width_ms)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for part in pool.map(lambda piece: _part(piece, span, width_ms), self.pieces(span)):
+                whole.merge(part)
+        return whole
 
-def counted(history: HistoryFiles, span: ReportRange, width_ms: int) -> HistoryTally:
-    """Count all that is asked for, some pieces at once. Raises OSError and pyarrow's errors."""
-    whole = HistoryTally(width_ms)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for part in pool.map(lambda piece: _part(piece, span, width_ms), history.pieces(span)):
-            whole.merge(part)
-    return whole
+    def markers(self) -> MarkerRecord | None:
+        """What ``history run --markers`` found."""
+        return read_torn(self.folder)
 
 
 def _part(piece: ReportPiece, span: ReportRange, width_ms: int) -> HistoryTally:

@@ -1,12 +1,12 @@
 """Offsets of a stream over the transaction log: its position, and what it reads next. No I/O, no clock.
 
-The offset of the stream is one ``PartitionOffset`` for each partition of the log. Spark writes it to its checkpoint
-before it reads. So a replayed batch gives the same result, including the aborts that are settled by the clock.
+The position of the job is one ``PartitionOffset`` for each partition of the log. What a batch commits has ``next`` of
+them; a batch that was not committed is planned anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS
@@ -42,19 +42,6 @@ class BatchRange(NamedTuple):
 
     range: Range
     quiet_ms: int
-
-
-def to_json(marks: StreamOffset) -> dict[str, list[int]]:
-    """The marks as JSON for Spark's checkpoint: equal marks have equal texts."""
-    return {str(number): list(marks[number]) for number in sorted(marks)}
-
-
-def from_json(found: Mapping[str, Sequence[int]]) -> dict[int, PartitionOffset]:
-    """As ``to_json`` wrote it. Raises ValueError for anything else."""
-    try:
-        return {int(number): PartitionOffset(*map(int, mark)) for number, mark in found.items()}
-    except (AttributeError, TypeError) as error:
-        raise ValueError(f"no marks of the transaction log: {error}") from None
 
 
 class Look(NamedTuple):

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from exporter.core.files import replace_file, sync
-from exporter.jobs.history.store import BATCH_FILE, TABLE, HistoryStore, Index
+from exporter.jobs.history.index import Index
+from exporter.jobs.history.store import BATCH_FILE, TABLE, HistoryStore
 from exporter.jobs.history.table import BATCH, SCHEMA, gathered
 from exporter.jobs.history.tally import NARROW, apart
 

@@ -9,17 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from exporter.jobs.history.files import HistoryFiles, ReportRange, counted
+from exporter.jobs.history.files import ReportRange
 from exporter.jobs.history.holds import Hold, Lasting, holds_of
-from exporter.jobs.history.store import HistoryError, identity
+from exporter.jobs.history.index import HistoryError
 from exporter.jobs.history.tally import LEAST_HOLD_MS, MOST, MOST_LASTING, Cell, HistoryTally
-from exporter.jobs.history.torn import MarkerRecord, read_torn
+from exporter.jobs.history.torn import MarkerRecord
 from exporter.jobs.report.plots import bucket_ms
 from exporter.model import TopicPartition
 from exporter.transactions.suggested_timeout import LEAST_TRANSACTIONS, QUANTILE, suggested_timeout
@@ -132,20 +131,36 @@ class HistoryReport:
         return self.counts.timed_out + self.counts.fenced + self.by_server + torn
 
 
-def report(folder: Path, span: ReportRange) -> HistoryReport:
-    """Read the history in the folder. Raises HistoryError where there is none."""
-    whose = identity(folder)
-    if whose is None:
-        raise HistoryError(f"--input {folder}: is not a history; give the --output of `history run`")
+class HistorySource(Protocol):
+    """A history in one format, as it is when it is read."""
+
+    @property
+    def cluster(self) -> str:
+        """The name of its cluster."""
+
+    def bounds(self, span: ReportRange) -> tuple[int, int]:
+        """Instants between which all that is asked for completed, as close as is known without reading rows."""
+
+    def counted(self, span: ReportRange, width_ms: int) -> HistoryTally:
+        """Count all that is asked for."""
+
+    def coverage(self) -> tuple[int | None, tuple[str, ...]]:
+        """When the last batch was written, and what is missing according to the batches."""
+
+    def markers(self) -> MarkerRecord | None:
+        """What was found by comparing markers; None where nothing was compared."""
+
+
+def report(history: HistorySource, span: ReportRange) -> HistoryReport:
+    """Read the history. Raises HistoryError."""
     try:
-        history = HistoryFiles(folder)
-        tally = counted(history, span, _width(history.bounds(span)))
+        tally = history.counted(span, _width(history.bounds(span)))
         begin_ms, end_ms = _found(tally, span)
         if (width := _width((begin_ms, end_ms))) != tally.width_ms:
             # One application may have a shorter history than all of them, and so narrower steps.
-            tally = counted(history, span._replace(begin_ms=begin_ms, end_ms=end_ms), width)
+            tally = history.counted(span._replace(begin_ms=begin_ms, end_ms=end_ms), width)
     except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"--input {folder}: cannot be read: {str(error).splitlines()[0]}") from None
+        raise HistoryError(f"the history cannot be read: {str(error).splitlines()[0]}") from None
     starts = tuple(range(begin_ms // width * width, max(end_ms, begin_ms + 1), width))
     holds = sorted((hold for found in _lasting(tally) for hold in found), key=lambda hold: -hold.seconds)
     held: dict[TopicPartition, float] = {}
@@ -155,7 +170,7 @@ def report(folder: Path, span: ReportRange) -> HistoryReport:
     if tally.lasting_found > MOST_LASTING:
         caveats += (f"holds rest on the {MOST_LASTING:,} transactions that were open longest",)
     return HistoryReport(
-        str(whose.get("cluster_name") or whose["cluster_id"]),
+        history.cluster,
         until_ms,
         begin_ms,
         end_ms,
@@ -172,7 +187,7 @@ def report(folder: Path, span: ReportRange) -> HistoryReport:
         len(holds),
         tuple(sorted(held.items(), key=lambda item: -item[1])[:MOST]),
         caveats,
-        _markers(folder, span, begin_ms, end_ms),
+        _markers(history.markers(), span, begin_ms, end_ms),
     )
 
 
@@ -186,9 +201,8 @@ def _found(tally: HistoryTally, span: ReportRange) -> tuple[int, int]:
     return begin_ms, span.end_ms if span.end_ms is not None else (tally.last_ms or 0) + 1
 
 
-def _markers(folder: Path, span: ReportRange, begin_ms: int, end_ms: int) -> MarkerRecord | None:
+def _markers(record: MarkerRecord | None, span: ReportRange, begin_ms: int, end_ms: int) -> MarkerRecord | None:
     """Torn places of the time range, whatever the application: readers of the topic see them all."""
-    record = read_torn(folder)
     if record is None:
         return None
     until_ms = end_ms if span.end_ms is not None else record.until_ms + 1

@@ -9,7 +9,7 @@
 A batch is written below ``_tmp``: its rows and the state for the next one. Renaming that folder to ``_batches/N``
 commits both at once; renaming ``_batches/N/rows`` to ``transactions/batch=N`` then publishes the rows. Both renames are
 atomic. A writer that was killed between them finds the rows still in ``_batches/N`` and publishes them; one that was
-killed before leaves only a draft in ``_tmp``, and Spark replays the batch.
+killed before leaves only a draft in ``_tmp``, and the next one reads the same records again.
 """
 
 from __future__ import annotations
@@ -21,92 +21,17 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from exporter.core.files import replace_file, sync
-from exporter.jobs.history.fold import FoldState
+from exporter.jobs.history.index import FORMAT, HistoryError, Index, TaskResult
 
-FORMAT = 1
 KEEP_BATCHES = 3
 TABLE = "transactions"
 IDENTITY = "_history.json"
 BATCH_FILE = "_batch.json"
 _BATCHES, _TMP, _LOCK, _INDEX, ROWS = "_batches", "_tmp", "_lock", "index.json", "rows"
-
-
-class HistoryError(Exception):
-    """The history cannot be written or read. The text is what is wrong and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """The result of one task for its log partitions; files are relative to ``rows`` and to the batch's folder."""
-
-    standings: dict[int, FoldState]
-    files: tuple[str, ...]
-    ids: str
-    rows: int
-    missing: int
-    undecodable: int
-    truncated: tuple[int, ...]
-    pending: dict[int, int]
-    details: tuple[str, ...] = ()
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> TaskResult:
-        return cls(**_values(json.loads(text)))
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """A committed batch. ``checkpoint`` is the id of the query that it belongs to.
-
-    ``pending`` has, by partition of the log, the lowest offset of an abort that may still become a fence; ``missing``
-    counts offsets that compaction took before they were read; ``total_`` is since the beginning.
-    """
-
-    batch: int
-    checkpoint: str
-    written_ms: int
-    standings: dict[int, FoldState]
-    ids: tuple[str, ...]
-    pending: dict[int, int]
-    rows: int
-    missing: int
-    undecodable: int
-    truncated: tuple[int, ...]
-    details: tuple[str, ...]
-    total_rows: int
-    total_missing: int
-    total_undecodable: int
-    format: int = field(default=FORMAT)
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> Index:
-        """Raises ValueError for another form."""
-        try:
-            found = json.loads(text)
-            if found["format"] != FORMAT:
-                raise ValueError(f"has format {found['format']}, and this version reads {FORMAT}")
-            return cls(**_values(found))
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"is no index of a batch: {error!r}") from None
-
-
-def _values(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values from JSON as the types that were written: tuples, and numbers as keys."""
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
-    values["standings"] = {int(number): FoldState(*standing) for number, standing in found["standings"].items()}
-    values["pending"] = {int(number): offset for number, offset in found["pending"].items()}
-    return values
 
 
 class HistoryStore:
@@ -141,31 +66,9 @@ class HistoryStore:
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
-    def commit(self, made: Path, batch: int, checkpoint: str, results: Sequence[TaskResult], written_ms: int) -> Index:
+    def commit(self, made: Path, results: Sequence[TaskResult], written_ms: int) -> Index:
         """Make the batch the last one, and show its rows."""
-        before = self.last
-        standings = dict(before.standings) if before else {}
-        for result in results:
-            standings |= result.standings
-        rows, missing, undecodable = (
-            sum(getattr(result, name) for result in results) for name in ("rows", "missing", "undecodable")
-        )
-        index = Index(
-            batch,
-            checkpoint,
-            written_ms,
-            dict(sorted(standings.items())),
-            tuple(result.ids for result in results) or (before.ids if before else ()),
-            {number: offset for result in results for number, offset in result.pending.items()},
-            rows,
-            missing,
-            undecodable,
-            tuple(number for result in results for number in result.truncated),
-            tuple(detail for result in results for detail in result.details)[:10],
-            rows + (before.total_rows if before else 0),
-            missing + (before.total_missing if before else 0),
-            undecodable + (before.total_undecodable if before else 0),
-        )
+        index = Index.after(self.last, results, written_ms)
         self._keep_only(made, results)
         _write(made / _INDEX, index.to_json())
         if index.rows or index.missing or index.undecodable or index.truncated:
@@ -174,12 +77,12 @@ class HistoryStore:
             (made / ROWS).rmdir()
         for path in (*sorted(made.glob(f"{ROWS}/*/"), reverse=True), *made.glob(ROWS), made):
             sync(path)
-        target = self._batch(batch)
+        target = self._batch(index.batch)
         made.rename(target)
         sync(target.parent)
         self.last = index
-        self._publish(batch)
-        self._delete_old(batch)
+        self._publish(index.batch)
+        self._delete_old(index.batch)
         return index
 
     def _keep_only(self, made: Path, results: Iterable[TaskResult]) -> None:
@@ -295,4 +198,4 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-_ANEW = "restore it from a copy, or start again with another --output and --checkpoint"
+_ANEW = "restore it from a copy, or start again with another --output"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,6 +128,14 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
 
 def write_kept(kept: Iterable[Kept], folder: Path) -> str:
     """Write the state between two batches as a file of the folder. Returns its name."""
+    name = f"ids-{uuid.uuid4().hex}.parquet"
+    (folder / name).write_bytes(kept_file(kept))
+    sync(folder / name)
+    return name
+
+
+def kept_file(kept: Iterable[Kept]) -> bytes:
+    """The state between two batches as the content of a Parquet file."""
     all_kept = list(kept)
     columns = [
         pa.array([getattr(state.entry, name) for state in all_kept], type_) for name, type_ in KEPT_FIELDS.items()
@@ -135,13 +144,12 @@ def write_kept(kept: Iterable[Kept], folder: Path) -> str:
     columns.append(pa.array(pending, _PENDING))
     columns.append(pa.array([state.due_ms for state in all_kept], pa.int64()))
     columns.append(pa.array([state.order for state in all_kept], pa.int64()))
-    name = f"ids-{uuid.uuid4().hex}.parquet"
-    pq.write_table(pa.table(columns, schema=_KEPT), folder / name, write_page_checksum=True)
-    sync(folder / name)
-    return name
+    written = BytesIO()
+    pq.write_table(pa.table(columns, schema=_KEPT), written, write_page_checksum=True)
+    return written.getvalue()
 
 
-def read_kept(files: Iterable[Path], numbers: Sequence[int], group: Callable[[str], str]) -> list[Kept]:
+def read_kept(files: Iterable[Path | BytesIO], numbers: Sequence[int], group: Callable[[str], str]) -> list[Kept]:
     """Read the state of these partitions of the log. Raises OSError or pyarrow's errors when a file is damaged."""
     found = []
     for file in files:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.core.files import replace_file
-from exporter.jobs.history.store import HistoryError
+from exporter.jobs.history.index import HistoryError
 
 FILE = "torn.json"
 MOST = 1_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from exporter.audits.result import AuditResult, Finding
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
 from exporter.jobs.audit.read import TopicAccess
+from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
@@ -52,14 +53,20 @@ class Auditor:
 
 
 @contextmanager
-def auditor(kafka: KafkaCluster) -> Iterator[Auditor]:
-    """A Spark of two cores with all that an audit may need."""
+def auditor(kafka: KafkaCluster, lakes: Collection[type[Lake]] = ()) -> Iterator[Auditor]:
+    """A Spark of two cores with all that an audit may need, and these table formats."""
     properties = Properties.parse(kafka.client_properties())
     client = ClusterClient(properties)
     # Few records, many small stages: one task each is what they need.
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+    packages = all_packages()
+    for lake in lakes:
+        conf |= lake.conf("")
+        packages += lake.packages("")
+    if lakes:
+        conf["spark.sql.extensions"] = ",".join(lake.conf("")["spark.sql.extensions"] for lake in lakes)
     try:
-        with spark_session("audits", master="local[2]", packages=all_packages(), conf=conf) as session:
+        with spark_session("audits", master="local[2]", packages=packages, conf=conf) as session:
             yield Auditor(session, kafka, TopicAccess(client, properties))
     finally:
         client.close()

@@ -118,6 +118,17 @@ def test_a_connector_that_cannot_be_resolved_names_the_pyspark_to_install(tmp_pa
     assert "\n" not in text
 
 
+def test_a_jar_that_is_missing_where_its_pom_is_there_is_named_in_one_line(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+") as log:
+        log.write(
+            "Exception in thread main java.lang.RuntimeException: [download failed:"
+            " org.wildfly.openssl#wildfly-openssl;1.1.3.Final!wildfly-openssl.jar]\n\tat org.apache.spark\n"
+        )
+        text = session._why_not("local[*]", {}, log, OSError("x"))
+    assert "could not download the jar of org.wildfly.openssl:wildfly-openssl:1.1.3.Final" in text
+    assert "\n" not in text
+
+
 def test_spark_redacts_every_secret_of_a_java_client() -> None:
     names = (
         "kafka.sasl.jaas.config",
@@ -198,9 +209,9 @@ def test_spark_settings_are_given_as_for_spark_submit(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--output", "s3a://bucket/eos", "--checkpoint", "c"], "object stores cannot do at once"),
-        (["--output", "o", "--checkpoint", "c", "--max-records-per-batch", "0"], "is no number of 1 or more"),
-        (["--output", "o"], "--checkpoint"),
+        (["--output", "s3a://bucket/eos"], "object stores cannot do at once"),
+        (["--output", "o", "--max-records-per-batch", "0"], "is no number of 1 or more"),
+        ([], "--output"),
     ],
 )
 def test_flags_that_cannot_be_meant_are_refused(

@@ -20,8 +20,8 @@ from exporter.lso.facts import Blocker, Completion, Stall, Stalls, StallWatch
 from exporter.model import Clock, Fact, Facts, Fault, IgnoredSubject, IgnoredSubjects, Reason, Sample, TopicPartition
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
+from exporter.status.html import CONTENT_SECURITY_POLICY
 from exporter.status.json_lines import json_lines
-from exporter.status.page import CONTENT_SECURITY_POLICY, page
 from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.status.watched_stalls import Links
@@ -36,6 +36,7 @@ from exporter.transactions.facts import (
     UncleanId,
 )
 from exporter.words import BlockerKind, MarkerWait, Outcome, TransactionState
+from tests.fakes.pages import page
 from tests.proofs import proven
 from tests.schemas import conform
 

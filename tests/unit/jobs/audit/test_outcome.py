@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from exporter.audits.result import Finding, dump_result, parse_result
 from exporter.cli import main
 from exporter.commands.audit import add_to
+from exporter.commands.audit_junit import junit
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of
 from exporter.commands.settings import UsageError
 from exporter.jobs.audit.definition import Audit, AuditOutcome
@@ -227,3 +230,42 @@ def test_a_sink_by_key_is_asked_for_by_its_key_and_searched_for_what_it_can_lack
     assert audit_of_flags("--id", "key", "--outbox", "/d", "--outbox-id", "id").checks == ("duplicate", "missing")
     settings = report(key="key", keyed=audit.keyed).result.more["settings"]
     assert (settings["--sink"], settings["--sink-key"], settings["--deleted"]) == ("/data", "id", "value_bytes IS NULL")
+
+
+@pytest.mark.parametrize(
+    ("given", "table", "name"),
+    [
+        ("iceberg:lake.shop.orders", SinkTable("lake.shop.orders", format="iceberg"), "iceberg:lake.shop.orders"),
+        ("delta:s3a://b/o@12", SinkTable("s3a://b/o", format="delta", snapshot="12"), "delta:s3a://b/o@12"),
+        ("parquet:/data", SinkTable("/data"), "/data"),
+        ("/data/iceberg:x", SinkTable("/data/iceberg:x"), "/data/iceberg:x"),
+    ],
+)
+def test_a_table_of_a_lake_is_given_by_format_and_perhaps_snapshot(given: str, table: SinkTable, name: str) -> None:
+    sink = audit_of_flags("--sink", given).sink
+    assert sink == table
+    assert sink.name == name
+
+
+def test_tables_of_a_lake_are_read_at_one_snapshot_and_what_is_doubtful_in_them_is_kept() -> None:
+    keyed = audit_of_flags("--key", "key", "--sink", "iceberg:a.b", "--sink-key", "id")
+    pinned, doubts = keyed.pinned(lambda table: (replace(table, snapshot="7"), ["went back"]))
+    assert pinned.keyed is not None
+    assert pinned.keyed.table.name == "iceberg:a.b@7"
+    assert doubts == ["went back"]
+    assert Audit("orders").pinned(lambda table: (table, ["no table"])) == (Audit("orders"), [])
+
+
+def test_a_pipeline_gets_a_test_case_for_each_kind() -> None:
+    finding = Finding("missing", "orders", 3, ({"partition": 0, "offset": 17, "key": "\x1b<&"},))
+    found = report(finding, sink=SinkTable("/data"), unknown=("no \x00 offset",)).result
+    suite = ET.fromstring(junit(found))  # noqa: S314 -- our own
+    assert suite.attrib["tests"] == "5"
+    assert (suite.attrib["failures"], suite.attrib["errors"]) == ("1", "1")
+    [failure] = suite.iter("failure")
+    assert failure.attrib["message"] == "3 in orders"
+    assert '"offset": 17' in (failure.text or "")
+    [error] = suite.iter("error")
+    assert error.attrib["message"] == r"no \x00 offset"
+    clean = ET.fromstring(junit(report(sink=SinkTable("/data")).result))  # noqa: S314 -- our own
+    assert not list(clean.iter("failure")) + list(clean.iter("error"))

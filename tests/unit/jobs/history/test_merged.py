@@ -13,9 +13,10 @@ import pytest
 from exporter.jobs.history import merged, tally
 from exporter.jobs.history.files import HistoryFiles, ReportRange
 from exporter.jobs.history.fold import FoldState, Row
+from exporter.jobs.history.index import HistoryError, TaskResult
 from exporter.jobs.history.merged import FOLDER, NOTABLE, copies_of, merge_batches
 from exporter.jobs.history.report import HistoryReport, report
-from exporter.jobs.history.store import ROWS, HistoryError, TaskResult, opened
+from exporter.jobs.history.store import ROWS, opened
 from exporter.jobs.history.table import RowFiles, write_kept
 from exporter.model import TopicPartition
 from exporter.transactions.suggested_timeout import LEAST_TRANSACTIONS
@@ -62,7 +63,7 @@ def history(tmp_path: Path) -> Path:
                 files.add(rows := batch(number))
                 names = tuple(files.close())
                 done = TaskResult({0: FoldState()}, names, write_kept([], made), len(rows), number % 3, 1, (), {})
-                store.commit(made, number, "query", [done], NOON + number * MINUTE)
+                store.commit(made, [done], NOON + number * MINUTE)
             merge_batches(store)
     return folder
 
@@ -99,7 +100,7 @@ def settled(found: HistoryReport) -> HistoryReport:
 )
 def test_a_report_is_the_same_with_copies_and_without(history: Path, span: ReportRange) -> None:
     assert len(copies_of(history)) >= 4
-    ours, plain = report(history, span), report(without_copies(history), span)
+    ours, plain = report(HistoryFiles(history), span), report(HistoryFiles(without_copies(history)), span)
     assert settled(ours) == settled(plain)
     assert [each.open_seconds for each in ours.longest] == [each.open_seconds for each in plain.longest]
     assert [each.complete_ms for each in ours.unclean] == [each.complete_ms for each in plain.unclean]
@@ -107,7 +108,7 @@ def test_a_report_is_the_same_with_copies_and_without(history: Path, span: Repor
 
 def test_a_report_is_what_the_rows_say(history: Path) -> None:
     rows = [row for number in range(BATCHES) for row in batch(number)]
-    found = report(history, ReportRange())
+    found = report(HistoryFiles(history), ReportRange())
     assert [found.counts.committed, found.counts.fenced] == [
         sum(row.outcome == each.value for row in rows) for each in (Outcome.COMMITTED, Outcome.FENCED)
     ]
@@ -131,16 +132,16 @@ def test_a_report_is_what_the_rows_say(history: Path) -> None:
 
 
 def test_a_copy_counts_only_while_all_of_its_batches_are_there(history: Path) -> None:
-    before = report(history, ReportRange()).counts.total
+    before = report(HistoryFiles(history), ReportRange()).counts.total
     gone = next(iter(copies_of(history).values())).batches[1]
     shutil.rmtree(history / "transactions" / f"batch={gone}")
-    assert report(history, ReportRange()).counts.total == before - len(batch(gone))
+    assert report(HistoryFiles(history), ReportRange()).counts.total == before - len(batch(gone))
 
 
 def test_a_writer_that_is_killed_while_it_merges_leaves_nothing_that_counts(
     history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = report(history, ReportRange()).counts
+    expected = report(HistoryFiles(history), ReportRange()).counts
     shutil.rmtree(history / FOLDER)
 
     def killed(*_: object, **__: object) -> None:
@@ -154,14 +155,14 @@ def test_a_writer_that_is_killed_while_it_merges_leaves_nothing_that_counts(
         assert not copies_of(history)
         merge_batches(store)
     assert len(copies_of(history)) == merged.COPIES_AT_ONCE
-    assert report(history, ReportRange()).counts == expected
+    assert report(HistoryFiles(history), ReportRange()).counts == expected
 
 
 def test_a_damaged_copy_is_refused_with_its_name(history: Path) -> None:
     copy = next(iter(copies_of(history)))
     (copy / NOTABLE).write_bytes(b"PAR1 and nothing else")
     with pytest.raises(HistoryError, match=f"{copy.name}/{NOTABLE}.* delete its folder"):
-        report(history, ReportRange())
+        report(HistoryFiles(history), ReportRange())
 
 
 def test_a_damaged_batch_stops_its_copy_and_not_the_writer(history: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,13 @@ from hypothesis import strategies as st
 
 from exporter.cli import main
 from exporter.commands.history_report import instant
-from exporter.jobs.history.files import ReportRange
+from exporter.jobs.history.files import HistoryFiles, ReportRange
 from exporter.jobs.history.fold import FoldState, Row
 from exporter.jobs.history.holds import Lasting, holds_of
+from exporter.jobs.history.index import HistoryError, TaskResult
 from exporter.jobs.history.report import Counts, report
 from exporter.jobs.history.report_page import page_of, partitions, ratio, seconds
-from exporter.jobs.history.store import ROWS, HistoryError, TaskResult, opened
+from exporter.jobs.history.store import ROWS, opened
 from exporter.jobs.history.table import COLUMNS, RowFiles, write_kept
 from exporter.jobs.report.html_page import render
 from exporter.jobs.report.plots import PlotSpan as Drawn
@@ -52,7 +55,7 @@ def write(folder: Path, *batches: list[Row], **result: Any) -> Path:
                 done = TaskResult({0: FoldState()}, names, write_kept([], made), len(rows), 0, 0, (), {})
                 if number:
                     done = TaskResult(**{**{name: getattr(done, name) for name in done.__slots__}, **result})
-                store.commit(made, number, "query", [done], NOON + 60_000)
+                store.commit(made, [done], NOON + 60_000)
     return folder
 
 
@@ -81,7 +84,7 @@ def history(tmp_path: Path) -> Path:
 
 
 def test_outcomes_are_counted_by_application_the_unclean_first(history: Path) -> None:
-    found = report(history, ReportRange())
+    found = report(HistoryFiles(history), ReportRange())
     assert (found.counts, found.by_server, found.unclean_found) == (Counts(5, 2, 1, 2), 1, 4)
     by_name = {application.name: application.counts for application in found.applications}
     assert by_name == {"pay": Counts(5, 0, 0, 2), "etl": Counts(0, 1, 1, 0), "<b>ugly</b>\u202e": Counts(0, 1, 0, 0)}
@@ -91,14 +94,14 @@ def test_outcomes_are_counted_by_application_the_unclean_first(history: Path) ->
 
 
 def test_longest_transactions_and_unclean_ends_come_the_worst_first(history: Path) -> None:
-    found = report(history, ReportRange())
+    found = report(HistoryFiles(history), ReportRange())
     assert (found.longest[0].transactional_id, found.longest[0].open_seconds) == ("etl-1", 61.0)
     assert all(each.open_seconds is not None for each in found.longest)
     assert [each.complete_ms - NOON for each in found.unclean] == [90_000_010, 62_010, 61_010, 60_010]
 
 
 def test_the_holder_of_a_partition_is_named_with_its_time(history: Path) -> None:
-    (hold,) = report(history, ReportRange()).holds
+    (hold,) = report(HistoryFiles(history), ReportRange()).holds
     assert (hold.partition, hold.holder.transactional_id) == (ORDERS, "etl-1")
     assert (hold.begin_ms, hold.end_ms) == (NOON - 1_000, NOON + 60_010)
 
@@ -115,25 +118,27 @@ def test_the_holder_of_a_partition_is_named_with_its_time(history: Path) -> None
     ],
 )
 def test_only_what_was_asked_for_is_reported(history: Path, span: ReportRange, count: int) -> None:
-    assert report(history, span).counts.total == count
+    assert report(HistoryFiles(history), span).counts.total == count
 
 
 def test_what_may_be_missing_is_said(tmp_path: Path) -> None:
-    found = report(write(tmp_path / "h", [row(0)], [row(1)], missing=7, undecodable=2, truncated=(3,)), ReportRange())
+    found = report(
+        HistoryFiles(write(tmp_path / "h", [row(0)], [row(1)], missing=7, undecodable=2, truncated=(3,))), ReportRange()
+    )
     assert len(found.caveats) == 3
     assert "7 records were compacted away" in found.caveats[0]
 
 
 def test_a_folder_that_is_no_history_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="is not a history"):
-        report(tmp_path, ReportRange())
+        report(HistoryFiles(tmp_path), ReportRange())
 
 
 def test_a_damaged_file_is_refused_with_its_name(history: Path) -> None:
     file = next(history.glob("transactions/*/*/*.parquet"))
     file.write_bytes(b"PAR1 and nothing else")
     with pytest.raises(HistoryError, match="cannot be read"):
-        report(history, ReportRange())
+        report(HistoryFiles(history), ReportRange())
 
 
 # --- The command ---
@@ -167,7 +172,7 @@ def test_json_is_one_object_with_instants_in_seconds(history: Path, capsys: pyte
 
 
 def test_the_page_is_self_contained_and_escapes_what_ids_hold(history: Path) -> None:
-    html = render(page_of(report(history, ReportRange()), "1"))
+    html = render(page_of(report(HistoryFiles(history), ReportRange()), "1"))
     assert "<b>ugly" not in html
     assert "&lt;b&gt;ugly" in html
     assert "<script" not in html
@@ -178,7 +183,7 @@ def test_the_page_is_self_contained_and_escapes_what_ids_hold(history: Path) -> 
 
 
 def test_a_page_without_transactions_says_so(history: Path) -> None:
-    html = render(page_of(report(history, ReportRange(application="nobody")), "1"))
+    html = render(page_of(report(HistoryFiles(history), ReportRange(application="nobody")), "1"))
     assert "No transactions in this time" in html
 
 
@@ -235,3 +240,14 @@ def test_numbers_are_as_precise_as_they_deserve() -> None:
     assert [ratio(each) for each in (0.0, 0.00001, 0.125, 1.0)] == ["0.00 %", "< 0.01 %", "12.50 %", "100.00 %"]
     assert partitions(None) == "unknown"
     assert partitions([TopicPartition("t", number) for number in range(5)]) == "t-0, t-1, t-2 and 2 more"
+
+
+def test_a_report_of_parquet_needs_no_spark(history: Path) -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None;"
+        "from exporter.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    words = [sys.executable, "-c", program, "history", "report", "--input", str(history)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "application" in done.stdout

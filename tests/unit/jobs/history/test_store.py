@@ -9,10 +9,9 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from exporter.jobs.checkpoint import CheckpointError, read_checkpoint
 from exporter.jobs.history.fold import FoldState, Row
-from exporter.jobs.history.job import check_together
-from exporter.jobs.history.store import KEEP_BATCHES, ROWS, HistoryError, HistoryStore, Index, TaskResult, opened
+from exporter.jobs.history.index import HistoryError, Index, TaskResult
+from exporter.jobs.history.store import KEEP_BATCHES, ROWS, HistoryStore, opened
 from exporter.jobs.history.table import RowFiles, write_kept
 
 DAY_MS = 86_400_000
@@ -51,9 +50,9 @@ def work(store: HistoryStore, made: Path, rows: list[Row]) -> TaskResult:
     return TaskResult({0: standing}, tuple(names), write_kept([], made), len(rows), 0, 0, (), {})
 
 
-def write(store: HistoryStore, batch: int, rows: list[Row]) -> Index:
+def write(store: HistoryStore, rows: list[Row]) -> Index:
     with store.under_way() as made:
-        return store.commit(made, batch, "query", [work(store, made, rows)], NOON_MS)
+        return store.commit(made, [work(store, made, rows)], NOON_MS)
 
 
 def visible(folder: Path) -> list[int]:
@@ -68,8 +67,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_batch_of_several_days_is_visible_at_once_and_the_next_goes_on_from_it(folder: Path) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store:
-        first = write(store, 0, [row(0), row(1, day=1)])
-        second = write(store, 1, [row(2)])
+        first = write(store, [row(0), row(1, day=1)])
+        second = write(store, [row(2)])
     assert visible(folder) == [0, 1, 2]
     assert (first.rows, second.total_rows, second.standings[0].next) == (2, 3, 3)
     with opened(folder, "c1", "prod", NOON_MS) as again:
@@ -79,7 +78,7 @@ def test_a_batch_of_several_days_is_visible_at_once_and_the_next_goes_on_from_it
 
 def test_nothing_is_visible_of_a_batch_that_was_not_committed(folder: Path) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store:
-        write(store, 0, [row(0)])
+        write(store, [row(0)])
         made = next(iter(store.folder.glob("_tmp")), folder) / "left-by-a-killed-writer"
         (made / ROWS).mkdir(parents=True)
         work(store, made, [row(1)])
@@ -92,8 +91,8 @@ def test_nothing_is_visible_of_a_batch_that_was_not_committed(folder: Path) -> N
 
 def test_rows_of_a_writer_that_was_killed_after_its_commit_are_shown_by_the_next(folder: Path) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store:
-        write(store, 0, [row(0)])
-        write(store, 1, [row(1)])
+        write(store, [row(0)])
+        write(store, [row(1)])
         # As the writer leaves it when it dies between the two renames.
         (folder / "transactions" / "batch=1").rename(folder / "_batches" / "1" / ROWS)
     assert visible(folder) == [0]
@@ -106,14 +105,14 @@ def test_rows_of_a_writer_that_was_killed_after_its_commit_are_shown_by_the_next
 def test_files_of_a_task_that_spark_ran_again_are_not_committed(folder: Path) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store, store.under_way() as made:
         work(store, made, [row(0), row(5, day=3)])
-        store.commit(made, 0, "query", [work(store, made, [row(0)])], NOON_MS)
+        store.commit(made, [work(store, made, [row(0)])], NOON_MS)
     assert visible(folder) == [0]
     assert [path.name for path in folder.glob("transactions/batch=0/day=*")] == ["day=2026-09-21"]
 
 
 def test_a_batch_without_rows_leaves_no_folder_for_readers(folder: Path) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store:
-        write(store, 0, [])
+        write(store, [])
         assert list((folder / "transactions").iterdir()) == []
         assert store.last is not None
 
@@ -121,14 +120,14 @@ def test_a_batch_without_rows_leaves_no_folder_for_readers(folder: Path) -> None
 def test_only_the_last_few_batches_keep_their_state_and_all_keep_their_rows(folder: Path) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store:
         for batch in range(6):
-            write(store, batch, [row(batch)])
+            write(store, [row(batch)])
     assert len(list((folder / "_batches").iterdir())) == KEEP_BATCHES
     assert visible(folder) == list(range(6))
 
 
 def test_a_history_of_another_cluster_is_refused_and_left_alone(folder: Path) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store:
-        write(store, 0, [row(0)])
+        write(store, [row(0)])
     before = sorted(folder.rglob("*"))
     with pytest.raises(HistoryError, match="cluster c1, and the brokers are those of c2"), opened(folder, "c2", "", 0):
         pass
@@ -152,7 +151,7 @@ def test_a_second_writer_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 9}', "not json"])
 def test_a_damaged_index_is_named_with_what_to_do(folder: Path, text: str) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store:
-        write(store, 0, [row(0)])
+        write(store, [row(0)])
     (folder / "_batches" / "0" / "index.json").write_text(text)
     with pytest.raises(HistoryError, match=r"index\.json cannot be used .*: restore it"), opened(folder, "c1", "", 0):
         pass
@@ -163,59 +162,7 @@ def test_a_result_of_a_task_survives_its_way_through_spark() -> None:
     assert TaskResult.from_json(result.to_json()) == result
 
 
-# --- The checkpoint beside it ---
-
-
-def checkpoint(folder: Path, query: str, planned: int, committed: int) -> Path:
-    """As Spark leaves it."""
-    for name, last in (("offsets", planned), ("commits", committed)):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for batch in range(last + 1):
-            (folder / name / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
-    (folder / "metadata").write_text(json.dumps({"id": query}))
-    return folder
-
-
-@pytest.mark.parametrize("committed", [0, 1])
-def test_a_checkpoint_at_the_last_batch_or_one_before_its_commit_goes_with_the_output(
-    folder: Path, tmp_path: Path, committed: int
-) -> None:
+def test_an_index_that_names_a_query_of_spark_streaming_is_read(folder: Path) -> None:
     with opened(folder, "c1", "prod", NOON_MS) as store:
-        write(store, 0, [row(0)])
-        write(store, 1, [row(1)])
-        assert check_together(store, checkpoint(tmp_path / "ck", "query", 1, committed)).committed == committed
-
-
-@pytest.mark.parametrize(
-    ("query", "planned", "committed"),
-    [("another", 1, 1), ("query", 5, 5), ("query", 0, -1)],
-    ids=["of another query", "of a later batch", "of an earlier batch"],
-)
-def test_a_checkpoint_that_does_not_go_with_the_output_is_refused(
-    folder: Path, tmp_path: Path, query: str, planned: int, committed: int
-) -> None:
-    with opened(folder, "c1", "prod", NOON_MS) as store:
-        write(store, 0, [row(0)])
-        write(store, 1, [row(1)])
-        with pytest.raises(HistoryError, match="is not the one that --output"):
-            check_together(store, checkpoint(tmp_path / "ck", query, planned, committed))
-
-
-def test_an_empty_checkpoint_with_an_output_that_is_not_and_the_reverse_are_refused(
-    folder: Path, tmp_path: Path
-) -> None:
-    with opened(folder, "c1", "prod", NOON_MS) as store:
-        with pytest.raises(HistoryError, match=r"and --output .* has none"):
-            check_together(store, checkpoint(tmp_path / "ck", "query", 1, 1))
-        write(store, 0, [row(0)])
-        with pytest.raises(HistoryError, match="it is empty"):
-            check_together(store, tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize("damaged", ["metadata", "offsets/1", "commits/1"])
-@pytest.mark.parametrize("text", ["", "v1\n{"])
-def test_a_damaged_checkpoint_is_named(tmp_path: Path, damaged: str, text: str) -> None:
-    found = checkpoint(tmp_path / "ck", "query", 1, 1)
-    (found / damaged).write_text(text)
-    with pytest.raises(CheckpointError, match=damaged):
-        read_checkpoint(found)
+        written = write(store, [row(0)])
+    assert Index.from_json(json.dumps({**json.loads(written.to_json()), "checkpoint": "query"})) == written

@@ -12,7 +12,7 @@ import pytest
 from exporter.commands import audit_markers, history_markers
 from exporter.commands.audit_markers import MarkerReport
 from exporter.commands.history_markers import MarkerSearch
-from exporter.jobs.history.store import HistoryError
+from exporter.jobs.history.index import HistoryError
 from exporter.jobs.history.torn import FILE, MOST_QUESTIONS, MarkerRecord, TornPlace, read_torn, write_torn
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import Marker

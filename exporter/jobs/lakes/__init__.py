@@ -1,0 +1,1 @@
+"""Formats of tables that Spark writes: Iceberg and Delta. What is different between them is here, and nowhere else."""

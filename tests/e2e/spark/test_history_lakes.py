@@ -1,0 +1,169 @@
+"""Histories in Iceberg and Delta: the rows of the Parquet history, whenever the writer is killed.
+
+HISTORY_KILLS=100 kills a writer a hundred times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from demo.agent import COMMAND
+from demo.cluster import KafkaCluster
+from demo.processes import Child, ProcessGroup, poll, run_to_end
+from demo.s3 import S3Server
+from demo.workloads.producers import RdkafkaProducer
+from exporter.jobs.history.lake_table import STATE
+from exporter.jobs.lakes.formats import LAKES
+from exporter.jobs.lakes.lake import Lake
+from exporter.jobs.session import spark_session
+from exporter.model import Deadline
+from tests.e2e.spark.packages import released
+
+KILLS = int(os.environ.get("HISTORY_KILLS", "20"))
+SECONDS = 240
+TRANSACTIONS = 300
+COLUMNS = ["transactional_id", "outcome", "producer_id", "producer_epoch", "log_partition", "log_offset"]
+SMALL = {"spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+
+
+@dataclass
+class LakeStage:
+    """A broker, and a folder for histories of it."""
+
+    kafka: KafkaCluster
+    folder: Path
+    processes: ProcessGroup
+    producers: list[RdkafkaProducer]
+    runs: int = 0
+
+    def work(self, count: int = TRANSACTIONS) -> None:
+        """Run committed, aborted and fenced transactions."""
+        for producer in self.producers:
+            producer.run(count, "orders")
+            producer.begin()
+            producer.send("orders")
+            producer.flush()
+            producer.abort()
+            producer.begin()
+            producer.send("orders")
+            producer.flush()
+            producer.init()  # as a new incarnation that displaces the old one
+
+    def run(self, *arguments: str) -> Child:
+        self.runs += 1
+        where = ["--bootstrap-server", self.kafka.bootstrap, "--master", "local[2]", *conf_flags(SMALL)]
+        return self.processes.start(f"run-{self.runs}", [str(COMMAND), "history", "run", *where, *arguments])
+
+    def run_once(self, *arguments: str) -> None:
+        once = self.run("--once", *arguments)
+        assert once.wait(Deadline.after(SECONDS)) == 0, once.tail()
+
+    def parquet(self) -> list[tuple[Any, ...]]:
+        """The rows of the history in Parquet, written to the end of the log."""
+        output = self.folder / "parquet"
+        self.run_once("--output", str(output))
+        table = ds.dataset(output / "transactions", partitioning="hive").to_table(columns=COLUMNS)
+        return sorted(tuple(row.values()) for row in table.to_pylist())
+
+    def report(self, name: str, output: str, *flags: str) -> Counter[str]:
+        """Transactions by outcome, as a report counts them."""
+        command = [str(COMMAND), "history", "report", "--format", name, "--input", output, "--output", "json"]
+        done = run_to_end([*command, *conf_flags(SMALL), *flags], Deadline.after(SECONDS))
+        assert done.returncode in {0, 1}, done.stderr
+        return Counter({outcome: count for outcome, count in json.loads(done.stdout)["outcomes"].items() if count})
+
+
+def conf_flags(conf: Mapping[str, str]) -> list[str]:
+    return [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+
+
+def wait(child: Child, what: Callable[[], object]) -> None:
+    """Look often: the moments that are waited for are short."""
+    until = Deadline.after(SECONDS)
+    while not what():
+        assert child.running, child.tail()
+        assert poll(until, 0.01), child.tail()
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[LakeStage]:
+    folder = Path(tempfile.mkdtemp(prefix="kafka-eos-lakes-"))
+    try:
+        with KafkaCluster("4.3.1") as kafka, ProcessGroup(folder) as processes:
+            kafka.create_topic("orders", 3)
+            producers = [RdkafkaProducer(kafka, f"{name}-1") for name in ("pay", "ship")]
+            for producer in producers:
+                producer.init()
+            yield LakeStage(kafka, folder, processes, producers)
+            for producer in producers:
+                producer.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def rows_of(table: Lake) -> list[tuple[Any, ...]]:
+    """The rows of a table, none of them twice."""
+    rows = [tuple(row) for row in table.rows().select(*COLUMNS).collect()]
+    assert not [key for key, count in Counter(row[-2:] for row in rows).items() if count > 1]
+    return sorted(rows)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", list(LAKES))
+def test_rows_are_those_of_parquet_whenever_the_writer_is_killed(stage: LakeStage, name: str) -> None:
+    if LAKES[name] not in released():
+        pytest.skip("this Spark has no release of the format")
+    output = stage.folder / name
+    chance = random.Random(f"{name} {KILLS}")
+    often = ("--format", name, "--output", str(output), "--interval", "100ms", "--max-records-per-batch", "60")
+    for _ in range(KILLS):
+        stage.work(40)
+        child = stage.run(*often)
+        state = output / STATE
+        before = set(state.glob("*"))
+        batches, late = chance.randrange(1, 4), chance.random()
+        wait(child, lambda: len(set(state.glob("*")) - before) >= batches)  # noqa: B023 -- of this round
+        time.sleep(late)
+        child.kill()
+    stage.run_once("--format", name, "--output", str(output))
+    expected = stage.parquet()
+    conf = LAKES[name].conf(str(output)) | SMALL
+    with spark_session("check", master="local[2]", packages=LAKES[name].packages(str(output)), conf=conf) as spark:
+        table = LAKES[name](spark, str(output))
+        assert rows_of(table) == expected
+        table.compact()
+        assert rows_of(table) == expected
+    # The compacted table goes on, and a report counts the same.
+    stage.work(10)
+    stage.run_once("--format", name, "--output", str(output))
+    assert stage.report(name, str(output)) == Counter(row[1] for row in stage.parquet())
+
+
+@pytest.mark.proof
+def test_a_delta_table_on_an_object_store_has_the_rows_of_parquet(stage: LakeStage) -> None:
+    server = S3Server(stage.processes, stage.folder)
+    output = f"s3a://{server.bucket}/eos"
+    given = ("--format", "delta", "--output", output, *conf_flags(server.conf))
+    stage.work(20)
+    stage.run_once(*given)
+    # Killed in the middle of what follows, and run again.
+    stage.work(200)
+    child = stage.run("--interval", "100ms", "--max-records-per-batch", "60", *given)
+    wait(child, lambda: "batch" in child.tail())
+    child.kill()
+    stage.run_once(*given)
+    expected = Counter(row[1] for row in stage.parquet())
+    assert stage.report("delta", output, *conf_flags(server.conf)) == expected

@@ -1,0 +1,93 @@
+"""The table of a history in a lake: batches, a second writer, columns of the user, compaction, and a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+from exporter.jobs.history.files import ReportRange
+from exporter.jobs.history.index import HistoryError, Index
+from exporter.jobs.history.lake_report import LakeHistory
+from exporter.jobs.history.lake_table import STATE, LakeTable
+from exporter.jobs.history.log_offsets import BatchRange
+from exporter.jobs.history.report import report
+from exporter.jobs.history.task import BatchPlan
+from exporter.jobs.lakes.formats import LAKES
+from exporter.jobs.lakes.lake import Lake
+from tests.e2e.spark.auditing import Auditor
+from tests.e2e.spark.packages import released
+from tests.fakes import stored_log
+from tests.fakes.stored_log import end, log, pieces
+
+
+def opened(lake: Lake, cluster: str = "c1") -> LakeTable:
+    table = LakeTable(lake)
+    table.open(cluster, "prod")
+    return table
+
+
+def outcomes(lake: Lake) -> list[str]:
+    return sorted(row["outcome"] for row in lake.rows().select("outcome").collect())
+
+
+@pytest.fixture
+def lake(lake_audits: Auditor, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
+    url = str(tmp_path / "eos")
+    if LAKES[request.param] not in released():
+        pytest.skip("this Spark has no release of the format")
+    for key, value in LAKES[request.param].conf(url).items():
+        if key != "spark.sql.extensions":
+            lake_audits.session.conf.set(key, value)
+    cloudpickle.register_pickle_by_value(stored_log)  # type: ignore[no-untyped-call]  # ships no types
+    return LAKES[request.param](lake_audits.session, url)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("lake", list(LAKES), indirect=True)
+def test_a_table_takes_batches_of_one_writer_and_goes_on_after_compaction(lake_audits: Auditor, lake: Lake) -> None:
+    access = log()
+    first = pieces(access)
+
+    def write(table: LakeTable, last: Index | None, *tasks: list[BatchRange]) -> Index:
+        return table.write(BatchPlan(access, tasks, last.standings if last else {}))
+
+    table, zombie = opened(lake), opened(lake)
+    assert table.last is None
+    begun = write(table, None, first[:1], first[1:])
+    assert (begun.rows, begun.pending) == (1, {0: end(access) - 1})
+    # The next batch settles what this one left open: its state came through the table.
+    settled = write(table, begun, pieces(access, start=end(access), quiet_ms=6_000))
+    assert (settled.rows, settled.pending) == (1, {})
+    quiet = pieces(access, start=end(access), quiet_ms=-1)
+    empty = write(table, settled, quiet)
+    assert outcomes(lake) == ["aborted", "committed"]
+    assert opened(lake).last == empty
+    with pytest.raises(HistoryError, match="another history run writes here"):
+        write(zombie, None, first)
+    with pytest.raises(HistoryError, match="is the history of cluster c1"):
+        opened(lake, "c2")
+    lake_audits.session.sql(f"ALTER TABLE {lake.name} ADD COLUMNS (mine string)")
+    lake.compact()
+    last = write(opened(lake), empty, quiet)
+    opened(lake).maintain()
+    assert outcomes(lake) == ["aborted", "committed"]
+    assert (last.batch, last.total_rows) == (3, 2)
+    left = {path.name.partition("-")[0] for path in Path(lake.url, STATE).glob("*-*")}
+    assert "0" not in left
+    assert "3" in left
+    found = report(LakeHistory(LakeTable(lake)), ReportRange())
+    assert (found.cluster, found.counts.committed, found.counts.aborted) == ("prod", 1, 1)
+    assert report(LakeHistory(LakeTable(lake)), ReportRange(application="nobody")).counts.total == 0
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("lake", ["delta"], indirect=True)
+def test_a_table_of_others_is_left_alone(lake_audits: Auditor, lake: Lake) -> None:
+    lake_audits.session.sql(f"CREATE TABLE {lake.name} (x int, day date) USING delta PARTITIONED BY (day)")
+    lake_audits.session.sql(f"INSERT INTO {lake.name} VALUES (1, current_date())")  # noqa: S608 -- a name of this test
+    with pytest.raises(HistoryError, match="has rows, and no commit of a history"):
+        opened(lake)
+    with pytest.raises(HistoryError, match="is not a history"):
+        LakeHistory(LakeTable(lake))

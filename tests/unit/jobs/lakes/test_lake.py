@@ -1,0 +1,54 @@
+"""How tables of a lake are named, and what a session needs for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.jobs.history.index import HistoryError, Index
+from exporter.jobs.history.lake_table import Commit
+from exporter.jobs.lakes import lake as lakes
+from exporter.jobs.lakes.delta import DeltaLake
+from exporter.jobs.lakes.formats import LAKES
+from exporter.jobs.lakes.iceberg import IcebergLake
+from exporter.jobs.session import TRIED_PYSPARK, SessionError
+
+
+def test_a_folder_and_a_table_of_a_catalog_have_names_in_sql(tmp_path: Path) -> None:
+    assert DeltaLake.named("s3a://lake/eos/") == "delta.`s3a://lake/eos`"
+    assert DeltaLake.named(str(tmp_path)) == f"delta.`file://{tmp_path}`"
+    assert IcebergLake.named("s3a://lake/eos") == "eos.`eos`"
+    assert {lake.named("catalog.db.eos") for lake in LAKES.values()} == {"catalog.db.eos"}
+
+
+def test_a_folder_of_iceberg_is_in_a_catalog_of_its_parent() -> None:
+    conf = IcebergLake.conf("s3a://lake/tables/eos/")
+    assert conf["spark.sql.catalog.eos.warehouse"] == "s3a://lake/tables"
+    assert not [key for key in IcebergLake.conf("catalog.db.eos") if "catalog" in key]
+
+
+@pytest.mark.parametrize("version", TRIED_PYSPARK)
+@pytest.mark.parametrize("name", list(LAKES))
+def test_a_format_has_a_release_for_spark_or_names_a_pyspark_that_has(
+    monkeypatch: pytest.MonkeyPatch, name: str, version: str
+) -> None:
+    monkeypatch.setattr(lakes, "pyspark_version", lambda: version)
+    if (name, version) == ("iceberg", "4.2.0"):
+        with pytest.raises(SessionError, match=r"Iceberg has no release for Spark 4\.2\.0: .* 'pyspark==4\.1\.1'"):
+            LAKES[name].packages("/data")
+    else:
+        [package] = LAKES[name].packages("/data")
+        assert ("_2.12:" in package) == version.startswith("3.5")
+
+
+def test_an_object_store_brings_its_client() -> None:
+    assert any("hadoop-aws" in package for package in DeltaLake.packages("s3a://lake/eos"))
+
+
+def test_the_end_of_a_batch_is_the_same_after_its_way_through_a_commit() -> None:
+    commit = Commit("c1", "prod", "file:///x/0-a", Index.after(None, [], 5))
+    assert Commit.from_json(commit.to_json()) == commit
+    for damaged in ("", "[]", "{}", '{"cluster_id": 1, "cluster_name": "", "state": "", "index": {"format": 9}}'):
+        with pytest.raises(HistoryError, match="cannot be used"):
+            Commit.from_json(damaged)
