@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from exporter import catalogue
+from exporter.catalogue import TOPIC_LSO_LAG_OFFSETS
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, say_clock
 from exporter.commands.clusters import read_all
@@ -26,7 +26,7 @@ from exporter.lso.proof.evidence import OpenInLog, OpenStart
 from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import held_in
 from exporter.lso.source.lso import LsoSettings, LsoSource
-from exporter.model import Deadline, Facts, Sample
+from exporter.model import Deadline, Facts, SampleBatch
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
 from exporter.transactions.source.log_range import RangeConsumer
@@ -239,11 +239,8 @@ def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> St
 
 def _behind(read: Sequence[object]) -> int:
     """How many topics have a partition whose LSO is below its high watermark."""
-    return sum(
-        1
-        for fact in read
-        if isinstance(fact, Sample) and fact.metric is catalogue.TOPIC_LSO_LAG_OFFSETS and fact.value != 0
-    )
+    batches = (item for item in read if isinstance(item, SampleBatch))
+    return sum(sample.value != 0 for batch in batches for sample in batch.of_families((TOPIC_LSO_LAG_OFFSETS,)))
 
 
 def _row(stall: Stall, now: float) -> tuple[object, ...]:
