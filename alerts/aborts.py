@@ -218,8 +218,7 @@ and {unclean_ratio(window)} * {finished(window)} >= {_LOST}{named}""",
         keeps=window == "1h",  # the longer windows tolerate missed scrapes
         labels=(("window", window),),
         when=f"of {least} or more transactions of an application in {window}, and of those in {short}, more than"
-        f" {words}"
-        f" (application: unclean, 0.05) did not commit, 3 or more, for {hold}",
+        f" {words} (application: unclean, 0.05) did not commit, 3 or more, for {hold}",
     )
 
 
@@ -235,8 +234,7 @@ def _many() -> Alert:
         Severity.CRITICAL,
         str(MANY),
         "{{ $labels.kafka_cluster }}: {{ $value }} applications lose more of their transactions than they may. It is"
-        " the"
-        " cluster, rather than each of them.",
+        " the cluster, rather than each of them.",
         "First: check the brokers, and what all these applications need: a database, a network, a deployment."
         + each(
             f"topk(10, {unclean_ratio('1h')}{{kafka_cluster=%q}})",

@@ -23,6 +23,7 @@ from exporter.catalogue import (
 )
 
 DASHBOARD = "kafka-eos-exporter"
+ABSENT = "KafkaEosExporterAbsent"
 _WATCHES = f'{SOURCE_UP}{{source="lso"}}'
 _SHARD = "kafka_cluster, shard"
 _AGENT = "kafka_cluster, job, instance"
@@ -213,7 +214,7 @@ def _missing(
     hold: str = "",
 ) -> Alert:
     return Alert(
-        "KafkaEosExporterAbsent",
+        ABSENT,
         severity,
         expr,
         summary,

@@ -37,8 +37,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         Severity.WARNING,
         f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_SEQUENCE}}}[15m])) > 10",
         "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} batches in 15"
-        " minutes with"
-        " {{ $labels.error }}. Records before them may be lost.",
+        " minutes with {{ $labels.error }}. Records before them may be lost.",
         "First: see whether a leader moved then: a few refusals follow, and the client sends the batches again."
         " Otherwise look for an unclean leader election, a leader that lost its log, a deleted segment, or a client"
         " that gave up a batch and went on. The client's log has the partition.",
@@ -57,8 +56,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " 15 minutes, of transactions that are not open. Nothing is broken yet: the refusals prevented that.",
         "First: look which application aborts, times out or is fenced at the same time: its producers go on writing"
         " after the end of their transaction, or its client has a bug. Without the refusal (KIP-890) such a write"
-        " leaves"
-        " a hanging transaction.",
+        " leaves a hanging transaction.",
         DASHBOARD,
         ("kafka_cluster", "broker"),
         when="a broker refused writes to more than 10 partitions in 15m",
@@ -73,8 +71,7 @@ def _timeout_refused() -> Alert:
         Severity.WARNING,
         f"max by (kafka_cluster, broker) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
         "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} producers in 10"
-        " minutes"
-        " for their transaction timeout. They cannot start, and write nothing.",
+        " minutes for their transaction timeout. They cannot start, and write nothing.",
         "First: set a transaction.timeout.ms in the application that is not above the brokers'"
         " transaction.max.timeout.ms (15m by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
         DASHBOARD,

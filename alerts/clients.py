@@ -31,8 +31,7 @@ def _streams_clients() -> Iterator[Alert]:
     what = (
         (
             "{{ $labels.kafka_cluster }}: Streams client {{ $labels.client_id }} ({{ $labels.target }}) is in state"
-            " ERROR. It"
-            " processes nothing, and does not start again by itself."
+            " ERROR. It processes nothing, and does not start again by itself."
         ),
         (
             "First: mend what the exception in the application's log names (uncaught exception handler), then start the"
@@ -78,8 +77,7 @@ max_over_time(({alive})[1h:1m]) - {alive} > 0
 unless on ({_JVM})
   max by ({_JVM}) (max_over_time({STREAMS_FAILED_THREADS_TOTAL}[1h])) == 0""",
         "{{ $labels.kafka_cluster }}: {{ $value }} stream thread(s) of {{ $labels.target }} are dead or gone. The"
-        " others do"
-        " their work, and it may be too much for them.",
+        " others do their work, and it may be too much for them.",
         "First: read the exception in the application's log, mend what it names, and start the instance again."
         + each(
             f"topk(5, group by (thread, state) ({STREAMS_THREAD_STATE}{{kafka_cluster=%q, target=%q}}))",

@@ -75,8 +75,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         )
         + ". Exactly-once does not survive the next failure there; office hours are soon enough.",
         "First: run `kafka-eos-exporter check posture`, or open the agent's status page (page_url): both show each"
-        " value"
-        " and what it should be.{{ with $labels.check }}"
+        " value and what it should be.{{ with $labels.check }}"
         + "".join(
             f'{{{{ if eq . "{name}" }}}} What to set: {remedy}.{{{{ end }}}}'
             for name, remedy in sorted(WHAT_TO_SET.items())

@@ -29,8 +29,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "undecodable",
         _more(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL),
         "{{ $labels.kafka_cluster }}: the agent could not decode {{ $value | humanize }} record(s) of the transaction"
-        " log in"
-        " the last hour. What became of their transactions is in no alert.",
+        " log in the last hour. What became of their transactions is in no alert.",
         "First: after an upgrade of the brokers or of transaction.version, upgrade the agent as well. Otherwise the"
         " records are garbage: somebody else wrote to __transaction_state.",
         when="records of the transaction log could not be decoded in the last 1h",
@@ -39,8 +38,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "lost",
         _more(TRANSACTION_LOG_LOST_RECORDS_TOTAL),
         "{{ $labels.kafka_cluster }}: {{ $value | humanize }} offset(s) of the transaction log were gone before the"
-        " agent"
-        " read them. Transactions and fences of that time may not be counted; what is open now is known.",
+        " agent read them. Transactions and fences of that time may not be counted; what is open now is known.",
         "First: look why the agent was away or behind for longer than the log keeps, and keep its state on a volume"
         " (state.dir).",
         when="records of the transaction log were compacted before they were read, in the last 1h",

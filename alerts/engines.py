@@ -84,8 +84,7 @@ def _task_failed() -> Iterator[Alert]:
             _SHORT_TIMEOUT,
             " Its transaction.boundary.interval.ms is at or above its transaction timeout (check"
             " connect_boundary_interval): the coordinator ends each transaction before the task commits it. Set a"
-            " shorter"
-            " interval, or a longer producer.override.transaction.timeout.ms, before it is restarted.",
+            " shorter interval, or a longer producer.override.transaction.timeout.ms, before it is restarted.",
             *_CONNECTOR_LABELS,
         )
         + "\nCaused by a fence (fenced, invalid_epoch), look for a second worker or Connect cluster with the same"

@@ -16,7 +16,6 @@ from exporter.catalogue import (
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
-    OWNER_INFO,
     SPARK_SOURCE_BLOCKED_OFFSETS,
 )
 
@@ -102,13 +101,6 @@ WHO = " Held by " + each(
 )
 WHO += ", producer id {{ $labels.producer_id }}."
 """The transaction that holds the partitions."""
-
-OWNER = each(
-    f'topk(1, group by (owner) ({OWNER_INFO}{{kafka_cluster=%q, kind="holder", subject=%q}}))',
-    "{{ .Labels.owner }}",
-    *_HOLDER,
-)
-"""The owner of a holder, which the other labels of its alert do not show; "" without owners in the agent's settings."""
 
 ENDS = each(
     f"floor(min({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}) + max({OPEN_TRANSACTION_TIMEOUT_SECONDS}{_AT}))",

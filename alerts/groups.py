@@ -63,8 +63,7 @@ group by ({_GROUP}) ({commits("false", "10m")} > 0)
 and on ({_GROUP})
   {commits("true", "1h")} > 0""",
         "{{ $labels.kafka_cluster }}: group {{ $labels.group }} commits some offsets in transactions and others"
-        " outside."
-        " After a crash it processes records twice, or skips them.",
+        " outside. After a crash it processes records twice, or skips them.",
         "First: look for enable.auto.commit, or a commitSync beside sendOffsetsToTransaction. Committed outside of"
         " transactions in 10 minutes:"
         + each(

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 SELECT, BY, MATCH, ARGUMENTS = "<<select>>", "<<by>>", "<<match>>", "<<arguments>>"
-MARKS = (SELECT, BY, MATCH, ARGUMENTS)
 _SERIES = r"(?<![\w:.|\"])(?:kafka_eos_\w+|process_start_time_seconds|up)(?![\w:])"
 _RECORDED = r"(?<![\w:.|\"])[a-z_]+:kafka_eos_[\w:]+"
 _LABELS = re.compile(r"\b(by|on) \((?=[^)])([^)]*)\)")

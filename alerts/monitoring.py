@@ -80,8 +80,7 @@ def _labels() -> Iterator[Alert]:
         Severity.CRITICAL,
         f'count by (kafka_cluster) (group by (kafka_cluster, cluster_id) ({CLUSTER_INFO}{{cluster_id!=""}})) > 1',
         "{{ $labels.kafka_cluster }}: {{ $value }} Kafka clusters have this name. Their alerts are one, and an outage"
-        " of"
-        " one of them may be unseen.",
+        " of one of them may be unseen.",
         "First: give each its own name in the agents' settings (clusters: name), or make the label in which they differ"
         " a group label (generate alerts --set group_labels=region)."
         + each(
@@ -99,8 +98,7 @@ def _labels() -> Iterator[Alert]:
         Severity.CRITICAL,
         f'group by (job, instance) ({SOURCE_UP}{{kafka_cluster="", source="lso"}})',
         "{{ $labels.job }}: series of agent {{ $labels.instance }} have no label kafka_cluster. No alert of its"
-        " clusters"
-        " can say which cluster it is about.",
+        " clusters can say which cluster it is about.",
         "First: look for a relabelling in Prometheus' scrape configuration that drops or renames kafka_cluster, and"
         " remove it.",
         DASHBOARD,

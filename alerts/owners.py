@@ -1,7 +1,7 @@
-"""Owners of alerts: the label ``owner`` by relabelling in Prometheus, and a route for each team in Alertmanager.
+"""Owners of alerts: the label ``owner``, and a route for each team in Alertmanager.
 
-Rules are the same for everybody: Prometheus adds the label to each alert that it sends, by the alert's other labels.
-The alerts about a transaction that holds partitions have the owner that the agent knows. Patterns match whole names, as
+Rules are the same for everybody: the label is what the agent exposes about the subject of the alert. Relabelling in
+Prometheus adds the channel, and the owner of a subject that the agent does not see. Patterns match whole names, as
 everywhere in Prometheus.
 """
 
@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from exporter.alerts.evidence import each
+from exporter.alerts.rule import Alert
 from exporter.alerts.text import document
+from exporter.catalogue import OWNER_INFO
 from exporter.core.owners import UNOWNED
 
 _HEADER = """\
@@ -20,6 +23,18 @@ _HEADER = """\
 # prometheus.yml, or alert_relabel_configs into additionalAlertRelabelConfigs of the Prometheus operator.
 """
 _OURS = "KafkaEos[^/]+"
+_NOBODY = f"(?:{UNOWNED})?"
+_WHOLE = 'kind="cluster"'
+_NAME = "{{ .Labels.owner }}"
+_SUBJECTS = {
+    "holder": ("producer_id",),
+    "application": ("application",),
+    "query": ("spark_application", "query"),
+    "connector": ("connect", "connector"),
+    "group": ("group",),
+    "topic": ("topic",),
+}
+"""Kinds of subjects and the labels that name one, a slash between two; of an alert about several the first decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +61,49 @@ class Owner:
                 yield labels, "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
+def owner_label(alert: Alert) -> str:
+    """Return the template of an alert's label ``owner``, "" without owners in the agent's settings.
+
+    What no team owns is unowned, as is what belongs to a cluster as a whole.
+    """
+    text = f"{alert.summary}{alert.description}"
+    if "$labels.kafka_cluster " not in text:
+        return each(f"topk(1, {_owner(_WHOLE, '1d')})", _NAME)
+    kinds = [kind for kind, names in _SUBJECTS.items() if all(f"$labels.{name} " in text for name in names)]
+    query = f"0 * {_owner('kafka_cluster=%q, ' + _WHOLE, '1d')}"
+    arguments = " $labels.kafka_cluster"
+    before, after = "", ""
+    for weight, kind in enumerate(reversed(kinds), 1):
+        names = [f"$labels.{name}" for name in _SUBJECTS[kind]]
+        if len(names) > 1:
+            before, after = f'{{{{ with $subject := printf "%s/%s" {names[0]} {names[1]} }}}}', "{{ end }}"
+            names = ["$subject"]
+        its = _owner(f'kafka_cluster=%q, kind="{kind}", subject=%q, owner!="{UNOWNED}"')
+        query = f"{weight} * {its} or {query}"
+        arguments = f" $labels.kafka_cluster {names[0]}{arguments}"
+    return f"{before}{{{{ range query (printf `topk(1, {query})`{arguments}) }}}}{_NAME}{{{{ end }}}}{after}"
+
+
+def _owner(matchers: str, within: str = "1h") -> str:
+    """The last owner: a label that a failed scrape, or an agent that is gone, took away would make another alert."""
+    return f"group by (owner) (last_over_time({OWNER_INFO}{{{matchers}}}[{within}]))"
+
+
 def relabelling(owners: Sequence[Owner]) -> str:
     """Return ``alert_relabel_configs``: the first entry that matches an alert decides; without one it is unowned."""
     steps = []
     for owner in owners:
         for names, pattern in owner.subjects():
             if owner.channel:  # before the owner, while there is none
-                steps.append(_step(("owner", *names), f"/(?:{pattern})", "channel", owner.channel))
-            steps.append(_step(("owner", *names), f"/(?:{pattern})", "owner", owner.team))
+                steps.append(_step(("owner", *names), f"{_NOBODY}/(?:{pattern})", "channel", owner.channel))
+            steps.append(_step(("owner", *names), f"{_NOBODY}/(?:{pattern})", "owner", owner.team))
     steps.append(_step(("owner",), "", "owner", UNOWNED))
     channels: dict[str, str] = {}
     for owner in owners:
         if owner.channel:
             channels.setdefault(owner.team, owner.channel)
     for team, channel in channels.items():
-        steps.append(_step(("producer_id", "channel", "owner"), f".+//{re.escape(team)}", "channel", channel))
+        steps.append(_step(("channel", "owner"), f"/{re.escape(team)}", "channel", channel))
     return document({"alerting": {"alert_relabel_configs": steps}}, _HEADER)
 
 

@@ -46,8 +46,8 @@ class Alert:
     ``description`` begins with what to do first, and holds the evidence.
     ``dashboard`` is a uid, ``variables`` are the labels that it takes over. ``keeps`` is False where the rule looks
     back by itself, so that a failed scrape cannot resolve it. ``of_holder`` is of an alert about a transaction that
-    holds partitions, which has a card on the page by its producer id, and an owner that the agent knows. ``when``
-    describes the condition in docs/alerts.md.
+    holds partitions, which has a card on the page by its producer id. ``when`` describes the condition in
+    docs/alerts.md.
     """
 
     name: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.alerts import table
-from exporter.alerts.evidence import OWNER
+from exporter.alerts.agent import ABSENT
 from exporter.alerts.labels import filled, marked_description, marked_expression
+from exporter.alerts.owners import owner_label
 from exporter.alerts.rule import KEEP_FIRING_FOR, Alert, Severity
 from exporter.alerts.settings import Settings, SettingsError
 from exporter.alerts.text import document
@@ -66,7 +67,7 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
         **settings.static,
         "severity": _severity(alert, settings, alerts).value,
         **dict(alert.labels),
-        **({"owner": _description(OWNER, settings)} if alert.of_holder else {}),
+        "owner": _description(owner_label(alert), settings),
     }
     rule["annotations"] = {
         "summary": _description(alert.summary, settings),
@@ -85,6 +86,8 @@ def _expression(expr: str, settings: Settings) -> str:
 
 
 def _description(text: str, settings: Settings) -> str:
+    """Counts are whole: an increase is extrapolated, and ``humanize`` would write 12.47 or 1.371k."""
+    text = text.replace("alue | humanize }}", "alue | printf `%.0f` }}")
     if not settings.selector and not settings.groups:
         return text
     return filled(marked_description(text), settings.selector, settings.groups)
@@ -100,8 +103,11 @@ def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> Severity
 
 
 def _runbook(alert: Alert, settings: Settings) -> str:
-    """A repository shows the file; elsewhere a runbook is a page by the alert's name."""
-    return f"{settings.runbook_url}/{alert.name}" + (".md" if "/blob/" in settings.runbook_url else "")
+    """A repository shows the file; elsewhere a runbook is a page by the alert's name. A dead agent has none."""
+    base = settings.runbook_url
+    if alert.name == ABSENT and base == f"{settings.page_url}/runbooks":
+        base = Settings.runbook_url
+    return f"{base}/{alert.name}" + (".md" if "/blob/" in base else "")
 
 
 def _dashboard(alert: Alert, settings: Settings) -> str:

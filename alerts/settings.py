@@ -46,7 +46,7 @@ class Settings:
 
     runbook_url: str = field(
         default="https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/alerts/runbooks",
-        metadata={"meaning": "base of runbook_url; by default the repository, which answers while the agent is down"},
+        metadata={"meaning": "base of runbook_url; where page_url is set, its /runbooks"},
     )
     dashboard_url: str = field(
         default="http://grafana:3000/d", metadata={"meaning": "base of dashboard_url: Grafana's /d"}
@@ -125,6 +125,8 @@ def settings(assignments: Iterable[str], alerts: Iterable[str]) -> Settings:
             problems.append(f"{assignment}: {error}")
     if problems:
         raise SettingsError("\n".join(problems))
+    if "page_url" in values:
+        values.setdefault("runbook_url", f"{values['page_url']}/runbooks")
     frozen = MappingProxyType({name: MappingProxyType(override) for name, override in overrides.items()})
     return replace(Settings(), **values, overrides=frozen)
 

@@ -87,8 +87,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " the time, and may be for 1%.",
         "2m",
         "the oldest withheld record of a topic is older than its threshold (topic: fresh_within, never) for more than"
-        " 14.4%"
-        " of 1h, 6% of 6h or 1% of 3d, and of 5m, 30m or 6h, for 2m",
+        " 14.4% of 1h, 6% of 6h or 1% of 3d, and of 5m, 30m or 6h, for 2m",
     )
 
 
@@ -98,8 +97,7 @@ def slow_alerts(_: Settings) -> Iterator[Alert]:
         "unusual",
         f"avg_over_time({AGE}[1h]) > {LATE_SECONDS}\nand avg_over_time({AGE}[1h]) > 3 * {USUAL}",
         "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} get records {{ $value | humanizeDuration }} late"
-        " on"
-        " average, for an hour. That is more than three times as late as the day before.",
+        " on average, for an hour. That is more than three times as late as the day before.",
         "30m",
         f"the oldest withheld record of a topic was on average older than {LATE_SECONDS} s in 1h, and more than three"
         f" times"

@@ -125,8 +125,7 @@ def _terminated() -> Iterator[Alert]:
     summary = _WHICH + " was ended by an error. It reads nothing until it is started again."
     description = (
         "First: read the exception, on the agent's status page (page_url) or in the driver's log, mend what it names,"
-        " and"
-        " start the query again with the same checkpoint."
+        " and start the query again with the same checkpoint."
         + each(
             f"max by (reason) (increase({SPARK_QUERY_TERMINATIONS_TOTAL}"
             '{kafka_cluster=%q, spark_application=%q, query=%q, reason!="stopped"}[1h])) > 0',

@@ -59,7 +59,7 @@ max by ({_BROKER}) (max_over_time({BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}])) > 0"
         Severity.WARNING,
         f"{usable} / ({growth} > 0) / 86400 < {LEAST_DAYS}",
         "{{ $labels.kafka_cluster }}: at the growth of the last 6 hours the internal topics fill the disk of broker"
-        " {{ $labels.broker }} in {{ $value | humanize }} days.",
+        " {{ $labels.broker }} in {{ $value | printf `%.1f` }} days.",
         "First: look whether the cleaner works on that broker (log-cleaner.log), and which of __transaction_state and"
         " __consumer_offsets grows. An application that makes a new transactional.id at every start fills the first,"
         " and one that commits offsets far too often the second, until they are compacted.",

@@ -59,8 +59,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "fenced",
         "a producer was fenced in an open transaction",
         "a producer was fenced {{ $value | humanizeDuration }} ago. A new producer with its transactional.id rolled"
-        " back"
-        " its open transaction.",
+        " back its open transaction.",
         "First: see whether an instance crashed then: its successor cleans up so. Otherwise two live instances share"
         " one transactional.id: find both, and stop one.",
         FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
@@ -89,8 +88,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "timed_out",
         "polling saw that a coordinator ended a transaction that ran into its timeout",
         "a transaction ran into its timeout {{ $value | humanizeDuration }} ago, as polling shows. Kafka rolled back"
-        " what"
-        " it wrote.",
+        " what it wrote.",
         "First: see in the application's log whether the producer died, hung, or works longer than its"
         " transaction.timeout.ms between begin and commit.",
     )
@@ -264,8 +262,7 @@ def _persistent_timeouts() -> Alert:
         Severity.WARNING,
         "\nand ".join(parts),
         _WHO + ": transactions have run into their timeout for hours, {{ $value | humanize }} in the last two. Kafka"
-        " rolled"
-        " back what they wrote.",
+        " rolled back what they wrote.",
         "First: see in the application's log what happens at these times: a producer that dies or hangs regularly, or a"
         " batch that takes longer than its transaction.timeout.ms."
         + unclean_ends("timed_out", 7200)

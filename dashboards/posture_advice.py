@@ -52,6 +52,10 @@ WHAT_TO_SET = {
     "connect_transactional_ids": ("another name for one of the two connectors: ids are <group.id>-<connector>-<task>"),
     "connect_offsets_topic": ("offsets.storage.topic of its own in the connector's configuration"),
     "sink_duplicates": "writes by primary key (upsert), or a deduplication behind the sink",
+    "plain_writers": (
+        "a transactional producer for every writer of the topic, or a topic of its own for the other ones"
+        " (`kafka-eos-exporter transactions inventory`)"
+    ),
     "suggested_timeout": (
         "the transaction.timeout.ms that its own transactions suggest, if a restart of the application is not longer"
     ),

@@ -48,16 +48,7 @@ class Grants:
 
     def revoke(self, user: str, operation: str, resource: str, name: str, permission: str = "ALLOW") -> None:
         """Remove one ACL that was added with the same arguments."""
-        binding = self._binding(user, operation, resource, name, permission)
-        wanted = AclBindingFilter(
-            binding.restype,
-            binding.name,
-            binding.resource_pattern_type,
-            binding.principal,
-            binding.host,
-            binding.operation,
-            binding.permission_type,
-        )
+        wanted = _filter(self._binding(user, operation, resource, name, permission))
         for removed in self._admin.delete_acls([wanted]).values():
             removed.result(_WAIT_SECONDS)
         self._until(wanted, present=False)
@@ -69,15 +60,7 @@ class Grants:
     def _add(self, binding: AclBinding) -> None:
         for added in self._admin.create_acls([binding]).values():
             added.result(_WAIT_SECONDS)
-        wanted = AclBindingFilter(
-            binding.restype,
-            binding.name,
-            binding.resource_pattern_type,
-            binding.principal,
-            binding.host,
-            binding.operation,
-            binding.permission_type,
-        )
+        wanted = _filter(binding)
         self._until(wanted, present=True)
 
     def _binding(self, user: str, operation: str, resource: str, name: str, permission: str) -> AclBinding:
@@ -96,3 +79,15 @@ class Grants:
         while bool(self._admin.describe_acls(wanted).result(_WAIT_SECONDS)) != present:
             if not poll(until):
                 raise TimeoutError("the ACL did not take effect")
+
+
+def _filter(binding: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        binding.restype,
+        binding.name,
+        binding.resource_pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission_type,
+    )

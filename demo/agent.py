@@ -8,7 +8,6 @@ import signal
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -151,7 +150,7 @@ class AgentProcess:
             metrics = self.metrics()
             if what(metrics):
                 return metrics
-            if not poll(until, 0.1):
+            if not poll(until, 0.25):
                 ours = [line for line in metrics.text.splitlines() if line.startswith("kafka_eos_")]
                 raise TimeoutError(
                     f"not seen in {timeout:g} s; /metrics:\n"
@@ -177,9 +176,7 @@ class AgentProcess:
             self.kill()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _is_ready(self) -> bool:

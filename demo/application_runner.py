@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, Thread
-from types import TracebackType
 from typing import Self
 
 from demo.cluster import KafkaCluster
@@ -78,9 +77,7 @@ class ApplicationRunner:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Errors from now on, when the clients are stopped, are no failures.
         self._stop.set()
 

@@ -15,7 +15,6 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from demo import jars
@@ -155,7 +154,7 @@ class ConnectCluster:
             return []
         return [str(task["state"]) for task in status["tasks"]]
 
-    def wait_tasks(self, connector: str, state: str = "RUNNING", tasks: int = 1, timeout: float = 60.0) -> None:
+    def wait_tasks(self, connector: str, state: str = "RUNNING", tasks: int = 1, timeout: float = 180.0) -> None:
         """Wait until so many tasks of a connector are in this state. Raises TimeoutError with what they are in."""
         until = Deadline.after(timeout)
         while (states := self.task_states(connector)) != [state] * tasks:
@@ -205,9 +204,7 @@ class ConnectCluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _argv(

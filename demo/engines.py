@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from threading import Event, Thread
-from types import TracebackType
 from typing import Self
 
 from demo.cluster import KafkaCluster
@@ -110,9 +109,7 @@ class DemoEngines:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._stack.close()
 

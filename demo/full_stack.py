@@ -17,7 +17,6 @@ import urllib.parse
 import urllib.request
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import yaml
@@ -45,7 +44,7 @@ from exporter.model import Deadline
 JOB = "kafka-eos-exporter"
 CLUSTER = "prod"
 SCRAPE_SECONDS = 5
-CALL_SECONDS = 10.0
+CALL_SECONDS = 60.0
 REST_SECONDS = 15.0
 SHOWN_SECONDS = 60.0
 WORDS = "words"
@@ -120,9 +119,7 @@ class FullStack:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _start(self) -> None:

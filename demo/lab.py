@@ -114,20 +114,11 @@ FAULTS = (
 def debezium(postgres: Postgres, name: str, *, exactly_once: bool) -> dict[str, object]:
     """The connector's settings. Its errors are retried by Debezium, which is its default."""
     return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "tasks.max": 1,
+        **postgres.debezium(name, name),
         "exactly.once.support": "required" if exactly_once else "requested",
-        "database.hostname": "127.0.0.1",
-        "database.port": postgres.port,
-        "database.user": "postgres",
-        "database.password": "none",
-        "database.dbname": "postgres",
-        "plugin.name": "pgoutput",
         "slot.name": name,
         "publication.name": name,
         "publication.autocreate.mode": "filtered",
-        "topic.prefix": name,
-        "table.include.list": f"public.{name}",
         "max.batch.size": 512,
         "max.queue.size": 1024,
         "key.converter": _JSON,

@@ -35,10 +35,12 @@ def installed() -> bool:
 class Pace:
     """How often Prometheus scrapes and evaluates, and how long Alertmanager waits for more of a group.
 
-    ``haste`` are texts of the rules to replace, such as a window that a test does not wait for.
+    ``haste`` are texts of the rules to replace, such as a window that a test does not wait for. ``resend`` is how often
+    Prometheus sends an alert again that fires.
     """
 
     interval: str = "5s"
+    resend: str = "1m"
     group_wait: str = "5s"
     group_interval: str = "30s"
     haste: tuple[tuple[str, str], ...] = ()
@@ -88,6 +90,7 @@ class Monitoring:
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'prometheus'}",
                 f"--web.listen-address=127.0.0.1:{prometheus}",
+                f"--rules.alert.resend-delay={pace.resend}",
             ],
         )
 

@@ -12,7 +12,6 @@ import time
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs
 
@@ -62,9 +61,7 @@ class IdentityProvider:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _serve(self, tls: ssl.SSLContext | None) -> ThreadingHTTPServer:

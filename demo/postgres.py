@@ -13,7 +13,6 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from demo.processes import Child, ProcessGroup, poll
@@ -89,6 +88,21 @@ class Postgres:
             raise PostgresError(done.stderr.strip())
         return done.stdout.strip()
 
+    def debezium(self, prefix: str, table: str) -> dict[str, object]:
+        """Return the settings of Debezium's connector for a table; ``prefix`` is that of its topics."""
+        return {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "tasks.max": 1,
+            "database.hostname": "127.0.0.1",
+            "database.port": self.port,
+            "database.user": "postgres",
+            "database.password": "none",
+            "database.dbname": "postgres",
+            "plugin.name": "pgoutput",
+            "topic.prefix": prefix,
+            "table.include.list": f"public.{table}",
+        }
+
     def close(self) -> None:
         self._group.close(Deadline.after(STOP_SECONDS))
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -96,9 +110,7 @@ class Postgres:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _argv(self, command: Sequence[str]) -> list[str]:

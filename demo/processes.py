@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, ClassVar, Self
 from weakref import WeakSet
 
@@ -186,9 +185,7 @@ class ProcessGroup:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close(Deadline.after(20))
 
     def _reaped(self, child: Child) -> bool:
@@ -204,6 +201,10 @@ class ProcessGroup:
         self._reaper.stdin.flush()
 
 
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+"""Of JVMs that live for seconds or minutes, with jars that are verified elsewhere: a quick start beats peak speed."""
+
+
 def java(
     heap_mb: int, lib: Path, main: str, *arguments: str, classes: Path | None = None, log_level: str = "info"
 ) -> list[str]:
@@ -213,7 +214,7 @@ def java(
         "java",
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # these processes live for seconds or minutes: quick start beats peak speed
+        *QUICK_START,
         "-Djava.awt.headless=true",
         f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",

@@ -9,18 +9,10 @@ from __future__ import annotations
 from exporter.model import Kind, Metric
 from exporter.words import (
     AuditVerdict,
-    BlockerKind,
-    CanaryPhase,
-    EventKind,
-    FailureCause,
-    ObservedOutcome,
     Outcome,
     QueryState,
     TerminationReason,
-    TransactionState,
 )
-
-PREFIX = "kafka_eos_"
 
 K = ("kafka_cluster",)
 A = ("kafka_cluster", "application")
@@ -32,15 +24,10 @@ OVERFLOW = "_other"
 """The application that takes what overflows the cap, so that sums stay true."""
 
 OUTCOMES = Outcome.values()
-OBSERVED_OUTCOMES = ObservedOutcome.values()
 UNCLEAN_OUTCOMES = (Outcome.FENCED.value, Outcome.TIMED_OUT.value)
 STORM_FENCES = 3
 """Fences of one transactional.id in 10 minutes that make a storm: in the alert, on the page and in the status."""
-TRANSACTION_STATES = TransactionState.values()
-BLOCKER_KINDS = BlockerKind.values()
-TOPIC_CONDITIONS = ("total", "offline", "under_replicated", "under_min_isr")
 INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
-TASK_FAILURE_CAUSES = FailureCause.values()
 TASK_STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting", "destroyed")
 STREAMS_CLIENT_STATES = (
     "created",
@@ -91,7 +78,6 @@ BROKER_REQUEST_ERRORS = (
     "NOT_ENOUGH_REPLICAS",
 )
 """Those that exist at 0 before they happen: a broker makes the counter of an error at its first occurrence."""
-MARKER_QUEUES = ("unknown_destination", "log_append_retry")
 LOAD_STATS = ("avg", "max")
 PRODUCER_OPERATIONS = ("init", "begin", "send_offsets", "prepare", "commit", "abort")
 RDKAFKA_TXN_STATES = (
@@ -152,8 +138,6 @@ took as committed. In a sink compared with its topic: a record missing, twice, o
 record of its key, or of none.
 """
 AUDIT_VERDICTS = AuditVerdict.values()
-CANARY_PHASES = CanaryPhase.values()
-EVENT_KINDS = EventKind.values()
 CANARY = "kafka-eos-canary"
 """Prefix of the canary's ids, its topic, its group and its application."""
 APPLICATION_KINDS = ("canary", "connect_leader", "connect_task", "streams", "flink", "producer", "other")
@@ -1283,7 +1267,8 @@ OWNER_INFO = Metric(
     "kafka_eos_owner_info",
     Kind.GAUGE,
     "The team that owns a subject by the settings, or unowned; of kind holder, the producer id of a transaction that "
-    "holds stalled partitions; absent without owners in the settings; always 1.",
+    "holds stalled partitions; of kind cluster, what belongs to no other; absent without owners in the settings; "
+    "always 1.",
     (*K, "kind", "subject", "owner"),
     "lso",
 )

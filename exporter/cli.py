@@ -123,6 +123,8 @@ def _unknown_arguments(unknown: Sequence[str], whole: argparse.ArgumentParser) -
     flag = unknown[0].partition("=")[0]
     near = difflib.get_close_matches(flag, _flags(whole), n=1)
     hint = f", did you mean {near[0]}?" if near else ""
+    if near == [flag]:
+        hint = " of this command"
     print(f"kafka-eos-exporter: unknown argument {flag}{hint} (see --help)", file=sys.stderr)
     return UNKNOWN
 

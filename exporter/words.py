@@ -197,6 +197,7 @@ class EventKind(Word):
     SOURCE_BACK = "source_back"
     AGENT_STARTED = "agent_started"
     AGENT_STOPPED = "agent_stopped"
+    AGENT_PAUSED = "agent_paused"  # its process did not run
     EVENTS_LOST = "events_lost"  # the journal could not be written
 
 

@@ -11,7 +11,6 @@ import queue
 import sys
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from demo import jars
@@ -122,9 +121,7 @@ class Producer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _written(self) -> None:

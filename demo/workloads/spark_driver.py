@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from demo.processes import QUICK_START
 from exporter.jobs.session import kafka_connector, spark_session
 from exporter.listener import EosListener
 
@@ -29,7 +30,9 @@ def main() -> int:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.noDataProgressEventInterval": "2000",
     }
-    with spark_session(options["application"], master="local[2]", packages=[kafka_connector()], conf=conf) as spark:
+    with spark_session(
+        options["application"], master="local[2]", packages=[kafka_connector()], conf=conf, java_options=QUICK_START
+    ) as spark:
         # One line and its address is all that a job needs.
         for url, cluster in options["reports"]:
             spark.streams.addListener(EosListener(url, cluster=cluster))

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers
     from exporter.journal.documents import EventsDocument
     from exporter.journal.query import EventQuery
+    from exporter.status.command_documents import InventoryOutput, RollOutput
     from exporter.status.documents import StatusDocument
+    from exporter.status.look_query import LookQuery
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class Agent:
             posts_have_tokens=config.ingest.has_token,
             hosts=config.web.allowed_hosts,
             events=self,
+            looks=self,
             owners=self._owners,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
@@ -166,6 +169,14 @@ class Agent:
     def newest(self) -> Sequence[Mapping[str, Any]]:
         """The events of the page."""
         return self._clusters.journals.newest()
+
+    def roll(self, query: LookQuery) -> RollOutput:
+        """The document of ``/api/v1/roll``."""
+        return self._clusters.looks.roll(query)
+
+    def inventory(self, query: LookQuery) -> InventoryOutput:
+        """The document of ``/api/v1/inventory``."""
+        return self._clusters.looks.inventory(query)
 
     def _owners(self) -> Owners:
         return self._clusters.owners

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 PACE = 2.0
 """Seconds between two comparisons of what the sources read."""
+PAUSED_SECONDS = 10.0
+"""A wait of ``PACE`` that took as long is one of a process that did not run."""
 STANDARD_OUTPUT_MILLIS = 1_000
 
 
@@ -96,16 +98,19 @@ class Journals:
         return [filled(event) for event in sorted(found, key=lambda event: -event["recorded_timestamp"])]
 
     def _run(self) -> None:
+        asleep = self._clock.monotonic()
         while not self._stopping.wait(PACE):
+            slept = self._clock.monotonic() - asleep
             self._close_gone()
             for key, keeper in self._by_key.items():
-                self._look(key, keeper)
+                self._look(key, keeper, slept if slept >= PAUSED_SECONDS else 0.0)
+            asleep = self._clock.monotonic()
         self._gone += self._by_key.values()
         self._close_gone()
 
-    def _look(self, key: str, keeper: JournalKeeper) -> None:
+    def _look(self, key: str, keeper: JournalKeeper, paused: float) -> None:
         try:
-            keeper.look()
+            keeper.look(paused)
         except Exception:
             log.exception("the journal of %s failed: this is a bug", key)
         samples = keeper.samples()

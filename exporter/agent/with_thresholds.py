@@ -231,5 +231,9 @@ def _samples(in_force: _InForce, kind: str, names: tuple[str, ...], cluster: str
             yield (ratio if name in RATIOS else seconds)(value, cluster, *names, name)
     if (reason := thresholds.ignored(kind, subject, now)) is not None:
         yield catalogue.IGNORED_INFO(1.0, cluster, kind, subject, reason)
-    if kind in KINDS and (owner := in_force.owners.of(kind, subject)):
+    if kind == "query":  # of its Spark application
+        owner = in_force.owners.of("application", names[0])
+    else:
+        owner = in_force.owners.of(kind, subject) if kind in KINDS else ""
+    if owner:
         yield catalogue.OWNER_INFO(1.0, cluster, kind, subject, owner)

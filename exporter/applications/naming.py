@@ -12,7 +12,7 @@ UUID_ID = "_uuid"
 HOST_ID = "_host"
 """The application of ids that consist only of addresses or names of hosts and numbers."""
 
-_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})"
 _SEPARATORS = frozenset("-._:/#@")
 _MARK = "\0"
@@ -32,7 +32,7 @@ class Form(NamedTuple):
     connector: str = ""
 
 
-_BARE_UUID = re.compile(_UUID)
+_BARE_UUID = re.compile(UUID)
 _UUID_LENGTH = 36
 # QueryApplicationId of ksqlDB: each transient query (a push query, or one of a console) is a Streams application.
 _KSQL = re.compile(r"(?P<application>_confluent-ksql-.*?transient)_.*", re.DOTALL)
@@ -42,14 +42,14 @@ _MIRROR_MAKER = re.compile(
 )
 # StreamsProducer: <application.id>-<process UUID>-<thread> (exactly_once_v2), threads counted from 1
 # (KafkaStreams.getNextThreadIndex); before 3.0 <application.id>-<0_1> (exactly_once).
-_STREAMS_V2 = re.compile(rf"(?P<application>.+)-{_UUID}-(?P<thread>\d+)", re.DOTALL)
+_STREAMS_V2 = re.compile(rf"(?P<application>.+)-{UUID}-(?P<thread>\d+)", re.DOTALL)
 _STREAMS_V1 = re.compile(r"(?P<application>.+)-\d+_\d+", re.DOTALL)
 _STREAMS_V2_DASHES = 6
 # Flink's TransactionalIdFactory: <prefix>-<subtask>-<checkpoint>, or with POOLING <prefix>-<subtask>-<number>.
 _FLINK = re.compile(r"(?P<application>.+)-\d+-\d+", re.DOTALL)
 # spring-kafka before 3.0 (EOSMode.V1): <prefix><group>.<topic>.<partition>.
 _SPRING = re.compile(r"(?P<application>.+\.[^.]+)\.\d+", re.DOTALL)
-_NUMBERED = re.compile(rf"(?P<application>.+?)[-._:/#@](?:{_UUID}|\d+)", re.DOTALL)
+_NUMBERED = re.compile(rf"(?P<application>.+?)[-._:/#@](?:{UUID}|\d+)", re.DOTALL)
 # At least three letters before the digits: `s3`, `pay-v2` and `eu1` are names.
 _GLUED = re.compile(r"(?P<application>.*[^\W\d_]{3})\d{1,10}", re.DOTALL)
 _NAMES_WITH_A_NUMBER = ("oauth", "ipv", "http", "sha", "utf", "web", "base", "route")
@@ -65,7 +65,7 @@ _INSTANCES: tuple[tuple[str, tuple[tuple[str, int], ...], re.Pattern[str]], ...]
             r"|attempt_\d{12,14}_\d{4}_[mr]_\d{6}_\d{1,9})(?![0-9A-Za-z])"
         ),
     ),
-    ("UUID", (("", 32),), re.compile(rf"(?<![0-9a-fA-F])(?:{_UUID}|[0-9a-fA-F]{{32}})(?![0-9a-fA-F])")),
+    ("UUID", (("", 32),), re.compile(rf"(?<![0-9a-fA-F])(?:{UUID}|[0-9a-fA-F]{{32}})(?![0-9a-fA-F])")),
     # ReplicaSet: <deployment>-<hash>-<five>, with the alphabets of Kubernetes' rand.SafeEncodeString: no vowels, no 0,
     # 1 and 3; the hash is the digits of a number in it. Also <cron job>-<minutes>-<five>.
     (

@@ -45,7 +45,7 @@ def propose(applications: Iterable[str]) -> list[Proposal]:
                 alike[tuple(parts[:at]), tuple(parts[at + 1 :])].add(name)
     found: list[Proposal] = []
     taken: set[str] = set()
-    for (before, after), names in sorted(alike.items(), key=lambda each: (-len(each[1]), each[0])):
+    for (before, after), names in sorted(alike.items(), key=lambda item: (-len(item[1]), item[0])):
         left = sorted(names - taken)
         stem = "".join(before[:-1])
         if len(left) < FEWEST_ALIKE or not stem:

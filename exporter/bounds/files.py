@@ -29,10 +29,10 @@ class TooLargeError(OSError):
         super().__init__(errno.EFBIG, f"is larger than {size}", str(path))
 
 
-def open_regular(path: Path) -> FileIO:
-    """The file for reading, unbuffered. Raises OSError, and NotRegularError without blocking."""
+def open_regular(path: Path, *, links: bool = True) -> FileIO:
+    """The file for reading, unbuffered, and behind links if so. Raises OSError; NotRegularError without blocking."""
     # O_NONBLOCK: opening a pipe without a writer returns at once; it has no effect on a regular file.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise NotRegularError(path)

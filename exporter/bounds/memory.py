@@ -93,7 +93,7 @@ class MemoryBudget:
 
     def _give_up_larger_than(self, hold: MemoryShare) -> None:
         """Give up the largest one that is still being read, unless one is on its way out already."""
-        if any(each.given_up for each in self._holds):
+        if any(hold.given_up for hold in self._holds):
             return
         reading = [other for other in self._holds if other is not hold and other.give_up is not None]
         largest = max(reading, key=lambda other: other.size, default=None)

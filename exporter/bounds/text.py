@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LOOKS_ESCAPED = re.compile(r"\\(?=x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
@@ -71,3 +72,14 @@ def decoded(content: bytes) -> str:
 def cut(text: str, longest: int) -> str:
     """The text, with an ellipsis for what is beyond so many characters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def some(names: Sequence[object], most: int) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more} more" if more > 0 else "")
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 partition``, ``2 partitions``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -160,7 +160,7 @@ class Canary:
                 "error": error,
             }
             log.warning("a turn failed: %s", text, extra=fields)
-        coordinators = frozenset(each.coordinator for each in self._places)
+        coordinators = frozenset(place.coordinator for place in self._places)
         name = self._cluster.name
         samples = self._tally.samples(name, coordinators) if name else ()
         self._publish(Snapshot.until_replaced("canary", samples, clock, target=self._cluster.target, cluster=name))

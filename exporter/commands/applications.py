@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from exporter.applications.applications import FIXED_RULES, Grouping
 from exporter.applications.proposed_patterns import Proposal, propose
-from exporter.bounds.text import printable
+from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, read_all
+from exporter.commands.clusters import read_all
 from exporter.commands.output import print_json, print_not_asked, print_table
 from exporter.commands.report import ClusterReport
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.config import ClusterConfig
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
@@ -128,8 +128,7 @@ def _print(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> 
         return
     print("\nThese look like one application each. If they are, add to the settings:\napplications:")
     for proposal in proposals:
-        more = f" and {len(proposal.merges) - _MOST_MERGED} more" if len(proposal.merges) > _MOST_MERGED else ""
-        print(f"  # {printable(', '.join(proposal.merges[:_MOST_MERGED]))}{more}")
+        print(f"  # {printable(some(proposal.merges, _MOST_MERGED))}")
         print(f"  - pattern: {json.dumps(proposal.pattern)}")
 
 

@@ -12,10 +12,10 @@ from exporter.cluster.cluster import Cluster
 from exporter.commands import audit_markers
 from exporter.commands.audit_output import post, print_report, spark_progress
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, following_of, settings_of
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
-from exporter.commands.settings import UsageError, add_cluster_flags
+from exporter.commands.settings import UsageError, add_cluster_flags, duration
 from exporter.commands.spark import add_spark_flags, spark_conf
 from exporter.jobs.session import SessionError, is_local, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import AskError

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, progress, say
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.core.instants import instant
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, read_markers
@@ -189,7 +189,7 @@ def _read_log(
     """Fold the transaction log from an instant to its end at the time of the call. Raises AskError, and what ``check``
     raises.
     """
-    places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+    places = metadata.partitions(TRANSACTION_STATE)
     if not places:
         if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
             raise AskError(fault)

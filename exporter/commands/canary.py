@@ -10,15 +10,14 @@ from typing import Any
 
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.output import print_table, say
-from exporter.commands.settings import RUN, UsageError, add_cluster_flags, add_flags, config_source
+from exporter.commands.settings import SERVING, UsageError, add_cluster_flags, add_flags, config_source, duration
 from exporter.config import Config
 from exporter.core import logs
 
 log = logging.getLogger(__name__)
 
-_FLAGS = tuple(flag for flag in RUN if flag.name.startswith(("--web.", "--log.")))
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter canary --bootstrap-server kafka-1:9092 --command-config canary.properties --once
@@ -40,7 +39,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         epilog=_EXAMPLES,
     )
     add_cluster_flags(parser)
-    add_flags(parser, _FLAGS)
+    add_flags(parser, SERVING)
     parser.add_argument("--topic", default=catalogue.CANARY, help=f"topic to write to ({catalogue.CANARY})")
     parser.add_argument(
         "--interval", type=duration, default=1.0, metavar="DURATION", help="shortest time between two transactions (1s)"

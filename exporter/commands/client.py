@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from exporter import __version__
 from exporter.bounds.text import printable
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, say
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.kafka.client import AskError
 from exporter.linter.all_rules import ClientFinding, Misspelt, findings, misspelt
 from exporter.linter.files import FileError, read

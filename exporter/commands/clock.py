@@ -15,9 +15,8 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.offsets import newest_timestamps
 from exporter.lso.next_step import clock_time
-from exporter.model import Deadline, TopicPartition
-from exporter.transactions.clock import coordinator_time
-from exporter.transactions.facts import NOTICEABLE_SECONDS, ClockBounds, CoordinatorTime
+from exporter.model import Deadline
+from exporter.transactions.facts import NOTICEABLE_SECONDS, CoordinatorTime
 
 
 def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadline: Deadline) -> CoordinatorTime:
@@ -25,15 +24,13 @@ def coordinators_clock(cluster: Cluster, starts: Iterable[float | None], deadlin
     newest: list[float] = []
     try:
         metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
-        places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+        places = metadata.partitions(TRANSACTION_STATE)
         answers = newest_timestamps(cluster.client, metadata, places, deadline)
         newest += [value / 1000 for value in answers.values.values() if value >= 0]
     except AskError:
         pass  # the starts of transactions are still a bound
-    monotonic = cluster.clock.monotonic()
     newest += [start for start in starts if start is not None]
-    at_least = max(newest) - monotonic if newest else None
-    return coordinator_time(ClockBounds(at_least, None), monotonic, cluster.clock.wall())
+    return CoordinatorTime(at_most=cluster.clock.wall() - max(newest) if newest else None)
 
 
 def shown_now(time: CoordinatorTime, wall: float) -> float:

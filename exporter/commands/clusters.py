@@ -13,7 +13,6 @@ from exporter.commands.report import ClusterReport
 from exporter.commands.settings import UsageError, config_source
 from exporter.config import ClusterConfig, Config
 from exporter.core import logs
-from exporter.core.durations import parse_duration
 from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.model import Deadline
@@ -72,11 +71,3 @@ def read_all(
             except AskError as error:
                 reports.append(ClusterReport(cluster, (), (error.fault.detail,)))
     return reports
-
-
-def duration(text: str) -> float:
-    """A flag's duration in seconds, for argparse."""
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None

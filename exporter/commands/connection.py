@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.connection_connect import documents as grant_documents
 from exporter.commands.connection_connect import grants_of, print_grants, worker_of
 from exporter.commands.output import print_json, print_table, say
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.report import fault_texts
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.commands.works import Feature, features
 from exporter.connect.grants import GrantVerdict, WorkerSettings
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.groups import describe_group_grant
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
@@ -27,7 +29,6 @@ from exporter.kafka.requests.transactions import describe_grant, describe_produc
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.status.command_documents import CapabilityDocument, ConnectionDocument
 
-MIN_ISR = "min.insync.replicas"
 MOST_PARTITIONS = 500
 DENIED_IDS = (
     "a DENY on single ids cannot be seen by the denied principal: brokers leave such ids out without an error. The"
@@ -160,24 +161,24 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
     log, offsets = (_Internal.of(internal, topic) for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS))
     none_visible = "" if metadata.topics else "no topic is visible: grant DESCRIBE on Topic:*, unless there is none"
     listed = list_transactions(client, metadata, deadline())
-    yield Capability("every broker answers", "the transactions of the others stay unseen", _texts(listed.faults))
-    hidden = _texts([log.refused, offsets.refused])
+    yield Capability("every broker answers", "the transactions of the others stay unseen", fault_texts(listed.faults))
+    hidden = fault_texts([log.refused, offsets.refused])
     yield Capability("topics", "what is not visible is not watched", hidden, none_visible)
     sample = _sample(metadata)
     stable = end_offsets(client, metadata, sample, Isolation.READ_COMMITTED, deadline())
-    yield Capability("last stable offsets", "no LSO, no stalled partitions", _texts(stable.faults), none_visible)
+    yield Capability("last stable offsets", "no LSO, no stalled partitions", fault_texts(stable.faults), none_visible)
     producers = describe_producers(client, metadata, sample, deadline())
     yield Capability(
         "producers of partitions",
         "blockers are not named, nothing is called hanging",
-        _texts(producers.faults),
+        fault_texts(producers.faults),
         none_visible,
     )
     grant = describe_grant(client, metadata, deadline())
     yield Capability(
         "transactional ids",
         "no open transactions, every blocker of kind unknown",
-        _texts([grant]),
+        fault_texts([grant]),
         log.not_yet,
         DENIED_IDS,
     )
@@ -189,17 +190,17 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
     yield Capability(
         "transaction log",
         "outcomes at least, by polling; no times, nothing is called hanging",
-        _texts(refusals),
+        fault_texts(refusals),
         log.not_yet,
     )
     group_grant = describe_group_grant(client, metadata, deadline())
-    yield Capability("consumer groups", "no read_committed lag of groups", _texts([group_grant]), offsets.not_yet)
+    yield Capability("consumer groups", "no read_committed lag of groups", fault_texts([group_grant]), offsets.not_yet)
     config = client.config("topic", TRANSACTION_STATE, (MIN_ISR,), deadline()) if log.partitions else {}
     refused = config if isinstance(config, Fault) else log.refused
-    yield Capability("topic configs", "no condition under_min_isr", _texts([refused]), log.not_yet)
+    yield Capability("topic configs", "no condition under_min_isr", fault_texts([refused]), log.not_yet)
     broker = client.config("broker", str(min(metadata.brokers)), (MIN_ISR,), deadline())
     faults = [broker if isinstance(broker, Fault) else None]
-    yield Capability("broker configs", "no posture checks of the brokers' settings", _texts(faults))
+    yield Capability("broker configs", "no posture checks of the brokers' settings", fault_texts(faults))
 
 
 class _Internal(NamedTuple):
@@ -242,10 +243,6 @@ def _sample(metadata: Metadata) -> list[TopicPartition]:
         if partitions and topic != TRANSACTION_STATE
     )
     return list(islice(first, MOST_PARTITIONS))
-
-
-def _texts(faults: Iterable[Fault | None]) -> tuple[str, ...]:
-    return tuple(fault.detail for fault in faults if fault is not None)
 
 
 def _connection(

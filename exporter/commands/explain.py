@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from exporter.bounds.text import printable
+from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_not_asked, say
@@ -196,17 +196,12 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "marker", f"{_kind(marker.commit)} at offset {marker.offset}{own}"
     if found.partitions is not None:
         others = sorted(place for place in found.partitions if place != found.partition)
-        yield "other partitions", _names([str(place) for place in others])
+        yield "other partitions", some(others, MOST_NAMES) or "none"
     if found.ends is not None and found.state in {RecordState.BELOW_LOG_START, RecordState.BEYOND_END}:
         yield "offsets", f"{found.ends.log_start} to {found.ends.high_watermark - 1}"
     if explanation.waiting is not None:
         groups = explanation.waiting.groups
-        yield "waiting if read_committed", _names([f"group {group.name}" for group in groups])
-
-
-def _names(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more if names else "none"
+        yield "waiting if read_committed", some([f"group {group.name}" for group in groups], MOST_NAMES) or "none"
 
 
 def _kind(commit: bool) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from exporter.commands.agent_access import add_access_flags
-from exporter.commands.clusters import duration
-from exporter.commands.settings import RUN, UsageError, add_flags
+from exporter.commands.settings import SERVING, UsageError, add_flags, duration
 from exporter.core import logs
 from exporter.model import Clock
 
@@ -27,7 +26,6 @@ DEFAULT_ADDRESS = ":10619"
 ASK_INTERVAL, ASK_TIMEOUT = 15.0, 5.0
 """How often an agent is asked, and how long it may take to answer, in seconds."""
 SHORTEST_INTERVAL = 1.0
-_FLAGS = tuple(flag for flag in RUN if flag.name.startswith(("--web.", "--log.")))
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter fleet --agents agents.txt
@@ -76,7 +74,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     )
     parser.add_argument("--once", action="store_true", help="ask once, print it and end")
     parser.add_argument("--output", choices=("table", "json"), default="table", help="with --once (table)")
-    add_flags(parser, _FLAGS)
+    add_flags(parser, SERVING)
     parser.set_defaults(command=_command)
 
 
@@ -116,7 +114,7 @@ def _serving(options: argparse.Namespace) -> ServingConfig:
     from exporter.config import serving_config  # noqa: PLC0415 -- as above
 
     given = vars(options)
-    flags = {flag.path: (flag.name, given[flag.name]) for flag in _FLAGS if flag.name in given}
+    flags = {flag.path: (flag.name, given[flag.name]) for flag in SERVING if flag.name in given}
     flags.setdefault(("web", "listen_address"), ("--web.listen-address", [DEFAULT_ADDRESS]))
     return serving_config(flags)
 

@@ -34,6 +34,8 @@ _PAGES: Mapping[str, Tables] = {
     "docs/alerts.md": [("alerts", alert_tables.table), ("settings", alert_tables.keys)],
 }
 """Pages with generated tables: the name in the table's markers, and the function that returns the table."""
+_GUIDE = "ten-minutes.md", "last-stable-offset.svg"
+"""Files of docs/ that the agent shows, too."""
 _CHART_DASHBOARDS = Path("helm/kafka-eos-exporter/files/dashboards")
 _EXAMPLES = """\
 examples:
@@ -67,6 +69,9 @@ def _generate(options: argparse.Namespace) -> int:
         for name, tables in _PAGES.items():
             page = options.directory / name
             wanted[page] = with_tables(page.read_text(encoding="utf-8"), tables)
+        for name in _GUIDE:
+            page = options.directory / "docs" / name
+            wanted[options.directory / "exporter" / "status" / "guide" / name] = page.read_text(encoding="utf-8")
         wanted |= {options.directory / path: text for path, text in generated().items()}
         wanted |= {options.directory / path: text for path, text in generate_schemas.files().items()}
         wanted[options.directory / "docs" / "client-settings.md"] = client_settings_page()

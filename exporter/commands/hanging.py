@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, read_all
+from exporter.commands.clusters import read_all
 from exporter.commands.log_rounds import Sleep, take_rounds
 from exporter.commands.output import progress
-from exporter.commands.report import ClusterReport, ReportFormat, show
+from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show
+from exporter.commands.settings import duration
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.kafka.requests.metadata import Metadata
@@ -126,7 +127,7 @@ def search(
         if producer.last_write is None or wall - producer.last_write >= older_than
     }
     if not old:
-        return ClusterReport(cluster, (), _texts(faults))
+        return ClusterReport(cluster, (), tuple(dict.fromkeys(fault_texts(faults))))
     connect = connect or (lambda: RangeConsumer(cluster.properties))
     rounds = take_rounds(cluster, dict.fromkeys(old, described), connect, patience, sleep)
     hanging = {held: proof for held, proof in rounds.proofs.items() if held in old}
@@ -143,7 +144,7 @@ def search(
     return ClusterReport(
         cluster,
         tuple(stalls[held] for held in sorted((*hanging, *committed))),
-        tuple(dict.fromkeys((*_texts(faults), *rounds.not_asked))),
+        tuple(dict.fromkeys((*fault_texts(faults), *rounds.not_asked))),
         tuple(stalls[held] for held in sorted(unsure)),
     )
 
@@ -195,10 +196,6 @@ def _stall(
         blocker = as_unmarked(blocker, found)
     since = writer.last_write if writer.last_write is not None else wall
     return Stall(held.partition, since, stable, end, metadata.leader(*held.partition), blocker)
-
-
-def _texts(faults: Iterable[Fault]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(fault.detail for fault in faults))
 
 
 def _row(stall: Stall, now: float) -> tuple[object, ...]:

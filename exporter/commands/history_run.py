@@ -14,10 +14,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.history_markers import MarkerSearch
 from exporter.commands.output import say
-from exporter.commands.settings import UsageError, add_cluster_flags
+from exporter.commands.settings import UsageError, add_cluster_flags, duration
 from exporter.commands.spark import add_format_flag, add_spark_flags, opened_lake, spark_conf
 from exporter.jobs.session import SessionError, check_installed, spark_session
 from exporter.kafka.client import AskError

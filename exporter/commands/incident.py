@@ -70,7 +70,9 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         "--state-dir", action="append", default=[], type=Path, metavar="DIR", help="a state.dir, instead; repeatable"
     )
     add_access_flags(parser, "agents'")
-    parser.add_argument("--format", choices=("markdown", "html", "json"), default="markdown", help="(markdown)")
+    parser.add_argument(
+        "--format", "--output", choices=("markdown", "html", "json"), default="markdown", help="(markdown)"
+    )
     parser.set_defaults(command=_run)
 
 

@@ -15,12 +15,13 @@ from exporter.lso.next_step import clock_time
 if TYPE_CHECKING:
     from exporter.jobs.report.html_page import ReportPage
 
+DAY = 86_400.0
 MOST_ROWS = 500
 """Rows of one table. The JSON has all."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 NOTHING_UNKNOWN = "Nothing that the journal knows of."
 BLOCKED = ("partition", "stalled", "for", "records", "held by", "application", "ended")
-TIMELINE = ("when", "what", "", "for")
+TIMELINE = ("when", "kind", "what", "for")
 
 
 def markdown(report: IncidentDocument) -> Iterator[str]:
@@ -31,18 +32,18 @@ def markdown(report: IncidentDocument) -> Iterator[str]:
         yield f"Of {_escaped(', '.join(report['applications']))}, and of what no application is known of.\n"
     for sentence in report["summary"]:
         yield f"- {_escaped(sentence)}"
-    yield from _section("Who was blocked", BLOCKED, [_blocked(stall) for stall in report["blocked"]])
+    yield from _section("Who was blocked", BLOCKED, [_blocked(stall, report) for stall in report["blocked"]])
     yield "\n## How it ended\n"
     for how, number in sorted(report["ends"].items()):
         yield f"- {_escaped(how.replace('_', ' '))}: {number}"
     if not report["ends"]:
         yield "No stall ended in this time."
-    yield from _section("Timeline", TIMELINE, [_event(event) for event in report["timeline"]])
+    yield from _section("Timeline", TIMELINE, [_event(event, report) for event in report["timeline"]])
     yield "\n## What is not known\n"
     for sentence in report["unknown"] or [NOTHING_UNKNOWN]:
         yield f"- {_escaped(sentence)}"
     for gap in report["gaps"]:
-        begin, end = clock_time(gap["begin_timestamp"]), clock_time(gap["end_timestamp"])
+        begin, end = _time(gap["begin_timestamp"], report), _time(gap["end_timestamp"], report)
         yield f"- Gap from {begin} to {end}: {_escaped(gap['why'])}"
     yield f"\nBy the journals of {_escaped(', '.join(report['agents'])) or 'no agent'}."
 
@@ -56,7 +57,8 @@ def report_page(report: IncidentDocument) -> ReportPage:
         return Table(columns, rows[:MOST_ROWS], more=more) if rows else Note("None.")
 
     gaps = [
-        (clock_time(gap["begin_timestamp"]), clock_time(gap["end_timestamp"]), gap["why"]) for gap in report["gaps"]
+        (_time(gap["begin_timestamp"], report), _time(gap["end_timestamp"], report), gap["why"])
+        for gap in report["gaps"]
     ]
     ends = [(how.replace("_", " "), str(number)) for how, number in sorted(report["ends"].items())]
     level = "bad" if report["blocked"] else "blind" if report["unknown"] else "good"
@@ -72,12 +74,15 @@ def report_page(report: IncidentDocument) -> ReportPage:
             ("by the journals of", ", ".join(report["agents"]) or "no agent"),
         ],
         sections=[
-            PageSection("Who was blocked", [table(BLOCKED, [_blocked(stall) for stall in report["blocked"]])]),
+            PageSection("Who was blocked", [table(BLOCKED, [_blocked(stall, report) for stall in report["blocked"]])]),
             PageSection("How it ended", [table(("how", "stalls"), ends)]),
-            PageSection("Timeline", [table(TIMELINE, [_event(event) for event in report["timeline"]])]),
+            PageSection("Timeline", [table(TIMELINE, [_event(event, report) for event in report["timeline"]])]),
             PageSection(
                 "What is not known",
-                [*map(Note, report["unknown"] or [NOTHING_UNKNOWN]), table(("from", "to", "why"), gaps)],
+                [
+                    *map(Note, report["unknown"] or [NOTHING_UNKNOWN]),
+                    *([table(("from", "to", "why"), gaps)] if gaps else []),
+                ],
             ),
         ],
         footer="Made from the journals alone: kafka-eos-exporter incident.",
@@ -97,10 +102,10 @@ def _section(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         yield f"\n{len(rows) - MOST_ROWS} more: `--format json` has all."
 
 
-def _blocked(stall: BlockedDocument) -> tuple[str, ...]:
+def _blocked(stall: BlockedDocument, report: IncidentDocument) -> tuple[str, ...]:
     ended = "not by the journal"
     if stall["ended_timestamp"] is not None:
-        ended = f"{clock_time(stall['ended_timestamp'])}, {(stall['how'] or 'unknown').replace('_', ' ')}"
+        ended = f"{_time(stall['ended_timestamp'], report)}, {(stall['how'] or 'unknown').replace('_', ' ')}"
         ended += "" if stall["end_seen"] else " (not seen; this or earlier)"
     holder = stall["transactional_id"] or (
         "" if stall["producer_id"] is None else f"producer id {stall['producer_id']}"
@@ -108,7 +113,7 @@ def _blocked(stall: BlockedDocument) -> tuple[str, ...]:
     groups = f"; groups that waited: {stall['waiting_groups']}" if stall["waiting_groups"] else ""
     return (
         f"{stall['topic']}-{stall['partition']}",
-        clock_time(stall["began_timestamp"]),
+        _time(stall["began_timestamp"], report),
         format_age(stall["seconds"]),
         str(stall["records"]),
         f"{holder or 'not known'} ({stall['holder']}){groups}",
@@ -117,15 +122,22 @@ def _blocked(stall: BlockedDocument) -> tuple[str, ...]:
     )
 
 
-def _event(event: EventDocument) -> tuple[str, ...]:
+def _event(event: EventDocument, report: IncidentDocument) -> tuple[str, ...]:
     times = f" ({event['count']} times)" if event["count"] > 1 else ""
     duration = event["duration_seconds"]
     return (
-        clock_time(event["timestamp"]),
+        _time(event["timestamp"], report),
         f"{event['kind'].replace('_', ' ')}{times}",
         event["what"],
         "" if duration is None else format_age(duration),
     )
+
+
+def _time(instant: float, report: IncidentDocument) -> str:
+    """The time of the day of an instant within a report of less than a day, whose heading has the day."""
+    begin, end = report["begin_timestamp"], report["end_timestamp"]
+    text = clock_time(instant)
+    return text.partition(" ")[2] if begin <= instant <= end < begin + DAY else text
 
 
 def _span(report: IncidentDocument) -> str:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from exporter.bounds.text import printable
+from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_not_asked, print_table, say
-from exporter.commands.owners import OwnerOf, configured, owner_of
-from exporter.inventory.facts import ApplicationUse, Inventory, WrittenOutside
+from exporter.commands.owners import configured, owner_of
+from exporter.inventory.facts import Inventory
 from exporter.inventory.source import read_inventory
 from exporter.kafka.client import AskError
 from exporter.model import Deadline
-from exporter.status.command_documents import (
-    ApplicationUseDocument,
-    ClusterInventoryDocument,
-    WrittenOutsideDocument,
-)
-from exporter.transactions.decided.decisions import V2
+from exporter.status.command_documents import ApplicationUseDocument, ClusterInventoryDocument
+from exporter.status.inventory_documents import cluster_inventory_document
 from exporter.transactions.source.log_range import RangeConsumer
 
 CLEAN, FOUND, UNKNOWN = 0, 1, 2
@@ -58,16 +53,18 @@ def command(options: argparse.Namespace) -> int:
     with opened(options) as clusters:
         for cluster, _ in clusters:
             say(f"reading the last hour of the transaction log of {cluster.target} ...")
+            as_of = cluster.clock.wall()
             try:
                 found = read_inventory(
                     cluster, partial(RangeConsumer, cluster.properties), Deadline.after(options.timeout)
                 )
             except AskError as error:
                 found = Inventory(0.0, (), (), (error.fault.detail,))
-            documents.append(_document(cluster, found, team))
+            document = cluster_inventory_document(cluster.name, found, team, as_of)
+            documents.append(document)
             codes.add(_code(found))
             if options.output == "text":
-                _print(cluster, found, team, several=len(clusters) > 1)
+                _print(cluster, document, several=len(clusters) > 1)
             print_not_asked(cluster.target, found.missing)
     if options.output == "json":
         print_json({"clusters": documents})
@@ -80,95 +77,39 @@ def _code(found: Inventory) -> int:
     return UNKNOWN if found.missing or any(topic.sampled < topic.partitions for topic in found.topics) else CLEAN
 
 
-def _document(cluster: Cluster, found: Inventory, team: OwnerOf) -> ClusterInventoryDocument:
-    return {
-        "kafka_cluster": cluster.name,
-        "seconds": found.seconds,
-        "applications": [_application(application, found.seconds, team) for application in found.applications],
-        "topics": [_topic(topic) for topic in found.topics],
-        "not_asked": list(found.missing),
-    }
-
-
-def _application(application: ApplicationUse, seconds: float, team: OwnerOf) -> ApplicationUseDocument:
-    return {
-        "application": application.application,
-        "owner": team(application.application),
-        "ids": application.ids,
-        "committed": application.committed,
-        "aborted": application.aborted,
-        "transactions_per_second": _rate(application, seconds),
-        "topics": sorted(application.topics),
-        "groups": sorted(application.groups),
-        "offsets_in_transactions": application.commits_offsets,
-        "timeouts_seconds": list(application.timeouts),
-        "ids_of_v1": _of_generation(application, v2=False),
-        "ids_of_v2": _of_generation(application, v2=True),
-    }
-
-
-def _topic(topic: WrittenOutside) -> WrittenOutsideDocument:
-    newest = None if topic.newest is None else datetime.fromtimestamp(topic.newest, UTC)
-    return {
-        "topic": topic.topic,
-        "groups": list(topic.groups),
-        "partitions": topic.partitions,
-        "partitions_sampled": topic.sampled,
-        "batches": topic.batches,
-        "batches_outside": topic.outside if topic.sampled else None,
-        "producer_ids": list(topic.producer_ids),
-        "newest_outside": None if newest is None else newest.isoformat(timespec="seconds").replace("+00:00", "Z"),
-    }
-
-
-def _rate(application: ApplicationUse, seconds: float) -> float:
-    return round((application.committed + application.aborted) / seconds, 4) if seconds else 0.0
-
-
-def _of_generation(application: ApplicationUse, *, v2: bool) -> int:
-    return sum(ids for version, ids in application.clients.items() if (version >= V2) is v2)
-
-
-def _print(cluster: Cluster, found: Inventory, team: OwnerOf, *, several: bool) -> None:
+def _print(cluster: Cluster, document: ClusterInventoryDocument, *, several: bool) -> None:
     if several:
         print(printable(f"{cluster.target}:"))
-    if found.applications:
+    if document["applications"]:
         columns = ("application", "owner", "ids", "per second", "aborted", "clients", "timeout", "topics", "groups")
-        print_table(columns, (_row(application, found.seconds, team) for application in found.applications))
-    elif not found.missing:
+        print_table(columns, map(_row, document["applications"]))
+    elif not document["not_asked"]:
         print("no transactions in the last hour")
-    for topic in found.topics:
-        if topic.outside:
-            who = f", by producer ids {', '.join(map(str, topic.producer_ids))}" if topic.producer_ids else ""
-            groups = _some(topic.groups)
+    for topic in document["topics"]:
+        if topic["batches_outside"]:
+            who = f", by producer ids {', '.join(map(str, ids))}" if (ids := topic["producer_ids"]) else ""
             text = (
-                f"{topic.topic}: {topic.outside} of the newest {topic.batches} batches were written without a"
-                f" transaction{who}. Groups that read it, also with read_committed, get them at once: {groups}"
+                f"{topic['topic']}: {topic['batches_outside']} of the newest {topic['batches']} batches were written"
+                f" without a transaction{who}. Groups that read it, also with read_committed, get them at once:"
+                f" {some(topic['groups'], MOST_NAMES)}"
             )
             print(printable(text))
 
 
-def _row(application: ApplicationUse, seconds: float, team: OwnerOf) -> tuple[object, ...]:
-    clients = ", ".join(
-        f"{count} {word}"
-        for word, count in (("V1", _of_generation(application, v2=False)), ("V2", _of_generation(application, v2=True)))
-        if count
-    )
-    timeouts = "-".join(
-        f"{limit:g} s" for limit in dict.fromkeys((*application.timeouts[:1], *application.timeouts[-1:]))
-    )
+def _row(application: ApplicationUseDocument) -> tuple[object, ...]:
+    generations = (("V1", application["ids_of_v1"]), ("V2", application["ids_of_v2"]))
+    clients = ", ".join(f"{count} {word}" for word, count in generations if count)
+    limits = application["timeouts_seconds"]
+    timeouts = "-".join(f"{limit:g} s" for limit in dict.fromkeys((*limits[:1], *limits[-1:])))
+    unknown = "?" if application["offsets_in_transactions"] else "-"
     return (
-        application.application,
-        team(application.application) or "-",
-        application.ids,
-        f"{_rate(application, seconds):g}",
-        application.aborted,
+        application["application"],
+        application["owner"] or "-",
+        application["ids"],
+        f"{application['transactions_per_second']:g}",
+        application["aborted"],
         clients or "?",
         timeouts or "?",
-        _some(sorted(application.topics)),
-        _some(sorted(application.groups)) if application.groups else ("?" if application.commits_offsets else "-"),
+        some(application["topics"], MOST_NAMES),
+        some(application["groups"], MOST_NAMES) or unknown,
     )
-
-
-def _some(names: list[str] | tuple[str, ...]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")

@@ -11,18 +11,22 @@ from exporter.agent.engine_sources import engine_sources
 from exporter.agent.engines import Engines, engines_of
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, say
-from exporter.commands.settings import add_cluster_flags, config_source
+from exporter.commands.report import fault_texts
+from exporter.commands.settings import add_cluster_flags, config_source, duration
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
-from exporter.model import Deadline, Fact, Facts, Fault, Source
+from exporter.inventory.source import written_outside
+from exporter.kafka.client import AskError
+from exporter.model import Deadline, Fact, Facts, Source
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
+from exporter.posture.plain_writers import WriterSamples
 from exporter.posture.source import PostureSettings, PostureSource
 from exporter.status.command_documents import CheckDocument, ClusterPostureDocument
-from exporter.transactions.facts import LoggedTransactions
+from exporter.transactions.facts import LoggedTransactions, TransactionUse
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 
@@ -117,6 +121,13 @@ def _look(
         given, lost = _read(groups, deadline)
         facts += given
         faults += lost
+    use = next((fact for fact in facts if isinstance(fact, TransactionUse)), None)
+    if use is not None:
+        try:
+            metadata = cluster.metadata(deadline)
+            facts.append(WriterSamples(written_outside(cluster, metadata, use.topics, faults, deadline)))
+        except AskError as error:
+            faults.append(error.fault.detail)
     ignore = (*settings.posture.ignore, *options.ignore)
     posture = PostureSource(cluster, PostureSettings(ignore=ignore))
     by_type = {type(fact): fact for fact in facts}
@@ -125,10 +136,10 @@ def _look(
     return checks, tuple(dict.fromkeys((*faults, *lost)))
 
 
-def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tuple[list[Fact], list[str]]:
+def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tuple[list[Fact], tuple[str, ...]]:
     while True:
         items = list(source.read(deadline.within(source.timeout), facts or Facts()))
-        faults = [item.detail for item in items if isinstance(item, Fault)]
+        faults = fault_texts(items)
         given = [item for item in items if isinstance(item, Fact)]
         # The tail has caught up with the log once it gives the open transactions.
         behind = source.name == "txnlog" and not any(isinstance(fact, LoggedTransactions) for fact in given)

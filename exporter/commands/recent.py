@@ -14,15 +14,14 @@ from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_advice, print_not_asked, print_table, say
-from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
+from exporter.commands.report import ClusterReport, ReportFormat, exit_code, fault_texts, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.model import Deadline, Fault
+from exporter.model import Deadline
 from exporter.status.transaction_documents import unclean_end_document
-from exporter.transactions.clock import coordinator_time
 from exporter.transactions.counting.aggregates import Caps
-from exporter.transactions.facts import ClockBounds, LoggedTransactions, UncleanEnd, UncleanEnds
+from exporter.transactions.facts import CoordinatorTime, LoggedTransactions, UncleanEnd, UncleanEnds
 
 _MOST = 10_000
 MOST_ROWS = 50
@@ -134,12 +133,12 @@ def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
     found = read_hour(cluster, deadline, Caps(unclean_ends=_MOST))
-    faults = tuple(fact.detail for fact in found if isinstance(fact, Fault))
+    faults = fault_texts(found)
     ends = next((fact.ends for fact in found if isinstance(fact, UncleanEnds)), None)
-    bounds = next((fact.clock for fact in found if isinstance(fact, LoggedTransactions)), ClockBounds())
+    time = next((fact.clock for fact in found if isinstance(fact, LoggedTransactions)), CoordinatorTime())
     if ends is None and not faults:
         faults = ("the end of the transaction log was not reached in time: raise --timeout",)
-    clock = coordinator_time(bounds, cluster.clock.monotonic(), cluster.clock.wall())
+    clock = time.beside(cluster.clock.wall() - cluster.clock.monotonic())
     if ends:
         say_clock(cluster, clock, cluster.clock.wall())
     return ClusterReport(cluster, ends or (), faults, time=clock)

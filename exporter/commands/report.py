@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from exporter.bounds.text import some
 from exporter.cluster.cluster import Cluster
 from exporter.commands.output import print_advice, print_json, print_next_step, print_not_asked, print_table, say
-from exporter.kafka.faults import some
 from exporter.lso.next_step import NextStep
+from exporter.model import Fault
 from exporter.transactions.facts import CoordinatorTime
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ MOST_NAMES = 5
 """Partitions that are named where many have the same next step. The table has all of them."""
 
 
-_NOT_KNOWN = CoordinatorTime(None, None)
+_NOT_KNOWN = CoordinatorTime()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ class ReportFormat(Generic[T]):
     step: Callable[[Cluster, T], tuple[str, NextStep] | None] = field(default=lambda *_: None)
     undecided: bool = False
     advice: Callable[[Sequence[T]], Iterable[str]] = field(default=lambda _: ())
+
+
+def fault_texts(read: Iterable[object]) -> tuple[str, ...]:
+    """Return the texts of the faults among what was read."""
+    return tuple(item.detail for item in read if isinstance(item, Fault))
 
 
 def show(options: argparse.Namespace, looks: Sequence[ClusterReport[T]], form: ReportFormat[T]) -> int:
@@ -112,7 +118,7 @@ def _print(found: Sequence[tuple[Cluster, T]], form: ReportFormat[T], *, several
         if (step := form.step(cluster, subject)) is not None:
             subjects.setdefault(step[1], []).append(step[0])
     for advised, names in list(subjects.items())[:MOST_STEPS]:
-        print_next_step(some(names, MOST_NAMES), advised)
+        print_next_step(some(sorted(names), MOST_NAMES), advised)
     if len(subjects) > MOST_STEPS:
         say(f"{len(subjects) - MOST_STEPS} more next steps: --output json has them all")
     for text in form.advice([subject for _, subject in found]):

@@ -5,25 +5,28 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, shown_now
-from exporter.commands.clusters import duration, opened
+from exporter.commands.clusters import opened
 from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_json, print_not_asked, say
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.report import fault_texts
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.core.durations import format_duration
-from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
-from exporter.model import Deadline, Fault
+from exporter.model import Deadline, Fact, Facts
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence
+from exporter.roll.logged import NO_HOUR, LoggedEvidence, logged_evidence
 from exporter.roll.rules import roll_of
-from exporter.roll.source import LoggedEvidence, read_evidence
-from exporter.status.command_documents import BrokerRollDocument, ClusterRollDocument
-from exporter.transactions.facts import LoggedTransactions, TransactionUse
+from exporter.roll.source import read_evidence
+from exporter.status.command_documents import ClusterRollDocument
+from exporter.status.roll_documents import cluster_roll_document
+from exporter.transactions.facts import LoggedTransactions
 
 SAFE, NOT_SAFE, UNKNOWN = 0, 1, 2
 _EXAMPLES = """\
@@ -37,7 +40,6 @@ is of this moment, for one broker: ask again before the next one. The controller
 
 exit codes: 0 safe, 1 wait or no, 2 not known: something could not be read (and nothing speaks against it)
 """
-_NO_HOUR = "the topics that transactions write to, and Flink's deadlines: "
 _LATE = "the end of the transaction log was not reached in time: raise --timeout"
 
 
@@ -70,6 +72,7 @@ def _command(options: argparse.Namespace) -> int:
         for cluster, _ in clusters:
             rolls: Sequence[BrokerRoll] = ()
             not_asked: tuple[str, ...] = ()
+            as_of = cluster.clock.wall()
             try:
                 evidence = look(cluster, Deadline.after(options.timeout))
                 brokers = sorted(evidence.brokers) if options.all else [options.broker]
@@ -77,7 +80,7 @@ def _command(options: argparse.Namespace) -> int:
             except AskError as error:
                 not_asked = (error.fault.detail,)
             answers |= {roll.answer for roll in rolls} | ({RollAnswer.UNKNOWN} if not_asked else set())
-            documents.append(_document(cluster, options.outage, rolls, not_asked))
+            documents.append(cluster_roll_document(cluster.name, options.outage, rolls, not_asked, as_of))
             if options.output == "text":
                 _print(cluster, rolls, several=len(clusters) > 1)
             print_not_asked(cluster.target, not_asked)
@@ -98,52 +101,21 @@ def look(cluster: Cluster, deadline: Deadline) -> RollEvidence:
 def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
     """The transactions by the log; by the coordinators where it is not readable, without the topics of ended ones."""
     found = read_hour(cluster, deadline)
-    logged = next((fact for fact in found if isinstance(fact, LoggedTransactions)), None)
-    missing = [fact.detail for fact in found if isinstance(fact, Fault)]
+    facts = Facts({type(fact): fact for fact in found if isinstance(fact, Fact)})
+    faults = fault_texts(found)
+    logged = facts.get(LoggedTransactions)
     if logged is None or not logged.opened.complete:
         grouping = cluster.grouping
         asked = ask_coordinators(cluster.client, deadline, lambda transactional_id: grouping.of(transactional_id).name)
-        transactions = asked.transactions
-        faults = [fault.detail for fault in asked.faults]
+        transactions, missing = asked.transactions, fault_texts(asked.faults)
     else:
-        transactions, faults = logged.opened.transactions, []
+        transactions, missing = logged.opened.transactions, ()
     if logged is None:
-        missing = [f"{_NO_HOUR}{text}" for text in missing or [_LATE]]
-    use = next((fact for fact in found if isinstance(fact, TransactionUse)), None)
-    flink = next((fact for fact in found if isinstance(fact, FlinkTransactions)), FlinkTransactions({}))
+        faults = tuple(f"{NO_HOUR}{text}" for text in faults or (_LATE,))
     clock = coordinators_clock(cluster, (transaction.started for transaction in transactions), deadline)
     now = shown_now(clock, cluster.clock.wall())
-    topics = use.topics if use is not None else frozenset()
-    return LoggedEvidence(now, topics, transactions, flink.by_producer, tuple(dict.fromkeys((*missing, *faults))))
-
-
-def _document(
-    cluster: Cluster, outage: float, rolls: Sequence[BrokerRoll], not_asked: Sequence[str]
-) -> ClusterRollDocument:
-    return {
-        "kafka_cluster": cluster.name,
-        "outage_seconds": outage,
-        "brokers": [_roll_document(roll) for roll in rolls],
-        "not_asked": list(not_asked),
-    }
-
-
-def _roll_document(roll: BrokerRoll) -> BrokerRollDocument:
-    return {
-        "broker": roll.broker,
-        "answer": roll.answer,
-        "wait_seconds": roll.seconds,
-        "rows": [
-            {
-                "effect": row.effect,
-                "reason": row.reason,
-                "subject": row.subject,
-                "text": row.text,
-                "wait_seconds": row.seconds,
-            }
-            for row in roll.rows
-        ],
-    }
+    evidence = logged_evidence(facts, now, cluster.clock.monotonic())
+    return replace(evidence, opened=transactions, missing=tuple(dict.fromkeys((*faults, *missing))))
 
 
 def _print(cluster: Cluster, rolls: Sequence[BrokerRoll], *, several: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from exporter.core.durations import parse_duration
 from exporter.settings.layers import Path as SettingPath
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ RUN = (
     Flag("--log.level", ("log", "level"), "LEVEL", "debug, info, warning or error (info)"),
     Flag("--log.format", ("log", "format"), "FORMAT", "text or json (text)"),
 )
+SERVING = tuple(flag for flag in RUN if flag.name.startswith(("--web.", "--log.")))
+"""The flags among them of every command that serves."""
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
@@ -144,3 +147,11 @@ def _unescaped(text: str) -> str:
         lambda match: chr(int(match[1][1:], 16)) if len(match[1]) == 5 else controls.get(match[1], match[1]),
         text,
     )
+
+
+def duration(text: str) -> float:
+    """A flag's duration in seconds, for argparse."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None

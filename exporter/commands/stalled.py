@@ -10,11 +10,12 @@ from typing import Any
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, say_clock
-from exporter.commands.clusters import duration, read_all
+from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
-from exporter.commands.report import ClusterReport, ReportFormat, show, time_of
+from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show, time_of
+from exporter.commands.settings import duration
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
@@ -25,7 +26,7 @@ from exporter.lso.proof.evidence import OpenInLog, OpenStart
 from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import held_in
 from exporter.lso.source.lso import LsoSettings, LsoSource
-from exporter.model import Deadline, Facts, Fault, Sample
+from exporter.model import Deadline, Facts, Sample
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
 from exporter.transactions.source.log_range import RangeConsumer
@@ -120,7 +121,7 @@ def look_twice(
     first = list(source.read(deadline, Facts()))
     began = cluster.clock.monotonic()
     if not _behind(first):
-        return ClusterReport(cluster, (), _faults(first))
+        return ClusterReport(cluster, (), fault_texts(first))
     wait(
         f"{_behind(first)} topics have open transactions, stalled where the last stable offset does not move; looking"
         " again",
@@ -129,7 +130,7 @@ def look_twice(
     )
     second = list(source.read(Deadline.after(patience), Facts()))
     stalls = next((fact.stalls for fact in second if isinstance(fact, Stalls)), ())
-    faults = (*_faults(first), *_faults(second))
+    faults = (*fault_texts(first), *fault_texts(second))
     if not stalls:
         return ClusterReport(cluster, (), tuple(dict.fromkeys(faults)))
     stalls, more = _by_the_log(cluster, stalls, began, connect, patience, sleep)
@@ -151,9 +152,9 @@ def _still_held(stalls: Sequence[Stall], last: Sequence[object]) -> tuple[tuple[
     """
     found = next((fact.stalls for fact in last if isinstance(fact, Stalls)), None)
     if found is None:
-        return tuple(stalls), _faults(last)
+        return tuple(stalls), fault_texts(last)
     held = {place for stall in found for place in _places(stall)}
-    return tuple(stall for stall in stalls if not held.isdisjoint(_places(stall))), _faults(last)
+    return tuple(stall for stall in stalls if not held.isdisjoint(_places(stall))), fault_texts(last)
 
 
 def _places(stall: Stall) -> tuple[tuple[object, ...], ...]:
@@ -169,7 +170,7 @@ def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, t
     """The Flink jobs in the last hour of the transaction log, and what could not be read."""
     say(f"reading the last hour of the transaction log of {cluster.target}, for the rhythm of Flink jobs ...")
     found = read_hour(cluster, Deadline.after(patience))
-    faults = _faults(found)
+    faults = fault_texts(found)
     if any(isinstance(fact, LoggedTransactions) for fact in found):
         flink = next((fact for fact in found if isinstance(fact, FlinkTransactions)), FlinkTransactions({}))
         return flink, faults
@@ -243,10 +244,6 @@ def _behind(read: Sequence[object]) -> int:
         for fact in read
         if isinstance(fact, Sample) and fact.metric is catalogue.TOPIC_LSO_LAG_OFFSETS and fact.value != 0
     )
-
-
-def _faults(read: Sequence[object]) -> tuple[str, ...]:
-    return tuple(fact.detail for fact in read if isinstance(fact, Fault))
 
 
 def _row(stall: Stall, now: float) -> tuple[object, ...]:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from exporter.commands.agent_access import add_access_flags, agent_endpoint
-from exporter.commands.clusters import duration
 from exporter.commands.output import say
+from exporter.commands.settings import duration
 from exporter.core import logs
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Clock, Deadline, Fault, Reason

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from exporter.cluster.cluster import Cluster
 from exporter.commands import explain, hanging, inventory, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
-from exporter.commands.clusters import duration, read_all
+from exporter.commands.clusters import read_all
 from exporter.commands.report import ClusterReport, ReportFormat, show
-from exporter.commands.settings import add_cluster_flags
+from exporter.commands.settings import add_cluster_flags, duration
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.kafka.requests.coordinators import ask_coordinators

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from exporter.bounds.files import NotRegularError
 
-PRIVATE = 0o600
-"""The mode of files that only their writer reads."""
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+"""The modes of files and folders that only their writer reads."""
 
 
 def replace_file(path: Path, text: str, *, durable: bool = False, mode: int = 0o666) -> None:

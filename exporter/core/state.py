@@ -20,7 +20,7 @@ from typing import Any
 from exporter.bounds.files import read_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.text import decoded, printable
-from exporter.core.files import PRIVATE, append_line, replace_file, sync
+from exporter.core.files import PRIVATE, PRIVATE_FOLDER, append_line, replace_file, sync
 
 MOST_BYTES = 64 * 1024 * 1024
 LOCK = ".lock"
@@ -30,7 +30,6 @@ MOST_WEIGHT = 512 * 1024 * 1024
 input.
 """
 
-PRIVATE_FOLDER = 0o700
 
 log = logging.getLogger(__name__)
 

@@ -41,9 +41,6 @@ RATIOS = frozenset({"unclean", "commit_failures"})
 OPTIONAL = frozenset({"fresh_within", "lag_warning", "lag_critical"})
 """Thresholds that most subjects do not have: there is no series where the value is never."""
 
-COUNTS = frozenset({"lag_warning", "lag_critical"})
-"""Thresholds that are numbers of offsets; what is neither a share nor a count is seconds."""
-
 STALL_SLACK_SECONDS = 60.0
 """A stall is a page this long after its holder's own timeout, which ends it by itself, and not before the ticket."""
 

@@ -261,15 +261,15 @@ class Exposition:
         if len(blocks) == 1:
             return [blocks[0].piece]
         seen: set[Labels] = set(blocks[0].prefixes)
-        for each in blocks[1:]:
-            if not seen.isdisjoint(each.prefixes):
+        for made in blocks[1:]:
+            if not seen.isdisjoint(made.prefixes):
                 break
-            seen.update(each.prefixes)
+            seen.update(made.prefixes)
         else:
-            return [each.piece for each in blocks]
+            return [made.piece for made in blocks]
         values: dict[Labels, Value] = {}
-        for each in blocks:
-            for labels, value in zip(each.prefixes, each.values, strict=True):
+        for made in blocks:
+            for labels, value in zip(made.prefixes, made.values, strict=True):
                 values[labels] = self._settle(metric, values[labels], value) if labels in values else value
         return [block(metric, values).piece]
 

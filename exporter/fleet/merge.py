@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from exporter.bounds.text import count_of, some
 from exporter.core.durations import format_age
 from exporter.fleet.facts import (
     AgentReading,
@@ -136,7 +137,7 @@ def _cluster(
     state, text, details = _verdict(shards, merged.values(), knows=knows)
     notes = [*contradictions]
     if missing:
-        names = _listed([f"{index}/{count}" for index in missing])
+        names = some([f"{index}/{count}" for index in missing], MOST_NAMED)
         notes.append(f"No agent that answers has shard {names}: its part of the cluster is not known")
     if stale:
         age = format_age(max(min(member.seconds for member in of_shard) for of_shard in shards.values()))
@@ -383,7 +384,7 @@ def _fleet_verdict(
     unseen = [*problems, *_silent(silent)]
     details = (*lines[:MOST_NAMED], *_more(len(lines) - MOST_NAMED, "cluster"), *unseen)
     if bad := sum(cluster.state is FleetState.BAD for cluster in clusters):
-        return FleetState.BAD, f"{bad} of {_count(len(clusters), 'cluster')} {_verb(bad)} attention", details
+        return FleetState.BAD, f"{bad} of {count_of(len(clusters), 'cluster')} {_verb(bad)} attention", details
     if not readings:
         return FleetState.BLIND, "No agent is listed", tuple(problems)
     if unseen or any(cluster.state is FleetState.BLIND for cluster in clusters):
@@ -391,23 +392,23 @@ def _fleet_verdict(
     if all(reading.answer is None for reading in readings):
         return FleetState.BLIND, "Starting: no agent has answered yet", ()
     if warned := sum(cluster.state is FleetState.WARN for cluster in clusters):
-        return FleetState.WARN, f"Something to look at in {_count(warned, 'cluster')}", details
+        return FleetState.WARN, f"Something to look at in {count_of(warned, 'cluster')}", details
     waiting = sum(reading.answer is None for reading in readings)
     if waiting:
-        return FleetState.BLIND, f"Starting: {_count(waiting, 'agent')} {_have(waiting)} not answered yet", details
-    known = f"No partition of {_count(len(clusters), 'cluster')} is stalled, and"
-    return FleetState.GOOD, "All fine", (f"{known} {_count(len(readings), 'agent')} answered.",)
+        return FleetState.BLIND, f"Starting: {count_of(waiting, 'agent')} {_have(waiting)} not answered yet", details
+    known = f"No partition of {count_of(len(clusters), 'cluster')} is stalled, and"
+    return FleetState.GOOD, "All fine", (f"{known} {count_of(len(readings), 'agent')} answered.",)
 
 
 def _silent(silent: Sequence[AgentReading]) -> Iterator[str]:
     if silent:
-        names = _listed([reading.agent.name for reading in silent])
-        yield f"{_count(len(silent), 'agent')} {'does' if len(silent) == 1 else 'do'} not answer: {names}"
+        names = some([reading.agent.name for reading in silent], MOST_NAMED)
+        yield f"{count_of(len(silent), 'agent')} {'does' if len(silent) == 1 else 'do'} not answer: {names}"
 
 
 def _more(number: int, noun: str) -> Iterator[str]:
     if number > 0:
-        yield f"and {_count(number, noun)} more"
+        yield f"and {count_of(number, noun)} more"
 
 
 def _verb(number: int) -> str:
@@ -418,17 +419,8 @@ def _have(number: int) -> str:
     return "has" if number == 1 else "have"
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
-
-
 def _agent(members: Sequence[_ClusterMember]) -> str:
     return members[0].reading.agent.name
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _rank(state: FleetState) -> int:

@@ -7,10 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from exporter.status.page import PARTS_OF_A_PIECE, STYLE, environment
-from exporter.web_server.messages import encoded
+from exporter.status.html import pieces
 
-REFRESH_SECONDS = 10
 MOST_CLUSTERS = 300
 MOST_HOLDERS = 100
 MOST_AGENTS = 300
@@ -22,23 +20,18 @@ _TEMPLATES = Path(__file__).parent / "templates"
 def fleet_page_pieces(fleet: Mapping[str, Any], prefix: str, *, refresh: bool) -> Iterator[bytes]:
     """The page in pieces. ``prefix`` goes before every link to the fleet itself."""
     holders = list(islice(worst_holders(fleet["clusters"]), MOST_HOLDERS))
-    stream = (
-        environment(_TEMPLATES)
-        .get_template("fleet.html")
-        .stream(
-            fleet=fleet,
-            holders=holders,
-            more_holders=sum(len(cluster["holders"]) for cluster in fleet["clusters"]) - len(holders),
-            prefix=prefix,
-            style=STYLE,
-            refresh=REFRESH_SECONDS if refresh else 0,
-            most_clusters=MOST_CLUSTERS,
-            most_agents=MOST_AGENTS,
-            most_changes=MOST_CHANGES,
-        )
+    return pieces(
+        "fleet.html",
+        prefix,
+        refresh=refresh,
+        folder=_TEMPLATES,
+        fleet=fleet,
+        holders=holders,
+        more_holders=sum(len(cluster["holders"]) for cluster in fleet["clusters"]) - len(holders),
+        most_clusters=MOST_CLUSTERS,
+        most_agents=MOST_AGENTS,
+        most_changes=MOST_CHANGES,
     )
-    stream.enable_buffering(PARTS_OF_A_PIECE)
-    return map(encoded, stream)
 
 
 def worst_holders(clusters: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -47,11 +40,11 @@ def worst_holders(clusters: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[s
     endless = ("hanging", "unmarked")
     return sorted(
         found,
-        key=lambda each: (
-            each[1]["ignored"],
-            each[0]["stale"],
-            each[1]["kind"] not in endless,
-            -each[1]["seconds"],
-            each[0]["name"],
+        key=lambda pair: (
+            pair[1]["ignored"],
+            pair[0]["stale"],
+            pair[1]["kind"] not in endless,
+            -pair[1]["seconds"],
+            pair[0]["name"],
         ),
     )

@@ -14,6 +14,8 @@ from exporter.transactions.machine.records import NO_TIMEOUT_MS, LogValue, Statu
 MOST_APPLICATIONS = 2_000
 MOST_TOPICS = 1_000
 """Topics kept of one application."""
+MOST_NAMES = 100_000
+"""Topics kept of all applications together."""
 MOST_IDS = 1_000_000
 _OF_CLIENT = frozenset({Status.ONGOING, Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT})
 """The server's own abort has the server's version."""
@@ -25,7 +27,7 @@ class _Sums:
     aborted: int = 0
     topics: set[str] = field(default_factory=set)
     timeouts: set[float] = field(default_factory=set)
-    ids: dict[str, int] = field(default_factory=dict)
+    ids: dict[int, int] = field(default_factory=dict)  # by hash: an id may have 32,767 characters
 
 
 class ApplicationsInLog:
@@ -34,6 +36,7 @@ class ApplicationsInLog:
     def __init__(self) -> None:
         self._sums: dict[str, _Sums] = {}
         self._by_producer: dict[int, str] = {}
+        self._names = 0
         self.dropped = 0
 
     def take(self, application: str, transactional_id: str, value: LogValue) -> None:
@@ -44,22 +47,24 @@ class ApplicationsInLog:
                 self.dropped += 1
                 return
             sums = self._sums[application] = _Sums()
-        if transactional_id not in sums.ids and len(self._by_producer) >= MOST_IDS:
+        key = hash(transactional_id)
+        if key not in sums.ids and len(self._by_producer) >= MOST_IDS:
             self.dropped += 1
             return
-        known = sums.ids.setdefault(transactional_id, 0)
+        known = sums.ids.setdefault(key, 0)
         if value.status in _OF_CLIENT:
-            sums.ids[transactional_id] = max(known, value.tags.client_version)
+            sums.ids[key] = max(known, value.tags.client_version)
         self._by_producer[value.producer_id] = application
         sums.committed += value.status is Status.COMPLETE_COMMIT
         sums.aborted += value.status is Status.COMPLETE_ABORT
         # An administrator's fence has a timeout of its own, in an Empty record.
         if value.status is Status.ONGOING and 0 <= value.timeout_ms < NO_TIMEOUT_MS:
             sums.timeouts.add(value.timeout_ms / 1000)
-        for topic in {place.topic for place in value.partitions or ()}:
-            if len(sums.topics) < MOST_TOPICS:
+        for topic in {place.topic for place in value.partitions or ()} - sums.topics:
+            if len(sums.topics) < MOST_TOPICS and self._names < MOST_NAMES:
                 sums.topics.add(topic)
-            elif topic not in sums.topics:
+                self._names += 1
+            else:
                 self.dropped += 1
 
     def application_of(self, producer_id: int) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from exporter.cluster.cluster import Cluster
 from exporter.inventory.applications_in_log import ApplicationsInLog
@@ -21,6 +21,9 @@ from exporter.transactions.source.log_range import Range, read_ranges
 from exporter.words import GroupKind
 
 HOUR = 3600.0
+LEAST_SECONDS = 60.0
+"""The shortest part of the log that is read where an hour has too many records."""
+_COMMAND = "`transactions inventory` reads them"
 MOST_GROUPS = 2_000
 MOST_PARTITIONS = 500
 """Partitions of which the newest batches are read: 32 MiB in all."""
@@ -30,39 +33,43 @@ COMMITTED_OFFSETS = 5_000
 """Offsets before the end of a partition of __consumer_offsets from which the newest commits are read."""
 
 
-def read_inventory(cluster: Cluster, connect: Callable[[], WindowReader], deadline: Deadline) -> Inventory:
-    """The inventory of one cluster. Raises AskError where the transaction log cannot be read."""
+def read_inventory(
+    cluster: Cluster, connect: Callable[[], WindowReader], deadline: Deadline, most_records: int | None = None
+) -> Inventory:
+    """The inventory of one cluster: of the last hour of the log, or of a part of it that has no more than
+    ``most_records``. Raises AskError where the transaction log cannot be read.
+    """
     metadata = cluster.metadata(deadline)
-    log, seconds = _read_log(cluster, metadata, connect, deadline)
+    log, seconds = _read_log(cluster, metadata, connect, deadline, most_records)
     missing: list[str] = []
     if log.dropped:
         missing.append(f"{log.dropped} times an application, id or topic beyond the limits")
     groups = _groups_by_application(cluster, metadata, log, missing, deadline)
-    topics = _written_outside(cluster, metadata, log.topics, missing, deadline)
+    topics = written_outside(cluster, metadata, log.topics, missing, deadline)
     return Inventory(seconds, tuple(log.uses(groups)), topics, tuple(dict.fromkeys(missing)))
 
 
 def _read_log(
-    cluster: Cluster, metadata: Metadata, connect: Callable[[], WindowReader], deadline: Deadline
+    cluster: Cluster,
+    metadata: Metadata,
+    connect: Callable[[], WindowReader],
+    deadline: Deadline,
+    most_records: int | None,
 ) -> tuple[ApplicationsInLog, float]:
-    """Read the last hour of the log. Raises AskError when it is refused, or its end is not reached in time."""
-    places = [TopicPartition(TRANSACTION_STATE, number) for number in metadata.topics.get(TRANSACTION_STATE, {})]
+    """Read the newest part of the log. Raises AskError when it is refused, or its end is not reached in time."""
+    places = metadata.partitions(TRANSACTION_STATE)
     found = ApplicationsInLog()
     if not places:
         if metadata.denies(TRANSACTION_STATE):
             raise AskError(metadata.errors[TRANSACTION_STATE])
         return found, HOUR
-    since = cluster.clock.wall() - HOUR
-    ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
-    starts = list_offsets(cluster.client, metadata, dict.fromkeys(places, round(since * 1000)), deadline)
-    for answer in (ends, starts):
-        if answer.unanswered:
-            raise AskError(next(iter(answer.unanswered.values())))
-    ranges = {
-        place.partition: Range(place.partition, starts.values[place], end)
-        for place, end in ends.values.items()
-        if starts.values[place] >= 0
-    }
+    seconds = HOUR
+    ranges = _ranges(cluster, metadata, places, seconds, deadline)
+    while most_records is not None and seconds > LEAST_SECONDS and _records(ranges) > most_records:
+        seconds /= 4
+        ranges = _ranges(cluster, metadata, places, seconds, deadline)
+    if most_records is not None and _records(ranges) > most_records:
+        raise AskError(Fault(Reason.TIMEOUT, f"{_records(ranges)} records of the log in {seconds:.0f} s: {_COMMAND}"))
     reader = connect()
     oldest = cluster.clock.wall()
     try:
@@ -80,7 +87,28 @@ def _read_log(
         raise AskError(Fault(Reason.MALFORMED, f"a record of {TRANSACTION_STATE} has {problem}")) from None
     finally:
         reader.close()
-    return found, min(HOUR, max(1.0, cluster.clock.wall() - oldest))
+    return found, min(seconds, max(1.0, cluster.clock.wall() - oldest))
+
+
+def _ranges(
+    cluster: Cluster, metadata: Metadata, places: Sequence[TopicPartition], seconds: float, deadline: Deadline
+) -> dict[int, Range]:
+    """The records of the last ``seconds``, by partition of the log."""
+    since = round((cluster.clock.wall() - seconds) * 1000)
+    ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
+    starts = list_offsets(cluster.client, metadata, dict.fromkeys(places, since), deadline)
+    for answer in (ends, starts):
+        if answer.unanswered:
+            raise AskError(next(iter(answer.unanswered.values())))
+    return {
+        place.partition: Range(place.partition, starts.values[place], end)
+        for place, end in ends.values.items()
+        if starts.values[place] >= 0
+    }
+
+
+def _records(ranges: Mapping[int, Range]) -> int:
+    return sum(max(0, part.end - part.start) for part in ranges.values())
 
 
 def _groups_by_application(
@@ -88,7 +116,7 @@ def _groups_by_application(
 ) -> Mapping[str, set[str]]:
     """The groups whose newest commits are in transactions of an application: a commit has its producer id."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    places = [TopicPartition(CONSUMER_OFFSETS, number) for number in metadata.topics.get(CONSUMER_OFFSETS, {})]
+    places = metadata.partitions(CONSUMER_OFFSETS)
     if not places:
         return found
     ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
@@ -105,17 +133,12 @@ def _groups_by_application(
     return found
 
 
-def _written_outside(
+def written_outside(
     cluster: Cluster, metadata: Metadata, topics: Iterable[str], missing: list[str], deadline: Deadline
 ) -> tuple[WrittenOutside, ...]:
     """Samples of the topics that transactions write to and groups have committed offsets of."""
     readers = _readers(cluster, metadata, missing, deadline)
-    places = [
-        TopicPartition(topic, number)
-        for topic in sorted(topics)
-        if topic in readers
-        for number in metadata.topics.get(topic, {})
-    ]
+    places = [partition for topic in sorted(topics) if topic in readers for partition in metadata.partitions(topic)]
     if len(places) > MOST_PARTITIONS:
         missing.append(f"who writes to {len(places) - MOST_PARTITIONS} partitions: too many to sample")
     ends = end_offsets(cluster.client, metadata, places[:MOST_PARTITIONS], Isolation.READ_UNCOMMITTED, deadline)

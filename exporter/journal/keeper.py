@@ -38,14 +38,19 @@ class JournalKeeper:
         self._began: float | None = None
         self._told = False
 
-    def look(self) -> None:
-        """Compare the last reads with those before, and record what has changed."""
+    def look(self, paused: float = 0.0) -> None:
+        """Compare the last reads with those before, and record what has changed.
+
+        ``paused`` is for how many seconds the process did not run before; 0 if it did.
+        """
         wall = self._cluster.clock.wall()
         if self._began is None:
             self._began = wall
         if not self._begin(wall):
             return
         reading = LastReads(wall, self._began, self._states())
+        if paused:
+            self.journal.record([slept(wall, paused)], wall)
         events = [*self._stalls.events(reading), *self._conditions.events(reading), *self._findings.events(reading)]
         self.journal.record(self._bursts.events(events, wall), wall)
 
@@ -100,6 +105,14 @@ class JournalKeeper:
         if self.journal.size is not None:
             counts.append(catalogue.JOURNAL_SIZE_BYTES(float(self.journal.size), name))
         return counts
+
+
+def slept(wall: float, seconds: float) -> Event:
+    """Return the event of a process that was stopped, or got no processor time, until now."""
+    evidence: dict[str, Text] = {"not_seen_from_timestamp": round(wall - seconds, 3)}
+    what = f"The agent's process did not run for {format_age(seconds)}: what happened then was not seen"
+    key = f"agent_paused:{wall:.3f}"
+    return Event(EventKind.AGENT_PAUSED, wall, key, what, evidence=evidence, duration=seconds)
 
 
 def started(found: Restored, began: float) -> Event:

@@ -15,6 +15,7 @@ OF_ONE_AGENT = frozenset(
     {
         EventKind.AGENT_STARTED.value,
         EventKind.AGENT_STOPPED.value,
+        EventKind.AGENT_PAUSED.value,
         EventKind.SOURCE_DOWN.value,
         EventKind.SOURCE_BACK.value,
         EventKind.EVENTS_LOST.value,
@@ -69,11 +70,13 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     """Return the events of several journals of one cluster in the order in which they happened, each once.
 
     What two agents saw has the same key. Partitions that stalled together for one agent may not for the other: an event
-    whose partitions were all told before is left out.
+    whose partitions were all told before is left out. Of ends that two agents only counted, in times that overlap, the
+    larger count is kept.
     """
     seen: dict[tuple[str, str], float] = {}
     places: set[tuple[object, ...]] = set()
-    found = []
+    counted: dict[tuple[str, str], list[Event]] = {}
+    found: list[Event] = []
     for event in sorted((entry for journal in journals for entry in journal), key=_order):
         kind, key, at = event["kind"], event["key"], event["timestamp"]
         if kind in _OF_STALLS or kind == EventKind.STALL_ENDED.value:
@@ -81,6 +84,17 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
             if told and told <= places:
                 continue
             places |= told
+        elif (since := _counted_since(event)) is not None:
+            several = counted.setdefault((kind, event["subject"].get("application", "")), [])
+            other = next(
+                (one for one in several if one["timestamp"] >= since and one.get("agent") != event.get("agent")), None
+            )
+            if other is not None and other["count"] >= event["count"]:
+                continue
+            if other is not None:
+                several.remove(other)
+                found.remove(other)
+            several.append(event)
         elif kind not in OF_ONE_AGENT:
             before = seen.get((kind, key))
             if before is not None and at - before < REPEATED_SECONDS:
@@ -88,6 +102,12 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
             seen[kind, key] = at
         found.append(event)
     return found
+
+
+def _counted_since(event: Event) -> float | None:
+    """Since when ends were counted that are not listed; None for any other event."""
+    since = (event.get("evidence") or {}).get("since_timestamp")
+    return float(since) if event.get("count", 1) > 1 and isinstance(since, int | float) else None
 
 
 def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
@@ -121,7 +141,7 @@ def gaps_of(events: Iterable[Event], end: float) -> list[Gap]:
     first = True
     for event in sorted(events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
         kind, at = event["kind"], float(event["timestamp"])
-        if kind == EventKind.AGENT_STARTED.value:
+        if kind in {EventKind.AGENT_STARTED.value, EventKind.AGENT_PAUSED.value}:
             since = (event.get("evidence") or {}).get("not_seen_from_timestamp")
             if isinstance(since, int | float) and since < at:
                 found.append(Gap(float(since), at, "the agent did not run"))

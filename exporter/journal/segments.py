@@ -10,16 +10,15 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from exporter.bounds.files import NotRegularError
+from exporter.bounds.files import open_regular
 from exporter.bounds.json_text import JsonError, parse_json
-from exporter.core.files import append_line
+from exporter.core.files import PRIVATE_FOLDER, append_line
 
 FOLDER = "journal"
 SUFFIX = ".jsonl"
@@ -31,7 +30,6 @@ MOST_LINE_BYTES = 2 * 1024 * 1024
 MOST_LINE_WEIGHT = 32 * 1024 * 1024
 MOST_NAMES = 10_000
 BLOCK = 256 * 1024
-PRIVATE_FOLDER = 0o700
 DAY = 86_400.0
 
 
@@ -146,7 +144,7 @@ def lines(path: Path, start: int = 0, most: int | None = None) -> Iterator[tuple
     """Yield the whole lines of a segment from an offset on, each with the offset after it, reading ``most`` bytes at
     most. A line without an end is left out. Raises OSError.
     """
-    with _opened(path) as file:
+    with open_regular(path, links=False) as file:
         file.seek(start)
         at, rest, left = start, b"", most
         while part := file.read(BLOCK if left is None else min(BLOCK, left)):
@@ -190,20 +188,11 @@ def is_event(document: Mapping[str, Any]) -> bool:
 def _last_byte(path: Path) -> bytes:
     """The last byte of a file that is not empty, b"" where it cannot be read."""
     try:
-        with _opened(path) as file:
+        with open_regular(path, links=False) as file:
             file.seek(-1, os.SEEK_END)
             return bytes(file.read(1))
     except OSError:
         return b""
-
-
-def _opened(path: Path) -> Any:  # noqa: ANN401 -- a binary file
-    """The file for reading, if it is a regular one and no link. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise NotRegularError(path)
-    return os.fdopen(descriptor, "rb", buffering=0)
 
 
 def _size(path: Path) -> int:

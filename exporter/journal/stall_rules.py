@@ -30,6 +30,8 @@ MOST_DECISIONS = 8
 """Decisions of one holder that are kept."""
 SAME_INSTANT_SECONDS = 1.0
 """Difference of two times of one record: the log has milliseconds."""
+MILLISECOND = 0.002
+"""Both are the coordinator's own begin of a transaction; its next one has the same epoch in an older client."""
 
 Place = tuple[str, int, int]
 """Topic, partition and last stable offset of a stall."""
@@ -251,7 +253,7 @@ def _belongs(stall: OpenStall, decision: Decision) -> bool:
     if stall.producer_epoch not in decision.client_epochs:
         return False
     if stall.started is not None:
-        return decision.begun_ms / 1000 >= stall.started - SAME_INSTANT_SECONDS
+        return decision.begun_ms / 1000 >= stall.started - MILLISECOND
     return completed >= stall.since - SAME_INSTANT_SECONDS
 
 

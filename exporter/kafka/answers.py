@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from exporter.kafka.faults import refusal, some
+from exporter.bounds.text import some
+from exporter.kafka.faults import refusal
 from exporter.model import Fault
 
 K = TypeVar("K", bound=Hashable)
@@ -86,10 +87,10 @@ class Tally(Generic[K, V]):
         faults = list(dict.fromkeys(self._lost.values()))
         for (where, code), keys in sorted(groups.items()):
             names = [str(key) for key in keys]
-            subject = names[0] if len(names) == 1 else f"{len(names)} {self._noun} ({some(names)})"
+            subject = names[0] if len(names) == 1 else f"{len(names)} {self._noun} ({some(sorted(names), 3)})"
             grants = {self._refused[key][2] for key in keys} - {""}
             remedies = {self._refused[key][3] for key in keys} - {""}
-            faults.append(refusal(self._what(where, subject), code, some(grants), some(remedies)))
+            faults.append(refusal(self._what(where, subject), code, some(sorted(grants), 3), some(sorted(remedies), 3)))
         return Answers(self.values, unanswered, tuple(faults), self._brokers, frozenset(asked_again))
 
     def _what(self, where: str, subject: str) -> str:

@@ -145,7 +145,9 @@ class ClusterClient:
         current = [node for node in self._brokers if not self._view.is_stale(node)]
         asked_at = self._clock.monotonic()
         requests = {node: self._answers.request(topics) for node in current or self._brokers}
-        answers = {node: each for node, each in self.ask(requests, deadline).items() if not isinstance(each, Fault)}
+        answers = {
+            node: answer for node, answer in self.ask(requests, deadline).items() if not isinstance(answer, Fault)
+        }
         if not answers:
             return self.metadata(deadline, topics)
         newest: dict[str, Mapping[int, PartitionMetadata]] = {}
@@ -153,9 +155,9 @@ class ClusterClient:
         for node, answer in answers.items():
             self._identity.check(f"broker {node}", read_metadata(answer))
         merged = [self._merge(read_metadata(answer), node, asked_at)[0] for node, answer in answers.items()]
-        for each in merged:
-            newest |= each.topics
-            ids |= each.topic_ids
+        for part in merged:
+            newest |= part.topics
+            ids |= part.topic_ids
         errors = {name: fault for name, fault in merged[-1].errors.items() if name not in newest}
         metadata = replace(merged[-1], topics=newest, topic_ids=ids, errors=errors)
         self._outdate(metadata)
@@ -301,7 +303,7 @@ class ClusterClient:
             if server.strip():
                 address = split_address(server)
                 named.setdefault(address, f"bootstrap server {address[0]}:{address[1]}")
-        return sorted(named.items(), key=lambda each: each[0] in failing)
+        return sorted(named.items(), key=lambda broker: broker[0] in failing)
 
     def _nobody(self, faults: Sequence[Fault]) -> Fault:
         servers = self._properties.bootstrap_servers

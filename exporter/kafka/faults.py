@@ -5,7 +5,6 @@ Codes and names are those of org.apache.kafka.common.protocol.Errors.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 from kafka.errors import for_code
@@ -122,10 +121,3 @@ def refusal(what: str, code: int, grant: str = "", remedy: str = "") -> Fault:
     error = error_code(code)
     advice = f"grant {grant}" if grant and error.reason is Reason.AUTHORIZATION else remedy or error.advice
     return Fault(error.reason, f"{what}: {error.name} ({code})" + (f": {advice}" if advice else ""))
-
-
-def some(items: Collection[str], limit: int = 3) -> str:
-    """The first few of many, in order, and how many more there are."""
-    first = sorted(items)[:limit]
-    more = len(items) - len(first)
-    return ", ".join(first) + (f" and {more} more" if more > 0 else "")

@@ -54,10 +54,10 @@ def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple
         if goal not in rule.goals or file.kind not in rule.kinds:
             continue
         for view in views[rule.scope]:
-            for each in rule.look(view, context):
-                setting = each.setting
+            for mistake in rule.look(view, context):
+                setting = mistake.setting
                 name, value, line = ("", "", 0) if setting is None else (setting.name, setting.shown, setting.line)
-                found.append(ClientFinding(rule, each.severity or rule.severity, name, value, line, each.text))
+                found.append(ClientFinding(rule, mistake.severity or rule.severity, name, value, line, mistake.text))
     unique = dict.fromkeys(found)
     return tuple(sorted(unique, key=lambda finding: (finding.line == 0, finding.line)))
 

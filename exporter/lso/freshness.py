@@ -6,7 +6,9 @@ partition. That record was written after its transaction began, and before the L
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from exporter.lso.rules import Coordinators, LogProducer, Standing, holding_producer
 from exporter.model import TopicPartition
@@ -26,25 +28,35 @@ def earliest_starts(transactions: Iterable[OpenTransaction]) -> dict[TopicPartit
     return found
 
 
-def withheld_ages(
-    now: float,
+class WithheldSince(NamedTuple):
+    """The oldest withheld record of a topic: the first instant (monotonic) at which an LSO of it was seen to stay, and
+    the first begin of a holder, in Unix seconds by the coordinators' clock, infinite where none is known.
+    """
+
+    seen: float
+    began: float
+
+    def age(self, now: float, monotonic: Callable[[float], float]) -> float:
+        """Its age in seconds. ``now`` is a monotonic instant; ``monotonic`` gives that of the coordinators' clock."""
+        return now - min(self.seen, monotonic(self.began))
+
+
+def withheld_since(
     standing: Mapping[TopicPartition, Standing],
-    monotonic: Callable[[float], float],
     producers: Callable[[TopicPartition], Iterable[LogProducer]],
     coordinators: Coordinators,
     earliest: Earliest,
-) -> dict[str, float]:
-    """Return by topic the age of its oldest withheld record, in seconds.
+) -> dict[str, WithheldSince]:
+    """Return by topic since when its oldest withheld record is there.
 
-    ``now`` is a monotonic instant; ``monotonic`` gives that of Unix seconds by the coordinators' clock. ``producers``
-    are the open transactions of a partition by DescribeProducers; while they are not known, ``earliest`` decides.
-    Where no coordinator has the holder, the record is at least as old as the LSO has stayed there.
+    ``producers`` are the open transactions of a partition by DescribeProducers; while they are not known, ``earliest``
+    decides. Where no coordinator has the holder, the record is at least as old as the LSO has stayed there.
     """
-    ages: dict[str, float] = {}
+    found: dict[str, WithheldSince] = {}
     for partition, state in standing.items():
         who = holding_producer(producers(partition), state.last_stable_offset)
         known = coordinators.by_producer.get(who.producer_id) if who is not None else None
         began = earliest.get(partition) if known is None else known.started
-        begin = state.seen if began is None else min(state.seen, monotonic(began))
-        ages[partition.topic] = max(ages.get(partition.topic, 0.0), now - begin)
-    return ages
+        seen, first = found.get(partition.topic, (math.inf, math.inf))
+        found[partition.topic] = WithheldSince(min(seen, state.seen), first if began is None else min(first, began))
+    return found

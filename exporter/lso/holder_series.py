@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from exporter import catalogue
-from exporter.core.owners import Owners
+from exporter.core.owners import UNOWNED, Owners
 from exporter.core.thresholds import STALL_SLACK_SECONDS
 from exporter.lso.facts import Stall
 from exporter.model import Sample
@@ -41,15 +41,15 @@ def shown(stalls: Sequence[Stall], most: int = MOST_PARTITIONS) -> list[Stall]:
     by_holder: defaultdict[Holder, int] = defaultdict(int)
     topics: set[str] = set()
     ranked = []
-    for place, stall in enumerate(sorted(stalls, key=lambda each: each.since)):
+    for place, stall in enumerate(sorted(stalls, key=lambda stall: stall.since)):
         who = holder_of(stall)
         by_holder[who] += 1
         first = by_holder[who] <= WORST
         ends = stall.blocker.kind not in ENDLESS
         ranked.append((ends, not first, stall.partition.topic in topics, place, stall))
         topics.add(stall.partition.topic)
-    kept = sorted(ranked, key=lambda each: each[:4])[:most]
-    return [stall for *_, stall in sorted(kept, key=lambda each: each[3])]
+    kept = sorted(ranked, key=lambda rank: rank[:4])[:most]
+    return [stall for *_, stall in sorted(kept, key=lambda rank: rank[3])]
 
 
 def holder_of(stall: Stall) -> Holder:
@@ -93,7 +93,7 @@ def holder_samples(
         ticket, page = due(stall, *thresholds(stall.partition.topic))
         before = dues.get(who, (ticket, page))
         dues[who] = (min(ticket, before[0]), min(page, before[1]))
-    for place, who in enumerate(sorted(dues, key=lambda each: (each[3] not in ENDLESS, dues[each][1]))):
+    for place, who in enumerate(sorted(dues, key=lambda who: (who[3] not in ENDLESS, dues[who][1]))):
         if place < MOST_HOLDERS:
             continue
         folded: Holder = ("", "", OTHERS, BlockerKind.UNKNOWN.value)
@@ -108,11 +108,15 @@ def holder_samples(
 
 
 def owner_samples(cluster: str, stalls: Iterable[Stall], owners: Owners) -> Iterator[Sample]:
-    """Yield the owner of each transaction that holds stalled partitions, by producer id, up to the cap of holders."""
+    """Yield the owner of each transaction that holds stalled partitions, by producer id, up to the cap of holders.
+
+    What belongs to the cluster as a whole is nobody's.
+    """
     if not owners.teams:
         return
+    yield catalogue.OWNER_INFO(1.0, cluster, "cluster", cluster, UNOWNED)
     topics: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for stall in sorted(stalls, key=lambda each: each.blocker.kind not in ENDLESS):
+    for stall in sorted(stalls, key=lambda stall: stall.blocker.kind not in ENDLESS):
         application, _, number, _ = holder_of(stall)
         if number:
             topics[number, application][stall.partition.topic] = None

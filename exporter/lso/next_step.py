@@ -10,13 +10,13 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import NamedTuple, assert_never
 
+from exporter.bounds.text import some
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransaction
 from exporter.lso.ending import Ending, abort_marker, force_terminate
 from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, Overdue
 from exporter.lso.shell import shown
-from exporter.model import TopicPartition
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
 
 TIMEOUT_SCAN_SECONDS = 10.0
@@ -189,12 +189,7 @@ def _too_few_in_sync(seen: Completion | None) -> str:
 def _unmarked(blocker: Blocker) -> str:
     if not blocker.unmarked:
         return ""
-    return f" The coordinator waits for the markers of {_partitions(blocker.unmarked)}."
-
-
-def _partitions(places: Collection[TopicPartition]) -> str:
-    named = ", ".join(map(str, sorted(places)[:_MOST_PARTITIONS]))
-    return named + (f" and {len(places) - _MOST_PARTITIONS} more" if len(places) > _MOST_PARTITIONS else "")
+    return f" The coordinator waits for the markers of {some(sorted(blocker.unmarked), _MOST_PARTITIONS)}."
 
 
 def _brokers(ids: Collection[int]) -> str:
@@ -239,7 +234,7 @@ def _commit(evidence: Committed) -> str:
 def _siblings(evidence: Committed) -> str:
     """The other partitions of the transaction, by what was read of their markers."""
     sides = (("with their marker", evidence.marked), ("without it", evidence.unmarked))
-    told = [f"{what}: {_partitions(places)}" for what, places in sides if places]
+    told = [f"{what}: {some(sorted(places), _MOST_PARTITIONS)}" for what, places in sides if places]
     return f"Its other partitions, {'; '.join(told)}." if told else ""
 
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.core.derived import Derived
-from exporter.lso.freshness import earliest_starts, withheld_ages
+from exporter.lso.freshness import Earliest, WithheldSince, earliest_starts, withheld_since
 from exporter.lso.rules import Coordinators
 from exporter.lso.tracker import StallTracker
-from exporter.model import Sample, TopicPartition
+from exporter.model import Sample, SampleBatch, TopicPartition
 from exporter.transactions.facts import OpenTransaction
+
+
+class _Withheld(NamedTuple):
+    """Since when the records of topics are withheld, and the topics of which a producer with open records is known."""
+
+    topics: dict[str, WithheldSince]
+    described: frozenset[str]
 
 
 class TopicSeries:
@@ -21,7 +29,9 @@ class TopicSeries:
     def __init__(self, watch: StallTracker) -> None:
         self._watch = watch
         self._lags = Derived(self._worst_lags)
+        self._series = Derived(_lag_series)
         self._starts = Derived(earliest_starts)
+        self._withheld = Derived(self._withheld_since)
         self._transactional: set[str] = set()  # topics in which a transaction was seen
 
     def lags(
@@ -31,16 +41,12 @@ class TopicSeries:
         stalled: Counter[str],
         hanging: Mapping[str, int],
         unknown: AbstractSet[str],
-    ) -> Iterator[Sample]:
-        """Yield the series of every topic that was read. Of topics of ``unknown`` the hanging transactions are not
+    ) -> SampleBatch:
+        """Return the series of every topic that was read. Of topics of ``unknown`` the hanging transactions are not
         known.
         """
         lags = dict.fromkeys(self._topics(elsewhere), 0) | self._lags(self._watch.version, elsewhere)
-        for topic, lag in lags.items():
-            yield catalogue.TOPIC_LSO_LAG_OFFSETS(float(lag), cluster, topic)
-            yield catalogue.STALLED_PARTITIONS(float(stalled[topic]), cluster, topic)
-            if topic not in unknown:
-                yield catalogue.HANGING_TRANSACTIONS(float(hanging.get(topic, 0)), cluster, topic)
+        return self._series(cluster, lags, dict(stalled), dict(hanging), frozenset(unknown))
 
     def withheld(
         self,
@@ -53,15 +59,27 @@ class TopicSeries:
         """Yield the age of the oldest withheld record of each topic in which a transaction was seen."""
         watch = self._watch
         starts = self._starts(transactions)
-        standing = {place: state for place, state in watch.standing.items() if place not in elsewhere}
-        ages = withheld_ages(now, standing, watch.anchor.monotonic, watch.producers.of, coordinators, starts)
+        since = self._withheld(watch.standing.version, watch.producers.version, coordinators, starts, elsewhere)
+        ages = {topic: found.age(now, watch.anchor.monotonic) for topic, found in since.topics.items()}
         # Ends and LSOs are two answers: writes between them look like an open transaction for a moment, on any topic.
-        described = (partition.topic for partition in standing if watch.producers.of(partition))
         stalled = (topic for topic, age in ages.items() if age >= watch.stall_after)
-        self._transactional.update(described, stalled, (partition.topic for partition in starts))
+        self._transactional.update(since.described, stalled, (partition.topic for partition in starts))
         self._transactional.intersection_update(self._topics(elsewhere))
         for topic in sorted(self._transactional):
             yield catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS(max(0.0, ages.get(topic, 0.0)), cluster, topic)
+
+    def _withheld_since(
+        self,
+        _standing: int,
+        _producers: int,
+        coordinators: Coordinators,
+        starts: Earliest,
+        elsewhere: frozenset[TopicPartition],
+    ) -> _Withheld:
+        watch = self._watch
+        standing = {place: state for place, state in watch.standing.items() if place not in elsewhere}
+        topics = withheld_since(standing, watch.producers.of, coordinators, starts)
+        return _Withheld(topics, frozenset(place.topic for place in standing if watch.producers.of(place)))
 
     def _worst_lags(self, _version: object, elsewhere: frozenset[TopicPartition]) -> dict[str, int]:
         """By topic the largest lag: only where the LSO is below the high watermark is there one."""
@@ -75,3 +93,19 @@ class TopicSeries:
         if not elsewhere:
             return self._watch.readings.topics
         return {topic for topic, _ in self._watch.readings.keys() - elsewhere}
+
+
+def _lag_series(
+    cluster: str, lags: dict[str, int], stalled: dict[str, int], hanging: dict[str, int], unknown: frozenset[str]
+) -> SampleBatch:
+    return SampleBatch(tuple(_lag_samples(cluster, lags, stalled, hanging, unknown)))
+
+
+def _lag_samples(
+    cluster: str, lags: dict[str, int], stalled: dict[str, int], hanging: dict[str, int], unknown: frozenset[str]
+) -> Iterator[Sample]:
+    for topic, lag in lags.items():
+        yield catalogue.TOPIC_LSO_LAG_OFFSETS(float(lag), cluster, topic)
+        yield catalogue.STALLED_PARTITIONS(float(stalled.get(topic, 0)), cluster, topic)
+        if topic not in unknown:
+            yield catalogue.HANGING_TRANSACTIONS(float(hanging.get(topic, 0)), cluster, topic)

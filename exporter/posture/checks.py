@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from exporter.applications.proposed_patterns import propose
+from exporter.bounds.text import some
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.client_telemetry import telemetry_checks
@@ -21,6 +22,7 @@ from exporter.posture.known_faults import RULE as KNOWN_FAULTS
 from exporter.posture.known_faults import brokers_of, clients_of, fault_checks, plugins_of, workers_of
 from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
+from exporter.posture.plain_writers import writer_checks
 from exporter.posture.share_groups import share_checks
 from exporter.posture.sinks import connect_sink_checks, spark_sink_checks
 from exporter.posture.stable_ids import id_checks
@@ -287,9 +289,8 @@ def _applications(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         yield APPLICATION_NAMES.says(evidence.cluster, passed=True, found=found)
         return
     merged = sum(len(proposal.merges) for proposal in proposals)
-    named = ", ".join(proposal.application for proposal in proposals[:MOST_NAMED])
-    more = f" and {len(proposals) - MOST_NAMED} more" if len(proposals) > MOST_NAMED else ""
-    found = f"{merged} applications look like {len(proposals)}: {named}{more}"
+    named = some([proposal.application for proposal in proposals], MOST_NAMED)
+    found = f"{merged} applications look like {len(proposals)}: {named}"
     patterns = "".join(f" - pattern: {json.dumps(proposal.pattern)}" for proposal in proposals[:MOST_NAMED])
     fix = f"applications:{patterns}, if each is one application; `kafka-eos-exporter check applications` has them all"
     yield APPLICATION_NAMES.says(evidence.cluster, passed=False, found=found, fix=fix)
@@ -352,6 +353,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _expiration,
     _groups,
     lambda evidence: share_checks(evidence.share_groups, evidence.written),
+    lambda evidence: writer_checks(evidence.written_outside),
     lambda evidence: telemetry_checks(evidence.cluster, evidence.telemetry),
     _offsets,
     _applications,

@@ -9,6 +9,7 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.flink.facts import JobTimes
 from exporter.groups.facts import GroupCommits, ShareGroup
+from exporter.inventory.facts import WrittenOutside
 from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import Fact
 from exporter.posture.check import PostureCheck, Settings
@@ -42,7 +43,7 @@ class PostureEvidence:
     the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
     known. ``elsewhere``: the brokers list transactions and have no transaction log. ``broker_versions`` are of the
     brokers whose JVMs show it. ``durations`` and ``timeouts`` are those of ``TransactionUse``.
-    ``spark_sinks`` has the kind of the sink by application and query.
+    ``spark_sinks`` has the kind of the sink by application and query. Only the command samples ``written_outside``.
     """
 
     cluster: str
@@ -74,6 +75,7 @@ class PostureEvidence:
     timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)
     telemetry: PushTelemetry | None = None
     pushed: Sequence[tuple[ClientSoftware, int]] = field(default_factory=tuple)
+    written_outside: Sequence[WrittenOutside] = field(default_factory=tuple)
 
 
 def broker_settings(evidence: PostureEvidence) -> list[Settings]:

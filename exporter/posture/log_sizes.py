@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from exporter.bounds.text import some
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.posture.check import PostureCheck, Rule
 
@@ -42,11 +43,8 @@ def size_checks(sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str]) -> I
         rows.sort(reverse=True)
         over = [row for row in rows if row[0] > MOST_BYTES]
         if over:
-            named = ", ".join(
-                f"partition {number} on broker {broker}: {_shown(size)}" for size, broker, number in over[:3]
-            )
-            more = f" and {len(over) - MOST_NAMED} more" if len(over) > MOST_NAMED else ""
-            yield SIZE.says(topic, passed=False, found=f"{named}{more}")
+            named = [f"partition {number} on broker {broker}: {_shown(size)}" for size, broker, number in over]
+            yield SIZE.says(topic, passed=False, found=some(named, MOST_NAMED))
         elif not errors and rows:
             yield SIZE.says(topic, passed=True, found=f"the largest partition has {_shown(rows[0][0])}")
     if errors:

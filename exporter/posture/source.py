@@ -21,6 +21,7 @@ from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import checks_of, group_checks
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
+from exporter.posture.plain_writers import WriterSamples
 from exporter.spark.queries import SparkView
 from exporter.telemetry.facts import PushedSoftware
 from exporter.transactions.facts import OpenTransactions, TransactionsElsewhere, TransactionUse
@@ -129,6 +130,7 @@ class PostureSource(KafkaSource):
             written=use.topics if use is not None else None,
             telemetry=self._telemetry(metadata, deadline) if self._settings.telemetry else None,
             pushed=sent.clients if (sent := facts.get(PushedSoftware)) is not None else (),
+            written_outside=samples.topics if (samples := facts.get(WriterSamples)) is not None else (),
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
         )
         yield from self._say(checks_of(evidence))

@@ -7,8 +7,9 @@ unless its timeout ends first; a decided one gets its markers from the new coord
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from exporter.bounds.text import some
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
@@ -40,9 +41,9 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
         for transaction in evidence.opened
         if transaction in own or _writes_to(evidence, transaction, broker)
     ]
-    yield from _limited(_pending(evidence, touched), "decisions")
-    yield from _limited(_timeouts(evidence, own), "open transactions")
-    yield from _limited(_flink(evidence, touched, outage), "transactions of Flink")
+    yield from limited(_pending(evidence, touched), "decisions")
+    yield from limited(_timeouts(evidence, own), "open transactions")
+    yield from limited(_flink(evidence, touched, outage), "transactions of Flink")
     if own:
         oldest = max(
             (evidence.now - transaction.started for transaction in own if transaction.started is not None), default=0.0
@@ -143,15 +144,15 @@ def _groups(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
     workers = sorted(group.name for group in groups if group.protocol == "connect")
     others = sorted(group.name for group in groups if group.protocol != "connect")
     if others:
-        text = f"{len(others)} groups find another coordinator: {_some(others)}"
+        text = f"{len(others)} groups find another coordinator: {some(others, _SHOWN)}"
         yield RollRow(RollAnswer.SAFE, RollReason.GROUPS, f"broker {broker}", text)
     if workers:
-        text = f"{len(workers)} Connect clusters find another coordinator: {_some(workers)}"
+        text = f"{len(workers)} Connect clusters find another coordinator: {some(workers, _SHOWN)}"
         yield RollRow(RollAnswer.SAFE, RollReason.CONNECT, f"broker {broker}", text)
 
 
-def _limited(rows: Iterator[RollRow], what: str) -> Iterator[RollRow]:
-    """The first rows, the worst of the others summed up in one."""
+def limited(rows: Iterable[RollRow], what: str) -> Iterator[RollRow]:
+    """The first ``MOST_ROWS``, the worst of the others summed up in one."""
     found = list(rows)
     yield from found[:MOST_ROWS]
     if rest := found[MOST_ROWS:]:
@@ -162,7 +163,3 @@ def _limited(rows: Iterator[RollRow], what: str) -> Iterator[RollRow]:
 
 ORDER = {RollAnswer.NO: 0, RollAnswer.WAIT: 1, RollAnswer.UNKNOWN: 2, RollAnswer.SAFE: 3}
 """The worst first: an answer that is certain before one that is not known."""
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

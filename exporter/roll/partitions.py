@@ -25,8 +25,8 @@ _LOST_MARKER = (
 
 
 def partition_rows(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
-    """The rows about partitions, by topic."""
-    for topic, partitions in sorted(evidence.topics.items()):
+    """The rows about partitions, by topic, the internal ones first."""
+    for topic, partitions in sorted(evidence.topics.items(), key=lambda item: (item[0] not in _ROLES, item[0])):
         yield from _offline(topic, partitions)
         here = {number: partition for number, partition in partitions.items() if broker in partition.replicas}
         led = {number: partition for number, partition in here.items() if partition.leader is not None}
@@ -85,7 +85,7 @@ def _under_replicated(topic: str, led: Mapping[int, PartitionMetadata], broker: 
     }
     behind = {number: nodes for number, nodes in behind.items() if nodes}
     if behind:
-        nodes = sorted({node for each in behind.values() for node in each})
+        nodes = sorted({node for missing in behind.values() for node in missing})
         text = f"{_numbers(sorted(behind))} a replica that is not in sync: wait until {_brokers(nodes)} caught up"
         yield RollRow(RollAnswer.NO, RollReason.UNDER_REPLICATED, topic, text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.roll.coordination import ORDER, coordination_rows
+from exporter.roll.coordination import ORDER, coordination_rows, limited
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence, RollReason, RollRow
 from exporter.roll.partitions import partition_rows
 
@@ -24,7 +24,11 @@ def _rows(evidence: RollEvidence, broker: int, outage: float) -> Iterator[RollRo
         )
         yield RollRow(RollAnswer.UNKNOWN, RollReason.NOT_READ, f"broker {broker}", text)
         return
-    yield from partition_rows(evidence, broker)
+    by_reason: dict[RollReason, list[RollRow]] = {}
+    for row in partition_rows(evidence, broker):
+        by_reason.setdefault(row.reason, []).append(row)
+    for rows in by_reason.values():
+        yield from limited(rows, "topics")
     yield from coordination_rows(evidence, broker, outage)
     for text in evidence.not_read:
         yield RollRow(RollAnswer.UNKNOWN, RollReason.NOT_READ, "cluster", text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from exporter.cluster.cluster import Cluster
-from exporter.flink.facts import FlinkTransaction
 from exporter.kafka.client import AskError
+from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.groups import describe_group_grant, list_group_protocols
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
@@ -15,26 +14,12 @@ from exporter.kafka.requests.offsets import both_ends
 from exporter.lso.proof.rounds import held_in
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.roll.facts import CoordinatedGroup, RollEvidence, UnaccountedTransaction
+from exporter.roll.logged import LoggedEvidence
 from exporter.transactions.facts import OpenTransaction
 
-MIN_ISR = "min.insync.replicas"
 MOST_TOPICS = 2_000
 MOST_PARTITIONS = 1_000
 """Partitions with an open transaction whose producers are looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedEvidence:
-    """Transactions by the log, or by the coordinators: ``topics`` they wrote to, those that are
-    open, those of Flink jobs by producer id, and messages about what could not be read. ``now`` is Unix seconds by the
-    coordinators' clock.
-    """
-
-    now: float
-    topics: frozenset[str] = frozenset()
-    opened: tuple[OpenTransaction, ...] = ()
-    flink: Mapping[int, FlinkTransaction] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
 
 
 def read_evidence(cluster: Cluster, logged: LoggedEvidence, deadline: Deadline) -> RollEvidence:

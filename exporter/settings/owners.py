@@ -13,7 +13,7 @@ _SUBJECTS = ("applications", "topics", "groups", "connectors")
 
 class OwnerSection(Section):
     """A team, and patterns for the whole names of what it owns. The page names it, the series `kafka_eos_owner_info`
-    has it, and `generate alerts --owners FILE` makes the label `owner` of alerts and Alertmanager's routes of it.
+    and the label `owner` of alerts have it, and `generate alerts --owners FILE` makes Alertmanager's routes of it.
     """
 
     team: Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$")]

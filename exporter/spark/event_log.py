@@ -84,12 +84,12 @@ class EventLogFolder:
         known = {entry.key for entry in entries}
         self._settled = {key: each for key, each in self._settled.items() if key in known}
         self._logs = {key: each for key, each in self._logs.items() if key in known}
-        layouts.sort(key=lambda each: each[1].modified, reverse=True)
+        layouts.sort(key=lambda layout: layout[1].modified, reverse=True)
         self._say_left_out(len(layouts) - MOST_APPLICATIONS)
         followed = [(self._logs.setdefault(entry.key, ApplicationLog()), entry, layout) for entry, layout in layouts]
         del followed[MOST_APPLICATIONS:]
         # One that writes without end, or never ends to be read, must not take the others' turn.
-        followed.sort(key=lambda each: (not each[0].current, each[0].taken))
+        followed.sort(key=lambda log: (not log[0].current, log[0].taken))
         most = MOST_BYTES
         for application, entry, layout in followed:
             for item in self._follow(application, entry, layout, now, most, deadline):

@@ -1,7 +1,7 @@
-"""HTTP: /metrics · / · /api/v1/status · /api/v1/events · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
+"""HTTP: /metrics · / · /api/v1/… · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
-No request to Kafka is made here: every answer is made from the last reads of the sources. The event loop's thread looks
-up or refuses an answer; rendering, password checks and disk reads are done on workers.
+Answers are made from the last reads of the sources; only /api/v1/roll and /api/v1/inventory ask Kafka. The event
+loop's thread looks up or refuses an answer; rendering, password checks and disk reads are done on workers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from email.utils import formatdate
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from exporter.core.owners import Owners
 from exporter.exposition.text_format import Format
 from exporter.journal.documents import EventsDocument
 from exporter.journal.query import EventQuery, QueryError
 from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
+from exporter.status.html import CONTENT_SECURITY_POLICY
 from exporter.status.json_lines import json_pieces
-from exporter.status.page import CONTENT_SECURITY_POLICY, page_pieces
+from exporter.status.look_query import OF_INVENTORY, OF_ROLL, LookQuery
+from exporter.status.page import page_pieces
 from exporter.status.renders import BusyError, Renders
 from exporter.status.runbooks import names, runbook, runbook_page, runbooks_page
 from exporter.web_server.authentication import Guard
@@ -28,6 +30,9 @@ from exporter.web_server.hosts import foreign, from_browser, name_of, reload_ref
 from exporter.web_server.messages import Answer, Request, plain, refused
 from exporter.web_server.negotiation import negotiate, takes_gzip, takes_html
 from exporter.web_server.workers import Workers
+
+if TYPE_CHECKING:
+    from exporter.status.command_documents import InventoryOutput, RollOutput
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +45,11 @@ DOCUMENT_LEVELS = 4
 """The document, its clusters, each of them, and its lists: each transaction is a line."""
 EVENT_LEVELS = 2
 """The document and its list: each event is a line."""
-_PAGES = ("", "api/v1/status", "api/v1/fleet", "api/v1/events")
+LOOK_LEVELS = 6
+"""The document, its clusters, each with its brokers, each with its rows."""
+INVENTORY_SECONDS = 300.0
+"""Seconds for which an inventory is given to further readers: it reads the transaction log."""
+_PAGES = ("", "api/v1/status", "api/v1/fleet", "api/v1/events", "api/v1/roll", "api/v1/inventory")
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -83,6 +92,16 @@ class Events(Protocol):
         """The events in memory, the newest first."""
 
 
+class ClusterQuestions(Protocol):
+    """Answers for which a cluster is asked, within a bound of time. Any thread may ask."""
+
+    def roll(self, query: LookQuery) -> RollOutput:
+        """Whether brokers may be stopped. Raises QueryError."""
+
+    def inventory(self, query: LookQuery) -> InventoryOutput:
+        """Who writes where in transactions. Raises QueryError."""
+
+
 class Route(NamedTuple):
     """The handler of a path and its method; HEAD is allowed with GET."""
 
@@ -117,6 +136,7 @@ class App:
         hosts: Collection[str] = (),
         page_seconds: float = PAGE_SECONDS,
         events: Events | None = None,
+        looks: ClusterQuestions | None = None,
         owners: Callable[[], Owners] = Owners,
     ) -> None:
         """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones;
@@ -137,6 +157,7 @@ class App:
         # Scrapes, pages and posts do not wait for each other.
         self._renderers, self._posts, self._reloaders = Workers("metrics", 1), Workers("posts", 2), Workers("reload", 1)
         self._pages = Renders(page_seconds)
+        self._rolls, self._inventories = Renders(page_seconds), Renders(INVENTORY_SECONDS)
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
             prefix + "/metrics": Route("GET", self._metrics),
@@ -154,6 +175,12 @@ class App:
                 prefix + "/api/v1/status": Route("GET", self._document),
                 prefix + "/api/v1/events": Route("GET", self._what_happened),
                 prefix + "/runbooks": Route("GET", self._runbooks),
+            }
+        if looks is not None:
+            self._looks = looks
+            self._routes |= {
+                prefix + "/api/v1/roll": Route("GET", self._roll),
+                prefix + "/api/v1/inventory": Route("GET", self._inventory),
             }
         if prefix and status is not None:
             self._routes |= dict.fromkeys(("/", prefix), Route("GET", self._to_prefix))
@@ -243,11 +270,7 @@ class App:
     async def _document(self, request: Request) -> Answer:
         left_out = lists_left_out(request.query)
         make = lambda: json_pieces(without(self._status(), left_out), DOCUMENT_LEVELS)  # noqa: E731 -- as above
-        try:
-            body = await self._pages.get(("document", left_out), make, request.client, whole=not left_out)
-        except BusyError:
-            return refused(503, "too many documents wait", {"Retry-After": "1"})
-        return Answer(200, body, "application/json")
+        return await _json(self._pages.get(("document", left_out), make, request.client, whole=not left_out))
 
     async def _what_happened(self, request: Request) -> Answer:
         if self._events is None:
@@ -258,11 +281,27 @@ class App:
             return plain(str(error), 400)
         events = self._events
         make = lambda: json_pieces(events.page(query), EVENT_LEVELS)  # noqa: E731 -- as above
+        return await _json(self._pages.get(("events", query), make, request.client, whole=False))
+
+    async def _roll(self, request: Request) -> Answer:
+        return await self._looked(self._rolls, OF_ROLL, self._looks.roll, request)
+
+    async def _inventory(self, request: Request) -> Answer:
+        return await self._looked(self._inventories, OF_INVENTORY, self._looks.inventory, request)
+
+    async def _looked(
+        self,
+        renders: Renders,
+        names: frozenset[str],
+        look: Callable[[LookQuery], RollOutput | InventoryOutput],
+        request: Request,
+    ) -> Answer:
         try:
-            body = await self._pages.get(("events", query), make, request.client, whole=False)
-        except BusyError:
-            return refused(503, "too many pages wait", {"Retry-After": "1"})
-        return Answer(200, body, "application/json")
+            query = LookQuery.parse(request.query, names)
+            make = lambda: json_pieces(look(query), LOOK_LEVELS)  # noqa: E731 -- as above
+            return await _json(renders.get(query, make, request.client, whole=False))
+        except QueryError as error:
+            return plain(str(error), 400)
 
     async def _runbooks(self, request: Request) -> Answer:
         if takes_html(request.headers.get("accept", "")):
@@ -308,6 +347,13 @@ class App:
 
     async def _to_prefix(self, _: Request) -> Answer:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
+
+
+async def _json(body: Awaitable[bytes]) -> Answer:
+    try:
+        return Answer(200, await body, "application/json")
+    except BusyError:
+        return refused(503, "too many documents wait", {"Retry-After": "1"})
 
 
 def _html(text: str) -> Answer:

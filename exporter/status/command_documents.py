@@ -177,6 +177,7 @@ class ClusterInventoryDocument(TypedDict):
     """One cluster."""
 
     kafka_cluster: str
+    as_of_timestamp: float
     seconds: float
     """How much of the log was read."""
     applications: list[ApplicationUseDocument]
@@ -185,7 +186,7 @@ class ClusterInventoryDocument(TypedDict):
 
 
 class InventoryOutput(TypedDict):
-    """``transactions inventory``."""
+    """``transactions inventory``, and ``/api/v1/inventory``."""
 
     clusters: list[ClusterInventoryDocument]
 
@@ -298,13 +299,15 @@ class ClusterRollDocument(TypedDict):
     """One cluster."""
 
     kafka_cluster: str
+    as_of_timestamp: float
+    """When the cluster was asked: the answers are of that moment."""
     outage_seconds: float
     brokers: list[BrokerRollDocument]
     not_asked: list[str]
 
 
 class RollOutput(TypedDict):
-    """``check roll``."""
+    """``check roll``, and ``/api/v1/roll``."""
 
     clusters: list[ClusterRollDocument]
 

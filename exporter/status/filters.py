@@ -152,7 +152,9 @@ EVERYTHING = Filter()
 
 def hidden(whole: Mapping[str, Any], shown: Mapping[str, Any]) -> int:
     """Return how many stalled partitions of a status are not in the filtered one."""
-    every, left = (sum(len(cluster["stalled_partitions"]) for cluster in each["clusters"]) for each in (whole, shown))
+    every, left = (
+        sum(len(cluster["stalled_partitions"]) for cluster in status["clusters"]) for status in (whole, shown)
+    )
     return every - left
 
 

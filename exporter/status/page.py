@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from markupsafe import Markup
-
-from exporter.bounds.text import printable_value
-from exporter.core.durations import format_age
 from exporter.core.owners import UNOWNED, Owners
 from exporter.journal.query import topics_of
-from exporter.lso.next_step import CHECK_FIRST, clock_time
+from exporter.lso.next_step import CHECK_FIRST
 from exporter.status.curves import curve
 from exporter.status.filters import EVERYTHING, NO_OWNERS, Filter, hidden
+from exporter.status.html import pieces
 from exporter.status.verdict import NOBODY, by_cluster, is_new, verdict
 from exporter.transactions.facts import NOTICEABLE_SECONDS
-from exporter.web_server.messages import encoded
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-REFRESH_SECONDS = 10
 MOST_CLUSTERS = 3
 """Clusters in full below the table of clusters."""
 MOST_DETAILS = 5
@@ -41,32 +29,8 @@ MOST_FINDINGS = 5
 MOST_NAMES = 5
 MOST_APPLICATIONS = 50
 MOST_NAMES_OF_A_HOLDER = 12
-PARTS_OF_A_PIECE = 200
-
-_TEMPLATES = Path(__file__).parent / "templates"
-STYLE = (_TEMPLATES / "status.css").read_text(encoding="utf-8")
-_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-
-CONTENT_SECURITY_POLICY = (
-    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:;"
-    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-"""No script, only the inline style sheet of the page, and a form that leads back to it."""
-
 
 Events = Sequence[Mapping[str, Any]]
-
-
-def page(
-    status: Mapping[str, Any],
-    prefix: str = "",
-    *,
-    refresh: bool = True,
-    shown: Filter = EVERYTHING,
-    happened: Events | None = None,
-) -> str:
-    """The page as a whole; see ``page_pieces``."""
-    return b"".join(page_pieces(status, prefix, refresh=refresh, shown=shown, happened=happened)).decode()
 
 
 def page_pieces(
@@ -88,8 +52,10 @@ def page_pieces(
     status = shown.applied(whole, owners)
     hidden_stalls = hidden(whole, status)
     rows = by_cluster(status)
-    template = environment().get_template("status.html")
-    stream = template.stream(
+    return pieces(
+        "status.html",
+        prefix,
+        refresh=refresh,
         status=status,
         verdict=NOBODY if shown.clusters and not status["clusters"] else verdict(status, hidden_stalls),
         shown=shown,
@@ -116,9 +82,6 @@ def page_pieces(
         blocked_groups=blocked_groups,
         anchors=anchors,
         most_applications=MOST_APPLICATIONS,
-        prefix=prefix,
-        style=STYLE,
-        refresh=REFRESH_SECONDS if refresh else 0,
         check_first=CHECK_FIRST,
         most_stalls=MOST_STALLS,
         noticeable_distance=NOTICEABLE_SECONDS,
@@ -132,8 +95,6 @@ def page_pieces(
         most_names=MOST_NAMES,
         unowned=UNOWNED,
     )
-    stream.enable_buffering(PARTS_OF_A_PIECE)
-    return map(encoded, stream)
 
 
 def _with_stalls(cluster: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +114,7 @@ def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
     ignored comes last.
     """
     holders: dict[object, list[Mapping[str, Any]]] = {}
-    for stall in sorted(stalls, key=lambda each: each.get("ignored") is not None):
+    for stall in sorted(stalls, key=lambda stall: stall.get("ignored") is not None):
         blocker = stall["blocker"]
         alone = stall["next_step"]["command"] or blocker["producer_id"] is None
         who = (blocker["kind"], blocker["transactional_id"], blocker["producer_id"], blocker["producer_epoch"])
@@ -194,7 +155,7 @@ def blocked_groups(stalls: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, 
     for group in (group for groups in known for group in groups):
         who = (group["group"], group["owner"])
         found[who] = found.get(who, 0) + group["blocked_offsets"]
-    worst = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    worst = sorted(found.items(), key=lambda group: (-group[1], group[0]))
     return [(name, offsets, owner) for (name, owner), offsets in worst] if known else None
 
 
@@ -204,51 +165,3 @@ def by_reason(ignored: Sequence[Mapping[str, str]]) -> dict[tuple[str, str], lis
     for subject in ignored:
         found.setdefault((subject["kind"], subject["reason"]), []).append(subject["subject"])
     return found
-
-
-def _took(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return (
-        f"{seconds:.1f} s"
-        if seconds >= 1
-        else f"{seconds * 1000:.0f} ms"
-        if seconds >= 0.01
-        else f"{seconds * 1000:.1f} ms"
-    )
-
-
-def _last_commit(committed: Sequence[int]) -> str:
-    """When an application committed last, by its commits of the last minutes, the oldest first."""
-    ago = next((ago for ago, count in enumerate(reversed(committed)) if count), None)
-    if ago is None:
-        return f"none in {len(committed)} min"
-    return f"{ago} min ago" if ago else "this minute"
-
-
-def _grouped(number: int) -> Markup:
-    return Markup(f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}"))  # noqa: S704 -- digits
-
-
-@cache
-def environment(folder: Path = _TEMPLATES) -> Environment:
-    """Return the environment of the templates in a folder: what they show is escaped and printable."""
-    # Most agents are scraped for months before somebody looks at their page. It is in parts: Python takes memory for a
-    # part while it compiles it, seventy bytes for each of the code that Jinja makes of it.
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415
-
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-        finalize=printable_value,
-    )
-    environment.filters["age"] = lambda seconds: "unknown" if seconds is None else format_age(seconds)
-    environment.filters["clock"] = lambda seconds: "unknown" if seconds is None else clock_time(seconds)
-    environment.filters["last_commit"] = _last_commit
-    environment.filters["took"] = _took
-    environment.filters["grouped"] = _grouped
-    return environment

@@ -107,7 +107,7 @@ class Renders:
             self._forget(key, render)
             return
         asyncio.get_running_loop().call_later(self._seconds, self._forget, key, render)
-        kept = [key for key, each in self._known.items() if each.body.done()]
+        kept = [key for key, render in self._known.items() if render.body.done()]
         for old in kept[: max(0, len(kept) - MOST_KEPT)]:
             del self._known[old]
 

@@ -90,7 +90,7 @@ def _cluster(
     named = next((source.cluster for source in group.sources if source.cluster), "")
     bootstrap_servers = settings.bootstrap_servers or (identity.bootstrap_servers if identity else "")
     transactions = sorted(opened.transactions if opened else (), key=_age_order)
-    time = group.facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+    time = group.facts.get(CoordinatorTime) or CoordinatorTime()
     theirs = time.now(now)
     flink = group.facts.get(FlinkTransactions) or FlinkTransactions({})
     ignored = _ignored(group)
@@ -119,7 +119,7 @@ def _cluster(
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), context.document),
         "open_transactions": LateDocuments(
-            [each for each in transactions if shard.exposes(each.application)], open_transaction
+            [transaction for transaction in transactions if shard.exposes(transaction.application)], open_transaction
         ),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
         "torn_markers": None if torn is None else [torn_marker_document(watched) for watched in torn.found],
@@ -129,8 +129,8 @@ def _cluster(
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda connect: connect.name)
         ],
         "spark": LateDocuments(
-            sorted(spark.queries.items(), key=lambda each: each[1].state is not QueryState.FAILED),
-            lambda each: query_document(*each, spark.lags.get(each[0]), now),
+            sorted(spark.queries.items(), key=lambda query: query[1].state is not QueryState.FAILED),
+            lambda query: query_document(*query, spark.lags.get(query[0]), now),
         ),
         "audits": LateDocuments(
             sorted(audits.results if audits else (), key=lambda result: result.verdict is not AuditVerdict.FINDINGS),

@@ -15,7 +15,7 @@ MOST_PARTITIONS = 20
 """Largest number of partitions listed for one open transaction; their total is always given."""
 
 
-_OURS = CoordinatorTime(None, None)
+_OURS = CoordinatorTime()
 
 
 def stall_document(

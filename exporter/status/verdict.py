@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from exporter.bounds.text import count_of, some
 from exporter.core.durations import format_age
 from exporter.model import Reason
 
@@ -33,36 +34,44 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
     every = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
     stalled = [stall for stall in every if stall["ignored"] is None]
     ignored = len(every) - len(stalled)
-    beside = f" but {_count(ignored, 'partition')} of topics that are ignored" if ignored else ""
-    beside += f" but {_count(hidden, 'partition')} that the filter hides" if hidden else ""
+    beside = f" but {count_of(ignored, 'partition')} of topics that are ignored" if ignored else ""
+    beside += f" but {count_of(hidden, 'partition')} that the filter hides" if hidden else ""
     blind = tuple(_blind_spots(clusters))
     failures = (*_storms(clusters), *_failures(clusters))
     warnings = tuple(_warnings(clusters))
-    details = (*failures, *warnings, *blind)
+    early = tuple(_early(clusters)) if status["ready"] else ()
+    details = (*failures, *warnings, *blind, *early)
     if stalled:
         hanging = sum(stall["blocker"]["kind"] == "hanging" for stall in stalled)
         tail = f", {hanging} by a hanging transaction" if hanging else ""
         unmarked = sum(stall["blocker"]["kind"] == "unmarked" for stall in stalled)
         tail += f", {unmarked} by a committed transaction that lacks its marker" if unmarked else ""
-        return PageVerdict("bad", f"{_count(len(stalled), 'partition')} stalled{tail}", details)
+        return PageVerdict("bad", f"{count_of(len(stalled), 'partition')} stalled{tail}", details)
     if failures:
         return PageVerdict("bad", failures[0], details[1:])
     if blind:
-        return PageVerdict("blind", "Cannot see everything", (*blind, *warnings))
+        return PageVerdict("blind", "Cannot see everything", (*blind, *warnings, *early))
     if warnings:
         return PageVerdict("warn", warnings[0], details[1:])
-    new = [cluster["known"] for cluster in clusters if is_new(cluster["known"])]
-    if new and status["ready"]:
-        least = min(new, key=lambda known: known["stalls_watched_seconds"])
-        looked, after = (format_age(least[key]) for key in ("stalls_watched_seconds", "stall_after_seconds"))
-        text = f"No partition is known to be stalled, after {looked} of looking: a stall is known after {after}."
-        return PageVerdict("blind", "Starting: too early to know every stall", (text,))
+    if early:
+        return PageVerdict("blind", "Starting: too early to know every stall", early)
     if not status["ready"]:
         return PageVerdict("blind", "Starting: not every source has answered yet")
     part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
     down = any(source["up"] is False for cluster in clusters for source in cluster["sources"])
     answers = "every source answers" + (" but those that are ignored" if down else "")
     return PageVerdict("good", "All fine", (f"No partition{part} is stalled{beside}, and {answers}.",))
+
+
+def _early(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say how long was looked at last stable offsets, while that is too short to know every stall."""
+    new = [cluster["known"] for cluster in clusters if is_new(cluster["known"])]
+    if new:
+        least = min(new, key=lambda known: known["stalls_watched_seconds"])
+        looked, after = (format_age(least[key]) for key in ("stalls_watched_seconds", "stall_after_seconds"))
+        found = any(cluster["stalled_partitions"] for cluster in clusters)
+        known = "More partitions may be stalled" if found else "No partition is known to be stalled"
+        yield f"{known}, after {looked} of looking: a stall is known after {after}."
 
 
 def _storms(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -86,12 +95,9 @@ def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         application["application"] for application in applications if application["stopped_minutes"] is not None
     ):
         verb = "has" if len(stopped) == 1 else "have"
-        names = ", ".join(stopped[:MOST_NAMES]) + (
-            f" and {len(stopped) - MOST_NAMES} more" if stopped[MOST_NAMES:] else ""
-        )
-        yield f"{_count(len(stopped), 'application')} {verb} stopped committing: {names}"
+        yield f"{count_of(len(stopped), 'application')} {verb} stopped committing: {some(stopped, MOST_NAMES)}"
     if failed := sum(len(cluster["posture"]["failed"]) for cluster in clusters if cluster["posture"]):
-        yield f"{_count(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
+        yield f"{count_of(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
 
 
 _AN = {"abort": "an abort", "commit": "a commit"}
@@ -133,10 +139,6 @@ def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:
             yield f"{name}: whether a partition is stalled is not known"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def is_new(known: Mapping[str, Any]) -> bool:
     """Return whether the agent has not read last stable offsets for long enough to know every stall."""
     looked = known["stalls_watched_seconds"]
@@ -158,7 +160,7 @@ class ClusterVerdict(NamedTuple):
 def by_cluster(status: Mapping[str, Any]) -> list[tuple[ClusterVerdict, Mapping[str, Any]]]:
     """Return the clusters with their verdicts: by level, the one with most stalled partitions first, then by name."""
     found = [(_cluster_verdict(status, cluster), cluster) for cluster in status["clusters"]]
-    return sorted(found, key=lambda each: (LEVELS.index(each[0].level), -(each[0].stalled or 0), each[0].name))
+    return sorted(found, key=lambda row: (LEVELS.index(row[0].level), -(row[0].stalled or 0), row[0].name))
 
 
 def _cluster_verdict(status: Mapping[str, Any], cluster: Mapping[str, Any]) -> ClusterVerdict:

@@ -65,7 +65,7 @@ class StallContext(NamedTuple):
         return cls(
             *names,
             now,
-            group.facts.get(CoordinatorTime) or CoordinatorTime(None, None),
+            group.facts.get(CoordinatorTime) or CoordinatorTime(),
             ignored,
             blocked.by_partition if blocked else {},
             held.by_partition if held else {},

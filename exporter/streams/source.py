@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from exporter import catalogue
+from exporter.applications.naming import UUID
 from exporter.cluster.cluster import Cluster, ClusterSource
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
-from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
+from exporter.model import Deadline, Fact, Facts, Fault, Sample
 from exporter.producers import producer_samples
 from exporter.streams.streams_samples import (
     CONSUMER,
@@ -46,8 +47,7 @@ QUERIES = (
     MBeanQuery(COORDINATOR, (OFFSET_COMMITS, *REBALANCES.values())),
 )
 
-_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_CLIENT_ID = re.compile(rf"(?P<application>.+)-{_UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
+_CLIENT_ID = re.compile(rf"(?P<application>.+)-{UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
 _CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
 
 
@@ -92,7 +92,7 @@ class StreamsSource(ClusterSource[Cluster]):
             yield error.fault
             return
         owners = changelog_owners(metadata.topics, applications)
-        partitions = [TopicPartition(topic, number) for topic in owners for number in metadata.topics[topic]]
+        partitions = [partition for topic in owners for partition in metadata.partitions(topic)]
         ends = both_ends(client, metadata, partitions, deadline)
         yield from ends.faults
         for topic, application in owners.items():

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from exporter.applications.naming import UUID
 from exporter.ingest.budget import Budget, series_bytes, text_bytes
 from exporter.ingest.latest import LatestBySender, RefusedError
 from exporter.model import Clock
@@ -34,8 +35,7 @@ MOST_SERIES = 2000
 """Series of one client."""
 UNKNOWN = "unknown"
 _SERIES_BYTES, _STATE_BYTES = 400, 1500
-_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_OF_PROCESS = re.compile(rf"({_UUID})(?:-StreamThread-\d++|-StateUpdater-\d++)?+$")
+_OF_PROCESS = re.compile(rf"({UUID})(?:-StreamThread-\d++|-StateUpdater-\d++)?+$")
 _ADMIN = "-admin"  # ClientUtils.adminClientId: the Streams client's metrics are pushed by its admin client
 
 

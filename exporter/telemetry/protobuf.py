@@ -30,7 +30,7 @@ from exporter.telemetry.points import (
 MOST_BYTES = 256 * 1024
 """Largest resource, or metric that is read."""
 _DAMAGED = "is no ExportMetricsServiceRequest in protobuf"
-_RESOURCE_METRICS = _METRICS_OF_SCOPE = _SCOPES = 2  # fields of ScopeMetrics and ResourceMetrics
+_METRICS_OF_SCOPE = _SCOPES = 2  # fields of ScopeMetrics and ResourceMetrics
 _RESOURCE, _NAME, _TOP = 1, 1, 1
 
 

@@ -1,9 +1,9 @@
 """The coordinators' time, from the arrival of records with their timestamps. No I/O: instants are arguments.
 
 A record of the transaction log has a timestamp of its coordinator's clock and arrives later than that. So at its
-arrival the coordinators' clock shows that timestamp or more: a lower bound that does not depend on our clock and
-advances with the monotonic clock. The least delayed record gives the best bound. Each broker has a clock of its own:
-where a coordinator's is not known, it is taken for the one furthest ahead.
+arrival the coordinators' clock shows that timestamp or more: our monotonic clock is ahead of it by so much at most,
+whatever our wall clock shows. The least delayed record gives the best bound. Each broker has a clock of its own: where
+a coordinator's is not known, it is taken for the one furthest ahead. All distances are ``ours - theirs``, in seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from exporter.transactions.facts import ClockBounds, CoordinatorTime
+from exporter.transactions.facts import CoordinatorTime
 
 LIVE_WINDOW = 600.0
 """Seconds for which a new record is used for the estimate: clocks are set at times, and drift."""
@@ -26,30 +26,30 @@ STEPS = 30
 
 
 class CoordinatorClock:
-    """Bounds of the coordinators' clock. Not thread-safe: for one worker."""
+    """The coordinators' clock beside our monotonic one. Not thread-safe: for one worker."""
 
     def __init__(self) -> None:
-        self._all = _Largest(WINDOW)
-        self._live = _Largest(LIVE_WINDOW)
+        self._all = _Smallest(WINDOW)
+        self._live = _Smallest(LIVE_WINDOW)
 
     def stamped(self, timestamp: float, received: float, *, live: bool) -> None:
         """Note that a record with this timestamp (Unix seconds) was received at ``received``, monotonic.
 
         ``live``: the record did not exist shortly before, so it was not read late.
         """
-        ahead = timestamp - received
+        ahead = received - timestamp
         self._all.take(ahead, received)
         if live:
             self._live.take(ahead, received)
 
     def newest(self, monotonic: float) -> float:
-        """Seconds by which it is ahead of our monotonic clock, by the best new record; the caller has given one."""
-        largest = self._live.largest(monotonic, 1)
-        return -math.inf if largest is None else largest
+        """Seconds by which our monotonic clock is ahead, by the best new record; the caller has given one."""
+        smallest = self._live.smallest(monotonic, 1)
+        return math.inf if smallest is None else smallest
 
-    def bounds(self, monotonic: float) -> ClockBounds:
-        """The bounds at this instant."""
-        return ClockBounds(self._all.largest(monotonic, 1), self._live.largest(monotonic, ENOUGH))
+    def time(self, monotonic: float) -> CoordinatorTime:
+        """Their clock beside the monotonic one at this instant."""
+        return CoordinatorTime(self._live.smallest(monotonic, ENOUGH), self._all.smallest(monotonic, 1))
 
 
 class CoordinatorClocks:
@@ -70,45 +70,36 @@ class CoordinatorClocks:
         if live:
             self._live[broker] = clock.newest(received)
 
-    def bounds(self, monotonic: float) -> ClockBounds:
-        """The bounds of the clock furthest ahead."""
-        return self._any.bounds(monotonic)
+    def time(self, monotonic: float) -> CoordinatorTime:
+        """The clock furthest ahead, beside the monotonic one."""
+        return self._any.time(monotonic)
 
     def skews(self, monotonic: float, wall: float) -> dict[int, float]:
-        """Seconds by which our clock is ahead of that of each broker, negative behind: ``local - coordinator``. Too
-        large by the delay of the least delayed record.
+        """Seconds by which our clock is ahead of that of each broker, negative behind. Too large by the delay of the
+        least delayed record.
         """
-        return {broker: wall - monotonic - ahead for broker, ahead in sorted(self._live.items())}
+        return {broker: wall - monotonic + ahead for broker, ahead in sorted(self._live.items())}
 
     def behind(self, monotonic: float) -> dict[int, float]:
-        """Return by broker the whole seconds by which its clock may be behind ``bounds``, where it noticeably is."""
-        at_least = self._any.bounds(monotonic).at_least
-        if at_least is None:
+        """Return by broker the whole seconds by which its clock may be behind ``time``, where it noticeably is."""
+        at_most = self._any.time(monotonic).at_most
+        if at_most is None:
             return {}
         return {
-            broker: float(math.ceil(at_least - live))
+            broker: float(math.ceil(live - at_most))
             for broker, live in self._live.items()
-            if at_least - live >= NOTICEABLE_BEHIND_SECONDS
+            if live - at_most >= NOTICEABLE_BEHIND_SECONDS
         }
 
     def shift_ms(self, before: int | None, after: int | None) -> int:
         """Milliseconds by which the clock of ``after`` is ahead of that of ``before``; 0 where one is not known."""
         if before is None or after is None or before not in self._live or after not in self._live:
             return 0
-        return round((self._live[after] - self._live[before]) * 1000)
+        return round((self._live[before] - self._live[after]) * 1000)
 
 
-def coordinator_time(bounds: ClockBounds, monotonic: float, wall: float) -> CoordinatorTime:
-    """The coordinators' clock compared with ours, which shows ``wall`` at this monotonic instant."""
-    ours = wall - monotonic
-    return CoordinatorTime(
-        None if bounds.live is None else ours - bounds.live,
-        None if bounds.at_least is None else ours - bounds.at_least,
-    )
-
-
-class _Largest:
-    """The largest value of the last so many seconds. Of each part of them: its begin, its largest, how many."""
+class _Smallest:
+    """The smallest value of the last so many seconds. Of each part of them: its begin, its smallest, how many."""
 
     def __init__(self, window: float) -> None:
         self._window = window
@@ -116,18 +107,18 @@ class _Largest:
 
     def take(self, value: float, at: float) -> None:
         if self._parts and at - self._parts[-1][0] < self._window / STEPS:
-            began, largest, count = self._parts[-1]
-            self._parts[-1] = began, max(largest, value), count + 1
+            began, smallest, count = self._parts[-1]
+            self._parts[-1] = began, min(smallest, value), count + 1
         else:
             self._parts.append((at, value, 1))
             self._expire(at)
 
-    def largest(self, now: float, enough: int) -> float | None:
+    def smallest(self, now: float, enough: int) -> float | None:
         """None where there were fewer than ``enough`` values."""
         self._expire(now)
         if sum(count for *_, count in self._parts) < enough:
             return None
-        return max(value for _, value, _ in self._parts)
+        return min(value for _, value, _ in self._parts)
 
     def _expire(self, now: float) -> None:
         while self._parts and now - self._parts[0][0] > self._window:

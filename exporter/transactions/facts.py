@@ -53,24 +53,13 @@ class OpenTransactions(Fact):
 class LoggedTransactions(Fact):
     """The open transactions of the tail, for the source that publishes them: see OpenTransactions.
 
-    ``clock`` has the coordinators' clock by the arrival of records; ``applications`` are all counted ones, also those
+    ``clock`` has the coordinators' clock beside our monotonic one; ``applications`` are all counted ones, also those
     without an open transaction.
     """
 
     opened: OpenTransactions
-    clock: ClockBounds
+    clock: CoordinatorTime
     applications: frozenset[str] = frozenset()
-
-
-class ClockBounds(NamedTuple):
-    """Bounds of the coordinators' clock: seconds by which it is ahead of our monotonic clock.
-
-    ``at_least`` is a true lower bound. ``live`` is the same from what had just been written when it arrived, so that it
-    is also a good estimate. None where nothing was read.
-    """
-
-    at_least: float | None = None
-    live: float | None = None
 
 
 NOTICEABLE_SECONDS = 5.0
@@ -85,8 +74,14 @@ class CoordinatorTime(Fact):
     delayed record; None while it is not known. ``at_most`` is a true upper bound of it, None where nothing was read.
     """
 
-    ahead: float | None
-    at_most: float | None
+    ahead: float | None = None
+    at_most: float | None = None
+
+    def beside(self, other: float) -> CoordinatorTime:
+        """The same beside a clock of ours that is ``other`` seconds ahead of this one."""
+        return CoordinatorTime(
+            None if self.ahead is None else self.ahead + other, None if self.at_most is None else self.at_most + other
+        )
 
     def now(self, wall: float) -> float:
         """The coordinators' time when ours is ``wall``, both Unix seconds. Ages are shown by it."""

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,19 +13,18 @@ from itertools import chain, groupby, takewhile
 from operator import methodcaller
 from typing import Any, NamedTuple
 
+from exporter.core.derived import Derived
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
 from exporter.model import Clock, Deadline, Fault, Reason
 from exporter.transactions.clock import CoordinatorClocks
 from exporter.transactions.counting.aggregates import Aggregates
-from exporter.transactions.facts import ClockBounds, OpenTransaction
+from exporter.transactions.facts import CoordinatorTime, OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
 from exporter.transactions.machine.finished import NEVER_MS
 from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.machine.records import TOPIC, UndecodableRecord
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
-
-log = logging.getLogger(__name__)
 
 LIVE_SECONDS = 10.0
 """Seconds after a read of the log's end in which records beyond it count as new."""
@@ -76,9 +74,12 @@ class LogTail:
         self.hurries = False
         """Whether ``follow`` ended by its deadline, with records that were not read yet."""
         self.revision = 0
-        """How often something was read, or an end was requested: without that, ``open`` does not change."""
+        """How often something was read, or an end was requested: without that, neither ``open`` nor ``positions``
+        changes.
+        """
         self.ended: Callable[[Ended], None] | None = None
         """Called with each transaction that ended."""
+        self._positions = Derived(self._positions_at)
         self._unseen: _UnseenIds | None = None
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._tidied_at = -math.inf
@@ -178,9 +179,9 @@ class LogTail:
     # --- The coordinators' clock ---
 
     @property
-    def clock_bounds(self) -> ClockBounds:
-        """The coordinators' clock by the arrival of records."""
-        return self._coordinators.bounds(self._clock.monotonic())
+    def coordinator_time(self) -> CoordinatorTime:
+        """The coordinators' clock beside our monotonic one, by the arrival of records."""
+        return self._coordinators.time(self._clock.monotonic())
 
     def skews(self) -> dict[int, float]:
         """Seconds by which our clock is ahead of that of each broker that wrote new records."""
@@ -188,7 +189,7 @@ class LogTail:
 
     def opened(self) -> Iterator[OpenTransaction]:
         """Yield the transactions of ``open``, each with the seconds by which the clock that began it may be behind that
-        of ``clock_bounds``.
+        of ``coordinator_time``.
         """
         behind = self._coordinators.behind(self._clock.monotonic())
         for entry in self.open():
@@ -357,6 +358,11 @@ class LogTail:
                 found.append(number)
         return found
 
+    @property
+    def waits(self) -> bool:
+        """Return whether an abort waits for its outcome."""
+        return any(machine.first_due_ms is not None for machine in self.machines.values())
+
     def reached(self, log_ends: Mapping[int, int], asked_at: float) -> None:
         """Advance log time of the partitions that were read to the log end that was requested at ``asked_at``."""
         for number, end in log_ends.items():
@@ -502,7 +508,10 @@ class LogTail:
     # --- Over a restart ---
 
     def positions(self) -> dict[str, list[Any]]:
-        """The position of counting in every partition."""
+        """The position of counting in every partition; the same object while nothing was read or requested."""
+        return self._positions(self.revision)
+
+    def _positions_at(self, _revision: int) -> dict[str, list[Any]]:
         return {
             str(number): partition_position(progress, self.machine(number))
             for number, progress in self.progress.items()

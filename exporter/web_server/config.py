@@ -30,9 +30,9 @@ class WebHttp:
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WebRateLimit:
-    """``rate_limit``, its interval in seconds."""
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """``rate_limit``, a token bucket: ``burst`` requests at once, then one each ``interval`` seconds; 0 is no limit."""
 
     interval: float
     burst: int
@@ -45,15 +45,8 @@ class WebSettings:
     tls_server_config: TlsServer
     http_server_config: WebHttp
     basic_auth_users: Mapping[str, str] = field(repr=False)
-    rate_limit: WebRateLimit
+    rate_limit: RateLimit
     with_tls: bool
-
-
-class RateLimit(NamedTuple):
-    """A token bucket: ``burst`` requests at once, then one each ``interval`` seconds."""
-
-    interval: float
-    burst: int
 
 
 class WebConfig(NamedTuple):
@@ -98,7 +91,7 @@ def read_web_config(path: Path, *, apart: bool = False) -> WebConfigReading:
     tls, problems = None, [problem._replace(origin=text.origin) for problem in _problems(file)]
     if file.with_tls:
         tls, found_wrong = build(file.tls_server_config, path.parent)
-        problems += [Problem(each.path, each.text, text.origin) for each in found_wrong]
+        problems += [Problem(problem.path, problem.text, text.origin) for problem in found_wrong]
     if problems:
         return WebConfigReading(None, tuple(problems), files)
     return WebConfigReading(_config(file, tls), (), files)
@@ -121,7 +114,6 @@ def _problems(file: WebSettings) -> Iterator[Problem]:
 
 
 def _config(file: WebSettings, tls: Tls | None) -> WebConfig:
-    limit = file.rate_limit
     notes = []
     if file.http_server_config.http2:
         notes.append("http2 is ignored: the endpoint has HTTP/1.1 only, which every client of HTTP/2 can use")
@@ -133,6 +125,6 @@ def _config(file: WebSettings, tls: Tls | None) -> WebConfig:
         tls=tls,
         users={user: hashed.encode() for user, hashed in file.basic_auth_users.items()},
         headers=file.http_server_config.headers,
-        rate_limit=RateLimit(limit.interval, limit.burst) if limit.interval > 0 else None,
+        rate_limit=file.rate_limit if file.rate_limit.interval > 0 else None,
         notes=tuple(notes),
     )

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from exporter.core.file_stamp import FileStamp
 from exporter.settings.layers import ConfigError, Problem
 from exporter.web_server.config import WebConfig, WebConfigReading, read_web_config
 
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 
-_Stamp = tuple[tuple[int, int, int] | None, ...]
+_Stamps = tuple[FileStamp | None, ...]
 
 
 class WebFile:
@@ -31,7 +32,7 @@ class WebFile:
         self._closed = threading.Event()
         self._reading = threading.Lock()  # guards rereading
         self._files: tuple[Path, ...] = ()
-        self._stamp: _Stamp = ()
+        self._stamps: _Stamps = ()
         self.config = WebConfig()
         if path is not None:
             reading = self._read(path)
@@ -72,14 +73,14 @@ class WebFile:
 
     def changed(self) -> bool:
         """Return whether any of the files has changed since it was read."""
-        return self._stamp != _stamp(self._files)
+        return self._stamps != _stamps(self._files)
 
     def _read(self, path: Path) -> WebConfigReading:
-        before = _stamp((path,))
+        before = _stamps((path,))
         reading = read_web_config(path, apart=self._apart)
         # Taken before and after: a file that changes during the read is read again.
-        after = _stamp(reading.files)
-        self._files, self._stamp = reading.files, after if after[:1] == before else ()
+        after = _stamps(reading.files)
+        self._files, self._stamps = reading.files, after if after[:1] == before else ()
         return reading
 
     def _opened(self, new: WebConfig) -> Sequence[Problem]:
@@ -98,16 +99,6 @@ class WebFile:
                 self.reread()
 
 
-def _stamp(files: Sequence[Path]) -> _Stamp:
-    """A value that changes when a file is written or, as Kubernetes does, replaced behind a link; None for a missing
-    one.
-    """
-    return tuple(map(_stamp_of, files))
-
-
-def _stamp_of(file: Path) -> tuple[int, int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _stamps(files: Sequence[Path]) -> _Stamps:
+    """Values that change when a file is written or, as Kubernetes does, replaced behind a link."""
+    return tuple(map(FileStamp.at, files))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import socket
 import ssl
 import weakref
@@ -25,8 +24,6 @@ from uvicorn.server import ServerState
 from exporter.web_server.hosts import is_host
 from exporter.web_server.messages import refused
 from exporter.web_server.tls import Tls
-
-log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 16 * 1024
 MAX_BODY_BYTES = 64 * 1024

@@ -101,7 +101,7 @@ class Server:
         self.limits = limits
         self.ports: list[int] = []  # where it listens, once open
         self.most_connections = min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
-        self._addresses, self._app, self._tls = addresses, app, tls
+        self._addresses, self._tls = addresses, tls
         self._listeners: list[tuple[socket.socket, bool]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -313,8 +313,8 @@ class Server:
             self._readers[connection] = _BodyReader(body)
             most = max(self._ledger.limits[HeldBytes.ANSWERS], TWO_BODIES * len(body))
             while self._taken_bytes() > most:
-                older = (each for each in self._readers.items() if each[1].body is not body)
-                min(older, key=lambda each: each[1].rate)[0].cut()
+                older = (reader for reader in self._readers.items() if reader[1].body is not body)
+                min(older, key=lambda reader: reader[1].rate)[0].cut()
         self._ledger.held[HeldBytes.ANSWERS] = self._taken_bytes()
 
     def _taken_bytes(self) -> int:

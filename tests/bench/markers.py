@@ -77,7 +77,7 @@ def _watched(per_second: int, producers: int, *, v2: bool) -> float:
     records = _records(per_second * WATCHED_SECONDS, producers, v2=v2)
     answers = [iter(_steps(number, per_second, producers, v2=v2)) for number in range(2 * PARTITIONS)]
     for number in range(2 * PARTITIONS):
-        watch.follow(_partition(number), 0, cut=False)
+        watch.follow(_partition(number), 0, 0, cut=False)
     offset, every = 0, INTERVAL * per_second * 4
     for now in range(INTERVAL, WATCHED_SECONDS, INTERVAL):
         events: list[object] = []

@@ -64,7 +64,9 @@ def _run(seed: int, seconds: float, version: str, output: Path) -> RunEvidence:
     try:
         say(f"starting three brokers of Kafka {version}; seed {seed}")
         cluster.start()
-        evidence = Run(cluster, seed, seconds).do()
+        run = Run(cluster, seed, seconds)
+        evidence = run.do()
+        shutil.copytree(run.agent.state, kept / "agent-state", dirs_exist_ok=True)
         with (kept / "evidence.pickle").open("wb") as stream:
             pickle.dump(evidence, stream)
     finally:

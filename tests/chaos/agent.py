@@ -39,7 +39,7 @@ class AgentRun(NamedTuple):
 class AgentScrape(NamedTuple):
     """One look at the agent at Unix seconds ``at``. ``error`` is why there is none; ``status`` None where it failed.
 
-    ``paused`` says that the process was stopped at some time while it was asked.
+    ``paused`` says that the process was stopped at some time while it was asked; ``ended`` is when the status was read.
     """
 
     at: float
@@ -48,6 +48,7 @@ class AgentScrape(NamedTuple):
     error: str
     samples: Mapping[Series, float]
     status: Mapping[str, Any] | None
+    ended: float = 0.0
 
 
 class AgentUnderTest:
@@ -57,9 +58,9 @@ class AgentUnderTest:
         self._processes = processes
         self.port = free_ports(1)[0]
         self._config = folder / "agent.yml"
-        self._state = folder / "agent-state"
-        self._state.mkdir()
-        self._config.write_text(settings(bootstrap, self._state, self.port))
+        self.state = folder / "agent-state"
+        self.state.mkdir()
+        self._config.write_text(settings(bootstrap, self.state, self.port))
         self._child: Child | None = None
         self._clock = 0
         self._began = 0.0
@@ -142,7 +143,7 @@ class AgentUnderTest:
         if (len(self.lives), self._deaths) != (life, deaths) or life != deaths or not self.running:
             return None
         paused = self._paused_at is not None or any(ended >= at for _, ended in self.pauses[-1:])
-        return AgentScrape(at, life, paused, error, samples, status)
+        return AgentScrape(at, life, paused, error, samples, status, time.time())
 
     def _get(self, path: str) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)

@@ -52,32 +52,30 @@ def wait_all_ended(cluster: ChaosCluster) -> bool:
 
 
 def places(cluster: ChaosCluster) -> list[Place]:
-    """All partitions that a broker has on its disk; each has a replica everywhere."""
-    found = []
-    for folder in cluster.data(BROKERS[0]).glob("*-*"):
-        topic, _, number = folder.name.rpartition("-")
-        if folder.is_dir() and number.isdigit() and topic != "__cluster_metadata":
-            found.append((topic, int(number)))
+    """All partitions that a broker has on its disk."""
+    found = set()
+    for broker in BROKERS:
+        for folder in cluster.data(broker).glob("*-*"):
+            topic, _, number = folder.name.rpartition("-")
+            if folder.is_dir() and number.isdigit() and topic != "__cluster_metadata":
+                found.add((topic, int(number)))
     return sorted(found)
 
 
-def orphans(
-    found: list[State], data: dict[Place, list[DataTransaction]], planted: dict[int, float], otherwise: float
-) -> list[PlantedOrphan]:
-    """What has no marker, and no open transaction in the transaction log: planted at the instant of its producer id."""
-    known = histories(found).values()
-    open_ids = {history.open.producer_id for history in known if history.open is not None}
+def orphans(data: dict[Place, list[DataTransaction]], planted: dict[int, float]) -> list[PlantedOrphan]:
+    """The planted ones that are in the logs."""
     return [
-        PlantedOrphan(place, each.producer_id, each.start, planted.get(each.producer_id, otherwise))
+        PlantedOrphan(place, each.producer_id, each.start, planted[each.producer_id])
         for place, every in data.items()
         for each in every
-        if each.end is None and each.producer_id not in open_ids
+        if each.producer_id in planted
     ]
 
 
 def _same_everywhere(cluster: ChaosCluster, place: Place, until: Deadline) -> list[SegmentBatch]:
     while True:
-        copies = [list(batches(_folder(cluster, broker, place))) for broker in BROKERS]
+        folders = [_folder(cluster, broker, place) for broker in BROKERS]
+        copies = [list(batches(folder)) for folder in folders if folder.is_dir()]
         if all(_marks(copy) == _marks(copies[0]) for copy in copies[1:]):
             return copies[0]
         if not poll(until, 0.5):

@@ -34,6 +34,23 @@ class PlantedOrphan(NamedTuple):
     at: float
 
 
+class FollowedLine(NamedTuple):
+    """A printed line that ends a transaction, as it was run, and the open records that it was printed for.
+
+    ``source`` is the page or the command. ``code`` is the exit code of Kafka's tool, ``output`` the end of its output.
+    """
+
+    at: float
+    ended: float
+    source: str
+    line: str
+    place: Place | None
+    producer_id: int | None
+    start: int | None
+    code: int
+    output: str
+
+
 class BlockerClaim(NamedTuple):
     """What the agent said of one stalled partition in one scrape."""
 
@@ -51,14 +68,14 @@ class BlockerClaim(NamedTuple):
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """``quiet_at`` is when the last fault was mended; ``orphans_at`` when the second act began.
+    """``began`` is when the faults began, ``quiet_at`` when the last one was mended.
 
-    ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records.
+    ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records;
+    ``journal`` are the events of the agent's files.
     """
 
     seed: int
     began: float
-    orphans_at: float
     quiet_at: float
     episodes: Sequence[Episode]
     lives: Sequence[AgentRun]
@@ -70,7 +87,9 @@ class RunEvidence:
     held: Mapping[Place, Sequence[DataTransaction]]
     books: KnownTokens
     orphans: Sequence[PlantedOrphan]
+    followed: Sequence[FollowedLine] = ()
     unclean_elections: int = 0
+    journal: Sequence[Mapping[str, Any]] = ()
     histories: Mapping[str, IdHistory] = field(init=False)
     standings: Mapping[Place, list[UnmovedOffset]] = field(init=False)
     reads: Mapping[int, set[float]] = field(init=False)  # by life, when its source of last stable offsets succeeded
@@ -186,7 +205,49 @@ class RunEvidence:
         return after - before <= KEPT_SECONDS
 
     def _holder(self, claim: BlockerClaim) -> DataTransaction | None:
-        return next((each for each in self.held.get(claim.place, ()) if each.start == claim.offset), None)
+        return self.records_at(claim.place, claim.offset)
+
+    def records_at(self, place: Place, start: int) -> DataTransaction | None:
+        """What the log of a partition has open from this offset on."""
+        return next((each for each in self.held.get(place, ()) if each.start == start), None)
+
+    def unended(self) -> dict[Place, list[DataTransaction]]:
+        """What has no marker, and no open transaction in the transaction log."""
+        open_ids = {known.open.producer_id for known in self.histories.values() if known.open is not None}
+        left = {
+            place: [each for each in every if each.end is None and each.producer_id not in open_ids]
+            for place, every in self.held.items()
+        }
+        return {place: every for place, every in left.items() if every}
+
+    def why_kept(self, place: Place, records: DataTransaction, at: float) -> str:
+        """Return why open records may not be ended by hand at an instant; "" where they were promised to nobody.
+
+        Their transactions are those of the producer that were open when they were appended.
+        """
+        tokens = {token for token, appended in records.tokens.items() if appended <= at}
+        if told := tokens & self.books.committed:
+            return f"a client was told that {min(told)} is committed"
+        for transaction in self.owners(place, records, at):
+            if transaction.outcome == "committed":
+                return f"the log decided COMMIT at {self.ago(transaction.decided / 1000)}"
+            if self.decided_at(transaction) > at:
+                return "its coordinator has it open"
+        return ""
+
+    def owners(self, place: Place, records: DataTransaction, at: float) -> list[OracleTransaction]:
+        """The transactions of the log whose records are among these, of those that were appended until an instant."""
+        history = self.histories.get(self.owner(records.producer_id), IdHistory())
+        appended = [each for each in (*records.tokens.values(), records.appended) if each <= at]
+        return [
+            each
+            for each in (*history.transactions, *([history.open] if history.open else []))
+            if each.producer_id == records.producer_id
+            and place in each.partitions
+            and any(
+                each.started <= 1000 * time and (not each.decided or 1000 * time <= each.decided) for time in appended
+            )
+        ]
 
     def clocks_of(self, *claims: BlockerClaim) -> str:
         """By how much the clocks of the agents that said these were ahead, for people."""

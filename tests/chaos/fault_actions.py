@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import PartitionMetadata
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as Place
 from kafka.errors import KafkaError
@@ -18,7 +19,7 @@ from demo.processes import poll
 from exporter.model import Deadline
 from tests.chaos.agent import AgentUnderTest
 from tests.chaos.cluster import BROKERS, MIN_ISR, TRANSACTION_LOG, ChaosCluster
-from tests.chaos.nemesis import FaultAction, InjectedFault
+from tests.chaos.nemesis import IN_A_ROW, FaultAction, InjectedFault
 from tests.chaos.workloads import Workload
 
 MOVED_AT_ONCE = 8
@@ -43,6 +44,7 @@ class FaultActions:
             "broker stopped": self._stop_brokers,
             "two brokers stopped": self._stop_brokers,
             "broker restarted": self._restart_broker,
+            IN_A_ROW: self._restart_in_a_row,
             "cut off from the controller": self._cut_controller,
             "metadata held back": self._hold_metadata,
             "cut off from its peers": self._cut_peers,
@@ -95,6 +97,18 @@ class FaultActions:
             time.sleep(fault.seconds)
             broker.start()
 
+    def _restart_in_a_row(self, fault: InjectedFault) -> None:
+        """Stop the second broker before the first is in sync again: partitions of the two have no leader until it is
+        back, and their coordinators, which go on, pass them over.
+        """
+        first, second = (self._cluster.brokers[int(name)] for name in fault.target.split())
+        with self._alone(*fault.target.split()):
+            first.stop(Deadline.after(20))
+            first.start()
+            second.stop(Deadline.after(20))
+            time.sleep(fault.seconds)
+            second.start()
+
     def _stop_brokers(self, fault: InjectedFault) -> None:
         names = fault.target.split()
         with self._alone(*names):
@@ -128,8 +142,8 @@ class FaultActions:
         while True:
             try:
                 topics = admin.list_topics(timeout=5).topics.values()
-                in_sync = [partition.isrs for topic in topics for partition in topic.partitions.values()]
-                if in_sync and all(number not in each and len(each) >= MIN_ISR for each in in_sync):
+                partitions = [partition for topic in topics for partition in topic.partitions.values()]
+                if partitions and all(_cannot_lead(number, partition) for partition in partitions):
                     return True
             except KafkaException:
                 pass
@@ -230,6 +244,10 @@ class FaultActions:
         with self._alone("agent"):
             self._agent.kill()
             self._agent.start(clock=int(fault.target))
+
+
+def _cannot_lead(number: int, partition: PartitionMetadata) -> bool:
+    return number not in partition.isrs and len(partition.isrs) >= min(MIN_ISR, len(partition.replicas) - 1)
 
 
 def truncate_logs(data: Path, lots: random.Random) -> int:

@@ -17,6 +17,7 @@ BROKER_KINDS = {
     "broker killed": 4,
     "broker stopped": 4,
     "broker restarted": 2,
+    "two brokers restarted in a row": 5,
     "two brokers stopped": 1,
     "cut off from the controller": 3,
     "metadata held back": 2,
@@ -33,6 +34,7 @@ LIGHT_KINDS = {
     "agent stopped": 1,
     "agent started with a wrong clock": 2,
 }
+IN_A_ROW = "two brokers restarted in a row"
 SLOWEST_GAP = 5.5
 """Seconds between two faults of the light lane at most: with the other lane, one every 6 s is certain."""
 
@@ -64,19 +66,22 @@ def _broker_lane(lots: random.Random, seconds: float, brokers: tuple[int, ...]) 
     at = lots.uniform(2, 5)
     bag: list[str] = []
     while True:
-        if not bag:  # every kind comes before the rest is drawn
-            bag = lots.sample(list(BROKER_KINDS), len(BROKER_KINDS)) + [_draw(lots, BROKER_KINDS) for _ in range(8)]
+        if not bag:  # every kind comes before the rest is drawn; first the one that loses markers
+            rest = lots.sample([kind for kind in BROKER_KINDS if kind != IN_A_ROW], len(BROKER_KINDS) - 1)
+            bag = [IN_A_ROW, *rest, *(_draw(lots, BROKER_KINDS) for _ in range(8))]
         kind = bag.pop(0)
         lasts = lots.uniform(3, 15) if kind.startswith(("broker killed", "broker restarted")) else lots.uniform(5, 25)
         if kind.startswith("two brokers stopped"):
             lasts = lots.uniform(5, 12)
+        if kind == IN_A_ROW:
+            lasts = lots.uniform(20, 30)
         one, other, _ = lots.sample(brokers, 3)
         target = f"{one} {other}" if kind.startswith("two brokers") else str(one)
         if at + lasts > seconds:
             return
         yield InjectedFault(round(at, 1), kind, target, round(lasts, 1))
         # A JVM that starts anew reads its logs first, and is in sync again some seconds after.
-        starts_anew = kind.startswith(("broker", "log of")) and not kind.startswith("broker stopped")
+        starts_anew = kind.startswith(("broker", "log of", IN_A_ROW)) and not kind.startswith("broker stopped")
         at += lasts + (lots.uniform(10, 18) if starts_anew else lots.uniform(3, 10))
 
 

@@ -26,6 +26,7 @@ def report(evidence: RunEvidence, disagreements: Sequence[Disagreement]) -> str:
             *_outcomes(evidence),
             "",
             *_orphans(evidence),
+            *_markers(evidence),
             *_end(disagreements),
         ]
     )
@@ -81,6 +82,28 @@ def _orphans(evidence: RunEvidence) -> Iterator[str]:
         after = f"found {at - orphan.at:.0f} s later" if at is not None else "never found"
         place = f"{orphan.place[0]}-{orphan.place[1]} at {orphan.start}"
         yield f"orphan in {place}, planted at {evidence.ago(orphan.at)}: {after}"
+
+
+def _markers(evidence: RunEvidence) -> Iterator[str]:
+    """What lost its marker, and what became of the lines that were printed."""
+    lost = Counter(_lost_markers(evidence))
+    yield f"markers lost: {lost['committed']} of commits, {lost.total() - lost['committed']} of aborts"
+    left = [(place, each) for place, every in evidence.unended().items() for each in every]
+    yield f"without a marker at the end: {len(left)}"
+    run = Counter((line.source, "run" if line.code == 0 else "refused") for line in evidence.followed)
+    yield f"lines that end a transaction, followed: {len(evidence.followed)} {dict(run)}"
+    for line in evidence.followed:
+        yield f"  {evidence.ago(line.at)} {line.source}, code {line.code}: {line.line}"
+
+
+def _lost_markers(evidence: RunEvidence) -> Iterator[str]:
+    """The outcome of every transaction that was open in a partition after its coordinator had completed it."""
+    for place, every in evidence.held.items():
+        for each in every:
+            end = float("inf") if each.ended is None else each.ended
+            for owner in evidence.owners(place, each, end):
+                if owner.completed and owner.completed / 1000 < end:
+                    yield owner.outcome
 
 
 def _end(disagreements: Sequence[Disagreement]) -> Iterator[str]:

@@ -45,7 +45,7 @@ class ClientKind(NamedTuple):
 
 
 MIXED = "commit=50,offsets=15,abort=15,fence=8,restart=4,timeout=2"
-STEADY = "commit=60,offsets=20,abort=10,restart=4"
+STEADY = "commit=60,offsets=20,abort=10,restart=4,slow=3"
 
 CLIENTS_OF_A_RUN = (
     ClientKind(

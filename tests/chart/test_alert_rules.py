@@ -26,8 +26,9 @@ def rendered(charts: Charts, given: dict[str, Any], overrides: dict[str, Any] | 
 
 
 def told(given: dict[str, Any], overrides: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """What the command makes of the same."""
-    pairs = {"page_url": SERVICE, **given}
+    """What the command makes of the same. Phones do not open the Service: its runbooks are those of the repository."""
+    own = {} if "page_url" in given else {"page_url": SERVICE, "runbook_url": SETTINGS["runbook_url"]}
+    pairs = {**own, **given}
     for alert, wanted in (overrides or {}).items():
         pairs |= {f"{alert}.{key}": str(value).lower() for key, value in wanted.items()}
     return groups(settings([f"{key}={value}" for key, value in pairs.items()], names()))
@@ -62,9 +63,10 @@ def other(default: str) -> str:
         {"selector": 'env="prod"'},
         {"group_labels": "region"},
         {"runbook_url": "https://wiki.example.com/eos"},
+        {"page_url": "https://eos.example.com"},
         {"dashboard_url": 'https://grafana.example.com/a?b="c"&d={{ e }}'},
     ],
-    ids=["defaults", "addresses", "labels", "selector", "group label", "wiki", "awkward"],
+    ids=["defaults", "addresses", "labels", "selector", "group label", "wiki", "page", "awkward"],
 )
 def test_the_same_settings_give_the_same_rules(charts: Charts, given: dict[str, Any]) -> None:
     assert rendered(charts, given) == told(given)

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ class Charts:
 
     tools: Path
     home: Path
+    _rendered: dict[tuple[Path, Path], str] = field(default_factory=dict)
+    """By file of values and chart: many tests look at the same ones."""
 
     def helm(self, *words: str | Path) -> str:
         return self.run(self.tools / "helm", *words)
@@ -68,15 +70,20 @@ class Charts:
 
     def text(self, values: Path | Mapping[str, Any], chart: Path = CHART) -> str:
         """The rendered objects of a release called eos, in namespace kafka. Raises ToolRefusedError."""
-        if not isinstance(values, Path):
-            given = self.home / "values.yaml"
-            given.write_text(yaml.safe_dump(dict(values)))
-            values = given
+        if isinstance(values, Path):
+            if (values, chart) not in self._rendered:
+                self._rendered[values, chart] = self._template(values, chart)
+            return self._rendered[values, chart]
+        given = self.home / "values.yaml"
+        given.write_text(yaml.safe_dump(dict(values)))
+        return self._template(given, chart)
+
+    def _template(self, values: Path, chart: Path) -> str:
         return self.helm("template", "eos", chart, "--namespace", "kafka", "--values", values)
 
     def objects(self, values: Path | Mapping[str, Any], chart: Path = CHART) -> list[Object]:
         """As ``text``, parsed."""
-        return [each for each in yaml.safe_load_all(self.text(values, chart)) if each]
+        return [each for each in yaml.load_all(self.text(values, chart), yaml.CSafeLoader) if each]
 
     def judge(self, text: str, versions: Sequence[str] = KUBERNETES) -> None:
         """Kubernetes' schemas, oldest and newest, and the operators' types. Raises ToolRefusedError."""

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from http import HTTPStatus
@@ -19,6 +20,8 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 from _pytest.mark import ParameterSet
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from demo.agent import AgentError, AgentProcess
 from demo.cluster import KafkaCluster
@@ -30,6 +33,8 @@ from tests.time_limits import allow
 VERSIONS = tuple(os.environ.get("KAFKA_VERSIONS", "4.3.1 3.9.2").split())
 """Of brokers; ``3.9.2-zookeeper`` for one with ZooKeeper."""
 TEST_SECONDS = 1200
+PROOF_SECONDS = 180
+"""What most of the tests marked ``proof`` take at most."""
 
 T = TypeVar("T")
 
@@ -48,8 +53,26 @@ class StartAgent(Protocol):
 
 HERE = Path(__file__).parent
 LOGS = HERE.parents[1] / "build" / "logs"
-LONGEST = ("spark", "test_flink", "test_broker_faults", "test_dashboards", "test_stack", "test_connect", "test_paging")
+LONGEST = (
+    *("test_audit", "test_dashboards", "test_hanging_proof", "test_connect", "test_terminal", "test_broker_faults"),
+    *("test_moving_brokers", "test_runbooks", "spark", "test_flink", "test_unmarked"),
+)
 """Files to begin with, so that none of them is left to run alone at the end."""
+
+
+TOGETHER = "tests/e2e/spark/test_audit"
+"""What the names of files begin with that one worker runs, in one Spark session: to start it takes 30 s of CPU."""
+
+
+class SparkTogether(LoadFileScheduling):
+    """The files of audits as one, every other file by itself."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkTogether:
+    return SparkTogether(config, log)
 
 
 SOCKETS = "ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning"
@@ -72,6 +95,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_rank)
     for item in items:
         item.add_marker(pytest.mark.filterwarnings(SOCKETS))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out a proof that would end after PROOF_UNTIL (seconds since 1970), which ``.ci/run`` sets."""
+    left = float(os.environ.get("PROOF_UNTIL", "inf")) - time.time()
+    if item.get_closest_marker("proof") and left < PROOF_SECONDS:
+        pytest.skip("not run: there is no time left for it (`make e2e-proof` runs it)")
 
 
 def _rank(item: pytest.Item) -> int:

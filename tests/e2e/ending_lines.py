@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
@@ -38,13 +40,22 @@ class EndingResult(NamedTuple):
 def command(*arguments: str) -> EndingResult:
     """Run the program with these arguments, to its end."""
     argv = [sys.executable, "-m", "exporter", *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
     look = next((word for word in ("stalled", "hanging", "recent") if word in arguments), "open")
     return EndingResult(done.returncode, done.stdout, done.stderr, f"transactions-{look}")
 
 
 def run(*arguments: str) -> EndingResult:
     return command("transactions", *arguments)
+
+
+def looks(
+    look: Callable[..., EndingResult], *options: str, forms: Sequence[str] = ("text", "json")
+) -> list[EndingResult]:
+    """Each of LOOKS in each form of output, all at once: what may hang is looked at for 30 s."""
+    every = [(*words, *options, "--output", form) for words in LOOKS for form in forms]
+    with ThreadPoolExecutor(len(every)) as pool:
+        return list(pool.map(lambda words: look(*words), every))
 
 
 def explained(bootstrap: str, topic: str, partition: int, offset: int) -> tuple[int, dict[str, Any]]:

@@ -77,7 +77,7 @@ def wait_for_leader(kafka: KafkaCluster, leader: int) -> None:
 
 def _leader(admin: AdminClient) -> int | None:
     """The leader of the partition as this broker knows it; None while it has not heard of the topic."""
-    found = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions.get(LOST)
+    found = admin.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions.get(LOST)
     leader: int | None = None if found is None else found.leader
     return leader
 

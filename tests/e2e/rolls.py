@@ -20,8 +20,10 @@ from exporter.commands.roll import look
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.metadata import TRANSACTION_STATE
+from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
-from exporter.roll.facts import BrokerRoll
+from exporter.roll.facts import BrokerRoll, RollAnswer
 from exporter.roll.rules import roll_of
 from tests.e2e.conftest import cluster_of
 from tests.e2e.ending_lines import command
@@ -34,16 +36,25 @@ PLACES = {
     "pair": [[1, 2], [2, 3], [3, 1]],
     "single": [[1], [2], [3]],
 }
+LOG_PARTITIONS = 6
+LATE_ID = "late-1"
+MOST_WAITED = 120.0
+"""Seconds for which a roll waits because it was told to."""
 
 
 class RollResult(NamedTuple):
-    """One roll: ``longest`` is the seconds of the longest transaction, ``refused`` how many the clients gave up."""
+    """One roll: ``longest`` is the seconds of the longest transaction, ``refused`` how many the clients gave up.
+
+    ``down`` is the broker that was away already, ``waited`` the seconds that were asked for before the answer that
+    ``predicted`` and ``reasons`` have.
+    """
 
     number: int
     topics: str
     broker: int
     down: int | None
-    predicted: str
+    waited: float
+    predicted: RollAnswer
     reasons: str
     longest: float
     refused: int
@@ -57,7 +68,9 @@ class RollResult(NamedTuple):
 def rolled_cluster() -> KafkaCluster:
     """Three brokers of which two may be away at once. One copy of the log suffices: the partitions decide."""
     properties = {"transaction.state.log.min.isr": "1", "offsets.topic.num.partitions": "3"}
-    return cluster_of("4.3.1", 3, own_controller=True, heap_mb=384, transaction_partitions=6, properties=properties)
+    return cluster_of(
+        "4.3.1", 3, own_controller=True, heap_mb=384, transaction_partitions=LOG_PARTITIONS, properties=properties
+    )
 
 
 def create(kafka: KafkaCluster, topic: str) -> None:
@@ -190,6 +203,28 @@ def lost_markers(kafka: KafkaCluster) -> set[tuple[str, int, str]]:
     return {(each["topic"], each["partition"], each["completed"] or "") for each in torn if each["marker"] is None}
 
 
+@contextmanager
+def late_transaction(kafka: KafkaCluster) -> Iterator[int]:
+    """A transaction that its coordinator, whose id is given, ends by its timeout within half a minute."""
+    leaders = kafka.admin().list_topics(TRANSACTION_STATE, timeout=30).topics[TRANSACTION_STATE].partitions
+    with JavaProducer(kafka, LATE_ID, timeout=15.0) as producer:
+        producer.init()
+        producer.begin()
+        producer.send("three", 1, 0)
+        producer.flush()
+        yield leaders[coordinator_partition(LATE_ID, LOG_PARTITIONS)].leader
+
+
+def advised(kafka: KafkaCluster, broker: int) -> tuple[float, BrokerRoll]:
+    """What `check roll` says, and after the seconds for which it says to wait: their sum, and the last answer."""
+    waited = 0.0
+    while (said := predicted(kafka, broker)).answer is RollAnswer.WAIT and waited < MOST_WAITED:
+        assert said.seconds is not None
+        time.sleep(said.seconds)  # as the answer says
+        waited += said.seconds
+    return waited, said
+
+
 def roll(
     kafka: KafkaCluster, running: RolledWorkload, number: int, topics: Sequence[str], broker: int, down: int | None
 ) -> RollResult:
@@ -201,8 +236,9 @@ def roll(
     before = lost_markers(kafka) if with_markers else set()
     if down is not None:
         kafka.broker(down).stop()
-        running.wait_for_commits(60)
-    said = predicted(kafka, broker)
+        if "single" not in topics:  # those of its partitions that have no other replica take no records
+            running.wait_for_commits(60)
+    waited, said = advised(kafka, broker)
     began = time.monotonic()
     kafka.broker(broker).stop()
     time.sleep(max(0.0, OUTAGE_SECONDS - (time.monotonic() - began)))  # the outage itself
@@ -220,9 +256,25 @@ def roll(
         "+".join(topics),
         broker,
         down,
-        said.answer.value,
+        waited,
+        said.answer,
         reasons,
         round(longest, 1),
         running.refused(began),
         lost,
     )
+
+
+def table(results: Sequence[RollResult]) -> Iterator[str]:
+    """The rolls by topics, brokers away already and prediction, as rows of Markdown."""
+    yield "| topics | another broker away | predicted | rolls | harmed | longest transaction | refused | lost markers |"
+    yield "|---|---|---|---|---|---|---|---|"
+    kinds: dict[tuple[str, str, str], list[RollResult]] = {}
+    for result in results:
+        said = f"wait, then {result.predicted}" if result.waited else result.predicted.value
+        kinds.setdefault((result.topics, "no" if result.down is None else "yes", said), []).append(result)
+    for kind, rolls in kinds.items():
+        seconds = [result.longest for result in rolls]
+        sums = (len(rolls), sum(result.harmed for result in rolls), f"{min(seconds):g}-{max(seconds):g} s")
+        ended = (sum(result.refused for result in rolls), sum(result.lost_markers for result in rolls))
+        yield f"| {' | '.join(map(str, (*kind, *sums, *ended)))} |"

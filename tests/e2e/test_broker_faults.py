@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -21,6 +23,7 @@ from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 from tests.e2e.ending_lines import rolled
+from tests.schemas import conform
 
 SOURCES = 6
 """Sources of a cluster without engines and JVMs."""
@@ -36,7 +39,7 @@ def three() -> Iterator[KafkaCluster]:
 
 
 def _leader(kafka: KafkaCluster, topic: str, partition: int) -> int:
-    found: int = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions[partition].leader
+    found: int = kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions[partition].leader
     return found
 
 
@@ -117,6 +120,9 @@ def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_h
     stopped.stop()
     code, answer = rolled(three.bootstrap, min(avoid))
     assert (code, answer["answer"]) == (1, "no")
+    asked = json.loads(agent.get(f"/api/v1/roll?broker={min(avoid)}").text)
+    (by_agent,) = conform("check-roll", asked)["clusters"][0]["brokers"]
+    assert (by_agent["answer"], _reasons(by_agent)) == ("no", _reasons(answer))
     assert {"__transaction_state", topic} <= {row["subject"] for row in answer["rows"] if row["effect"] == "no"}
     commit = Thread(target=_try_to_commit, args=(producer,), daemon=True)
     try:
@@ -137,6 +143,11 @@ def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_h
     metrics = agent.wait_until(lambda seen: _committed(seen, application) == 1)
     agent.wait_until(lambda seen: seen.value(catalogue.STALLED_PARTITIONS, topic=topic) == 0)
     commit.join(30)
+
+
+def _reasons(answer: Any) -> set[tuple[str, str]]:
+    """What a broker may not be stopped for, each with its subject."""
+    return {(row["reason"], row["subject"]) for row in answer["rows"] if row["effect"] == "no"}
 
 
 def _try_to_commit(producer: Producer) -> None:
@@ -200,7 +211,8 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"))
 
 
-@pytest.mark.parametrize("ending", [*in_proof("stop"), "kill"])
+@pytest.mark.proof
+@pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_an_agent_that_was_away_counts_what_it_missed(
     ending: str,
     kafka_4: KafkaCluster,
@@ -285,7 +297,7 @@ def test_an_empty_cluster_is_no_fault_and_stays_empty(start_agent: StartAgent) -
         metrics = agent.wait_until(lambda seen: len(seen.samples(catalogue.SOURCE_UP)) == SOURCES)
         assert all(sample.value == 1 for sample in metrics.samples(catalogue.SOURCE_UP))
         assert metrics.value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
-        assert set(kafka.admin().list_topics(timeout=10).topics) == set()
+        assert set(kafka.admin().list_topics(timeout=60).topics) == set()
 
 
 def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(

@@ -18,7 +18,8 @@ from demo.workloads.producers import JavaProducer
 from exporter import catalogue
 from exporter.connect.source import WITHOUT_REST, WITHOUT_WORKERS
 from exporter.connect.trace import REDACTED
-from tests.e2e.conftest import EnterContext, StartAgent
+from exporter.words import FailureCause
+from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 GROUP = "etl"
 PASSWORD = "hunter2"
@@ -77,7 +78,7 @@ def labels(connector: str, task: int = 0) -> dict[str, str]:
 
 def failures(metrics: Metrics, connector: str) -> dict[str, float]:
     found = metrics.samples(catalogue.CONNECT_TASK_FAILURES_TOTAL, **labels(connector))
-    assert {each.labels["cause"] for each in found} == set(catalogue.TASK_FAILURE_CAUSES)
+    assert {each.labels["cause"] for each in found} == set(FailureCause.values())
     return {each.labels["cause"]: each.value for each in found if each.value}
 
 
@@ -198,7 +199,7 @@ def test_a_crash_loop_is_counted_each_time_and_its_secret_shows_nowhere(
     stack.connect.delete(connector)
 
 
-@pytest.mark.parametrize("way", ["jolokia", "jmx_exporter"])
+@pytest.mark.parametrize("way", ["jolokia", *in_proof("jmx_exporter")])
 def test_mbeans_alone_give_numbers_and_say_what_rest_would_add(
     stack: ConnectStack, agent: Callable[..., AgentProcess], fresh: Fresh, way: str
 ) -> None:

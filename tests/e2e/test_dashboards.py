@@ -7,6 +7,8 @@ import math
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -105,10 +107,10 @@ class PanelQuery(NamedTuple):
     expr: str
 
 
-@pytest.fixture(scope="module")
-def full_stack() -> Iterator[FullStack]:
-    """Requested once the slowest values are there: a stall, a hanging transaction, commits of Kafka Streams."""
-    with FullStack(shards=3) as full_stack:
+@contextmanager
+def shown(full_stack: FullStack) -> Iterator[FullStack]:
+    """Start it, and wait for the slowest values: a stall, a hanging transaction, commits of Kafka Streams."""
+    with full_stack:
         server = full_stack.prometheus
         for kind in ("hanging", "open"):
             server.wait_for(f"count({LSO_BLOCKER_INFO}{{kind='{kind}'}}) > 1", SHOWN_SECONDS)
@@ -117,10 +119,11 @@ def full_stack() -> Iterator[FullStack]:
         yield full_stack
 
 
-@pytest.fixture
-def prometheus(full_stack: FullStack) -> PrometheusServer:
-    """The one that scrapes two replicas."""
-    return full_stack.prometheus
+@pytest.fixture(scope="module")
+def prometheus() -> Iterator[PrometheusServer]:
+    """One that scrapes two replicas."""
+    with shown(FullStack()) as full_stack:
+        yield full_stack.prometheus
 
 
 def test_every_panel_has_data_and_no_query_has_a_warning(prometheus: PrometheusServer) -> None:
@@ -197,8 +200,14 @@ def test_two_replicas_are_one_truth(prometheus: PrometheusServer) -> None:
     assert {("orders", "0"), ("ledger", "0")} <= set(places)
 
 
-def test_one_agent_two_replicas_and_three_shards_give_the_same_answers(full_stack: FullStack) -> None:
-    """The last test here: values scraped at different instants must agree once nothing is written."""
+@pytest.mark.proof
+def test_one_agent_two_replicas_and_three_shards_give_the_same_answers() -> None:
+    """Values scraped at different instants must agree once nothing is written."""
+    with shown(FullStack(shards=3)) as full_stack:
+        _same_answers(full_stack)
+
+
+def _same_answers(full_stack: FullStack) -> None:
     servers = (full_stack.prometheus, *full_stack.others.values())
     assert len(servers) == 3
     asked = [each for each in (*_panels(), *_rules()) if not each.panel.startswith(EACH_FOR_ITSELF)]
@@ -274,6 +283,7 @@ def _plain(expr: str) -> str:
     return re.sub(r"\$[a-z_]\w*", ".*", expr.replace("$__rate_interval", RATE_INTERVAL))
 
 
+@cache
 def _dashboards() -> list[dict[str, Any]]:
     return [json.loads(text) for text in files().values()]
 
@@ -284,6 +294,7 @@ def _rules() -> list[PanelQuery]:
     return [PanelQuery(rule.get("alert") or rule["record"], rule["expr"]) for rule in rules]
 
 
+@cache
 def _panels() -> list[PanelQuery]:
     return [
         PanelQuery(f"{dashboard['title'].removeprefix('Kafka EOS / ')}: {panel['title']}", target["expr"])

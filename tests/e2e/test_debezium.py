@@ -15,7 +15,7 @@ from demo.connect import ConnectCluster
 from demo.jvm_agents import JvmAgents
 from demo.postgres import Postgres
 from exporter import catalogue
-from tests.e2e.conftest import StartAgent
+from tests.e2e.conftest import StartAgent, in_proof
 
 CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SERVER = "shop"
@@ -50,16 +50,7 @@ def capture(clusters: Callable[..., KafkaCluster], tmp_path_factory: pytest.Temp
         connect.create(
             SERVER,
             {
-                "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-                "tasks.max": 1,
-                "database.hostname": "127.0.0.1",
-                "database.port": postgres.port,
-                "database.user": "postgres",
-                "database.password": "none",
-                "database.dbname": "postgres",
-                "plugin.name": "pgoutput",
-                "topic.prefix": SERVER,
-                "table.include.list": "public.orders",
+                **postgres.debezium(SERVER, "orders"),
                 "retriable.restart.connector.wait.ms": 500,
                 "key.converter": CONVERTER,
                 "value.converter": CONVERTER,
@@ -69,7 +60,7 @@ def capture(clusters: Callable[..., KafkaCluster], tmp_path_factory: pytest.Temp
         yield Capture(kafka, postgres, connect, agents)
 
 
-@pytest.mark.parametrize("way", ["jolokia", "jmx_exporter"])
+@pytest.mark.parametrize("way", ["jolokia", *in_proof("jmx_exporter")])
 def test_a_snapshot_and_the_changes_after_it_are_shown(
     capture: Capture, way: str, start_agent: StartAgent, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_counters_go_on_over_kills_and_are_never_lower_than_a_scrape_showed(
     assert count == sum(truth.values())
 
 
+@pytest.mark.proof
 def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_for(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,
@@ -119,6 +120,7 @@ def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_f
     assert outcomes_of(metrics, application)["committed"] == producer.counts.outcomes()["committed"]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("version", EACH_VERSION)
 def test_the_log_end_is_beyond_the_high_watermark_while_a_follower_is_paused(version: str) -> None:
     """What an outcome waits for, on both versions: ListOffsets of the debugging consumer."""

@@ -24,7 +24,7 @@ from exporter.lso.proof.record_reader import RecordReader
 from exporter.lso.proof.unended_record import NOT_EXCLUDED
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.source.log_range import RangeConsumer
-from tests.e2e.conftest import VERSIONS, EnterContext
+from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
 from tests.e2e.ending_lines import explained, run
 from tests.e2e.record_oracle import PARTITIONS, KnownOffset, RecordOracle
 from tests.schemas import conform
@@ -101,7 +101,7 @@ def check(known: RecordOracle, records: int, seed: int, *, one_clock: bool) -> C
 
 
 def test_records_of_both_client_generations_are_explained_as_they_were_written(
-    kafka_4: KafkaCluster, keep: EnterContext, fresh: Fresh
+    kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Fresh
 ) -> None:
     known = oracle(kafka_4, keep, fresh, 60, seed=1)
     told = check(known, 40, 2, one_clock=True)
@@ -120,7 +120,11 @@ def test_records_of_both_client_generations_are_explained_as_they_were_written(
     end = len(known.offsets[0])
     code, record = explained(kafka_4.bootstrap, known.topic, 0, end)
     assert (code, record["state"], record["high_watermark"]) == (2, "beyond_end", end)
-    _the_inventory_has(known, kafka_4, fresh, readers)
+    done = run("inventory", "--bootstrap-server", kafka_4.bootstrap, "--output", "json")
+    assert done.code == 1
+    agent = start_agent("--bootstrap-server", kafka_4.bootstrap)
+    for text in (done.out, agent.get("/api/v1/inventory").text):
+        _the_inventory_has(known, text, fresh, readers)
 
 
 def _commit_first(kafka: KafkaCluster, group: str, topic: str, number: int) -> None:
@@ -131,10 +135,9 @@ def _commit_first(kafka: KafkaCluster, group: str, topic: str, number: int) -> N
         consumer.close()
 
 
-def _the_inventory_has(known: RecordOracle, kafka: KafkaCluster, fresh: Fresh, readers: str) -> None:
+def _the_inventory_has(known: RecordOracle, text: str, fresh: Fresh, readers: str) -> None:
     """The applications of the oracle with their clients, and the records that were written beside them."""
-    done = run("inventory", "--bootstrap-server", kafka.bootstrap, "--output", "json")
-    (cluster,) = conform("transactions-inventory", json.loads(done.out))["clusters"]
+    (cluster,) = conform("transactions-inventory", json.loads(text))["clusters"]
     found = {application["application"]: application for application in cluster["applications"]}
     for name, generations in (("older", (1, 0)), ("newer", (0, 1))):
         each = found[fresh(name)]
@@ -147,7 +150,6 @@ def _the_inventory_has(known: RecordOracle, kafka: KafkaCluster, fresh: Fresh, r
     (topic,) = (each for each in cluster["topics"] if each["topic"] == known.topic)
     plain = sum(what.transaction is None for offsets in known.offsets for what in offsets.values())
     assert (topic["groups"], topic["batches_outside"]) == ([readers], plain)
-    assert done.code == 1
 
 
 @pytest.mark.proof

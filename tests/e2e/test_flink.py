@@ -164,6 +164,7 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
     assert seen.samples(catalogue.RECENT_PRODUCER_FENCES, application=prefix) == []
 
 
+@pytest.mark.proof
 def test_a_job_that_is_not_started_in_time_loses_what_it_precommitted(
     kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:

@@ -18,7 +18,7 @@ from demo.settings import Security
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import EnterContext, StartAgent
-from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, EndingResult, committed, ends_something, never, run
+from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, EndingResult, committed, ends_something, looks, never, run
 
 USER = "eos"
 LOG = "__transaction_state"
@@ -79,15 +79,12 @@ def test_an_id_that_is_denied_is_named_by_the_log_and_unknown_without_it(
     live = open_transaction(guarded, keep, name, topic)
     guarded.access.deny(USER, "DESCRIBE", "TransactionalId", name)
     try:
-        for words in LOOKS:
-            for output in ("text", "json"):
-                done = as_user(*words, "--output", output)
-                assert not ends_something(done.out, done.err), done
+        for done in looks(as_user):
+            assert not ends_something(done.out, done.err), done
         stalled = as_user(*LOOKS[0], "--output", "json").document["stalled_partitions"]
         assert {(each["blocker"]["kind"], each["blocker"]["transactional_id"]) for each in stalled} == {("open", name)}
         guarded.access.deny(USER, "READ", "Topic", LOG)
-        for words in LOOKS:
-            done = as_user(*words)
+        for done in looks(as_user, forms=["text"]):
             assert not ends_something(done.out, done.err), done
             assert f"grant READ on Topic:{LOG}" in done.out + done.err
         agent = watch()
@@ -101,6 +98,7 @@ def test_an_id_that_is_denied_is_named_by_the_log_and_unknown_without_it(
     assert committed(guarded.bootstrap, topic, 2) == 2
 
 
+@pytest.mark.proof
 def test_a_transaction_log_that_may_not_be_described_leaves_a_live_transaction_unknown(
     guarded: KafkaCluster,
     as_user: Callable[..., EndingResult],
@@ -113,8 +111,7 @@ def test_a_transaction_log_that_may_not_be_described_leaves_a_live_transaction_u
     guarded.access.deny(USER, "DESCRIBE", "Topic", LOG)
     guarded.access.deny(USER, "DESCRIBE", "TransactionalId", name)
     try:
-        for words in LOOKS:
-            done = as_user(*words)
+        for done in looks(as_user, forms=["text"]):
             assert not ends_something(done.out, done.err), done
             assert f"Topic:{LOG}" in done.out + done.err
         agent = watch()

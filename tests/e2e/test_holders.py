@@ -86,7 +86,7 @@ def test_a_marker_that_is_not_replicated_is_completing_and_the_missing_replica_i
     producer = keep(RdkafkaProducer(two, f"{name}-1", timeout=300.0))
     producer.init()  # the transaction log is there from now on
     admin = two.admin()
-    log = admin.list_topics("__transaction_state", timeout=10).topics["__transaction_state"]
+    log = admin.list_topics("__transaction_state", timeout=60).topics["__transaction_state"]
     coordinator: int = log.partitions[0].leader
     follower = next(broker for broker in two.brokers if broker.id != coordinator)
     topics = [

@@ -53,25 +53,25 @@ def test_nothing_of_another_cluster_is_counted_until_a_restart(
         agent = start_agent(*arguments)
         agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 1)
         producer.run(10, "first")
-        agent.wait_until(lambda seen: committed(seen) == 10, timeout=60)
+        agent.wait_until(lambda seen: committed(seen) == 10)
     own_cluster.format_again(same_id=same_id)
     commit(own_cluster, "orders", 30)
-    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 0, timeout=60)
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 0)
     seen: list[float | None] = []
 
     def is_told(metrics: Metrics) -> bool:
         seen.append(committed(metrics))
         return faults(agent) == {"identity"}
 
-    agent.wait_until(is_told, timeout=60)
+    agent.wait_until(is_told)
     commits = len(seen)
-    agent.wait_until(lambda metrics: is_told(metrics) and len(seen) > commits + 10, timeout=60)
+    agent.wait_until(lambda metrics: is_told(metrics) and len(seen) > commits + 10)
     assert set(seen) <= {10.0, None}
     agent.kill()
     again = start_agent(*arguments, name="again")
-    again.wait_until(lambda metrics: metrics.value(catalogue.SOURCE_UP, source="txnlog") == 1, timeout=60)
+    again.wait_until(lambda metrics: metrics.value(catalogue.SOURCE_UP, source="txnlog") == 1)
     commit(own_cluster, "payments", 5)
-    again.wait_until(lambda metrics: committed(metrics) == 5, timeout=60)
+    again.wait_until(lambda metrics: committed(metrics) == 5)
     again.stop()
     kept = sorted(path.name for path in tmp_path.glob("*/txnlog*.json"))
     assert len(kept) == 2, "each has its own state"

@@ -130,6 +130,7 @@ OFTEN = {
 }
 
 
+@pytest.mark.proof
 def test_a_read_committed_group_that_was_reset_to_the_latest_offset_is_not_accused(
     kafka_4: KafkaCluster, holder: Producer, start_agent: StartAgent, fresh: Callable[[str], str]
 ) -> None:

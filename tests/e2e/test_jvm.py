@@ -251,6 +251,7 @@ def test_one_dead_jvm_harms_no_other_and_comes_back(
     agent.wait_until(lambda metrics: ups(metrics) == [1, 1])
 
 
+@pytest.mark.proof
 def test_targets_of_a_file_are_read_once_they_are_written_there(
     fresh: Fresh, keep: EnterContext, start_agent: StartAgent, tmp_path: Path, clusters: Callable[..., KafkaCluster]
 ) -> None:

@@ -25,7 +25,7 @@ from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.transactions import OPEN_STATES, coordinator_partition
 from exporter.model import Deadline, Fault
 from tests.e2e.conftest import EnterContext, StartAgent
-from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, ends_something, never, run
+from tests.e2e.ending_lines import QUIET_SECONDS, ends_something, looks, never, run
 from tests.e2e.ending_lines import committed as committed_records
 from tests.fakes.tcp_proxy import TcpProxy
 
@@ -51,7 +51,7 @@ class ProxiedBrokers(NamedTuple):
         admin.create_topics([NewTopic(name, 2, replica_assignment=placed)])[name].result(30)
 
     def leaders(self) -> dict[int, int]:
-        found = self.kafka.admin().list_topics(LOG, timeout=10).topics[LOG].partitions
+        found = self.kafka.admin().list_topics(LOG, timeout=60).topics[LOG].partitions
         return {number: each.leader for number, each in found.items()}
 
     def name_led_by(self, stem: str, leader: int) -> str:
@@ -140,11 +140,8 @@ def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_hea
         until = Deadline.after(180)
         while pair.listed():  # the old coordinator has unloaded it, and the new one has not heard that it is one
             assert poll(until, 0.2)
-        for words in LOOKS:
-            for form in ("text", "json"):
-                done = run(*words, "--bootstrap-server", kafka.bootstrap, "--output", form)
-                print(done.code, done.out, done.err)
-                assert not ends_something(done.out, done.err)
+        for done in looks(run, "--bootstrap-server", kafka.bootstrap):
+            assert not ends_something(done.out, done.err), done
         kinds = never(no_reader, "ledger", QUIET_SECONDS)
         print(f"without READ on the log: {sorted(kinds)}")
         assert "hanging" not in kinds

@@ -10,9 +10,10 @@ from confluent_kafka import Consumer, TopicPartition
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
+from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
-INSIDE, BOTH, OUTSIDE = "inside", "both", "copier"
+INSIDE, BOTH, OUTSIDE, MEMBERS = "inside", "both", "copier", "members"
 ROUNDS = 12
 
 
@@ -53,6 +54,32 @@ def test_commits_in_transactions_and_outside_of_them_are_counted_apart(tmp_path:
             (BOTH, "orders", "false"): ROUNDS,
             (OUTSIDE, "orders", "false"): ROUNDS,
         }
+        _join_and_leave(kafka)  # a first generation, and a further one at each change
+        agent.wait_until(lambda seen: (seen.value(catalogue.GROUP_REBALANCES_TOTAL, group=MEMBERS) or 0) >= 3)
+
+
+def _join_and_leave(kafka: KafkaCluster) -> None:
+    """Two members join a group one after the other, and leave it one after the other."""
+    settings = {
+        "bootstrap.servers": kafka.bootstrap,
+        "group.id": MEMBERS,
+        "partition.assignment.strategy": "roundrobin",  # one topic of one partition for each member
+    }
+    members = [Consumer(settings) for _ in range(2)]
+    until = Deadline.after(60)
+    try:
+        for count, member in enumerate(members, 1):
+            member.subscribe(["orders", "totals"])
+            while not all(joined.assignment() for joined in members[:count]):
+                assert not until.over
+                for joined in members[:count]:
+                    joined.poll(0.1)
+        members[0].close()
+        while len(members[1].assignment()) < 2:
+            assert not until.over
+            members[1].poll(0.1)
+    finally:
+        members[1].close()
 
 
 def _commit_outside(kafka: KafkaCluster, group: str, offset: int) -> None:

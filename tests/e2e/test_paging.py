@@ -28,7 +28,7 @@ from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
 
 STALL_AFTER = 5
-PAGE_SECONDS = 60.0
+PAGE_SECONDS = 180.0
 PAGES, TICKETS = "kafka-eos-pages", "kafka-eos-tickets"
 # As shipped, but in seconds instead of minutes.
 QUICK = settings(
@@ -108,7 +108,7 @@ def watch(pager: WebhookReceiver) -> Iterator[Callable[[AgentProcess, Settings],
         with ProcessGroup(folder) as processes:
 
             def start(agent: AgentProcess, thresholds: Settings) -> Monitoring:
-                pace = Pace("1s", "1s", "2s", HASTE)
+                pace = Pace("1s", group_wait="1s", group_interval="2s", haste=HASTE)
                 made = Monitoring(processes, [f"127.0.0.1:{agent.port}"], thresholds, pace, webhook=pager.url)
                 made.wait_ready()
                 return made
@@ -136,6 +136,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
             {
                 "clusters": [{"name": "prod", "kafka": {"bootstrap.servers": kafka_4.bootstrap}}],
                 "thresholds": [STALLS],
+                "owners": [{"team": "payments", "topics": [ledger]}],
             }
         )
     )
@@ -172,6 +173,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
             "severity": "warning",
             "kafka_cluster": "prod",
             "application": pay_id[:-2],
+            "owner": "unowned",
         }
         assert f"- transactional.id {pay_id}, producer id " in fenced["annotations"]["description"]
         assert fenced["annotations"]["runbook_url"].endswith("/runbooks/KafkaEosProducerFenced.md")
@@ -180,6 +182,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
             PAGES, "firing", alertname="KafkaEosHangingTransaction", producer_id=str(orphan.producer_id)
         )
         assert hanging["labels"]["kafka_cluster"] == "prod"
+        assert hanging["labels"]["owner"] == "payments"
         assert f"- {ledger}-0 since " in hanging["annotations"]["description"]
 
         [stuck_open] = agent.wait_until(
@@ -194,6 +197,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
             "severity": "critical",
             "kafka_cluster": "prod",
             "producer_id": stuck_pid,
+            "owner": "unowned",
         }
         story = page["annotations"]["description"]
         headline = page["annotations"]["summary"]
@@ -214,6 +218,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
     assert pager.told(alertname="KafkaEosExporterAbsent") == []
 
 
+@pytest.mark.proof
 def test_a_failed_connect_task_pages_with_its_cause_and_resolves_once_it_is_restarted(
     kafka_4: KafkaCluster,
     start_agent: StartAgent,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from demo.cluster import KafkaCluster
 from demo.connect import ConnectCluster
@@ -23,6 +24,7 @@ from tests.e2e.conftest import StartAgent
 from tests.schemas import conform
 
 GOOD, POOR = "well-kept", "poorly-kept"
+READER = "billing"
 APPLICATIONS = ("modern", "elderly")
 
 
@@ -48,6 +50,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostureTarget]:
                 producer.init()
                 producer.run(2, GOOD)
                 producer.run(1, POOR)
+        plain = Producer({"bootstrap.servers": kafka.bootstrap})
+        plain.produce(GOOD, b"outside of a transaction")
+        plain.flush(60)
+        reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": READER})
+        reader.commit(offsets=[TopicPartition(topic, 0, 0) for topic in (GOOD, POOR)], asynchronous=False)
+        reader.close()
         config = folder / "config.yml"
         config.write_text(
             json.dumps(
@@ -97,6 +105,9 @@ def test_no_check_is_unknown_where_everything_may_be_asked_and_faults_are_named(
     assert checks["transaction_clients", APPLICATIONS[0]]["verdict"] == "passed"
     assert checks["transaction_clients", APPLICATIONS[1]]["verdict"] == "information"
     assert checks["internal_topic_replication", "__transaction_state"]["found"] == "3 replicas"
+    assert checks["plain_writers", POOR]["verdict"] == "passed"
+    assert checks["plain_writers", GOOD]["verdict"] == "information"
+    assert f"in 1 of 1 partitions; read by {READER}" in checks["plain_writers", GOOD]["found"]
     assert all(check["why"] and check["fix"] for check in checks.values())
     assert done.code == 1
 
@@ -117,8 +128,15 @@ def test_the_agent_exposes_the_same_checks(place: PostureTarget, start_agent: St
     assert metrics.value(catalogue.POSTURE_CHECK, check="topic_min_isr", subject=GOOD) == 1
     assert metrics.value(catalogue.POSTURE_CHECK, check="transaction_version", subject="prod") == 1
     assert metrics.value(catalogue.SOURCE_UP, source="posture") == 1
+    sizes = metrics.samples(catalogue.INTERNAL_TOPIC_SIZE_BYTES, topic="__transaction_state")
+    assert {sample.labels["broker"] for sample in sizes} == {str(broker.id) for broker in place.kafka.brokers}
+    assert all(sample.value > 0 for sample in sizes)  # three replicas of each partition
+    for size in metrics.samples(catalogue.BROKER_LOG_DIR_SIZE_BYTES):
+        (usable,) = metrics.samples(catalogue.BROKER_LOG_DIR_USABLE_BYTES, **size.labels)
+        assert 0 < usable.value < size.value
 
 
+@pytest.mark.proof
 def test_a_refused_grant_leaves_its_checks_unknown_with_the_grant(tmp_path: Path) -> None:
     with KafkaCluster("4.3.1", security=Security.of("eos")) as kafka:
         kafka.access.allow_all_reads("eos")

@@ -128,6 +128,7 @@ def test_the_five_grants_are_enough_by_every_way_in(
         assert all_up(metrics, way), (way, ups(metrics, way))
 
 
+@pytest.mark.proof
 def test_each_missing_grant_of_a_certificates_owner_is_named(house: SecuredBroker) -> None:
     access = house.kafka.access
     access.allow_all_reads(POOR)
@@ -245,6 +246,7 @@ def planted(house: SecuredBroker) -> list[str]:
 # --- Rotated ---
 
 
+@pytest.mark.proof
 def test_a_password_that_was_changed_in_its_file_is_used_from_then_on(
     house: SecuredBroker, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:

@@ -78,7 +78,7 @@ def parted(request: pytest.FixtureRequest) -> Iterator[SeparatedBrokers]:
 def leaders_by(address: str, topic: str) -> list[int]:
     """Who leads the partitions of a topic, as the broker at this address has it."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    partitions = admin.list_topics(topic, timeout=60).topics[topic].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 
 
@@ -184,7 +184,7 @@ def test_a_tail_whose_only_broker_was_deposed_goes_to_the_new_leader(
     )
     survivor.init()
     survivor.run(40, topic)
-    agent.wait_until(lambda seen: committed(seen, name) == 45, timeout=60)
+    agent.wait_until(lambda seen: committed(seen, name) == 45)
 
 
 def committed(seen: Metrics, name: str) -> float | None:

@@ -144,6 +144,7 @@ def test_at_least_once_is_shown_as_such_and_a_thread_that_was_replaced_is_counte
     agent.wait_until(lambda metrics: metrics.total(catalogue.STREAMS_FAILED_THREADS_TOTAL) >= 1)
 
 
+@pytest.mark.proof
 def test_a_jmx_exporter_gives_the_numbers_too(
     kafka_4: KafkaCluster, app: StreamsApp, agent: Callable[[str], AgentProcess], fresh: Fresh, keep: EnterContext
 ) -> None:

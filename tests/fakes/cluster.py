@@ -178,8 +178,8 @@ class FakeKafka:
 
     def _led(self, each: Partition) -> PartitionMetadata:
         if self.believes is not None and self.believes == each.deposed:
-            return PartitionMetadata(each.deposed, each.replicas, each.isr, offline=False, leader_epoch=each.epoch - 1)
-        return PartitionMetadata(each.leader, each.replicas, each.isr, each.leader is None, each.epoch)
+            return PartitionMetadata(each.deposed, each.replicas, each.isr, leader_epoch=each.epoch - 1)
+        return PartitionMetadata(each.leader, each.replicas, each.isr, each.epoch)
 
     def confirmed(self, deadline: Deadline, topics: Sequence[str]) -> Metadata:
         self.confirmed_topics.append(topics)

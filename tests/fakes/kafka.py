@@ -31,7 +31,7 @@ BROKERS = {1: "k1:9092", 2: "k2:9092"}
 
 
 def led(leader: int | None, replicas: Sequence[int] = (1, 2), epoch: int = -1) -> PartitionMetadata:
-    return PartitionMetadata(leader, tuple(replicas), tuple(replicas), leader is None, epoch)
+    return PartitionMetadata(leader, tuple(replicas), tuple(replicas), epoch)
 
 
 def cluster_of(

@@ -32,7 +32,7 @@ from tests.fakes.cluster import FakeMessage
 from tests.strategies import encode_key, encode_value, kafka_tags
 
 NOW = 1_800_000_000.0
-_LED = PartitionMetadata(1, (1,), (1,), offline=False, leader_epoch=0)
+_LED = PartitionMetadata(1, (1,), (1,), leader_epoch=0)
 
 
 class OneBrokerLogReader:

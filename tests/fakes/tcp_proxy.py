@@ -13,7 +13,6 @@ import struct
 import threading
 from collections.abc import Callable
 from enum import Enum
-from types import TracebackType
 from typing import Self
 
 Matches = Callable[[str], bool]
@@ -120,9 +119,7 @@ class TcpProxy:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- In the loop's thread ---

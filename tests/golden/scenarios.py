@@ -9,6 +9,7 @@ from exporter import catalogue as c
 from exporter.core.runner import Group
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, IgnoredSource, Reason, Sample
 from exporter.transactions.source.txnlog import POLLED_INSTEAD
+from exporter.words import ObservedOutcome, TransactionState
 
 WALL = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 
@@ -65,7 +66,7 @@ def stalled(cluster: str) -> Iterator[Sample]:
 
 def polled(cluster: str) -> Iterator[Sample]:
     """Outcomes where the log is refused."""
-    for outcome, count in zip(c.OBSERVED_OUTCOMES, (950, 21, 2, 1, 140), strict=True):
+    for outcome, count in zip(ObservedOutcome.values(), (950, 21, 2, 1, 140), strict=True):
         yield c.TRANSACTIONS_OBSERVED_TOTAL(count, cluster, "pay", outcome)
         yield c.LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS(WALL - count, cluster, "pay", outcome)
     yield c.PRODUCER_EPOCHS_OBSERVED_TOTAL(2311, cluster, "pay")
@@ -74,7 +75,7 @@ def polled(cluster: str) -> Iterator[Sample]:
 def transactions(cluster: str) -> Iterator[Sample]:
     yield c.CLUSTER_INFO(1, cluster, "S6qi0JT5RqxOL6DBirsJtQ", "k1:9092,k2:9092", "2")
     for topic in c.INTERNAL_TOPICS:
-        for condition in c.TOPIC_CONDITIONS:
+        for condition in ("total", "offline", "under_replicated", "under_min_isr"):
             yield c.INTERNAL_TOPIC_PARTITIONS(50.0 * (condition == "total"), cluster, topic, condition)
     yield c.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS(WALL - 90, cluster, "__transaction_state", "under_min_isr")
     yield c.TRANSACTIONAL_IDS_UNAVAILABLE(0, cluster, "pay")
@@ -94,7 +95,7 @@ def txnlog(cluster: str) -> Iterator[Sample]:
         yield c.TRANSACTION_OPEN_SECONDS(Distribution(steps, 11.0, 4711.5), cluster, application, "committed")
         steps = tuple((bound, float(place)) for place, bound in enumerate(c.TRANSACTION_COMPLETION_SECONDS.buckets))
         yield c.TRANSACTION_COMPLETION_SECONDS(Distribution(steps, 10.0, 0.25), cluster, application)
-        for state in c.TRANSACTION_STATES:
+        for state in TransactionState.values():
             yield c.TRANSACTIONS_OPEN(1, cluster, application, state)
         yield c.OVERDUE_TRANSACTIONS(0, cluster, application)
         yield c.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(WALL - 500.125, cluster, application)

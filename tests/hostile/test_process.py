@@ -95,6 +95,7 @@ def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile
     assert "Traceback" not in agent.log
 
 
+@pytest.mark.proof
 def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, hostile: int) -> None:
     folders(tmp_path)
     config = settings(tmp_path, hostile)

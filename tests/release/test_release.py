@@ -125,7 +125,7 @@ def port(elsewhere: Path) -> Iterator[int]:
 
 def _get(port: int, path: str) -> str | None:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             text: str = answer.read().decode()
             return text
     except OSError:

@@ -23,9 +23,10 @@ WAIT_SECONDS = 50.0
 
 
 class Notification(NamedTuple):
-    """What a receiver got: its name, the alerts by name, and the size of the body in bytes."""
+    """What a receiver got: its name, "firing" or "resolved", the labels of the alerts, and the bytes of the body."""
 
     receiver: str
+    status: str
     alerts: tuple[Mapping[str, str], ...]
     size: int
 
@@ -49,15 +50,16 @@ class Alertmanager:
 
 
 @contextmanager
-def running(config: str, folder: Path) -> Iterator[Alertmanager]:
-    """Run an Alertmanager with this configuration, whose groups wait for a second and whose receivers are recorded."""
+def receiving() -> Iterator[tuple[str, queue.Queue[Notification]]]:
+    """Run a webhook receiver: its URL, below which a receiver has its name, and what comes, in order."""
     notified: queue.Queue[Notification] = queue.Queue()
 
     class AlertReceiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            labels = tuple(alert["labels"] for alert in json.loads(body)["alerts"])
-            notified.put(Notification(self.path.strip("/"), labels, len(body)))
+            message = json.loads(body)
+            labels = tuple(alert["labels"] for alert in message["alerts"])
+            notified.put(Notification(self.path.strip("/"), message["status"], labels, len(body)))
             self.send_response(200)
             self.end_headers()
 
@@ -66,12 +68,27 @@ def running(config: str, folder: Path) -> Iterator[Alertmanager]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), AlertReceiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    made = yaml.safe_load(config)
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", notified
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def running(config: str, folder: Path) -> Iterator[Alertmanager]:
+    """Run an Alertmanager with this configuration, whose groups wait for a second and whose receivers are recorded."""
+    with receiving() as (url, notified):
+        yield from _started(yaml.safe_load(config), folder, url, notified)
+
+
+def _started(
+    made: dict[str, Any], folder: Path, url: str, notified: queue.Queue[Notification]
+) -> Iterator[Alertmanager]:
     for route in made["route"]["routes"]:
         route["group_wait"] = "1s"
     for receiver in made["receivers"]:
-        url = f"http://127.0.0.1:{server.server_address[1]}/{receiver['name']}"
-        receiver["webhook_configs"] = [{"url": url, "send_resolved": False}]
+        receiver["webhook_configs"] = [{"url": f"{url}/{receiver['name']}", "send_resolved": False}]
     path = folder / "alertmanager.yml"
     path.write_text(yaml.safe_dump(made))
     address = f"127.0.0.1:{free_ports(1)[0]}"
@@ -92,9 +109,7 @@ def running(config: str, folder: Path) -> Iterator[Alertmanager]:
         yield Alertmanager(f"http://{address}", notified)
     finally:
         process.terminate()
-        process.wait(timeout=10)
-        server.shutdown()
-        server.server_close()
+        process.wait(timeout=60)
 
 
 def _wait_until_ready(url: str) -> None:

@@ -451,7 +451,7 @@ def _many() -> Iterator[Case]:
             for series in (*finished([(60, 100 - lost, lost)], who, agent)[:2], budget(0.05, who, agent))
         ]
 
-    yield case(name, "twenty-one", apps(21), {"2m": [], "5m": [page], "40m": [page]})
+    yield case(name, "twenty-one", apps(21), {"2m": [], "4m": [page], "40m": [page]})
     yield case(name, "twenty, and one elsewhere", [*apps(20), *apps(1, "other")], {"5m": [], "40m": []})
     yield case(name, "twenty-one that lose what they may", apps(21, lost=4.9), {"40m": []})
     yield case(

@@ -98,6 +98,7 @@ def _storm() -> Iterator[Case]:
     yield case(STORM, "one a minute", [rebalances("0+1x60")], {"9m": [], "20m": [ticket()], "60m": [ticket()]})
     yield case(STORM, "every second minute", [rebalances("0 0 1 1 2 2 3 3 4 4 5 5 6 6 7 7x60")], {"15m": [], "20m": []})
     yield case(STORM, "exactly ten", [rebalances("0+0x5 5 10x60")], {"15m": [], "17m": []})
+    yield case(STORM, "eleven", [rebalances("0x20 11x60")], {"22m": [ticket()]})
     yield case(STORM, "many before the agent's start", [rebalances("500x60")], {"15m": [], "40m": []})
     each = [rebalances("0+1x60", ("prod", "ship", "consumer")), rebalances("0+1x60", ("other", *who[1:]))]
     yield case(

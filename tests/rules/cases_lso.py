@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from exporter.catalogue import (
     LSO_BLOCKER_INFO,
@@ -145,15 +145,21 @@ def _habits() -> Iterator[Case]:
         agent: str = "a",
         outcome: str = "committed",
         cluster: str = "prod",
+        grows: str = "",
+        shorter: str = "0x400",
     ) -> list[Series]:
-        """In a day ``count`` transactions end, all of them within so many seconds."""
+        """In a day ``count`` transactions end, all of them within so many seconds. ``grows`` are the values of the
+        counts instead, and ``shorter`` those of transactions below the bucket.
+        """
         family, who = TRANSACTION_OPEN_SECONDS, (cluster, application, outcome)
-        grows, none = f"0+{count / 288:.6f}x400", "0x400"
-        buckets = {"60": none, "300": grows if within <= 300 else none, "900": grows, "3600": grows, "+Inf": grows}
+        grows = grows or f"0+{count / 288:.6f}x400"
+        bounds = ("60", "300", "900", "3600")
+        below = [bound for bound in bounds if int(bound) < within]
+        buckets = {bound: shorter if bound == below[-1] else "0x400" if bound in below else grows for bound in bounds}
         return [
             *(
                 scraped(family, *who, values=values, agent=agent, suffix="_bucket", le=le)
-                for le, values in buckets.items()
+                for le, values in (buckets | {"+Inf": grows}).items()
             ),
             scraped(family, *who, values=grows, agent=agent, suffix="_count"),
         ]
@@ -165,6 +171,9 @@ def _habits() -> Iterator[Case]:
     both = [series for agent in "ab" for series in (*lasts(900, agent=agent), stalls(agent))]
     ten_minutes = {"1506m": [], "1510m": [], "1514m": [], "1515m": [WARNING], "1600m": [WARNING]}
     yield case(STALLED, "open for up to a quarter of an hour as usual", both, {"1505m": [], **ten_minutes}, "5m")
+    paged = [*both, due("critical", "_x299 1x90")]
+    yield case(STALLED, "a page does not wait", paged, {"1506m": [CRITICAL], "1515m": [CRITICAL, WARNING]}, "5m")
+    yield from _habit_seconds(lasts)
     at_once = {"1505m": [], "1510m": [WARNING]}
     yield case(STALLED, "its transactions usually take less", [*lasts(300), stalls()], at_once, "5m")
     yield case(STALLED, "four transactions in a day are no habit", [*lasts(900, 4), stalls()], at_once, "5m")
@@ -176,6 +185,32 @@ def _habits() -> Iterator[Case]:
     ):
         yield case(STALLED, title, [*other, stalls()], at_once, "5m")
     yield case(STALLED, "whose transaction it is, is not known", [*lasts(900), stalls(who="")], at_once, "5m")
+
+
+def _habit_seconds(lasts: Callable[..., list[Series]]) -> Iterator[Case]:
+    """To a second, a ticket is later by what is usual: nine of ten transactions are open for 5 minutes and so much."""
+
+    def waits(title: str, usual: list[Series], seconds: float, minutes: int = 1510, step: str = "5m") -> Iterator[Case]:
+        for off, tickets in ((-0.5, [WARNING]), (0.5, [])):
+            stall = due("warning", f"{minutes * 60 - seconds + off:.1f}x400")
+            yield case(STALLED, f"{title}, {off:+g} s", [*usual, stall], {f"{minutes}m": tickets}, step)
+
+    yield from waits("no longer than five minutes", lasts(300), 0)
+    yield from waits("up to a quarter of an hour", lasts(900), 540)
+    yield from waits("an hour waits just below a quarter", lasts(3600), 590)
+    yield from waits("five transactions in a day", lasts(900, grows="0x100 5x300"), 540)
+    yield from waits("another agent knows of shorter ones", [*lasts(900), *lasts(300, agent="b")], 540)
+    yield from waits("another agent saw fewer", [*lasts(900, 6), *lasts(900, 3, agent="b")], 540)
+    yield from waits("too few for each of two agents", [*lasts(900, 3), *lasts(900, 3, agent="b")], 0)
+    yield from waits("those that are aborted are longer", [*lasts(300), *lasts(900, outcome="aborted")], 0)
+    yield from waits("few commit, many are aborted", [*lasts(900, 3), *lasts(900, outcome="aborted")], 0)
+    half = lasts(900, grows="0+1x400", shorter="0x158 1+1x300")
+    stall = due("warning", f"{1510 * 60 - 100}x400")
+    yield case(STALLED, "longer ones half a day ago", [*half, stall], {"1510m": []}, "5m")
+    yield from waits(
+        "longer ones more than a day ago", lasts(900, grows="0+1x400", shorter="0x150 1+1x300"), 0, 3000, "10m"
+    )
+    yield from waits("many more than a day ago", lasts(900, grows="0+1x150 150x50 154x200"), 0, 3000, "10m")
 
 
 def _pages() -> Iterator[Case]:
@@ -228,8 +263,21 @@ def _flood() -> Iterator[Case]:
         yield case(
             STALLED, f"{severity}: and one elsewhere", [*series, other], {"5m": [*oldest, by(severity, ("other", "7"))]}
         )
-    series = [each for number, holder in enumerate(many) for each in endless(at=-1 - number, holder=holder)]
-    yield case(HANGING, "twenty-five that hang", series, {"5m": [by("critical", holder) for holder in many[5:]]})
+    for alert, kind in ((HANGING, "hanging"), (UNMARKED, "unmarked")):
+        series = [
+            each for number, holder in enumerate(many) for each in endless(at=-1 - number, holder=holder, kind=kind)
+        ]
+        oldest = [by("critical", holder) for holder in many[5:]]
+        yield case(alert, f"twenty-five that are {kind}", series, {"5m": oldest})
+        one_more = [*series, *endless(at=-1, holder=("other", "7"), kind=kind)]
+        elsewhere = [*oldest, by("critical", ("other", "7"))]
+        yield case(alert, f"{kind}: and one elsewhere", one_more, {"5m": elsewhere})
+        again = [*series, *endless(at=-4, holder=many[3], kind=kind, agent="b")]
+        again += endless(at=-25, holder=many[24], kind=kind, agent="b")
+        yield case(alert, f"{kind}: two of them seen by two replicas", again, {"5m": oldest})
+        earlier = [*series, *endless(at=-100, holder=many[0], kind=kind, agent="b")]
+        first = [by("critical", holder) for holder in (many[0], *many[6:])]
+        yield case(alert, f"{kind}: one that another replica saw earlier", earlier, {"5m": first})
 
 
 def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, ...]) -> Iterator[Case]:
@@ -243,6 +291,11 @@ def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, .
     yield case(alert, "in an ignored topic", found(at=9999999999), {"0m": [], "30m": []})
     part = [*found(at=9999999999), *found(agent="b")]
     yield case(alert, "in an ignored topic of one shard, and in another topic of another", part, {"0m": [CRITICAL]})
+    yield case(alert, "due in a day", found(at=86400), {"0m": [], "1m": [CRITICAL]})
+    yield case(alert, "due in less than a day", found(at=86399.5), {"0m": [CRITICAL]})
+    yield case(alert, "a ticket alone", [holds(ours), due("warning", "0x60", kind=ours)], {"1m": [], "30m": []})
+    for kind in others:
+        yield case(alert, f"due, and {kind}", endless(kind=kind), {"1m": [], "30m": []})
     yield case(alert, "the agent's clock is ten minutes ahead", found(at=600), {"0m": [CRITICAL]})
     yield case(
         alert,

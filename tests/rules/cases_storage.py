@@ -42,6 +42,7 @@ def _producer_ids() -> Iterator[Case]:
     yield case(IDS, "two failed scrapes", [ids("2000000x10 stale stale 2000000x60")], {"16m": [_ticket()]})
     long = [ids("2000000x10 stale stale stale stale 2000000x60")]
     yield case(IDS, "four failed scrapes begin it anew", long, {"16m": []})
+    yield case(IDS, "over", [ids("2000000x20 5x60")], {"29m": [_ticket()], "31m": []})
 
 
 def _ticket(who: tuple[str, ...] = BROKER) -> dict[str, str]:
@@ -66,6 +67,8 @@ def _cleaner(metric: Metric) -> Iterator[Case]:
     yield case(CLEANER, at + "two failed scrapes", gap, {"15m": [_ticket()], "30m": [_ticket()]})
     silent = [given_up("1x10 stale stale stale stale 1x60")]
     yield case(CLEANER, at + "four failed scrapes begin it anew", silent, {"15m": [], "30m": [_ticket()]})
+    one = [given_up("1x60"), given_up("0x60", agent="b")]
+    yield case(CLEANER, at + "seen by one of two replicas", one, {"30m": [_ticket()]})
     yield case(CLEANER, at + "the broker was restarted", [given_up("1x20 0x60")], {"29m": [_ticket()], "31m": []})
 
 
@@ -81,6 +84,9 @@ def _grows() -> Iterator[Case]:
     week = 7 * DAY
     yield case(GROWS, "in six days", [size(60), free(week - DAY)], {"59m": [], "62m": [_ticket()], "150m": [_ticket()]})
     yield case(GROWS, "in eight days", [size(60), free(week + DAY)], {"62m": [], "150m": []})
+    for share, tickets in ((1 - 5e-6, [_ticket()]), (1, []), (1 + 5e-6, [])):
+        exact = [size(60), free(0, values=f"{share * week:.3f}x180")]
+        yield case(GROWS, f"{share:.6f} of seven days", exact, {"150m": tickets})
     yield case(GROWS, "it shrinks", [size(-0.1), free(1)], {"62m": [], "150m": []})
     both = [size(60), size(60, "__consumer_offsets"), free(10 * DAY)]
     yield case(GROWS, "both topics together", both, {"62m": [_ticket()]})
@@ -89,6 +95,20 @@ def _grows() -> Iterator[Case]:
     yield case(GROWS, "the fullest of two disks", [size(60), free(DAY), free(90 * DAY, "/e")], {"62m": [_ticket()]})
     other = [size(60), free(week + DAY), size(60, broker="2"), free(week - DAY, broker="2")]
     yield case(GROWS, "each broker", other, {"62m": [_ticket(("prod", "2"))]})
+    one = [size(60), size(6, agent="b"), free(week - DAY)]
+    yield case(GROWS, "the replica that saw more of the growth", one, {"62m": [_ticket()]})
+    swings = [size(60), free(0, values=f"{DAY} {90 * DAY} " * 90)]
+    yield case(GROWS, "space that comes back within a quarter of an hour", swings, {"62m": [], "150m": []})
+    over = [size(60), free(0, values=f"{DAY}x90 {90 * DAY}x90")]
+    yield case(GROWS, "over", over, {"90m": [_ticket()], "97m": [_ticket()], "99m": []})
+    for minutes, tickets in ((12, [_ticket()]), (20, [])):
+        pending = [size(60), free(0, values=f"{DAY}x30 stale _x{minutes - 1} {DAY}x150")]
+        yield case(GROWS, f"a gap of {minutes} minutes in the first hour", pending, {"65m": tickets})
+    once = [
+        scraped(INTERNAL_TOPIC_SIZE_BYTES, "prod", "__transaction_state", "1", values="1000+6000x24 145000x48"),
+        scraped(BROKER_LOG_DIR_USABLE_BYTES, "prod", "1", "/d", values="1000x72"),
+    ]
+    yield case(GROWS, "growth of the last six hours", once, {"8h": [_ticket()], "11h": []}, step="10m")
     gap = [size(60), free(0, values=f"{DAY:g}x70 stale _x11 {DAY:g}x90")]
     yield case(
         GROWS, "a gap in the disk of less than a quarter of an hour", gap, {"65m": [_ticket()], "85m": [_ticket()]}

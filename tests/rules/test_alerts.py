@@ -21,13 +21,17 @@ from exporter.alerts.rules import groups, rules_file
 from exporter.alerts.settings import Settings, SettingsError, settings
 from exporter.dashboards.generate import boards
 from tests.rules.mutation import EQUIVALENT, mutants, survivors
-from tests.rules.promtool import Case, bare, run, variant_of
+from tests.rules.promtool import Case, bare, large, run, small, variant_of
 from tests.rules.table import CASES
 
 RULES: dict[str, Any] = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
 ALERTS = table.alerts(Settings())
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(alerts.__file__).parent
+CASES_OF = {
+    name: [case for case in CASES if case.alert == name] for name in dict.fromkeys(case.alert for case in CASES)
+}
+SMALL = 1000
 SAMPLE = 40
 """Every so-maniest mutant is tried with each run of the tests; ``make mutants`` tries all."""
 
@@ -36,9 +40,15 @@ def of(name: str) -> list[Case]:
     return [case for case in CASES if case.alert.split()[0] == name]
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(case.alert for case in CASES))
+@pytest.mark.parametrize("name", CASES_OF)
 def test_the_alert_does_what_its_cases_say(name: str) -> None:
-    assert run(bare(RULES), [case for case in CASES if case.alert == name]) == ""
+    assert run(bare(RULES), small(CASES_OF[name], SMALL)) == ""
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", [name for name, cases in CASES_OF.items() if large(cases, SMALL)])
+def test_the_alert_does_what_its_large_cases_say(name: str) -> None:
+    assert run(bare(RULES), large(CASES_OF[name], SMALL)) == ""
 
 
 @pytest.mark.parametrize("name", table.names())
@@ -179,6 +189,14 @@ def test_links_severities_and_waits_are_settable() -> None:
     assert "KafkaEosTransactionTimeouts" not in rules
     assert rules["KafkaEosProducerFenced"]["labels"]["severity"] == Severity.CRITICAL
     assert (rules["KafkaEosSourceDown"]["for"], rules["KafkaEosSourceDown"]["keep_firing_for"]) == ("1h", "2h")
+
+
+def test_a_runbook_is_a_page_of_the_agent_where_its_address_is_set_unless_the_agent_is_gone() -> None:
+    made = groups(settings(["page_url=https://eos.example.com/"], table.names()))
+    rules = [rule for group in made for rule in group["rules"] if "alert" in rule]
+    pages = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules}
+    assert pages.pop("KafkaEosExporterAbsent") == f"{Settings().runbook_url}/KafkaEosExporterAbsent.md"
+    assert pages == {name: f"https://eos.example.com/runbooks/{name}" for name in pages}
 
 
 def test_every_wrong_setting_is_reported_at_once() -> None:

@@ -171,6 +171,14 @@ def test_a_query_that_does_not_move_says_how_far_it_is_behind() -> None:
     assert re.findall("^- .*", text, re.MULTILINE) == ["- in: 7 offsets behind"]
 
 
+def test_counts_are_whole_numbers() -> None:
+    series = [
+        scraped(BROKER_REQUEST_ERRORS_TOTAL, "prod", "3", "Produce", "INVALID_PRODUCER_EPOCH", values="0x3 1371x60")
+    ]
+    (text,) = rendered("KafkaEosZombieProducers", series, at="8m")
+    assert re.findall(r"brokers refused (\S+) requests", text)[0].isdecimal()
+
+
 def test_a_query_that_an_error_ended_says_by_what() -> None:
     series = [ended("0x3 2x60", "fenced"), ended("0x3 1x60", "stopped")]
     (text,) = rendered("KafkaEosSparkQueryTerminated", series)

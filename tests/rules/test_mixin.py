@@ -212,7 +212,8 @@ def test_prometheus_parses_every_query_of_grafana(tmp_path: Path) -> None:
 
 
 def test_a_template_of_grafana_has_labels_its_value_and_functions_that_grafana_has() -> None:
-    known = r"\{\{ ?\$(labels\.\w+|values\.A\.Value)( \| (urlquery|humanize|humanizeDuration|humanizePercentage))? \}\}"
+    functions = r"urlquery|printf `%\.[01]f`|humanizeDuration|humanizePercentage"
+    known = rf"\{{\{{ ?\$(labels\.\w+|values\.A\.Value)( \| ({functions}))? \}}\}}"
     actions = [
         action
         for rule in MANAGED

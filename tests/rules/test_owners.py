@@ -6,16 +6,20 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from exporter.alerts.files import FORMATS
+from exporter.alerts.files import FORMATS, generated
 from exporter.alerts.owners import Owner
 from exporter.alerts.settings import Settings
+from exporter.catalogue import OWNER_INFO
 from exporter.config import ConfigError, ConfigSource
 from tests.rules.alertmanager import running
+from tests.rules.promtool import Case, Series, bare, run, scraped
+from tests.rules.table import CASES
 
 OWNERS = (
     Owner("payments", "#pay", applications=("pay.*", "billing"), topics=("payments-.*",), groups=("billing-.*",)),
@@ -56,6 +60,7 @@ def alert(name: str, severity: str = "warning", **labels: str) -> dict[str, str]
         (alert("ClusterBlind"), "unowned"),
         (alert("LsoStalled", producer_id="7", owner="fraud"), "fraud"),
         (alert("LsoStalled", producer_id="7"), "unowned"),
+        (alert("GroupLagHigh", group="billing-eu", topic="orders", owner="unowned"), "payments"),
     ],
 )
 def test_the_first_entry_that_matches_owns_an_alert(labels: Mapping[str, str], owner: str) -> None:
@@ -73,6 +78,68 @@ def test_a_channel_is_that_of_the_owner() -> None:
     assert relabelled(alert("ProducerFenced", application="pay"))["channel"] == "#pay"
     assert "channel" not in relabelled(alert("ProducerFenced", application="shipping"))
     assert relabelled(alert("LsoStalled", producer_id="7", owner="fraud"))["channel"] == "#fraud"
+
+
+SUBJECTS = {
+    "holder": ("producer_id",),
+    "application": ("application",),
+    "query": ("spark_application", "query"),
+    "connector": ("connect", "connector"),
+    "group": ("group",),
+    "topic": ("topic",),
+}
+RULES = bare(yaml.safe_load(generated()["alerts/generated/rules.yaml"]))
+
+
+def subjects(labels: Mapping[str, str]) -> dict[str, str]:
+    """The subjects of an alert by kind: the first of them decides who owns it."""
+    return {kind: "/".join(labels[name] for name in names) for kind, names in SUBJECTS.items() if {*names} <= {*labels}}
+
+
+FIRING = {
+    (case.alert, labels["severity"]): subjects(labels)
+    for case in CASES
+    for check in case.checks
+    for labels in check.alerts
+}
+
+
+def test_the_label_owner_of_every_alert_is_that_of_its_subjects() -> None:
+    rules = {
+        (rule["alert"], rule["labels"]["severity"]): rule["labels"]["owner"]
+        for group in RULES["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    }
+    kinds = {key: re.findall(r'kind="(\w+)"', owner) for key, owner in rules.items()}
+    assert kinds == {key: [*FIRING[key], "cluster"] for key in rules}
+
+
+def owned(case: Case) -> Case:
+    """The case with an owner for each subject of its alerts, of which a failed scrape takes the last sample away."""
+    series: dict[tuple[str, str, str], Series] = {}
+    checks = []
+    for check in case.checks:
+        expected = []
+        for labels in check.alerts:
+            cluster = labels.get("kafka_cluster", "prod")
+            rows = {(cluster, kind, subject): f"of-{kind}" for kind, subject in subjects(labels).items()}
+            rows[cluster, "cluster", cluster] = "unowned"
+            series |= {row: scraped(OWNER_INFO, *row, team, values="1 stale 1x1500") for row, team in rows.items()}
+            expected.append({**labels, "owner": next(iter(rows.values()))})
+        checks.append(replace(check, alerts=tuple(expected)))
+    return replace(case, series=(*case.series, *series.values()), checks=tuple(checks))
+
+
+@pytest.mark.parametrize(
+    "alert",
+    [
+        *("KafkaEosUnmarkedTransaction", "KafkaEosProducerFenced polled", "KafkaEosSparkQueryStalled blocked"),
+        *("KafkaEosConnectTaskFailed", "KafkaEosGroupLagHigh", "KafkaEosTornTransaction", "KafkaEosPostureFailed"),
+    ],
+)
+def test_an_alert_keeps_the_owner_of_its_subject_over_a_failed_scrape(alert: str) -> None:
+    assert run(RULES, [owned(next(case for case in CASES if case.alert == alert and case.fires))]) == ""
 
 
 def test_prometheus_accepts_the_relabelling(tmp_path: Path) -> None:

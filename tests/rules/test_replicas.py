@@ -12,7 +12,7 @@ import yaml
 from exporter import catalogue
 from exporter.alerts.files import generated
 from exporter.core.shard import Shard
-from tests.rules.promtool import Case, Check, Labels, Series, bare, run
+from tests.rules.promtool import Case, Check, Labels, Series, bare, large, run, small
 from tests.rules.table import CASES
 
 RULES: dict[str, Any] = bare(yaml.safe_load(generated()["alerts/generated/rules.yaml"]))
@@ -84,9 +84,26 @@ def told_by_each_shard(alert: Labels) -> Iterator[Labels]:
         yield {**_elsewhere(alert, str(shard.index)), **said}
 
 
-@pytest.mark.parametrize("name", [*dict.fromkeys(case.alert for case in CASES if not case.alert.startswith(WATCHERS))])
+ALERTS = [*dict.fromkeys(case.alert for case in CASES if not case.alert.startswith(WATCHERS))]
+SMALL = 200
+
+
+def _of(name: str) -> list[Case]:
+    return [case for case in CASES if case.alert == name]
+
+
+@pytest.mark.parametrize("name", ALERTS)
 def test_two_replicas_of_each_agent_and_shards_of_it_give_the_same_alerts(name: str) -> None:
-    cases = [case for case in CASES if case.alert == name]
+    _same_alerts(small(_of(name), SMALL))
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", [name for name in ALERTS if large(_of(name), SMALL)])
+def test_two_replicas_and_shards_give_the_same_alerts_in_large_cases(name: str) -> None:
+    _same_alerts(large(_of(name), SMALL))
+
+
+def _same_alerts(cases: list[Case]) -> None:
     replicas = [seen(case, twice, told_twice) for case in cases]
     shards = [seen(case, in_shards, told_by_each_shard) for case in cases]
     assert run(RULES, [*replicas, *shards]) == ""

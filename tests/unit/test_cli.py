@@ -65,6 +65,7 @@ def test_help_of_every_command_has_examples_that_parse(
         (["rum"], "invalid choice: 'rum'"),
         (["run", "--bootstrap-sever", "k:1"], "did you mean --bootstrap-server?"),
         (["run", "extra"], "unknown argument extra"),
+        (["check", "config", "--config", "eos.yml"], "unknown argument --config of this command"),
         (["run", "--bootstrap"], "unknown argument --bootstrap"),
         (["transactions", "--output", "xml"], "invalid choice: 'xml'"),
         (["transactions", "stalled", "--stall-after", "30"], "write a number with its unit"),

@@ -14,6 +14,7 @@ from demo.access import READ_ALL
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+STRIMZI = list(yaml.safe_load_all((ROOT / "docs" / "examples" / "strimzi.yaml").read_text()))
 FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPERATIONS = re.compile(r"--operation (\w+)")
 KINDS = {"topic": "Topic", "group": "Group", "cluster": "Cluster", "transactionalId": "TransactionalId"}
@@ -36,9 +37,9 @@ def test_yaml_of_a_page_can_be_parsed(page: Path) -> None:
 
 
 def granted(user: str) -> set[Grant]:
-    """The grants of a KafkaUser of docs/strimzi.md, as ``demo.access`` writes them."""
-    objects = [document for document in documents(ROOT / "docs" / "strimzi.md") if document.get("kind") == "KafkaUser"]
-    [acls] = [each["spec"]["authorization"]["acls"] for each in objects if each["metadata"]["name"] == user]
+    """The grants of a KafkaUser of strimzi.yaml, as ``demo.access`` writes them."""
+    users = [document for document in STRIMZI if document["kind"] == "KafkaUser"]
+    [acls] = [found["spec"]["authorization"]["acls"] for found in users if found["metadata"]["name"] == user]
     found = set()
     for acl in acls:
         resource = acl["resource"]
@@ -70,6 +71,6 @@ def test_strimzis_user_of_the_canary_has_the_grants_of_its_page() -> None:
 
 
 def test_strimzis_topic_is_the_canarys() -> None:
-    [topic] = [document for document in documents(ROOT / "docs" / "strimzi.md") if document.get("kind") == "KafkaTopic"]
+    [topic] = [document for document in STRIMZI if document["kind"] == "KafkaTopic"]
     assert topic["metadata"]["name"] == "kafka-eos-canary"
     assert topic["spec"]["partitions"] >= 2

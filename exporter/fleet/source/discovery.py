@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -15,8 +14,6 @@ from exporter.core.target_files import FileTarget, TargetFileError, TargetFiles,
 from exporter.fleet.facts import FleetAgent
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Clock, Deadline
-
-log = logging.getLogger(__name__)
 
 MOST_AGENTS = 1000
 """Agents that are asked; further ones are left out, and a problem says so."""

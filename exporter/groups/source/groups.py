@@ -219,7 +219,7 @@ class GroupsSource(KafkaSource):
             {group_id: kinds.get(group_id, GroupKind.CLASSIC) for group_id in asked},
             deadline,
         )
-        members = {group: each.ids for group, each in described.values.items()}
+        members = {group: answer.ids for group, answer in described.values.items()}
         for group, offsets in suspects.items():
             before = self._progress.get(group)
             if before is not None and (ran := members.get(group)) and ran == before.members:
@@ -286,7 +286,7 @@ def blocked_groups(
                 counts[partition] += 1
     withheld = {partition: ends.high[partition] - ends.stable[partition] for partition in counts if counts[partition]}
     worst: dict[TopicPartition, list[BlockedGroup]] = {partition: [] for partition in counts}
-    for group in sorted(waits, key=lambda each: (-sum(withheld[place] for place in waits[each]), each)):
+    for group in sorted(waits, key=lambda name: (-sum(withheld[place] for place in waits[name]), name)):
         for partition in waits[group]:
             if len(worst[partition]) < MOST_BLOCKED:
                 worst[partition].append(BlockedGroup(group, withheld[partition]))

@@ -51,7 +51,7 @@ class OffsetsSource(KafkaSource):
             return
         if (refused := metadata.errors.get(CONSUMER_OFFSETS)) is not None:
             yield refused
-        places = [TopicPartition(CONSUMER_OFFSETS, number) for number in metadata.topics.get(CONSUMER_OFFSETS, {})]
+        places = metadata.partitions(CONSUMER_OFFSETS)
         ends = end_offsets(self._cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
         yield from ends.faults
         by_number = {place.partition: end for place, end in ends.values.items()}

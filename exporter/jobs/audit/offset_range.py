@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
+from exporter.bounds.text import some
 from exporter.jobs.audit.fold import OFFSET_BITS, OffsetSpan
 from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError, ClusterClient
@@ -143,7 +144,7 @@ def _cover(
         beyond := [partition for partition in partitions if asked_end[partition] > stable[partition]]
     ):
         unknown.append(
-            f"{some(beyond)}: --to {end.text} is beyond the last stable offset: a transaction there is not decided"
+            f"{some(beyond, 3)}: --to {end.text} is beyond the last stable offset: a transaction there is not decided"
         )
     elif undecided:
         notes.append(f"{undecided} offsets at the end are not decided yet, and not audited")
@@ -163,7 +164,7 @@ def lost_since(
         lambda: _all(start_offsets(client, described(client, topic, deadline), partitions, deadline)), deadline
     )
     gone = [partition for partition in partitions if starts[partition] > spans[partition.partition].start]
-    return (f"{some(gone)}: retention took records while they were read: run it again, from later",) if gone else ()
+    return (f"{some(gone, 3)}: retention took records while they were read: run it again, from later",) if gone else ()
 
 
 def _settled(read: Callable[[], T], deadline: Deadline) -> T:
@@ -214,7 +215,7 @@ def _retention(
     gone = [] if begin.earliest else [partition for partition in starts if asked[partition] < starts[partition]]
     if gone:
         yield (
-            f"{some(gone)}: the log begins later than {begin.text}: what retention took cannot be compared"
+            f"{some(gone, 3)}: the log begins later than {begin.text}: what retention took cannot be compared"
             " (--from earliest asks about what is still there)"
         )
 
@@ -223,9 +224,3 @@ def _all(answers: Answers[TopicPartition, int]) -> Mapping[TopicPartition, int]:
     if answers.faults:
         raise AskError(answers.faults[0])
     return answers.values
-
-
-def some(partitions: Iterable[TopicPartition], most: int = 3) -> str:
-    """The first few by name."""
-    names = [str(partition) for partition in partitions]
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

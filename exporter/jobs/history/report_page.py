@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from exporter.bounds.text import some
 from exporter.core.durations import format_age
 from exporter.jobs.history.holds import Hold
 from exporter.jobs.history.report import (
@@ -273,10 +274,7 @@ def fenced_row(fenced: Fenced) -> tuple[object, ...]:
 
 def partitions(named: Sequence[TopicPartition] | None) -> str:
     """The first few by name, and how many more."""
-    if named is None:
-        return "unknown"
-    more_of_them = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return ", ".join(map(str, sorted(named)[:MOST_NAMED])) + more_of_them
+    return "unknown" if named is None else some(sorted(named), MOST_NAMED)
 
 
 def instant(ms: int) -> str:

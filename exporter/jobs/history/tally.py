@@ -23,7 +23,6 @@ MOST = 50
 MOST_LASTING = 200_000
 LEAST_HOLD_MS = 1000
 NARROW = ("application", "outcome", "ended_by_server", "complete", "open_seconds")
-_OUTCOMES = tuple(outcome.value for outcome in Outcome)
 _UNCLEAN = (Outcome.TIMED_OUT.value, Outcome.FENCED.value)
 _DENSE = 1 << 22
 _MOST_PENDING = 1_000_000

@@ -16,7 +16,7 @@ from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets
-from exporter.model import Clock, Deadline, Reason, TopicPartition
+from exporter.model import Clock, Deadline, Reason
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.source.log_range import Range, RangeConsumer, read_ranges
 
@@ -74,7 +74,7 @@ class LogEnds:
             fault = metadata.errors.get(TOPIC)
             if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
                 raise TransactionLogError(fault.detail)
-            wanted = [TopicPartition(TOPIC, number) for number in metadata.topics.get(TOPIC, {})]
+            wanted = metadata.partitions(TOPIC)
             # The log ends first: a high watermark that is there later has all that was written before.
             log_ends = log_end_offsets(self._client, metadata, wanted, deadline)
             answers = end_offsets(self._client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)

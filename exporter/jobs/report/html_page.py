@@ -9,13 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from exporter.bounds.text import printable_value
-
-_HERE = Path(__file__).parent
-_STYLES = (_HERE.parents[1] / "status" / "templates" / "status.css", _HERE / "report.css")
+from exporter.status.html import STYLE, environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +70,8 @@ def render(page: ReportPage) -> str:
     return _ENVIRONMENT.get_template("report.html").render(page=page, style=Markup(_STYLE))  # noqa: S704 -- our own CSS
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=printable_value,
-    )
-    environment.tests["a_table"] = lambda block: isinstance(block, Table)
-    environment.tests["a_plot"] = lambda block: isinstance(block, Plot)
-    return environment
-
-
-_STYLE = "\n".join(file.read_text(encoding="utf-8") for file in _STYLES)
-_ENVIRONMENT = _environment()
+_HERE = Path(__file__).parent
+_STYLE = f"{STYLE}\n{(_HERE / 'report.css').read_text(encoding='utf-8')}"
+_ENVIRONMENT = environment(_HERE)
+_ENVIRONMENT.tests["a_table"] = lambda block: isinstance(block, Table)
+_ENVIRONMENT.tests["a_plot"] = lambda block: isinstance(block, Plot)

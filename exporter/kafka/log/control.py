@@ -72,7 +72,7 @@ class PartitionMarkers:
 
     ``cut``: retention may have deleted earlier records. ``first_ms`` is the timestamp of the first batch, -1 when there
     was none. ``reached`` is the offset after the last one read; ``fault`` is why reading stopped before the end, None
-    otherwise.
+    otherwise. ``since_ms``: the time from which on no marker is missing that was read, Unix milliseconds.
     """
 
     start: int
@@ -81,6 +81,7 @@ class PartitionMarkers:
     first_ms: int = -1
     reached: int = 0
     fault: Fault | None = None
+    since_ms: int = 0
 
 
 def read_markers(

@@ -20,7 +20,6 @@ from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 FETCH_BYTES = 1 << 20
-OFFSET_OUT_OF_RANGE = 1
 
 
 class RecordBatch(NamedTuple):

@@ -58,8 +58,8 @@ def writers_at(
         response = client.ask({leader: request}, deadline)[leader]
         if isinstance(response, Fault) or response.error_code:
             continue
-        for each in (part for answer in response.responses for part in answer.partitions):
-            writer = _writer(each.records, offset) if not each.error_code and each.records else None
+        for told in (part for answer in response.responses for part in answer.partitions):
+            writer = _writer(told.records, offset) if not told.error_code and told.records else None
             if writer is not None:
                 found[partition, offset] = writer
     return found

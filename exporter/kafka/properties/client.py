@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from exporter.core.file_stamp import FileStamp
 from exporter.kafka.auth import msk
 from exporter.kafka.auth.jaas import parse_jaas
 from exporter.kafka.auth.oauth import TokenProvider, client_credentials
@@ -98,10 +99,10 @@ class Properties:
                 settings.pop(read, None)
         return settings
 
-    def stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def stamp(self) -> tuple[FileStamp | None, ...]:
         """Changes when a secret, a certificate or a store is replaced; None is a missing file."""
         paths = (*self.secret_files.values(), *(self.raw[name] for name in _FILES if name in self.raw))
-        return tuple(map(_stamp, paths))
+        return tuple(FileStamp.at(Path(path)) for path in paths)
 
     def current(self) -> Mapping[str, str]:
         """``raw`` with the secret files as they are now; one that cannot be read keeps its last value."""
@@ -168,11 +169,3 @@ class Properties:
             "sasl_plain_username": current["sasl.username"],
             "sasl_plain_password": current["sasl.password"],
         }
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -15,6 +15,7 @@ from exporter.model import Fault, Reason
 
 AT_ONCE = 100
 """Topics in one request."""
+MIN_ISR = "min.insync.replicas"
 
 Resource = Literal["topic", "broker", "group", "client_metrics"]
 _TYPES = {"topic": 2, "broker": 4, "client_metrics": 16, "group": 32}  # ConfigResource.java

@@ -10,10 +10,10 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeader
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import LEADER_MOVED
 from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import CONSUMER
 from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.model import Deadline, TopicPartition
 
-CONSUMER = -1
 PARTITIONS_PER_REQUEST = 10_000
 
 

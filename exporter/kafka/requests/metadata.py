@@ -24,7 +24,7 @@ NO_EPOCH = -1
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition. ``leader`` is None, and ``offline`` True, when no replica leads it.
+    """One partition. ``leader`` is None when no replica leads it.
 
     ``leader_epoch`` grows by one with every election (KIP-320), which shows the older one of two answers.
     """
@@ -32,7 +32,6 @@ class PartitionMetadata(NamedTuple):
     leader: int | None
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    offline: bool
     leader_epoch: int = NO_EPOCH
 
 
@@ -55,6 +54,10 @@ class Metadata:
         default_factory=dict, init=False, repr=False, compare=False
     )
     """Requests about the same partitions, as bytes with the leader epochs of this metadata: see ``bulk_offsets``."""
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic; none when it is not known here."""
+        return [TopicPartition(topic, number) for number in self.topics.get(topic, {})]
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The node id of the partition's leader; None when it has none or is not known here."""
@@ -157,7 +160,6 @@ def read_metadata(response: MetadataResponse | KeptMetadata) -> Metadata:
             None if partition.leader_id < 0 else partition.leader_id,
             shared(partition.replica_nodes),
             shared(partition.isr_nodes),
-            partition.leader_id < 0,
             partition.leader_epoch,
         )
         return partitions.setdefault(found, found)

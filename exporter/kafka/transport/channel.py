@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import random
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,18 +13,12 @@ from typing import NamedTuple
 from exporter.kafka.auth.oauth import TokenProvider
 from exporter.kafka.faults import AskError
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.transport.attempts import Attempts
 from exporter.kafka.transport.connection import BrokerConnection, ConnectionBrokenError, Request, Response
 from exporter.kafka.transport.patience import Patience
 from exporter.model import Clock, Deadline, Fault, Reason
 
 log = logging.getLogger(__name__)
-
-FIRST_BACKOFF = 0.25
-LAST_BACKOFF = 3.0
-"""Seconds between attempts to connect: the first pause, and the longest, which limits attempts after a refusal."""
-
-QUICK_SECONDS = 0.2
-"""A failed attempt to connect that took longer is repeated beside the requests, which get the last cause meanwhile."""
 
 GIVE_UP = 30.0
 """Seconds after which a connection with an unanswered request is replaced."""
@@ -77,12 +70,9 @@ class Channel:
         self._connection: BrokerConnection | None = None
         self._opened = 0.0
         self._used = 0.0
-        self._failures = 0
-        self._retry_at = 0.0
-        self._why: Fault | None = None
+        self._attempts = Attempts()
         self._patience = Patience()
         self._throttled_until = 0.0
-        self._connects_slowly = False  # the last attempt failed, and took its time
         self._connecting = False  # beside the requests; under _start
 
     @property
@@ -95,7 +85,7 @@ class Channel:
         closed, or tries to connect again to a broker that gave no answer to that.
         """
         with self._start:
-            at_once = self._closed_fault() if self._closed else self._why if self._connecting else None
+            at_once = self._closed_fault() if self._closed else self._attempts.cause if self._connecting else None
             if at_once is None:
                 if self._thread is None:
                     name = f"kafka {self.address[0]}:{self.address[1]}"
@@ -135,7 +125,7 @@ class Channel:
     def _connect_beside(self) -> None:
         """Connect to a broker whose address gives no answer while requests get the cause: it must not delay them."""
         with self._start:
-            due = self._connects_slowly and self._clock.monotonic() >= self._retry_at
+            due = self._attempts.due_beside(self._clock.monotonic())
             if not due or self._closed or not self._jobs.empty():
                 return
             self._connecting = True
@@ -218,9 +208,8 @@ class Channel:
         return connection
 
     def _connect(self, deadline: Deadline) -> BrokerConnection:
-        now = self._clock.monotonic()
-        if self._why is not None and (self._connects_slowly or now < self._retry_at):
-            raise AskError(self._why)
+        if (cause := self._attempts.refusal(self._clock.monotonic())) is not None:
+            raise AskError(cause)
         return self._open(self._patience.for_request(deadline).within(self._setup))
 
     def _open(self, deadline: Deadline) -> BrokerConnection:
@@ -234,14 +223,9 @@ class Channel:
         except AskError as error:
             self._drop()
             self._patience.failed()
-            wait = min(LAST_BACKOFF, FIRST_BACKOFF * 2**self._failures)
-            self._failures = min(self._failures + 1, 10)
-            self._why = error.fault
-            now = self._clock.monotonic()
-            self._connects_slowly = now - began > QUICK_SECONDS
-            self._retry_at = now + wait * random.uniform(0.8, 1.2)  # noqa: S311  # no secret: spreads load
+            self._attempts.failed(error.fault, began, self._clock.monotonic())
             raise
-        self._failures, self._why, self._connects_slowly = 0, None, False
+        self._attempts = Attempts()
         self._opened = self._used = self._clock.monotonic()
         return connection
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from exporter.kafka.log.control import Marker
@@ -44,6 +44,10 @@ class RecordFate:
     partitions: frozenset[TopicPartition] | None = None
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+
+    def lacking(self, *missing: str) -> RecordFate:
+        """Return the same with more that is not known."""
+        return replace(self, missing=(*self.missing, *missing))
 
     @property
     def torn(self) -> bool:

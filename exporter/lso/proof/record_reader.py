@@ -75,7 +75,7 @@ class RecordReader:
             found = replace(found, state=state, marker=search.marker, notes=(NOT_THERE_YET,))
             return self._with_decision(found, metadata, search.marker, batch.producer_epoch, deadline)
         if search.reached < rest.end:
-            return self._named(_lacks(found, f"whether its marker is there: {_why(search)}"), batch, deadline)
+            return self._named(found.lacking(f"whether its marker is there: {_why(search)}"), batch, deadline)
         record = UnendedRecord(self.cluster, self.connect, metadata, found, batch.producer_id, batch.producer_epoch)
         return record.explained(deadline)
 
@@ -92,10 +92,10 @@ class RecordReader:
         aborted = batch.producer_id in at.aborted
         found = replace(found, state=RecordState.ABORTED if aborted else RecordState.COMMITTED)
         if search.marker is None:
-            return self._named(_lacks(found, f"its marker: {_why(search)}"), batch, deadline)
+            return self._named(found.lacking(f"its marker: {_why(search)}"), batch, deadline)
         if search.marker.commit is aborted:
             text = "how it ended: the partition's index of aborted transactions contradicts its next marker"
-            return _lacks(replace(found, state=RecordState.UNKNOWN, marker=search.marker), text)
+            return replace(found, state=RecordState.UNKNOWN, marker=search.marker).lacking(text)
         found = replace(found, marker=search.marker)
         return self._with_decision(found, metadata, search.marker, batch.producer_epoch, deadline)
 
@@ -128,12 +128,12 @@ class RecordReader:
         try:
             window = read_window(self.cluster, metadata, number, marker.producer_id, at, self.connect, deadline)
         except AskError as error:
-            return _lacks(found, f"its decision: {error.fault.detail}")
+            return found.lacking(f"its decision: {error.fault.detail}")
         one_clock = is_one_clock(self.cluster.client, metadata, found.partition, marker, number, deadline)
         record = self._ended(found, metadata, marker, epoch, deadline)
         owner = owner_of(record, window, one_clock=one_clock)
         if (decision := owner.decision) is None:
-            return _lacks(found, f"its other partitions: {owner.missing}")
+            return found.lacking(f"its other partitions: {owner.missing}")
         found = replace(
             found,
             decided=decision.commit,
@@ -142,7 +142,7 @@ class RecordReader:
             own_marker=marker.producer_epoch in decision.marker_epochs and marker.commit is decision.commit,
             partitions=decision.partitions,
         )
-        return found if decision.partitions is not None else _lacks(found, NO_PARTITIONS)
+        return found if decision.partitions is not None else found.lacking(NO_PARTITIONS)
 
     def _ended(
         self, found: RecordFate, metadata: Metadata, marker: Marker, epoch: int | None, deadline: Deadline
@@ -163,7 +163,7 @@ class RecordReader:
         if asked.ids:
             return replace(found, transactional_id=asked.ids[0][0])
         why = "; ".join(fault.detail for fault in asked.faults)
-        return _lacks(found, f"its transactional.id: {why}" if why else NO_ID)
+        return found.lacking(f"its transactional.id: {why}" if why else NO_ID)
 
 
 def _why(search: NextMarker) -> str:
@@ -171,7 +171,3 @@ def _why(search: NextMarker) -> str:
     if search.fault is not None:
         return search.fault.detail
     return f"none up to offset {search.reached}, where the search ended"
-
-
-def _lacks(found: RecordFate, *missing: str) -> RecordFate:
-    return replace(found, missing=(*found.missing, *missing))

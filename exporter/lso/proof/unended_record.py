@@ -89,17 +89,17 @@ class UnendedRecord:
         held = held_in(self.cluster, self.metadata, [found.partition], deadline)
         mine = next((start for start in held.held if start.producer_id == self.producer_id), None)
         if mine is None or mine.start_offset > found.offset:
-            return _lacks(found, next((fault.detail for fault in held.faults), ENDING))
+            return found.lacking(next((fault.detail for fault in held.faults), ENDING))
         try:
             if opened is not None:
                 said, _ = self._judged_by_log(opened.transactional_id, deadline, complete=False)
             else:
                 said = self._judged_by_round(mine, held.described, deadline)
         except (AskError, UndecodableRecord) as error:
-            return _lacks(found, f"what was decided: {error}")
+            return found.lacking(f"what was decided: {error}")
         if said.fate in {Fate.COMMITTED, Fate.ABORTED}:
             return _unmarked(found, said)
-        return _lacks(found, *(said.missing or (MAY_HANG.format(*found.partition),)))
+        return found.lacking(*(said.missing or (MAY_HANG.format(*found.partition),)))
 
     def _judged_by_round(self, mine: OpenStart, described: float, deadline: Deadline) -> Judgement:
         """Find what was decided, where a round proves that no coordinator has it open. Raises AskError,
@@ -185,7 +185,3 @@ def _unmarked(found: RecordFate, said: Judgement) -> RecordFate:
         decided_at=decision.decided,
         partitions=decision.partitions,
     )
-
-
-def _lacks(found: RecordFate, *missing: str) -> RecordFate:
-    return replace(found, missing=(*found.missing, *missing))

@@ -90,7 +90,7 @@ class LsoSource(KafkaSource):
         self.pace = self.interval
         opened = facts.get(OpenTransactions)
         transactions = opened.transactions if opened is not None else ()
-        time = facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+        time = facts.get(CoordinatorTime) or CoordinatorTime()
         self._watch.date(now, clock.wall(), time.ahead, clock.boot)
         written, held = self._written(transactions), self._partitions.elsewhere
         if not self._cluster.shard.whole:
@@ -229,7 +229,7 @@ class LsoSource(KafkaSource):
                 elif self._holders.committed(held) is None and self._holders.missing(held):
                     unknown.add(partition.topic)
         stalls = self._shown(name, found, elsewhere)
-        yield from self._series.lags(name, elsewhere, stalls.by_topic, hanging, unknown)
+        yield self._series.lags(name, elsewhere, stalls.by_topic, hanging, unknown)
         yield stalls.series
         yield stalls.fact
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from exporter.core.derived import Derived
 from exporter.kafka.client import AskError, ClusterClient
+from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.kafka.requests.transactions import describe_transactions
 from exporter.lso.rules import Replication
 from exporter.model import Clock, Deadline, Fault, TopicPartition
 
-MIN_ISR = "min.insync.replicas"
 MIN_ISR_INTERVAL = 60.0
 """Seconds between two reads of min.insync.replicas of topics in which a decided transaction waits."""
 DECIDED = frozenset({"PrepareCommit", "PrepareAbort"})

@@ -165,7 +165,7 @@ class StallHolders:
         """
         now, found = self._cluster.clock.monotonic(), list[Stall]()
         self._until = math.inf
-        for stall in sorted(stalls, key=lambda each: each.since):
+        for stall in sorted(stalls, key=lambda stall: stall.since):
             partition, known = stall.partition, logged.by_producer.get(stall.blocker.producer_id or 0)
             if stall.blocker.kind is not BlockerKind.OPEN:
                 self._until = -math.inf  # a proof may have gone on

@@ -38,6 +38,7 @@ class Census:
         self._in_use = Derived(self._use_of)
         self._hour_ago_ms = 0
         self._use: TransactionUse | None = None
+        self._topics = 0
         self._used_at = 0.0
         self._releases: ReleaseTimes | None = None
 
@@ -64,6 +65,9 @@ class Census:
                 durations=self._aggregates.durations(),
                 id_changes=self._aggregates.new_ids.changes(_entries(log), log_now),
             )
+        elif len(self._aggregates.topics) != self._topics:
+            self._use = replace(self._use, topics=self._use.topics | self._aggregates.topics)
+        self._topics = len(self._aggregates.topics)
         yield self._use
 
     def releases(self, log: LogTail | None) -> ReleaseTimes | None:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from exporter.kafka.log.control import Marker, PartitionMarkers
 from exporter.model import Fact, TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
+from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import Decision, Torn, judge
 from exporter.words import FoundMarker
 
@@ -30,7 +31,9 @@ WAIT_SECONDS = 60.0
 RIVAL_SECONDS = 30.0
 """How long a decision that was compared is kept: its markers are not those of another."""
 KEPT_MS = 180_000
-"""Markers that are kept of a partition, by the newest decision."""
+"""How long markers are kept of a partition, by the newest decision. A decision from before that is not compared: at a
+first start the tail reads those of an hour.
+"""
 MOST_PENDING = 50_000
 MOST_FOUND = 1_000
 
@@ -81,7 +84,10 @@ class MarkerWatch:
         return tuple(self._found.values())
 
     def note(self, decided: RecentDecisions, now: float, is_ours: Callable[[str], bool]) -> None:
-        """Take in the decisions that are new. ``is_ours`` says whether the partitions of a topic are watched."""
+        """Take in the decisions that are new. ``is_ours`` says whether the partitions of a topic are watched.
+
+        A partition that is followed from a later time than a decision is read again.
+        """
         seen = decided.first if self._seen is None else self._seen
         self.not_compared += max(0, decided.first - seen)
         for decision in decided.decisions[max(0, seen - decided.first) :]:
@@ -92,9 +98,23 @@ class MarkerWatch:
                 self._waiting.append(_Waiting(mine, now))
                 self._newest_ms = max(self._newest_ms, decision.completed_ms or 0)
         self._seen = decided.first + len(decided.decisions)
-        if (many := len(self._waiting) - MOST_PENDING) > 0:
-            self.not_compared += many
-            del self._waiting[:many]
+        self._keep([waiting for waiting in self._waiting if _from_ms(waiting.decision) >= self._oldest_ms])
+        self._keep(self._waiting[-MOST_PENDING:])
+        for waiting in self._waiting:
+            for partition in waiting.decision.partitions:
+                own = self.followed.get(partition)
+                if own is not None and own.since_ms > _from_ms(waiting.decision):
+                    self.leave(partition)
+
+    @property
+    def _oldest_ms(self) -> int:
+        """From when on the markers are kept."""
+        return self._newest_ms - KEPT_MS
+
+    def _keep(self, kept: list[_Waiting]) -> None:
+        """Give up all other decisions."""
+        self.not_compared += len(self._waiting) - len(kept)
+        self._waiting = kept
 
     def wanted(self) -> dict[TopicPartition, int]:
         """The partitions to read, the one that was read longest ago first, and from which instant on (Unix ms)."""
@@ -109,9 +129,9 @@ class MarkerWatch:
         order = sorted(places, key=lambda place: self.read_at.get(place, -math.inf))
         return {partition: places[partition] for partition in order}
 
-    def follow(self, partition: TopicPartition, start: int, *, cut: bool) -> None:
-        """Begin to read a partition at this offset, or again."""
-        self.followed[partition] = PartitionMarkers(start, cut, reached=start)
+    def follow(self, partition: TopicPartition, start: int, since_ms: int, *, cut: bool) -> None:
+        """Begin to read a partition at the first offset of this time (Unix ms), or again."""
+        self.followed[partition] = PartitionMarkers(start, cut, reached=start, since_ms=since_ms)
 
     def leave(self, partition: TopicPartition) -> None:
         """Read this partition no further; the next decision that names it begins again."""
@@ -119,9 +139,7 @@ class MarkerWatch:
 
     def leave_out(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Give up the decisions of these partitions: they may not be read."""
-        kept = [waiting for waiting in self._waiting if not waiting.decision.partitions & partitions]
-        self.not_compared += len(self._waiting) - len(kept)
-        self._waiting = kept
+        self._keep([waiting for waiting in self._waiting if not waiting.decision.partitions & partitions])
 
     def compare(
         self, reached: AbstractSet[TopicPartition], now: float, compacted: frozenset[str] = frozenset()
@@ -203,10 +221,16 @@ class MarkerWatch:
             old = watched.found is not FoundMarker.NOTHING and watched.at < now - HOUR
             if old or len(self._found) > MOST_FOUND:
                 del self._found[key]
-        oldest_ms = self._newest_ms - KEPT_MS
+        oldest_ms = self._oldest_ms
         for own in self.followed.values():
+            own.since_ms = max(own.since_ms, oldest_ms)
             if own.markers and own.markers[0].timestamp_ms < oldest_ms:
                 own.markers = [marker for marker in own.markers if marker.timestamp_ms >= oldest_ms]
+
+
+def _from_ms(decision: Decision) -> int:
+    """The earliest time of its markers."""
+    return decision.prepared_ms - CLOCK_SLACK_MS
 
 
 def _key(torn: Torn) -> _Key:

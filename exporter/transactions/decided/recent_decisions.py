@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from exporter.model import Fact
-from exporter.transactions.decided.torn import Decision, partitions_of_section
+from exporter.transactions.decided.torn import Decision, one_epoch, partitions_of_section
 from exporter.transactions.machine.entries import Ended
 from exporter.transactions.machine.record_fields import V2
 from exporter.transactions.machine.records import UndecodableRecord
@@ -67,7 +67,7 @@ def _decision(event: Ended) -> Decision | None:
         return None
     client = event.producer_epoch
     if commit and entry.producer_id == event.producer_id:
-        epochs = frozenset({entry.epoch})  # that of its Complete record, which was just read
+        epochs = one_epoch(entry.epoch)  # that of its Complete record, which was just read
     else:  # a server's abort raises the epoch, and the record of an exhausted one has the next producer id
         epochs = frozenset({client, client + 1})
     return Decision(
@@ -75,7 +75,7 @@ def _decision(event: Ended) -> Decision | None:
         event.producer_id,
         commit,
         epochs,
-        frozenset({client}),
+        one_epoch(client),
         event.begun_ms,
         event.prepared_ms,
         event.completed_ms,

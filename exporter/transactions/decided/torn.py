@@ -85,7 +85,7 @@ _COMPLETED = frozenset({int(Status.COMPLETE_COMMIT), int(Status.COMPLETE_ABORT)}
 
 
 @lru_cache(maxsize=65_536)
-def _one(epoch: int) -> frozenset[int]:
+def one_epoch(epoch: int) -> frozenset[int]:
     """A set of one epoch, shared by all decisions that have it."""
     return frozenset({epoch})
 
@@ -146,8 +146,8 @@ class DecisionLog:
                 transactional_id,
                 producer_id,
                 status == Status.PREPARE_COMMIT,
-                _one(epoch) if before is None else before.epochs | {epoch},
-                _one(next(iter(opened))) if len(opened) == 1 else frozenset(opened),
+                one_epoch(epoch) if before is None else before.epochs | {epoch},
+                one_epoch(next(iter(opened))) if len(opened) == 1 else frozenset(opened),
                 start_ms,
                 record_ms if before is None else before.prepared_ms,
                 None,
@@ -258,12 +258,18 @@ class _Comparison:
                 yield f"{partition}: retention may have taken markers of the time"
 
     def _compare(self, partition: TopicPartition, own: PartitionMarkers, producers: Mapping[int, list[int]]) -> None:
+        due = {
+            producer_id: places
+            for producer_id, places in producers.items()
+            if any(self._is_due(self._known[place]) for place in places)
+        }
         written: defaultdict[int, list[Marker]] = defaultdict(list)
-        for marker in own.markers:
+        for marker in own.markers if due else ():
             self._step()
-            written[marker.producer_id].append(marker)
+            if marker.producer_id in due:
+                written[marker.producer_id].append(marker)
         whole = own.fault is None and partition.topic not in self._compacted
-        for producer_id, places in producers.items():
+        for producer_id, places in due.items():
             self._compare_producer(partition, own, places, written.get(producer_id, []), whole=whole)
 
     def _compare_producer(

@@ -7,7 +7,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline, Fault
 from exporter.transactions.clock import CoordinatorClock
-from exporter.transactions.facts import ClockBounds, OpenTransactions
+from exporter.transactions.facts import CoordinatorTime, OpenTransactions
 from exporter.transactions.source.polled_outcomes import PolledOutcomes
 
 CONFIRM_INTERVAL = 30.0
@@ -35,9 +35,9 @@ class CoordinatorPoll:
         self._whole_at = float("-inf")
         self._clock = CoordinatorClock()
 
-    def clock_bounds(self, now: float) -> ClockBounds:
-        """The coordinators' clock by the starts of transactions; ``now`` is monotonic."""
-        return self._clock.bounds(now)
+    def coordinator_time(self, now: float) -> CoordinatorTime:
+        """The coordinators' clock beside our monotonic one, by the starts of transactions; ``now`` is monotonic."""
+        return self._clock.time(now)
 
     def again(self) -> None:
         """Poll at the next read."""

@@ -8,11 +8,11 @@ from collections.abc import Container, Iterator, Mapping
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster
 from exporter.core.derived import Derived
+from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata, PartitionMetadata
 from exporter.model import Deadline, Fault, Reason, Sample, SampleBatch
 from exporter.transactions.facts import KnownIds
 
-MIN_ISR = "min.insync.replicas"
 CONFIG_INTERVAL = 300.0
 """Seconds between two reads of min.insync.replicas."""
 RETRY_INTERVAL = 30.0

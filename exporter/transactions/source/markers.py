@@ -124,13 +124,13 @@ class MarkersSource(KafkaSource):
         starts = list_offsets(self._cluster.client, metadata, fresh, deadline)
         earliest = start_offsets(self._cluster.client, metadata, fresh, deadline)
         yield from _told(dict.fromkeys((*starts.faults, *earliest.faults)))
-        for place in fresh:
+        for place, since_ms in fresh.items():
             start, log_start = starts.values.get(place), earliest.values.get(place)
             if start is None or log_start is None:
                 self._watch.leave(place)
                 continue
             begin = ends[place] if start < 0 else start  # nothing was written since
-            self._watch.follow(place, begin, cut=log_start > 0 and begin <= log_start)
+            self._watch.follow(place, begin, since_ms, cut=log_start > 0 and begin <= log_start)
 
     def _taken_by_cleaner(self, topics: set[str], deadline: Deadline) -> frozenset[str]:
         """The topics whose cleaner may take markers before they are read."""

@@ -16,7 +16,6 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch
-from exporter.transactions.clock import coordinator_time
 from exporter.transactions.facts import KnownIds, LoggedTransactions, TransactionsElsewhere
 from exporter.transactions.source.coordinator_poll import CoordinatorPoll
 from exporter.transactions.source.internal_topics import InternalTopics
@@ -99,16 +98,16 @@ class TransactionsSource(KafkaSource):
         yield from self._outcomes.read(deadline)
         known = facts.get(KnownIds)
         if logged is not None:
-            opened, bounds, applications = logged.opened, logged.clock, logged.applications
+            opened, time, applications = logged.opened, logged.clock, logged.applications
         elif self._poll.opened is not None:
-            opened, bounds = self._poll.opened, self._poll.clock_bounds(self._cluster.clock.monotonic())
+            opened, time = self._poll.opened, self._poll.coordinator_time(self._cluster.clock.monotonic())
             counted = known.by_partition.values() if known is not None else ()
             applications = frozenset(application for group in counted for application in group)
         else:
             return
         clock = self._cluster.clock
         monotonic, wall = clock.monotonic(), clock.wall()
-        time = coordinator_time(bounds, monotonic, wall)
+        time = time.beside(wall - monotonic)
         yield opened
         yield time
         if time.ahead is not None and self._cluster.shard.first:

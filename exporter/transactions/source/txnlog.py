@@ -16,14 +16,12 @@ from exporter.kafka.log.tail import Tail, TailReader
 from exporter.kafka.properties.client import Properties
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, IgnoredSource, Notes, Reason, Sample, SampleBatch
-from exporter.transactions.clock import coordinator_time
 from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.counting.census import Census
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.counting.log_series import LogSeries
 from exporter.transactions.decided.recent_decisions import DecisionTail
 from exporter.transactions.facts import (
-    ClockBounds,
     CoordinatorTime,
     LoggedTransactions,
     LogRefused,
@@ -42,6 +40,10 @@ PACE = 1.0
 """Seconds from one read to the next: a settled outcome is on /metrics within two of them."""
 HURRIED_PACE = 0.02
 """The same while records wait: a read takes a little over PACE then, and the rest of a second would be lost."""
+WAITING_PACE = 0.5
+"""The same while an abort waits for its outcome, which is final within a second or two."""
+DUE_SECONDS = 0.05
+"""How long records are waited for where a log end settles aborts."""
 SEED_SECONDS = 2.0
 """Share of a read for the state at the start."""
 REFUSED = frozenset({Reason.AUTHORIZATION, Reason.UNSUPPORTED})
@@ -128,9 +130,10 @@ class TxnlogSource(KafkaSource):
         if (log := partitions.log) is not None:
             asked_at = self._cluster.clock.monotonic()
             log_ends = partitions.log_ends(log.due(asked_at), deadline)
-            yield from log.follow(deadline.within(PACE))
+            # Aborts that are due wait for this read, and for no record.
+            yield from log.follow(deadline.within(DUE_SECONDS if log_ends and not log.lagging else PACE))
             log.reached(log_ends, asked_at)
-            self.pace = HURRIED_PACE if log.hurries else PACE
+            self.pace = HURRIED_PACE if log.hurries else WAITING_PACE if log.waits else PACE
         yield from partitions.all_faults()
         yield partitions.changes()
         counts = gauges = False
@@ -140,7 +143,7 @@ class TxnlogSource(KafkaSource):
             lag = self._log.lag if self._log is not None else 0
             if lag is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
-            time = facts.get(CoordinatorTime) or CoordinatorTime(None, None)
+            time = facts.get(CoordinatorTime) or CoordinatorTime()
             gauges = self._log is None or self._log.answering_current
             if gauges:
                 yield from self._gauges()
@@ -170,11 +173,12 @@ class TxnlogSource(KafkaSource):
         """
         clock = self._cluster.clock
         wall = clock.wall()
-        return coordinator_time(self._clock_bounds, clock.monotonic(), wall).now(wall)
+        return self._time.beside(wall - clock.monotonic()).now(wall)
 
     @property
-    def _clock_bounds(self) -> ClockBounds:
-        return self._log.clock_bounds if self._log is not None else ClockBounds()
+    def _time(self) -> CoordinatorTime:
+        """The coordinators' clock beside our monotonic one."""
+        return self._log.coordinator_time if self._log is not None else CoordinatorTime()
 
     # --- Samples and facts ---
 
@@ -195,7 +199,7 @@ class TxnlogSource(KafkaSource):
         missing = self._missing()
         as_of = self._log.as_of if self._log is not None else None
         opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
-        yield LoggedTransactions(opened, self._clock_bounds, frozenset(self._aggregates.applications))
+        yield LoggedTransactions(opened, self._time, frozenset(self._aggregates.applications))
         if (ends := self._partitions.known_ends()) is not None:
             yield ends
         yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))

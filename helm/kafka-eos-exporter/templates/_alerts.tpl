@@ -18,7 +18,8 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- end -}}
 {{- $service := printf "%s://%s.%s.svc:%d" (ternary "https" "http" (include "kafka-eos-exporter.tls" $root | eq "true")) (include "kafka-eos-exporter.fullname" $root) (include "kafka-eos-exporter.namespace" $root) (int $root.Values.service.port) -}}
 {{- $own := ternary (dict) (dict "page_url" $service) (eq $root.Values.mode "sidecar") -}}
-{{- mergeOverwrite (deepCopy $defaults) $own (deepCopy $given) | toJson -}}
+{{- with $given.page_url -}}{{- $_ := set $own "runbook_url" (printf "%s/runbooks" .) -}}{{- end -}}
+{{- mergeOverwrite (deepCopy $defaults) $own (deepCopy $given) (dict "repository" $defaults.runbook_url) | toJson -}}
 {{- end -}}
 
 {{/* What a mark such as <<runbook_url>> stands for; those of alerts/labels.py are made of selector and group_labels. */}}
@@ -64,6 +65,9 @@ The tests hold what comes out to `kafka-eos-exporter generate alerts` with the s
 {{- end -}}
 {{- range $key, $text := default (dict) $rule.annotations -}}
 {{- $_ := set $rule.annotations $key (include "kafka-eos-exporter.filled" (dict "text" $text "settings" $settings)) -}}
+{{- end -}}
+{{- if and (eq (default "" $rule.alert) "KafkaEosExporterAbsent") (eq $settings.runbook_url (printf "%s/runbooks" $settings.page_url)) -}}
+{{- $_ := set $rule.annotations "runbook_url" (printf "%s/%s" $settings.repository $rule.alert) -}}
 {{- end -}}
 {{- with (default (dict) $rule.annotations).runbook_url -}}
 {{- if contains "/blob/" . -}}{{- $_ := set $rule.annotations "runbook_url" (printf "%s.md" .) -}}{{- end -}}

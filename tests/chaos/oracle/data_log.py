@@ -11,9 +11,11 @@ from tests.chaos.oracle.segments import LogError, SegmentBatch
 
 @dataclass
 class DataTransaction:
-    """One transaction in one partition. ``end`` is the offset of its marker, None while it has none.
+    """What one producer has open in one partition until a marker: one transaction, or more where a marker was lost.
 
-    ``appended`` is the Unix time, in seconds, of its first batch: the broker's, where the topic has LogAppendTime.
+    ``end`` is the offset of the marker, ``ended`` its time; None while there is none. ``appended`` is the time of the
+    first batch, ``tokens`` are by the value of their records, with the time of the first one. Times are Unix seconds of
+    the broker, where the topic has LogAppendTime.
     """
 
     producer_id: int
@@ -21,8 +23,9 @@ class DataTransaction:
     start: int
     end: int | None = None
     committed: bool = False
-    tokens: set[str] = field(default_factory=set)
+    tokens: dict[str, float] = field(default_factory=dict)
     appended: float = 0.0
+    ended: float | None = None
 
 
 def held(all_batches: Iterable[SegmentBatch], *, tokens: bool) -> list[DataTransaction]:
@@ -34,7 +37,7 @@ def held(all_batches: Iterable[SegmentBatch], *, tokens: bool) -> list[DataTrans
             marker = _marker(batch)
             # A marker without a transaction is that of one which has nothing here: its batch was never written.
             if marker is not None and (ended := open_now.pop(batch.producer_id, None)) is not None:
-                ended.end, ended.committed = batch.base_offset, marker
+                ended.end, ended.committed, ended.ended = batch.base_offset, marker, batch.max_timestamp / 1000
         elif batch.transactional:
             found = open_now.get(batch.producer_id)
             if found is None:
@@ -43,7 +46,8 @@ def held(all_batches: Iterable[SegmentBatch], *, tokens: bool) -> list[DataTrans
                 open_now[batch.producer_id] = found
                 every.append(found)
             if tokens:
-                found.tokens |= {(record.value or b"").decode(errors="replace") for record in batch.records()}
+                for record in batch.records():
+                    found.tokens.setdefault((record.value or b"").decode(errors="replace"), batch.max_timestamp / 1000)
     return every
 
 

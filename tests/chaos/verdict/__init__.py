@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tests.chaos.evidence import RunEvidence
-from tests.chaos.verdict import counts, service, stalls
+from tests.chaos.verdict import counts, journal, promises, service, stalls
 from tests.chaos.verdict.values import Disagreement
 
 RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
+    promises.no_line_for_what_is_promised,
+    promises.nothing_promised_is_lost,
     counts.outcomes,
     counts.counters_go_on,
     counts.clients_know,
@@ -17,6 +19,9 @@ RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
     stalls.holders,
     stalls.hanging,
     stalls.orphans_found,
+    journal.journal_stalls,
+    journal.journal_ends,
+    journal.journal_torn,
     service.answers,
     service.sources_down,
     service.overdue,

@@ -88,7 +88,7 @@ def overdue(evidence: RunEvidence) -> Iterator[Disagreement]:
 
 
 def at_rest(evidence: RunEvidence) -> Iterator[Disagreement]:
-    """When all is healed and every transaction has ended, nothing is open and only orphans hold anything.
+    """When all is healed and every transaction has ended, nothing is open, and what has no marker holds its partition.
 
     Said in one of the last scrapes, as a machine that is busy may take a broker away once more.
     """
@@ -111,7 +111,7 @@ def _restless(evidence: RunEvidence, scrape: AgentScrape) -> Iterator[str]:
             yield f"{series[0]}{dict(series[1])} is {value:g}"
         if series[0] == "kafka_eos_source_up" and value == 0:
             yield f"{series[0]}{dict(series[1])} is 0"
-    planted = {orphan.place for orphan in evidence.orphans}
+    held = evidence.unended().keys()
     told = {claim.place for claim in claims_of(scrape)}
-    if told != planted:
-        yield f"stalled are {sorted(told)}, and the orphans are in {sorted(planted)}"
+    if told != held:
+        yield f"stalled are {sorted(told)}, and without a marker {sorted(held)}"

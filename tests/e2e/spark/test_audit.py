@@ -197,6 +197,7 @@ def test_avro_values_are_read_by_their_schema_in_both_framings(audits: Auditor, 
             assert audits.audit(topic, id="value.id", shape=Shape(schema, confluent=True)).verdict == "unknown"
 
 
+@pytest.mark.proof
 def test_headers_are_a_map_of_texts(audits: Auditor, history: Callable[..., str]) -> None:
     topic = history([[PlannedRecord(0, None, "a", (("seq", str(number).encode()),)) for number in (1, 2, 4)]])
     result = audits.audit(topic, key="'all'", sequence="headers['seq']")

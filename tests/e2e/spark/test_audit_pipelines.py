@@ -142,6 +142,7 @@ def test_change_events_of_debezium_are_clean_and_a_repeated_one_or_a_late_one_is
     assert places(streaming["duplicate"]) == {(0, 4)}
 
 
+@pytest.mark.proof
 def test_a_topic_that_was_compacted_is_judged_by_what_is_there(audits: Auditor, history: Callable[..., str]) -> None:
     quick = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.01"}
     topic = history(

@@ -31,6 +31,8 @@ from tests.schemas import conform
 USER = "eos"
 SECONDS = 240
 """For one thing to happen, on a machine that is busy with other tests."""
+SHORT = 0.001
+"""Between looks for a moment that is short."""
 
 
 @dataclass
@@ -91,12 +93,12 @@ class HistoryRun:
         return Counter(row[:2] for row in rows)
 
 
-def wait(what: Callable[[], object], child: Child, seconds: float = SECONDS) -> None:
-    """Look often: the moments that are waited for are short."""
-    until = Deadline.after(seconds)
+def wait(what: Callable[[], object], child: Child, every: float = 0.25) -> None:
+    """Look again after so many seconds."""
+    until = Deadline.after(SECONDS)
     while not what():
         assert child.running, child.tail()
-        assert poll(until, 0.001), child.tail()
+        assert poll(until, every), child.tail()
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +169,7 @@ def test_rows_are_the_books_and_the_agents_counts_though_the_writer_is_killed_at
         # Killed in the middle of a batch: what it wrote of it is nothing.
         second = stage.run(*often)
         wait(lambda: max(map(int, stage.batches())) > int(late), second)
-        wait(lambda: any((stage.output / "_tmp").glob("*/rows")), second)
+        wait(lambda: any((stage.output / "_tmp").glob("*/rows")), second, SHORT)
         second.kill()
         stage.counted()
     finally:

@@ -163,7 +163,7 @@ def test_a_transaction_of_a_data_partition_ends_with_its_marker_and_one_without_
         (2, 1, 4, False),
         (3, 3, None, False),
     ]
-    assert [each.tokens for each in found] == [{"a"}, {"b"}, {"c"}]
+    assert [each.tokens for each in found] == [{"a": 1.234}, {"b": 1.234}, {"c": 1.234}]
     assert {each.appended for each in found} == {1.234}
 
 

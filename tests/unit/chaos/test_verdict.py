@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.agent import AgentRun, AgentScrape
-from tests.chaos.evidence import PlantedOrphan, RunEvidence
+from tests.chaos.evidence import FollowedLine, PlantedOrphan, RunEvidence
 from tests.chaos.oracle.data_log import DataTransaction
 from tests.chaos.oracle.offset_observer import OffsetObservation
 from tests.chaos.oracle.transaction_log import COMPLETE_COMMIT, ONGOING, PREPARE_COMMIT, State
@@ -77,8 +77,8 @@ def truth() -> RunEvidence:
         for at in range(200)
     ]
     held = [
-        DataTransaction(7, 0, 5, 9, True, {f"{ID}/1.1"}, 49.5),
-        DataTransaction(7, 0, 10, 19, True, {f"{ID}/1.2"}, 99.8),
+        DataTransaction(7, 0, 5, 9, True, {f"{ID}/1.1": 49.5}, 49.5, 50.05),
+        DataTransaction(7, 0, 10, 19, True, {f"{ID}/1.2": 99.8}, 99.8, 149.05),
     ]
     states = [*commit(49, 50, 50.1), *commit(99.5, 149, 149.1)]
     scrapes = [
@@ -89,7 +89,6 @@ def truth() -> RunEvidence:
     return RunEvidence(
         seed=1,
         began=0.0,
-        orphans_at=140.0,
         quiet_at=150.0,
         episodes=[],
         lives=[AgentRun(-50.0, 300.0, 0)],
@@ -252,9 +251,58 @@ def test_a_stall_is_not_missed_by_an_agent_that_is_stopped_meanwhile() -> None:
     assert judge(replace(silent, pauses=[(125.0, 149.0)])) == []
 
 
-def test_an_orphan_must_be_found_within_two_minutes_of_quiet() -> None:
-    orphan = PlantedOrphan(("orphans", 0), 900, 4, 10.0)
-    assert {"orphan", "at rest"} <= rules(replace(truth(), orphans=[orphan], quiet_at=20.0))
+def test_an_orphan_from_before_the_faults_must_be_found() -> None:
+    assert {"orphan", "at rest"} <= rules(replace(with_orphan(), began=11.0))
+    assert "orphan" not in rules(with_orphan()), "it is unknown after an election of the log"
+
+
+def with_orphan() -> RunEvidence:
+    """One planted at 10, that the agent never tells."""
+    evidence, place = truth(), ("orphans", 0)
+    held = {**evidence.held, place: [DataTransaction(900, 0, 4, tokens={"ghost": 10.0}, appended=10.0)]}
+    return replace(evidence, orphans=[PlantedOrphan(place, 900, 4, 10.0)], held=held)
+
+
+# --- Promises ---
+
+LINE = "kafka-transactions.sh --bootstrap-server b:9092 abort --topic orders --partition 0 --start-offset 10"
+
+
+def lost_marker(*, committed: bool) -> RunEvidence:
+    """The holder of 100 to 149 has no marker for good."""
+    evidence = truth()
+    first, second = evidence.held[PLACE]
+    held = {PLACE: [first, replace(second, end=None, committed=False, ended=None)]}
+    states = evidence.states if committed else [each for each in evidence.states if each.offset < 900]
+    known = KnownTokens(committed={f"{ID}/1.1", *([f"{ID}/1.2"] if committed else [])})
+    return replace(evidence, held=held, books=known, states=states)
+
+
+def with_line(each: AgentScrape) -> AgentScrape:
+    stalled = stall(100.0, kind="hanging", transactional_id="") | {"next_step": {"text": "run", "command": LINE}}
+    return scrape(each.at, 2, stalled)
+
+
+def test_a_line_for_a_transaction_that_a_client_was_told_is_committed_is_found() -> None:
+    assert {"abort line", "hanging, invented"} <= rules(told(180, with_line, lost_marker(committed=True)))
+
+
+def test_a_line_for_records_that_no_transaction_of_the_log_has_is_none() -> None:
+    assert "abort line" not in rules(told(180, with_line, lost_marker(committed=False)))
+
+
+def test_a_line_for_a_transaction_that_is_open_is_found() -> None:
+    assert "abort line" in rules(told(130, with_line, truth()))
+
+
+def test_a_committed_record_that_a_followed_line_dropped_is_found() -> None:
+    evidence = lost_marker(committed=True)
+    first, second = evidence.held[PLACE]
+    held = {PLACE: [first, replace(second, end=20, ended=181.0)]}
+    line = FollowedLine(180.0, 182.0, "page", LINE, PLACE, 7, 10, 0, "")
+    assert {"abort line", "lost by following"} <= rules(replace(evidence, held=held, followed=[line]))
+    refused = line._replace(code=1)
+    assert "lost by following" not in rules(replace(evidence, held=held, followed=[refused]))
 
 
 def test_a_commit_that_a_client_had_acknowledged_and_that_is_not_in_the_log_is_an_error_of_the_oracle() -> None:
@@ -271,3 +319,49 @@ def test_a_partition_that_nobody_answers_for_must_take_a_source_down() -> None:
     }
     evidence = truth()
     assert rules(replace(evidence, looks={**evidence.looks, **silent})) == {"sources down"}
+
+
+def told_event(kind: str, at: float, *, seconds: float = 0.0, **more: Any) -> dict[str, Any]:
+    held = {"topic": PLACE[0], "partition": PLACE[1], "offset": 10, "since_timestamp": 100.0, "seconds": seconds}
+    subject = {"application": APP, "transactional_id": ID, "producer_id": 7, **more.pop("subject", {})}
+    partitions = [held] if kind.startswith("stall") else []
+    return {"kind": kind, "timestamp": at, "subject": subject, "partitions": partitions, "evidence": {}, **more}
+
+
+STARTED = told_event("agent_started", -49.0)
+BEGUN = told_event("stall_begun", 100.0)
+ENDED = told_event("stall_ended", 150.0, seconds=50.0)
+
+
+@pytest.mark.parametrize(
+    ("journal", "rules_broken"),
+    [
+        ((STARTED, BEGUN, ENDED), set()),
+        ((STARTED,), {"journal: stall"}),
+        ((STARTED, BEGUN), {"journal: stall"}),
+        ((STARTED, BEGUN, told_event("stall_ended", 130.0, seconds=30.0)), {"journal: stall"}),
+        (
+            (STARTED, BEGUN, told_event("stall_ended", 150.0, seconds=50.0, subject={"producer_id": 8})),
+            {"journal: stall"},
+        ),
+        ((STARTED, BEGUN, ENDED, told_event("fenced", 149.1)), {"journal: unclean end"}),
+        (
+            (STARTED, BEGUN, ENDED, told_event("torn", 149.1, subject={"topic": PLACE[0], "partition": PLACE[1]})),
+            {"journal: torn"},
+        ),
+    ],
+)
+def test_a_journal_tells_each_stall_with_holder_and_end_and_nothing_else(
+    journal: tuple[dict[str, Any], ...], rules_broken: set[str]
+) -> None:
+    assert rules(replace(truth(), journal=journal)) == rules_broken
+
+
+def test_what_an_agent_could_not_see_is_in_a_gap_of_its_journal() -> None:
+    away = replace(truth(), lives=[AgentRun(-50.0, 95.0, 0), AgentRun(155.0, 300.0, 0)], scrapes=[scrape(199.0, 2)])
+    again = told_event("agent_started", 156.0)
+    seen = {**again, "evidence": {"not_seen_from_timestamp": 95.0}}
+    silent = {**again, "evidence": {"not_seen_from_timestamp": 155.5}}
+    assert "journal: stall" not in rules(replace(away, journal=(STARTED, seen)))
+    late = replace(away, looks={PLACE: [look for look in away.looks[PLACE] if look.at < 140]})
+    assert "journal: stall" in rules(replace(late, journal=(STARTED, silent)))

@@ -34,4 +34,4 @@ def test_ages_are_by_our_clock_unless_theirs_is_known_to_be_ahead(
 
 def test_what_the_log_and_no_start_bound_is_not_known() -> None:
     cluster = OneBroker().cluster()
-    assert coordinators_clock(cluster, [], Deadline.after(5)) == CoordinatorTime(None, None)
+    assert coordinators_clock(cluster, [], Deadline.after(5)) == CoordinatorTime()

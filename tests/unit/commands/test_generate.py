@@ -91,4 +91,6 @@ def write_pages(folder: Path) -> tuple[Path, Path, Path]:
     pages = docs / "metrics.md", docs / "configuration.md", docs / "alerts.md"
     for page, text in zip(pages, (PAGE, KEYS, ALERTS), strict=True):
         page.write_text(text)
+    for name in ("ten-minutes.md", "last-stable-offset.svg"):
+        (docs / name).write_text(name)
     return pages

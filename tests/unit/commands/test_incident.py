@@ -62,6 +62,7 @@ def test_the_report_as_html_has_no_markup_of_names(tmp_path: Path, capsys: pytes
     assert html.startswith("<!doctype html>")
     assert "<script>" not in html
     assert "What is not known" in html
+    assert "None." not in html  # without gaps there is no list of them
 
 
 def test_two_state_dirs_of_one_cluster_are_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from exporter.jvm.answers import JvmAnswer, Missing
 from exporter.jvm.mbeans import MBeanQuery
 from exporter.model import Deadline, Facts, Fault, Metric, Reason, Sample
 from exporter.transactions.facts import TaskCommits
+from exporter.words import FailureCause
 from tests.fakes.recordings import RECORDINGS, jolokia_answer
 
 CAPTURES = RECORDINGS / "connect"
@@ -161,7 +162,7 @@ def test_failures_are_zero_first_and_counted_by_cause_when_they_come(
     rest.answer = rest_answer(well)
     first = read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL)
     assert set(first.values()) == {0.0}
-    assert {key[2] for key in first} == set(catalogue.TASK_FAILURE_CAUSES)
+    assert {key[2] for key in first} == set(FailureCause.values())
     rest.answer = rest_answer()
     seen = read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL)
     assert {key for key, count in seen.items() if count} == {

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from exporter import posture
-from exporter.catalogue import BLOCKER_KINDS, OUTCOMES, TRANSACTION_STATES, rows
+from exporter.catalogue import OUTCOMES, rows
 from exporter.dashboards.agent import AGENT
 from exporter.dashboards.board import WIDTH, Board
 from exporter.dashboards.generate import GENERATED, boards, files
@@ -22,6 +22,7 @@ from exporter.dashboards.panels import KIND_COLOURS, OUTCOME_COLOURS, STATE_COLO
 from exporter.dashboards.posture_advice import WHAT_TO_SET
 from exporter.dashboards.shared import ALERT_SUBJECTS, NEXT_STEPS
 from exporter.posture.check import Rule
+from exporter.words import BlockerKind, TransactionState
 from tests.unit.dashboards.test_linter_rules import RECORDED, Json, panels, queries, variable
 
 ROOT = Path(__file__).parents[3]
@@ -76,10 +77,10 @@ def test_every_metric_is_shown_or_alerted_on_or_left_out_for_a_reason() -> None:
 
 def test_every_word_of_a_coloured_label_has_its_colour_and_every_kind_of_holder_its_next_step() -> None:
     """A word without them would be a grey band, and a row without advice."""
-    assert KIND_COLOURS.keys() == set(BLOCKER_KINDS), "KIND_COLOURS in dashboards/panels.py"
-    assert NEXT_STEPS.keys() == set(BLOCKER_KINDS), "NEXT_STEPS in dashboards/shared.py"
+    assert KIND_COLOURS.keys() == set(BlockerKind.values()), "KIND_COLOURS in dashboards/panels.py"
+    assert NEXT_STEPS.keys() == set(BlockerKind.values()), "NEXT_STEPS in dashboards/shared.py"
     assert OUTCOME_COLOURS.keys() == set(OUTCOMES), "OUTCOME_COLOURS in dashboards/panels.py"
-    assert STATE_COLOURS.keys() == set(TRANSACTION_STATES), "STATE_COLOURS in dashboards/panels.py"
+    assert STATE_COLOURS.keys() == set(TransactionState.values()), "STATE_COLOURS in dashboards/panels.py"
 
 
 def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dashboard: Json) -> None:

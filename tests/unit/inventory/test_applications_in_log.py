@@ -61,3 +61,13 @@ def test_groups_are_those_whose_offsets_were_committed_by_the_application() -> N
     log.take("pay", "pay-1", value(Status.ONGOING, "orders"))
     (use,) = log.uses({"pay": {"readers"}, "ship": {"others"}})
     assert use.groups == {"readers"}
+
+
+def test_names_of_topics_are_bounded_over_all_applications(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applications_in_log, "MOST_NAMES", 2)
+    log = ApplicationsInLog()
+    for number in range(3):
+        log.take(f"pay{number}", f"pay{number}-1", value(Status.ONGOING, "orders", producer_id=number))
+    assert ([len(use.topics) for use in log.uses({})], log.dropped) == ([1, 1, 0], 1)
+    log.take("pay0", "pay0-1", value(Status.ONGOING, "orders", producer_id=0))
+    assert log.dropped == 1

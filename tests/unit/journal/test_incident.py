@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from exporter.journal.incident import IncidentDocument, Wanted, incident
+from exporter.journal.keeper import slept
 from exporter.journal.rebuild import Gap, common_gaps, gaps_of, merged, stalls_of
 from tests.schemas import conform
 
@@ -70,6 +71,17 @@ def test_two_journals_merge_without_doubles() -> None:
     assert [each["kind"] for each in merged([[BEGUN, ENDED], [BEGUN, ENDED]])] == ["stall_begun", "stall_ended"]
 
 
+def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> None:
+    def more(agent: str, at: float, count: int, since: float = 0.0, application: str = "pay") -> dict[str, Any]:
+        found = event("fenced", at, key=f"fenced:more:{application}:{at}", evidence={"since_timestamp": NOW + since})
+        return {**found, "agent": agent, "count": count, "subject": {"application": application}}
+
+    first, second, later = more("one", 600, 40), more("two", 610, 50, 10), more("one", 1300, 7, 700)
+    other = more("two", 605, 3, 5, "billing")
+    assert merged([[first, later], [second, other]]) == [other, second, later]
+    assert merged([[second], [first]]) == [second]
+
+
 def test_a_partition_that_stands_again_is_another_stall() -> None:
     again = event("stall_begun", 100, partitions=held(7, since=100))
     assert [each.end for each in stalls_of([BEGUN, ENDED, again]) if each.partition == 7] == [NOW + 60, None]
@@ -97,6 +109,14 @@ def test_a_gap_is_where_an_agent_did_not_run_or_could_not_read() -> None:
 
 def test_a_source_that_is_down_and_an_agent_that_stopped_are_gaps_up_to_the_end() -> None:
     assert [gap.end for gap in gaps_of([STARTED, DOWN, event("agent_stopped", 50)], NOW + 600)] == [NOW + 600] * 2
+
+
+def test_the_time_in_which_the_process_did_not_run_is_a_gap() -> None:
+    paused = slept(NOW + 40, 25.0).document()
+    assert paused["what"] == "The agent's process did not run for 25s: what happened then was not seen"
+    recorded = {"recorded_timestamp": NOW + 40, **paused}
+    assert gaps_of([STARTED, recorded], NOW + 600) == [Gap(NOW + 15, NOW + 40, "the agent did not run")]
+    assert merged([[recorded], [{**recorded, "recorded_timestamp": NOW + 41}]]) != [recorded]
 
 
 def test_nothing_is_known_before_the_first_journal() -> None:

@@ -118,7 +118,7 @@ def test_how_a_stall_ended_is_what_the_log_decided(
 
 
 def test_the_decision_of_the_transaction_before_does_not_end_a_stall() -> None:
-    log = decided(commit=True, completed=NOW - 61, begun=NOW - 70)
+    log = decided(commit=True, completed=NOW - 60.4, begun=NOW - 60.6)
     rules = begun()
     assert list(rules.events(reading(Stalls(()), log, wall=NOW + 5))) == []
 

@@ -92,7 +92,6 @@ def test_metadata_is_read_into_values() -> None:
     assert metadata.internal == {"__x"}
     assert metadata.leader("t", 0) == 1
     assert metadata.leader("t", 1) is None
-    assert metadata.topics["t"][1].offline
     assert metadata.topics["t"][0].replicas == (1, 2)
     assert metadata.denies("hidden")
     assert "grant DESCRIBE on Topic:hidden" in metadata.errors["hidden"].detail

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.lso.dating import Dated
-from exporter.lso.freshness import earliest_starts, withheld_ages
+from exporter.lso.freshness import earliest_starts, withheld_since
 from exporter.lso.rules import Coordinators, LogProducer, Standing
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
@@ -31,7 +31,8 @@ def ages(
 ) -> dict[str, float]:
     states = {partition: Standing(10, Dated(seen), exact=True) for partition, seen in standing.items()}
     coordinators, earliest = Coordinators.of(transactions), earliest_starts(transactions)
-    return withheld_ages(NOW, states, lambda unix: unix, lambda _: producers, coordinators, earliest)
+    found = withheld_since(states, lambda _: producers, coordinators, earliest)
+    return {topic: since.age(NOW, lambda unix: unix) for topic, since in found.items()}
 
 
 def test_a_record_is_as_old_as_its_transaction_though_the_lso_came_to_it_later() -> None:

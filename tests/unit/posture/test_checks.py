@@ -11,6 +11,7 @@ from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.flink.facts import JobTimes
 from exporter.groups.facts import ShareGroup
+from exporter.inventory.facts import WrittenOutside
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import TopicPartition
 from exporter.posture.check import CheckResult, PostureCheck
@@ -19,7 +20,7 @@ from exporter.posture.evidence import PostureEvidence
 from exporter.transactions.facts import ConnectTaskId, OpenTransaction
 from exporter.words import TransactionState
 
-SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3), offline=False)
+SOUND_PARTITION = PartitionMetadata(1, (1, 2, 3), (1, 2, 3))
 SOUND_TOPIC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SOUND_BROKER = {
     "transaction.state.log.min.isr": "2",
@@ -83,15 +84,9 @@ def test_a_sound_cluster_passes_every_check() -> None:
 
 
 BROKEN = {
-    ("internal_topic_replication", TRANSACTION_STATE): _topic(
-        TRANSACTION_STATE, PartitionMetadata(1, (1, 2), (1, 2), offline=False)
-    ),
-    ("internal_topic_replication", CONSUMER_OFFSETS): _topic(
-        CONSUMER_OFFSETS, PartitionMetadata(1, (1,), (1,), offline=False)
-    ),
-    ("transaction_log_isr", TRANSACTION_STATE): _topic(
-        TRANSACTION_STATE, PartitionMetadata(1, (1, 2, 3), (1,), offline=False)
-    ),
+    ("internal_topic_replication", TRANSACTION_STATE): _topic(TRANSACTION_STATE, PartitionMetadata(1, (1, 2), (1, 2))),
+    ("internal_topic_replication", CONSUMER_OFFSETS): _topic(CONSUMER_OFFSETS, PartitionMetadata(1, (1,), (1,))),
+    ("transaction_log_isr", TRANSACTION_STATE): _topic(TRANSACTION_STATE, PartitionMetadata(1, (1, 2, 3), (1,))),
     ("transaction_log_min_isr", TRANSACTION_STATE): _topic_settings(TRANSACTION_STATE, min_insync_replicas="1"),
     ("unclean_leader_election", "orders"): _topic_settings("orders", unclean_leader_election_enable="true"),
     ("topic_min_isr", "orders"): _topic_settings("orders", min_insync_replicas="3"),
@@ -256,6 +251,22 @@ def test_a_flink_job_whose_interval_or_timeout_is_not_known_is_not_judged(unknow
 def test_a_flink_job_is_not_asked_for_clients_that_its_connector_does_not_bundle() -> None:
     evidence = replace(_job(60.0, 900.0), clients={"flink-app": {0: 8}, "pay": {0: 1}})
     assert {check.subject for check in checks_of(evidence) if check.name == "transaction_clients"} == {"pay"}
+
+
+# --- Writers without transactions ---
+
+
+@pytest.mark.parametrize(
+    ("sampled", "outside", "verdict"),
+    [(3, 0, CheckResult.PASSED), (2, 1, CheckResult.INFORMATION), (0, 0, None)],
+)
+def test_a_topic_of_transactions_has_no_batches_without_one_as_far_as_was_sampled(
+    sampled: int, outside: int, verdict: CheckResult | None
+) -> None:
+    topic = WrittenOutside("orders", ("billing",), 3, sampled, 20, outside, (), None)
+    found = [check for check in checks_of(replace(SOUND, written_outside=[topic])) if check.name == "plain_writers"]
+    assert [(check.subject, check.verdict) for check in found] == ([] if verdict is None else [("orders", verdict)])
+    assert all(f"in {sampled} of 3 partitions; read by billing" in check.found for check in found)
 
 
 # --- Share groups ---

@@ -21,9 +21,9 @@ from exporter.transactions.facts import OpenTransaction
 from exporter.words import Precommit, TransactionState
 
 NOW = 10_000.0
-WHOLE = PartitionMetadata(3, (1, 2, 3), (1, 2, 3), False)
-LEADERLESS = PartitionMetadata(None, (1, 2), (), True)
-ELSEWHERE = PartitionMetadata(1, (1, 2, 3), (1, 2, 3), False)
+WHOLE = PartitionMetadata(3, (1, 2, 3), (1, 2, 3))
+LEADERLESS = PartitionMetadata(None, (1, 2), ())
+ELSEWHERE = PartitionMetadata(1, (1, 2, 3), (1, 2, 3))
 ORDERS = TopicPartition("orders", 0)
 
 

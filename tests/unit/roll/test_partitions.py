@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
+from exporter.roll.coordination import MOST_ROWS
 from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
 from exporter.roll.partitions import partition_rows
 from exporter.roll.rules import roll_of
@@ -15,7 +16,7 @@ BROKERS = {1: "kafka-1:9092", 2: "kafka-2:9092", 3: "kafka-3:9092"}
 def partition(replicas: list[int], isr: list[int], leader: int | None = -1) -> PartitionMetadata:
     """``leader`` is the first in sync unless it is given."""
     found = (isr[0] if isr else None) if leader == -1 else leader
-    return PartitionMetadata(found, tuple(replicas), tuple(isr), found is None)
+    return PartitionMetadata(found, tuple(replicas), tuple(isr))
 
 
 def evidence(*partitions: PartitionMetadata, topic: str = "orders", minimum: int | str = 2) -> RollEvidence:
@@ -98,3 +99,12 @@ def test_a_broker_that_the_cluster_does_not_show_is_unknown() -> None:
     said = roll_of(evidence(partition([1, 2, 3], [1, 2, 3])), 7, 60)
     assert said.answer is RollAnswer.UNKNOWN
     assert "there are 1, 2, 3" in said.rows[0].text
+
+
+def test_of_thousands_of_topics_the_first_are_named_with_the_internal_ones_before_them() -> None:
+    short = {0: partition([1, 2, 3], [1, 3])}
+    names = [f"Orders-{number:04}" for number in range(2_000)]
+    topics = dict.fromkeys([*names, TRANSACTION_STATE], short)
+    said = roll_of(RollEvidence(1000.0, BROKERS, topics, dict.fromkeys(topics, 2)), 3, 60)
+    assert said.answer is RollAnswer.NO
+    assert [row.subject for row in said.rows] == [TRANSACTION_STATE, *names[: MOST_ROWS - 1], "1981 more topics"]

@@ -33,7 +33,7 @@ from exporter.model import (
     SampleBatch,
     TopicPartition,
 )
-from exporter.transactions.facts import ClockBounds, LoggedTransactions, OpenTransactions
+from exporter.transactions.facts import CoordinatorTime, LoggedTransactions, OpenTransactions
 from exporter.words import BlockerKind
 
 NEVER_LATE = {"fresh_within": math.inf}
@@ -133,6 +133,7 @@ def test_what_a_source_shows_has_its_owner_where_the_settings_have_owners() -> N
     items = (
         catalogue.APPLICATION_INFO(1.0, "prod", "pay-eu", "producer", "", ""),
         catalogue.APPLICATION_INFO(1.0, "prod", "other", "producer", "", ""),
+        catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS(NOON, "prod", "", "pay-etl", "orders"),
         Stalls((held(7, "", "scores"), held(7, "", "x"), held(8, "pay", "scores"), held(9, "other", "x"))),
     )
 
@@ -145,6 +146,8 @@ def test_what_a_source_shows_has_its_owner_where_the_settings_have_owners() -> N
     assert owned(ours) == {
         ("application", "pay-eu", "payments"),
         ("application", "other", "unowned"),
+        ("query", "pay-etl/orders", "payments"),
+        ("cluster", "prod", "unowned"),
         ("holder", "7", "fraud"),
         ("holder", "8", "payments"),
         ("holder", "9", "unowned"),
@@ -191,7 +194,7 @@ def test_an_application_that_the_log_shows_has_no_thresholds_beside_its_oldest_t
         catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(1.0, "prod", name) for name in ("pay", "ship")
     )
     opened = OpenTransactions("txnlog", (), complete=True)
-    logged = LoggedTransactions(opened, ClockBounds(), frozenset({"pay"}))
+    logged = LoggedTransactions(opened, CoordinatorTime(), frozenset({"pay"}))
     made = [each for each in read(GivenSource(oldest, "transactions"), NONE, logged) if isinstance(each, Sample)]
     assert {each.labels[1] for each in made[2:]} == {"ship"}
     shown = (catalogue.APPLICATION_INFO(1.0, "prod", "pay", "producer", "", ""),)

@@ -20,8 +20,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from exporter.catalogue import SOURCE_UP
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
+from exporter.journal.query import QueryError
 from exporter.model import Clock, Deadline, Snapshot
 from exporter.status.app import RELOAD_SECONDS, App
+from exporter.status.command_documents import InventoryOutput, RollOutput
+from exporter.status.look_query import LookQuery
 from exporter.web_server.negotiation import MOST_CHOICES, _choices
 from exporter.web_server.server import ListenError, Server
 
@@ -48,6 +51,7 @@ class AppInputs:
     ready: bool = True
     problems: list[str] = field(default_factory=list)
     reloads: int = 0
+    looks: list[LookQuery] = field(default_factory=list)
     document: dict[str, Any] = field(
         default_factory=lambda: {
             "version": "1.2.3",
@@ -60,7 +64,25 @@ class AppInputs:
     )
 
     def app(self, prefix: str = "") -> App:
-        return App(self.exposition, lambda: self.document, lambda: self.ready, self.reload, prefix, page_seconds=0.0)
+        return App(
+            self.exposition,
+            lambda: self.document,
+            lambda: self.ready,
+            self.reload,
+            prefix,
+            page_seconds=0.0,
+            looks=self,
+        )
+
+    def roll(self, query: LookQuery) -> RollOutput:
+        self.looks.append(query)
+        if query.cluster is not None:
+            raise QueryError("cluster is one of prod.")
+        return {"clusters": []}
+
+    def inventory(self, query: LookQuery) -> InventoryOutput:
+        self.looks.append(query)
+        return {"clusters": []}
 
     def reload(self) -> list[str]:
         self.reloads += 1
@@ -492,3 +514,23 @@ def test_requests_are_logged_for_those_who_debug_only(ask: EndpointClient, caplo
     ask("GET", "/metrics")
     requests = [record for record in caplog.records if "/metrics" in record.getMessage()]
     assert [record.levelname for record in requests] == ["DEBUG"]
+
+
+def test_whether_a_broker_may_be_stopped_is_asked_for_each_request(ask: EndpointClient, behind: AppInputs) -> None:
+    answer = ask("GET", "/api/v1/roll?broker=3&outage=90s")
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert json.loads(answer.text) == {"clusters": []}
+    ask("GET", "/api/v1/roll?broker=3&outage=90s")
+    assert behind.looks == [LookQuery(None, 3, 90.0)] * 2
+
+
+def test_an_inventory_that_was_made_is_given_to_further_readers(ask: EndpointClient, behind: AppInputs) -> None:
+    assert {ask("GET", "/api/v1/inventory").status for _ in range(3)} == {200}
+    assert behind.looks == [LookQuery()]
+
+
+@pytest.mark.parametrize("path", ["roll?broker=x", "roll?cluster=staging", "inventory?broker=1"])
+def test_what_is_asked_of_no_cluster_is_refused_with_its_reason(ask: EndpointClient, path: str) -> None:
+    answer = ask("GET", f"/api/v1/{path}")
+    assert answer.status == 400
+    assert answer.text.startswith(("broker is", "cluster is", "'broker' is"))

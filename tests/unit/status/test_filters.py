@@ -8,10 +8,11 @@ from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Clock, TopicPartition
 from exporter.status.filters import MOST_NAMES, Filter, hidden
-from exporter.status.page import page, page_pieces
+from exporter.status.page import page_pieces
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.facts import OpenTransactions
 from exporter.words import BlockerKind, Outcome
+from tests.fakes.pages import page
 from tests.unit.status.test_status import ENDS, FINE, NOW, OPEN, STALL, status
 
 UNNAMED = Stall(TopicPartition("x", 1), NOW - 60, 1, 2, 1, Blocker("", "", None, None, 1, BlockerKind.UNKNOWN))

@@ -24,6 +24,7 @@ def test_every_runbook_is_a_page_that_names_the_servers(name: str) -> None:
     assert "HOST:PORT" not in text
     assert ("b1:9092" in text) == ("HOST:PORT" in (runbook(name) or ""))
     assert '.md"' not in text
+    assert '<a href="ten-minutes">Exactly-once in ten minutes</a>' in text
 
 
 def test_the_commands_are_for_the_cluster_and_the_partition_of_the_query() -> None:
@@ -63,3 +64,13 @@ def test_the_list_has_every_runbook_and_another_name_has_no_page() -> None:
 def test_the_name_of_another_alert_is_a_link_to_its_runbook() -> None:
     assert 'see <a href="KafkaEosHangingTransaction">KafkaEosHangingTransaction</a>.' in page_of()
     assert "<h1>KafkaEosLsoStalled</h1>" in page_of()
+
+
+def test_the_guide_is_a_page_with_its_picture_and_links_to_the_documentation() -> None:
+    text = page_of(name="ten-minutes")
+    assert "<h1>Exactly-once in ten minutes</h1>" in text
+    assert "<svg " in text
+    assert "<img" not in text
+    assert "The commands are for" not in text
+    assert '/blob/main/docs/exactly-once.md"' in text
+    assert "/eos/runbooks/ten-minutes" in runbooks_page("/eos")

@@ -20,8 +20,8 @@ from exporter.lso.facts import Blocker, Completion, Stall, Stalls, StallWatch
 from exporter.model import Clock, Fact, Facts, Fault, IgnoredSubject, IgnoredSubjects, Reason, Sample, TopicPartition
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
+from exporter.status.html import CONTENT_SECURITY_POLICY
 from exporter.status.json_lines import json_lines
-from exporter.status.page import CONTENT_SECURITY_POLICY, page
 from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.status.watched_stalls import Links
@@ -36,6 +36,7 @@ from exporter.transactions.facts import (
     UncleanId,
 )
 from exporter.words import BlockerKind, MarkerWait, Outcome, TransactionState
+from tests.fakes.pages import page
 from tests.proofs import proven
 from tests.schemas import conform
 
@@ -319,6 +320,16 @@ def test_checks_that_fail_are_a_warning_and_unknown_ones_are_not() -> None:
     found = verdict(status(*FINE, Posture((failed, failed, unknown))))
     assert (found.level, found.text) == ("warn", "2 checks of the settings fail")
     assert verdict(status(*FINE, Posture((unknown,)))).level == "good"
+
+
+def test_what_else_is_wrong_does_not_hide_that_it_is_too_early_to_know_every_stall() -> None:
+    failed = PostureCheck("transaction_log_min_isr", "cluster", CheckResult.FAILED, "1", EVIL, EVIL)
+    early = "No partition is known to be stalled, after 12s of looking: a stall is known after 30s."
+    watch = StallWatch(NOW - 12, 30.0)
+    assert verdict(status(*FINE, watch)).details == (early,)
+    found = verdict(status(*FINE, watch, Posture((failed,))))
+    assert (found.text, found.details) == ("1 check of the settings fails", (early,))
+    assert verdict(status(*FINE, StallWatch(NOW - 30, 30.0))).level == "good"
 
 
 def test_the_last_hour_is_null_until_the_log_is_read_and_then_has_every_outcome() -> None:

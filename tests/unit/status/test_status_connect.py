@@ -13,11 +13,11 @@ from exporter.core.worker import SourceState
 from exporter.lso.facts import Stalls
 from exporter.model import Fact, Facts, Fault, Reason, Snapshot
 from exporter.status.json_lines import json_lines
-from exporter.status.page import page
 from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.transactions.facts import OpenTransactions, UncleanEnds
 from exporter.words import FailureCause
+from tests.fakes.pages import page
 from tests.schemas import conform
 
 EVIL = "<script>alert(1)</script>"

@@ -13,11 +13,11 @@ from exporter.lso.facts import Stalls
 from exporter.model import Fact, Facts
 from exporter.spark.queries import Lag, Origin, QueryEnd, QueryKey, SparkView, StreamingQuery
 from exporter.status.json_lines import json_lines
-from exporter.status.page import page
 from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.transactions.facts import OpenTransactions, UncleanEnds
 from exporter.words import AuditVerdict, QueryState, TerminationReason
+from tests.fakes.pages import page
 from tests.schemas import conform
 
 EVIL = "<script>alert(1)</script>"

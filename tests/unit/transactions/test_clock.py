@@ -12,7 +12,6 @@ from exporter.transactions.clock import (
     WINDOW,
     CoordinatorClock,
     CoordinatorClocks,
-    coordinator_time,
 )
 from exporter.transactions.facts import CoordinatorTime
 
@@ -34,7 +33,7 @@ def test_the_earliest_time_is_never_later_than_the_coordinators(
     records: list[tuple[float, float, bool]], skew: float
 ) -> None:
     now = 301.0
-    time = coordinator_time(clock_of(*records).bounds(now), now, THEIRS + now + skew)
+    time = clock_of(*records).time(now).beside(THEIRS + skew)
     earliest = time.earliest(THEIRS + now + skew)
     assert earliest is not None
     assert earliest <= THEIRS + now + 1e-3
@@ -44,47 +43,44 @@ def test_the_earliest_time_is_never_later_than_the_coordinators(
 @pytest.mark.parametrize("skew", [80.0, -80.0, 0.0])
 def test_the_distance_is_that_of_the_record_that_was_delayed_least(skew: float) -> None:
     clock = clock_of((10.0, 3.0, True), (11.0, 0.04, True), (12.0, 0.2, True))
-    time = coordinator_time(clock.bounds(13.0), 13.0, THEIRS + 13.0 + skew)
+    time = clock.time(13.0).beside(THEIRS + skew)
     assert time.ahead == pytest.approx(skew + 0.04)
     assert time.now(THEIRS + 13.0 + skew) == pytest.approx(THEIRS + 13.0 - 0.04)
 
 
 def test_records_that_are_read_late_say_nothing_of_the_distance_and_bound_the_time_all_the_same() -> None:
     clock = clock_of((10.0, 3000.0, False))
-    bounds = clock.bounds(10.0)
-    assert bounds.at_least == pytest.approx(THEIRS - 3000.0)
-    assert bounds.live is None
     wall = THEIRS + 10.0
-    time = coordinator_time(bounds, 10.0, wall)
+    time = clock.time(10.0).beside(THEIRS)
     assert (time.ahead, time.now(wall)) == (None, wall)
     assert time.earliest(wall) == time.advising(wall) == pytest.approx(wall - 3000.0)
 
 
 def test_one_new_record_that_was_long_on_its_way_says_nothing_of_the_distance() -> None:
-    assert clock_of(*[(10.0, 30.0, True)] * (ENOUGH - 1)).bounds(11.0).live is None
-    assert clock_of(*[(10.0, 30.0, True)] * (ENOUGH - 1), (12.0, 0.1, True)).bounds(13.0).live == pytest.approx(
-        THEIRS - 0.1
+    assert clock_of(*[(10.0, 30.0, True)] * (ENOUGH - 1)).time(11.0).ahead is None
+    assert clock_of(*[(10.0, 30.0, True)] * (ENOUGH - 1), (12.0, 0.1, True)).time(13.0).ahead == pytest.approx(
+        0.1 - THEIRS
     )
 
 
 def test_our_clock_may_be_set_at_any_time() -> None:
     clock = clock_of((10.0, 0.0, True))
     for wall in (THEIRS + 50.0, THEIRS + 5000.0, THEIRS - 5000.0):
-        assert coordinator_time(clock.bounds(50.0), 50.0, wall).earliest(wall) == pytest.approx(THEIRS + 50.0)
+        assert clock.time(50.0).beside(wall - 50.0).earliest(wall) == pytest.approx(THEIRS + 50.0)
 
 
 def test_what_is_long_ago_bounds_nothing_any_more() -> None:
     clock = clock_of(*[(10.0, 0.0, True)] * ENOUGH)
-    assert clock.bounds(10.0 + LIVE_WINDOW).live is not None
-    assert clock.bounds(11.0 + LIVE_WINDOW).live is None
-    assert clock.bounds(10.0 + WINDOW).at_least is not None
-    assert clock.bounds(11.0 + WINDOW).at_least is None
+    assert clock.time(10.0 + LIVE_WINDOW).ahead is not None
+    assert clock.time(11.0 + LIVE_WINDOW).ahead is None
+    assert clock.time(10.0 + WINDOW).at_most is not None
+    assert clock.time(11.0 + WINDOW).at_most is None
 
 
 def test_where_nothing_was_read_nothing_is_known() -> None:
-    assert coordinator_time(CoordinatorClock().bounds(1.0), 1.0, THEIRS) == CoordinatorTime(None, None)
-    assert CoordinatorTime(None, None).earliest(THEIRS) is None
-    assert CoordinatorTime(None, None).advising(THEIRS) == THEIRS
+    assert CoordinatorClock().time(1.0).beside(THEIRS) == CoordinatorTime()
+    assert CoordinatorTime().earliest(THEIRS) is None
+    assert CoordinatorTime().advising(THEIRS) == THEIRS
 
 
 # --- Brokers with clocks of their own ---

@@ -29,7 +29,7 @@ class WrittenBroker:
 
 
 def sampled(records: bytes) -> tuple[dict[TopicPartition, Any], tuple[Any, ...]]:
-    partitions = {number: PartitionMetadata(1, (1,), (1,), False) for number in (0, 1)}
+    partitions = {number: PartitionMetadata(1, (1,), (1,)) for number in (0, 1)}
     metadata = Metadata("id", {1: "a:1"}, {"orders": partitions}, frozenset(), {})
     client: Any = WrittenBroker(records)
     return sample_writers(client, metadata, {FIRST: 0, SECOND: 0}, Deadline.after(5))

@@ -22,7 +22,7 @@ from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import Deadline
 
 ENDS = {0: 10}
-LED = {0: PartitionMetadata(1, (1,), (1,), offline=False)}
+LED = {0: PartitionMetadata(1, (1,), (1,))}
 METADATA = Metadata("c", {1: "k1:9092"}, {"__consumer_offsets": LED}, frozenset(), {}, {})
 
 

@@ -33,7 +33,7 @@ class AnsweringBroker:
 
 
 def looked(broker: AnsweringBroker, offset: int, leader: int | None = 1) -> BatchAtOffset | Fault:
-    partition = PartitionMetadata(leader, (1,), (1,), leader is None)
+    partition = PartitionMetadata(leader, (1,), (1,))
     metadata = Metadata("id", {1: "a:1"}, {"orders": {0: partition}}, frozenset(), {})
     client: Any = broker
     return batch_at(client, metadata, PLACE, offset, Isolation.READ_COMMITTED, Deadline.after(5))

@@ -31,7 +31,7 @@ ROWS = st.dictionaries(INDEXES, st.tuples(st.integers(-1, 120), INT64, INT64, IN
 def metadata(epochs: dict[TopicPartition, int]) -> Metadata:
     topics: dict[str, dict[int, PartitionMetadata]] = {}
     for (topic, index), epoch in epochs.items():
-        topics.setdefault(topic, {})[index] = PartitionMetadata(1, (1,), (1,), offline=False, leader_epoch=epoch)
+        topics.setdefault(topic, {})[index] = PartitionMetadata(1, (1,), (1,), leader_epoch=epoch)
     return Metadata("id", {1: "k:1"}, topics, frozenset(), {})
 
 

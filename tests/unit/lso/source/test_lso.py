@@ -315,6 +315,42 @@ def test_since_survives_a_restart_and_the_stall_is_known_at_the_first_read(tmp_p
     assert seen.values(SINCE) == {("orders", "0"): began}
 
 
+def test_a_cluster_that_was_formatted_again_has_a_state_of_its_own(tmp_path: Path) -> None:
+    """Brokers that name no topic ids but that of the log: nothing else tells its stalls from the earlier ones."""
+
+    def stalled(world: FakeKafka, log: str) -> float:
+        world.topic_ids = {LOG: log}
+        stand(world, "orders")
+        source = source_of(world, tmp_path)
+        began: float = go_on(world, source, 60).values(SINCE)["orders", "0"]
+        source.close()
+        return began
+
+    world = world_of(orders=1)
+    first = stalled(world, "log-1")
+    world.time.pass_(600.0)
+    assert stalled(world, "log-2") >= first + 600.0
+    world.time.pass_(600.0)
+    assert stalled(world, "log-1") == first
+    assert sorted(path.name for path in tmp_path.glob("*/stalls*")) == ["stalls-log-2.json", "stalls.json"]
+
+
+def test_a_cluster_without_a_log_leaves_the_state_of_one_that_had_it(tmp_path: Path) -> None:
+    world = world_of(orders=1)
+    world.topic_ids = {LOG: "log-1"}
+    stand(world, "orders")
+    source = source_of(world, tmp_path)
+    go_on(world, source, 60)
+    source.close()
+    (kept,) = tmp_path.glob("*/stalls.json")
+    before = kept.read_text()
+    world.topic_ids = {}
+    source = source_of(world, tmp_path)
+    go_on(world, source, 60)
+    source.close()
+    assert kept.read_text() == before
+
+
 def test_an_lso_that_moved_while_nobody_looked_is_no_old_stall(tmp_path: Path) -> None:
     world = world_of(orders=1)
     stand(world, "orders")

@@ -70,6 +70,13 @@ def test_a_marker_from_before_an_election_says_nothing_of_a_decision_after_it() 
     assert judge(opened(0, marker=marker(0, commit=True, at=1000, coordinator_epoch=1)), log).fate is Fate.NEVER
 
 
+def test_a_marker_says_nothing_of_a_decision_before_which_another_one_may_be_lost() -> None:
+    sure = decided(3, commit=True, v2=True)
+    records = opened(4, first=4, marker=marker(4, commit=True, at=1000))
+    assert judge(records, ProducerLog((sure,), 1)).fate is Fate.NEVER
+    assert judge(records, ProducerLog((sure._replace(sure=False),), 1)).fate is Fate.UNKNOWN
+
+
 def test_a_commit_elsewhere_is_none_of_these_records() -> None:
     elsewhere = decided(0, commit=True, v2=False)._replace(partitions=frozenset({ELSEWHERE}))
     assert judge(opened(0), ProducerLog((elsewhere,), 0)).fate is Fate.NEVER

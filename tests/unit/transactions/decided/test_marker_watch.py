@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition
-from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, HOUR, WAIT_SECONDS, MarkerWatch
+from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, HOUR, KEPT_MS, WAIT_SECONDS, MarkerWatch
 from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
 from exporter.words import FoundMarker
@@ -22,7 +22,7 @@ class WatchedPartitions:
         self.decided: list[Decision] = []
         self.offset = 0
         for place in (A, B):
-            self.watch.follow(place, 0, cut=False)
+            self.watch.follow(place, 0, 0, cut=False)
 
     def decide(self, epoch: int, *places: TopicPartition, commit: bool = True, at: int = 0) -> Decision:
         """A transaction of Transactions V2, whose records have this epoch, and its markers the next one."""
@@ -135,3 +135,25 @@ def test_decisions_that_came_too_fast_to_be_handed_on_count_as_not_compared() ->
     world.read()
     world.watch.note(RecentDecisions(40, ()), world.now, lambda _: True)
     assert world.watch.not_compared == 40
+
+
+def test_a_transaction_from_before_the_markers_that_are_kept_is_not_compared() -> None:
+    world = WatchedPartitions()
+    world.decide(3, A, B)
+    world.mark(A, 4)
+    world.mark(B, 4)
+    world.decide(9, B, at=KEPT_MS + 10_000)
+    world.mark(B, 10, at=KEPT_MS + 10_000)
+    assert world.read(B) == []
+    assert world.read(later=CONFIRM_SECONDS) == []
+    assert world.read(later=CONFIRM_SECONDS) == []
+    assert (world.watch.compared, world.watch.not_compared) == (1, 1)
+
+
+def test_a_partition_is_read_again_for_a_transaction_from_before_it_was_followed() -> None:
+    world = WatchedPartitions()
+    world.watch.follow(A, 5, BEGUN + 60_000, cut=False)
+    world.decide(3, A)
+    assert world.read(B) == []
+    assert A not in world.watch.followed
+    assert world.watch.wanted() == {A: BEGUN}

@@ -79,6 +79,17 @@ def test_a_lost_marker_is_exposed_and_told_until_the_next_commit_of_its_producer
     assert world.read().values(catalogue.TORN_TRANSACTIONS) == {}
 
 
+def test_what_was_decided_long_before_the_newest_transaction_is_not_said_to_lack_its_marker() -> None:
+    world = MarkersWorld()
+    world.decide()
+    world.begun_ms += 600_000
+    world.decide(5)
+    world.write(marker(1, 4, world.begun_ms - 599_985), marker(2, 6, world.begun_ms + 15))
+    reads = [world.read(CONFIRM_SECONDS) for _ in range(3)]
+    assert [found.values(catalogue.TORN_TRANSACTIONS) for found in reads] == [{}, {}, {}]
+    assert compared(reads[-1]) == (1, 1)
+
+
 def test_a_marker_that_is_missing_where_nothing_was_written_since_is_found() -> None:
     world = MarkersWorld()
     world.partition.since = -1

@@ -13,7 +13,7 @@ from exporter.model import IgnoredSource, Reason
 from exporter.transactions.counting.observed import CoordinatorLook
 from exporter.transactions.counting.observed_counts import ACTIVE_SECONDS, IDLE_PER_LOOK, MOST_IDS, ObservedTransactions
 from exporter.transactions.facts import (
-    ClockBounds,
+    CoordinatorTime,
     LoggedTransactions,
     LogRefused,
     OpenTransactions,
@@ -49,7 +49,7 @@ def counted(seen: SourceRead, application: str = "app") -> dict[str, float]:
 def test_every_outcome_is_there_at_zero_from_the_first_look() -> None:
     world = world_of()
     seen = read(world, source_of(world))
-    assert seen.values(COUNTS) == {("app", outcome): 0 for outcome in catalogue.OBSERVED_OUTCOMES}
+    assert seen.values(COUNTS) == {("app", outcome): 0 for outcome in ObservedOutcome.values()}
     assert seen.values(EPOCHS) == {("app",): 0}
     assert not seen.values(LAST)
     assert not seen.faults
@@ -144,7 +144,7 @@ def test_the_log_is_polled_for_where_it_is_refused_and_only_with_auto() -> None:
     assert not read(world, source_of(world, "auto")).values(COUNTS)
     source = source_of(world, "auto")
     assert read(world, source, REFUSED).values(COUNTS)
-    readable = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), ClockBounds())
+    readable = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), CoordinatorTime())
     world.time.pass_(5.0)
     assert not read(world, source, readable, REFUSED).values(COUNTS)
 

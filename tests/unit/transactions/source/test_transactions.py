@@ -14,7 +14,6 @@ from exporter.core.fact_store import FactStore
 from exporter.core.reading import read_source
 from exporter.model import Deadline, Fault, Reason, Source
 from exporter.transactions.facts import (
-    ClockBounds,
     CoordinatorTime,
     KnownIds,
     LoggedTransactions,
@@ -28,7 +27,7 @@ from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, Partit
 
 TOPICS = catalogue.INTERNAL_TOPIC_PARTITIONS
 OPEN = catalogue.TRANSACTIONS_OPEN
-TAIL = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), ClockBounds())
+TAIL = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), CoordinatorTime())
 
 
 def world_of() -> FakeKafka:
@@ -309,15 +308,15 @@ def open_for(world: FakeKafka, seconds: float, *, skew: float) -> OpenTransactio
     return OpenTransaction("app-1", "app", 7, 3, TransactionState.ONGOING, began, 60.0, None, places("orders", 0))
 
 
-def logged(world: FakeKafka, each: OpenTransaction, bounds: ClockBounds, as_of: float = 0.0) -> LoggedTransactions:
+def logged(world: FakeKafka, each: OpenTransaction, time: CoordinatorTime, as_of: float = 0.0) -> LoggedTransactions:
     opened = OpenTransactions("txnlog", (each,), complete=True, as_of=world.time.monotonic - as_of)
-    return LoggedTransactions(opened, bounds)
+    return LoggedTransactions(opened, time)
 
 
-def bounds_of(world: FakeKafka, skew: float) -> ClockBounds:
-    """What a record says that has just arrived from a coordinator whose clock ours is ``skew`` seconds ahead of."""
-    ahead = world.time.wall - skew - world.time.monotonic
-    return ClockBounds(ahead, ahead)
+def time_of(world: FakeKafka, skew: float) -> CoordinatorTime:
+    """By a record that has just arrived from a coordinator whose clock our wall clock is ``skew`` seconds ahead of."""
+    ahead = world.time.monotonic - world.time.wall + skew
+    return CoordinatorTime(ahead, ahead)
 
 
 @pytest.mark.parametrize("skew", [80.0, -80.0, 0.0, 7200.0])
@@ -325,7 +324,7 @@ def bounds_of(world: FakeKafka, skew: float) -> ClockBounds:
 def test_a_transaction_is_overdue_by_the_clock_of_its_coordinator(skew: float, seconds: float, late: int) -> None:
     world, each = world_of(), open_for(world_of(), seconds, skew=skew)
     world.transactions["app-1"].start_ms = round((each.started or 0.0) * 1000)
-    seen = read(world, source_of(world), logged(world, each, bounds_of(world, skew)))
+    seen = read(world, source_of(world), logged(world, each, time_of(world, skew)))
     assert seen.value(LATE, "app") == late
     assert seen.values(DISTANCE) == {(): pytest.approx(skew)}
     time = seen.facts[CoordinatorTime]
@@ -336,9 +335,9 @@ def test_a_transaction_is_overdue_by_the_clock_of_its_coordinator(skew: float, s
 
 def test_a_transaction_that_may_have_ended_while_nothing_was_read_is_not_overdue() -> None:
     world = world_of()
-    bounds = bounds_of(world, 0.0)
+    time = time_of(world, 0.0)
     world.time.pass_(40.0)  # the process was stopped: what it knows is of 40 s ago
-    fact = logged(world, open_for(world, 90.0, skew=0.0), bounds, as_of=40.0)
+    fact = logged(world, open_for(world, 90.0, skew=0.0), time, as_of=40.0)
     assert read(world, source_of(world), fact).value(LATE, "app") == 0
     assert (
         read(world, source_of(world), replace(fact, opened=replace(fact.opened, as_of=world.time.monotonic))).value(
@@ -351,10 +350,10 @@ def test_a_transaction_that_may_have_ended_while_nothing_was_read_is_not_overdue
 def test_a_transaction_is_not_overdue_any_more_once_its_coordinators_clock_is_less_certain() -> None:
     world = world_of()
     world.transactions["app-1"].start_ms = round((world.time.wall - 90.0) * 1000)
-    source, fact = source_of(world), logged(world, open_for(world, 90.0, skew=0.0), bounds_of(world, 0.0))
+    source, fact = source_of(world), logged(world, open_for(world, 90.0, skew=0.0), time_of(world, 0.0))
     assert read(world, source, fact).value(LATE, "app") == 1
     world.time.pass_(5.0)
-    unknown = replace(fact, clock=ClockBounds(None, None))
+    unknown = replace(fact, clock=CoordinatorTime())
     assert read(world, source, unknown).value(LATE, "app") == 0
     world.time.pass_(5.0)
     assert read(world, source, fact).value(LATE, "app") == 1
@@ -370,7 +369,7 @@ def test_what_the_log_has_open_and_its_coordinator_says_is_not_open_is_not_overd
     world.transactions["app-1"].state, world.transactions["app-1"].start_ms = state, start_ms
     source, each = source_of(world), open_for(world, 90.0, skew=0.0)
     for _ in range(10):
-        seen = read(world, source, logged(world, each, bounds_of(world, 0.0)))
+        seen = read(world, source, logged(world, each, time_of(world, 0.0)))
         assert not seen.value(LATE, "app")
         assert not seen.values(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)
         world.time.pass_(1.0)
@@ -382,28 +381,28 @@ def test_a_coordinator_that_does_not_say_so_ends_no_overdue_transaction(code: in
     world = world_of()
     world.refuse["DescribeTransactions"] = code
     source, each = source_of(world), open_for(world, 90.0, skew=0.0)
-    assert read(world, source, logged(world, each, bounds_of(world, 0.0))).value(LATE, "app") == 1
+    assert read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app") == 1
     world.refuse.clear()
     world.transactions["app-1"].state = "Empty"
     world.time.pass_(5.0)
-    assert not read(world, source, logged(world, each, bounds_of(world, 0.0))).value(LATE, "app")
+    assert not read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app")
     world.down.add(1)
     world.time.pass_(5.0)
-    assert not read(world, source, logged(world, each, bounds_of(world, 0.0))).value(LATE, "app")
+    assert not read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app")
     world.down.clear()
     world.transactions["app-1"].state, world.transactions["app-1"].start_ms = (
         "Ongoing",
         round((each.started or 0.0) * 1000),
     )
     world.time.pass_(5.0)
-    assert read(world, source, logged(world, each, bounds_of(world, 0.0))).value(LATE, "app") == 1
+    assert read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app") == 1
 
 
 @pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
 def test_a_decided_transaction_that_waits_for_its_markers_is_not_overdue(state: TransactionState) -> None:
     world = world_of()
     each = open_for(world, 90.0, skew=0.0)._replace(state=state, prepared=world.time.wall - 85.0)
-    seen = read(world, source_of(world), logged(world, each, bounds_of(world, 0.0)))
+    seen = read(world, source_of(world), logged(world, each, time_of(world, 0.0)))
     assert seen.value(LATE, "app") == 0
     assert seen.value(OPEN, "app", state) == 1
 

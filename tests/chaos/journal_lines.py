@@ -1,0 +1,22 @@
+"""The agent's journal as its files have it: read without any code of the product."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def journal_lines(state: Path) -> tuple[Mapping[str, Any], ...]:
+    """The events in the files below the agent's ``state.dir``, as they were recorded. A torn line is no event."""
+    found = []
+    for file in sorted(state.glob("*/journal/*.jsonl")):
+        for line in file.read_bytes().splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "kind" in event:  # a segment begins with a header
+                found.append(event)
+    return tuple(found)

@@ -1,0 +1,124 @@
+"""The journal: it tells every stall and every unclean end, with its holder and its end, or that it cannot tell."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from math import isinf
+
+from tests.chaos.evidence import RunEvidence
+from tests.chaos.oracle.offset_observer import UnmovedOffset
+from tests.chaos.oracle.outcomes import OracleTransaction
+from tests.chaos.verdict import told
+from tests.chaos.verdict.stalls import MISSED_AFTER, due_at
+from tests.chaos.verdict.told import ToldGap, ToldStall
+from tests.chaos.verdict.values import STALE_SECONDS, Disagreement
+
+END_SECONDS = 10.0
+"""How far the end of a stall may be from when the partition moved."""
+SLACK_MS = 1000
+
+
+def journal_stalls(evidence: RunEvidence) -> Iterator[Disagreement]:
+    """Each LSO that did not move for 30 s is told with its holder and its end; otherwise the journal has a gap."""
+    stalls = told.stalls(evidence.journal, evidence.lives)
+    gaps = told.gaps(evidence.journal, evidence.lives, evidence.scrapes[-1].at)
+    for place, found in evidence.standings.items():
+        for standing in found:
+            if standing.ended - standing.began < MISSED_AFTER or not evidence.journal:
+                continue
+            stall = stalls.get((place, standing.offset))
+            where = f"{place[0]}-{place[1]} at {standing.offset} from {evidence.ago(standing.began)}"
+            if stall is None:
+                if due_at(evidence, standing) is not None or not _in_gap(gaps, standing.began, standing.ended):
+                    yield Disagreement("journal: stall", f"{where} to {evidence.ago(standing.ended)} is not told")
+                continue
+            if text := _wrong_end(evidence, stall, standing, gaps) or _wrong_holder(evidence, stall):
+                yield Disagreement("journal: stall", f"{where}: {text}")
+
+
+def _wrong_end(evidence: RunEvidence, stall: ToldStall, standing: UnmovedOffset, gaps: Sequence[ToldGap]) -> str:
+    if isinf(standing.after):
+        return "its end is told, and it has none" if stall.ends else ""
+    unseen = _in_gap(gaps, standing.ended, standing.after)
+    if not stall.ends:
+        last = evidence.scrapes[-1].at - STALE_SECONDS
+        return "" if unseen or standing.after > last else f"its end at {evidence.ago(standing.ended)} is not told"
+    if any(standing.ended - END_SECONDS <= end <= standing.after + END_SECONDS for end in stall.ends):
+        return ""
+    if unseen and max(stall.ends) >= standing.ended - END_SECONDS:
+        return ""
+    ends = ", ".join(map(evidence.ago, stall.ends))
+    return f"its end is told at {ends}; it moved from {evidence.ago(standing.ended)} to {evidence.ago(standing.after)}"
+
+
+def _wrong_holder(evidence: RunEvidence, stall: ToldStall) -> str:
+    truth = next((each for each in evidence.held.get(stall.place, ()) if each.start == stall.offset), None)
+    if truth is None:
+        return "no transaction of the log begins there"
+    orphan = any((each.place, each.start) == (stall.place, stall.offset) for each in evidence.orphans)
+    right = "" if orphan else evidence.owner(truth.producer_id)
+    if (stall.producer_id, stall.transactional_id) == (truth.producer_id, right):
+        return ""
+    who = f"{stall.kind} {stall.transactional_id!r} producer {stall.producer_id}"
+    return f"held by {who} as it is told; it is {right!r} producer {truth.producer_id}"
+
+
+def journal_ends(evidence: RunEvidence) -> Iterator[Disagreement]:
+    """Each fence and timeout is told once, and no other; those in a gap may be missing."""
+    if not evidence.journal:
+        return
+    gaps = told.gaps(evidence.journal, evidence.lives, evidence.scrapes[-1].at)
+    left = Counter[tuple[str, str, int | None, int]]()
+    others = Counter[tuple[str, str]]()
+    for end in told.unclean_ends(evidence.journal):
+        if end.transactional_id:
+            left[end.outcome, end.transactional_id, end.producer_id, round(end.at * 1000)] += 1
+        else:
+            others[end.outcome, end.application] += end.transactions
+    for each in evidence.transactions:
+        if each.outcome not in told.UNCLEAN or not each.completed:
+            continue
+        key = each.outcome, each.transactional_id, each.producer_id, each.completed
+        if left[key] == 1:
+            del left[key]
+        elif others[each.outcome, each.application]:
+            others[each.outcome, each.application] -= 1
+        elif left[key] or not _in_gap(gaps, each.decided / 1000, each.completed / 1000):
+            how = "is not told" if not left[key] else f"is told {left.pop(key)} times"
+            text = f"{each.transactional_id} {each.outcome} at {evidence.ago(each.completed / 1000)} {how}"
+            yield Disagreement("journal: unclean end", text)
+    for (outcome, transactional_id, _, at), number in (+left).items():
+        text = f"{number} {outcome} of {transactional_id} at {evidence.ago(at / 1000)} did not happen"
+        yield Disagreement("journal: unclean end", text)
+
+
+def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:
+    """What is told to be torn has not the marker of its decision in the segment files."""
+    by_producer: dict[int, list[OracleTransaction]] = defaultdict(list)
+    for each in evidence.transactions:
+        by_producer[each.producer_id].append(each)
+    for event in evidence.journal:
+        if event["kind"] != "torn":
+            continue
+        subject, at = event["subject"], event["timestamp"] * 1000
+        place = subject["topic"], subject["partition"]
+        for each in by_producer[subject["producer_id"]]:
+            if not each.decided - 1 <= at <= each.completed + 1 or place not in each.partitions:
+                continue
+            marked = [
+                one.committed == (each.outcome == "committed")
+                for one in evidence.held.get(place, ())
+                if one.end is not None
+                and one.producer_id == each.producer_id
+                and each.started - SLACK_MS <= one.appended * 1000 <= each.completed + SLACK_MS
+            ]
+            if marked and all(marked):
+                where = f"{place[0]}-{place[1]} at {evidence.ago(event['timestamp'])}"
+                text = f"{each.transactional_id} in {where}: {event['evidence']}, and its marker is there"
+                yield Disagreement("journal: torn", text)
+
+
+def _in_gap(gaps: Sequence[ToldGap], begin: float, end: float) -> bool:
+    """Whether a part of this time is in a gap, or in the seconds after it in which the first reads are made."""
+    return any(gap.begin - END_SECONDS <= end and begin <= gap.end + STALE_SECONDS for gap in gaps)

@@ -1,0 +1,43 @@
+"""Questions that the endpoint answers by asking a cluster: which cluster, and what is said where it does not answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.agent.looks import ClusterLooks, LookedAt
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
+from exporter.core.owners import Owners
+from exporter.core.state import StateDir
+from exporter.journal.query import QueryError
+from exporter.kafka.client import ClusterClient
+from exporter.kafka.properties.client import Properties
+from exporter.model import Facts
+from exporter.status.look_query import LookQuery
+from tests.schemas import conform
+
+
+def looks(*names: str) -> ClusterLooks:
+    """Looks at clusters of which none answers."""
+    properties = Properties.parse({"bootstrap.servers": "127.0.0.1:1"})
+    clusters = [Cluster(properties, ClusterClient(properties), Grouping([]), StateDir(None), name) for name in names]
+    return ClusterLooks(lambda: {each.name: LookedAt(each, Facts()) for each in clusters}, Owners)
+
+
+@pytest.mark.parametrize(
+    ("names", "cluster"), [(("prod", "test"), None), (("prod",), "test"), ((), None), (("prod",), "")]
+)
+def test_one_of_the_clusters_has_to_be_named(names: tuple[str, ...], cluster: str | None) -> None:
+    for look in (looks(*names).roll, looks(*names).inventory):
+        with pytest.raises(QueryError, match=f"cluster is one of {', '.join(sorted(names))}"):
+            look(LookQuery(cluster))
+
+
+def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.agent.looks.LOOK_SECONDS", 0.5)
+    (roll,) = conform("check-roll", looks("prod").roll(LookQuery()))["clusters"]
+    assert roll["brokers"] == []
+    assert len(roll["not_asked"]) == 1
+    (inventory,) = conform("transactions-inventory", looks("prod").inventory(LookQuery()))["clusters"]
+    assert inventory["applications"] == []
+    assert len(inventory["not_asked"]) == 1

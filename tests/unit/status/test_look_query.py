@@ -1,0 +1,45 @@
+"""What the endpoints that ask a cluster may be asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.journal.query import MOST_CHARACTERS, QueryError
+from exporter.status.look_query import OF_INVENTORY, OF_ROLL, LookQuery
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", LookQuery()),
+        ("broker=3", LookQuery(broker=3)),
+        ("cluster=prod&broker=3&outage=1m30s", LookQuery("prod", 3, 90.0)),
+        ("cluster=", LookQuery("")),
+    ],
+)
+def test_a_query_names_a_cluster_a_broker_and_an_outage(query: str, found: LookQuery) -> None:
+    assert LookQuery.parse(query, OF_ROLL) == found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "broker=",
+        "broker=-1",
+        "broker=99999999999",
+        "broker=%D9%A3",
+        "outage=60",
+        "outage=nan",
+        "topic=orders",
+        "&".join(["broker=1"] * 4),
+        "cluster=" + "x" * MOST_CHARACTERS,
+    ],
+)
+def test_a_query_that_is_not_understood_is_refused(query: str) -> None:
+    with pytest.raises(QueryError):
+        LookQuery.parse(query, OF_ROLL)
+
+
+def test_an_inventory_is_of_no_broker() -> None:
+    with pytest.raises(QueryError, match="'broker' is not known here"):
+        LookQuery.parse("broker=1", OF_INVENTORY)
