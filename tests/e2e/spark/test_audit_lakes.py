@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import KafkaCluster
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.lakes.connect_commits import COMMIT_ID, OFFSETS
 from exporter.jobs.lakes.formats import LAKES
@@ -48,9 +47,9 @@ def store(lake_audits: Auditor, lake: Lake, topic: str, stored: list[Place], **n
 
 @pytest.mark.proof
 def test_a_sink_is_audited_at_a_snapshot(
-    lake_audits: Auditor, kafka: KafkaCluster, fresh: Callable[[str], str], lake: tuple[str, Lake]
+    lake_audits: Auditor, fresh: Callable[[str], str], lake: tuple[str, Lake]
 ) -> None:
-    name, table = lake
+    (name, table), kafka = lake, lake_audits.kafka
     topic = fresh("lake")
     kafka.create_topic(topic)
     records = [PlannedRecord(0, f"k{number}", str(number)) for number in range(COUNT)]
@@ -79,9 +78,9 @@ def test_a_sink_is_audited_at_a_snapshot(
 @pytest.mark.proof
 @pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
 def test_a_commit_of_a_replaced_coordinator_is_told(
-    lake_audits: Auditor, kafka: KafkaCluster, fresh: Callable[[str], str], lake: tuple[str, Lake]
+    lake_audits: Auditor, fresh: Callable[[str], str], lake: tuple[str, Lake]
 ) -> None:
-    name, table = lake
+    (name, table), kafka = lake, lake_audits.kafka
     topic = fresh("zombie")
     kafka.create_topic(topic)
     write(kafka, topic, [([PlannedRecord(0, f"k{number}", str(number)) for number in range(6)], True)])
