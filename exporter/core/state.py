@@ -188,6 +188,25 @@ class StateDir:
                 return
             self._wrote(path)
 
+    def set_aside(self, cluster_id: str, name: str) -> str:
+        """Rename the document and its journal to ``<name>.unusable.*``, so that nothing is written over them.
+
+        Returns the new path of the document; "" when there is none, or it cannot be renamed.
+        """
+        moved = ""
+        with self._lock:
+            for suffix in (".journal", ".json"):
+                path = self._path(cluster_id, name, suffix)
+                if path is None:
+                    continue
+                try:
+                    moved = str(path.replace(path.with_name(f"{name}.unusable{suffix}")))
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    self._failed(path, error)
+        return moved
+
     @property
     def trouble(self) -> str:
         """Why the last write failed; "" when it succeeded."""

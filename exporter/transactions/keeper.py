@@ -82,9 +82,11 @@ class Keeper:
                 undecodable = int(saved.counters.get("undecodable", 0))
         except (UnusableState, AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             log.warning(
-                "the state of the transaction log of %s cannot be used (%s): reading begins at its end, counters at 0",
+                "the state of the transaction log of %s cannot be used (%s) and is kept as %s: reading begins at the"
+                " log's end, counters at 0",
                 cluster_id,
                 error,
+                self._state.set_aside(cluster_id, self._name) or "nothing",
             )
             return Saved(), 0
         self._generation = saved.generation

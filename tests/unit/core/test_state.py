@@ -117,6 +117,17 @@ def test_what_is_appended_comes_back_as_from_a_document(tmp_path: Path, value: o
     assert state.journal("c", "x") == [state.load("c", "x")]
 
 
+def test_a_document_and_its_journal_are_set_aside_whole(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    state.save("c", "txnlog", {"format": 9})
+    state.append("c", "txnlog", {"line": 1})
+    assert state.set_aside("c", "txnlog") == str(tmp_path / "c" / "txnlog.unusable.json")
+    assert (state.load("c", "txnlog"), state.journal("c", "txnlog")) == ({}, [])
+    assert state.load("c", "txnlog.unusable") == {"format": 9}
+    assert state.journal("c", "txnlog.unusable") == [{"line": 1}]
+    assert state.set_aside("c", "txnlog") == ""
+
+
 def test_a_journal_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     state = StateDir(tmp_path / "file" / "below")

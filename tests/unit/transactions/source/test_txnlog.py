@@ -534,8 +534,12 @@ def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
     story.commit("app-1")
     (tmp_path / "cluster-1").mkdir()
     (tmp_path / "cluster-1" / "txnlog.json").write_text('{"format":3,"partitions":{}}')
-    assert counts(read(world, source_of(world, tmp_path))) == {}
-    assert "cannot be used" in caplog.text
+    source = source_of(world, tmp_path)
+    assert counts(read(world, source)) == {}
+    assert f"kept as {tmp_path / 'cluster-1' / 'txnlog.unusable.json'}" in caplog.text
+    source.close()
+    assert (tmp_path / "cluster-1" / "txnlog.unusable.json").read_text() == '{"format":3,"partitions":{}}'
+    assert (tmp_path / "cluster-1" / "txnlog.json").exists()
 
 
 # --- A broker that is read and is not the leader any more ---
