@@ -48,7 +48,12 @@ class Shell:
             return java(128, library(self._kafka.version), CLASSES[program], *rest)
         assert program == "kafka-eos-exporter"
         # The port that the tutorial uses may be taken here.
-        more = {"run": [f"--web.listen-address=127.0.0.1:{self._port}"], "top": [f"http://127.0.0.1:{self._port}"]}
+        agent = f"http://127.0.0.1:{self._port}"
+        more = {
+            "run": [f"--web.listen-address=127.0.0.1:{self._port}"],
+            "top": [agent],
+            "incident": ["--agent", agent],
+        }
         return [sys.executable, "-m", "exporter", *rest, *more.get(rest[0], [])]
 
     def start(self, words: list[str]) -> None:
@@ -74,7 +79,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def test_the_tutorial_ends_with_the_name_of_the_blocker(shell: Shell) -> None:
-    create, produce, look, stalled, run, top = commands(TEXT)
+    create, produce, look, stalled, run, top, incident, roll = commands(TEXT)
     assert shell.run(create.words).returncode == 0
     assert (produce.background, run.background) == (True, True)
     shell.start(produce.words)
@@ -90,6 +95,10 @@ def test_the_tutorial_ends_with_the_name_of_the_blocker(shell: Shell) -> None:
     seen = shell.run(top.words, until="1 partition stalled")
     assert "tutorial-0" in seen.stdout
     assert "billing-1" in seen.stdout
+    assert "tutorial" in shell.run(incident.words, until="billing-1").stdout
+    answer = shell.run(roll.words)
+    assert answer.returncode == 1
+    assert "no because" in answer.stdout
 
 
 def test_only_marked_blocks_are_carried_out() -> None:
