@@ -31,6 +31,13 @@ def open_since(started: float | None, timeout: float | None = 60.0) -> OpenTrans
         (True, False, 60_000, Verdict(Outcome.TIMED_OUT, LATE_FENCE_WINDOW_MS)),
         (True, True, 59_999, Verdict(Outcome.ABORTED, FENCE_WINDOW_MS)),
         (True, True, 60_000, Verdict(Outcome.TIMED_OUT, LATE_FENCE_WINDOW_MS)),
+        (
+            False,
+            True,
+            59_999,
+            Verdict(Outcome.ABORTED, FENCE_WINDOW_MS),
+        ),  # only a V1 client's own abort keeps the epoch
+        (False, True, 60_000, Verdict(Outcome.TIMED_OUT)),
         (None, False, 10, Verdict(Outcome.ABORTED)),
         (None, False, 60_000, Verdict(Outcome.TIMED_OUT)),
     ],
