@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from exporter.bounds.text import some
 from exporter.cluster.cluster import Cluster
 from exporter.core.owners import UNOWNED, Owners
 from exporter.inventory.facts import Inventory
@@ -90,6 +91,4 @@ class ClusterLooks:
             return next(iter(watched.values()))
         if query.cluster is not None and query.cluster in watched:
             return watched[query.cluster]
-        names = sorted(watched)
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        raise QueryError(f"cluster is one of {', '.join(names[:_SHOWN])}{more}.")
+        raise QueryError(f"cluster is one of {some(sorted(watched), _SHOWN)}.")

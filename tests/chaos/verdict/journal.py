@@ -53,7 +53,7 @@ def _wrong_end(evidence: RunEvidence, stall: ToldStall, standing: UnmovedOffset,
 
 
 def _wrong_holder(evidence: RunEvidence, stall: ToldStall) -> str:
-    truth = next((each for each in evidence.held.get(stall.place, ()) if each.start == stall.offset), None)
+    truth = evidence.records_at(stall.place, stall.offset)
     if truth is None:
         return "no transaction of the log begins there"
     orphan = any((each.place, each.start) == (stall.place, stall.offset) for each in evidence.orphans)
