@@ -22,13 +22,13 @@ from exporter.roll.logged import logged_evidence
 from exporter.roll.rules import roll_of
 from exporter.roll.source import read_evidence
 from exporter.status.inventory_documents import cluster_inventory_document
-from exporter.status.look_query import LookQuery
+from exporter.status.look_query import LookQuery, RefusedLookError
 from exporter.status.roll_documents import cluster_roll_document
 from exporter.transactions.facts import CoordinatorTime
 from exporter.transactions.source.log_range import RangeConsumer
 
 if TYPE_CHECKING:
-    from exporter.status.command_documents import InventoryOutput, RollOutput
+    from exporter.status.command_documents import ClusterInventoryDocument, InventoryOutput, RollOutput
 
 LOOK_SECONDS = 20.0
 MOST_RECORDS = 200_000
@@ -71,15 +71,19 @@ class ClusterLooks:
         return {"clusters": [cluster_roll_document(cluster.name, query.outage, rolls, not_asked, as_of)]}
 
     def inventory(self, query: LookQuery) -> InventoryOutput:
-        """The document of ``/api/v1/inventory``. Raises QueryError."""
+        """The document of ``/api/v1/inventory``. Raises QueryError, and RefusedLookError where the log is not read."""
         cluster, _ = self._asked(query)
         as_of = cluster.clock.wall()
         connect = partial(RangeConsumer, cluster.properties, _QUEUED_KBYTES)
         try:
             found = read_inventory(cluster, connect, Deadline.after(LOOK_SECONDS), MOST_RECORDS)
         except AskError as error:
-            found = Inventory(0.0, (), (), (error.fault.detail,))
-        return {"clusters": [cluster_inventory_document(cluster.name, found, self._team, as_of)]}
+            refused = Inventory(0.0, (), (), (error.fault.detail,))
+            raise RefusedLookError({"clusters": [self._inventory(cluster, refused, as_of)]}) from error
+        return {"clusters": [self._inventory(cluster, found, as_of)]}
+
+    def _inventory(self, cluster: Cluster, found: Inventory, as_of: float) -> ClusterInventoryDocument:
+        return cluster_inventory_document(cluster.name, found, self._team, as_of)
 
     def _team(self, application: str) -> str:
         owner = self._owners().of("application", application)

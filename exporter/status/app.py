@@ -21,7 +21,7 @@ from exporter.journal.query import EventQuery, QueryError
 from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
 from exporter.status.html import CONTENT_SECURITY_POLICY
 from exporter.status.json_lines import json_pieces
-from exporter.status.look_query import OF_INVENTORY, OF_ROLL, LookQuery
+from exporter.status.look_query import OF_INVENTORY, OF_ROLL, LookQuery, RefusedLookError
 from exporter.status.page import page_pieces
 from exporter.status.renders import BusyError, Renders
 from exporter.status.runbooks import names, runbook, runbook_page, runbooks_page
@@ -302,6 +302,9 @@ class App:
             return await _json(renders.get(query, make, request.client, whole=False))
         except QueryError as error:
             return plain(str(error), 400)
+        except RefusedLookError as error:  # not kept: the next request asks again
+            refused = error.document
+            return await _json(self._posts.run(lambda: b"".join(json_pieces(refused, LOOK_LEVELS))))
 
     async def _runbooks(self, request: Request) -> Answer:
         if takes_html(request.headers.get("accept", "")):

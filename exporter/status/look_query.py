@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs
 
 from exporter.core.durations import parse_duration
 from exporter.journal.query import MOST_CHARACTERS, QueryError
 
+if TYPE_CHECKING:
+    from exporter.status.command_documents import InventoryOutput
+
 MOST_DIGITS = 10
 USUAL_OUTAGE = 60.0
+
+
+class RefusedLookError(Exception):
+    """Kafka refused or did not answer. ``document`` is the answer, with the reason in ``not_asked``."""
+
+    def __init__(self, document: InventoryOutput) -> None:
+        super().__init__()
+        self.document = document
 
 
 class LookQuery(NamedTuple):

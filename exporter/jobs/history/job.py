@@ -163,7 +163,7 @@ class HistoryJob:
 def _cause(error: Exception) -> HistoryError:
     text = str(error)
     said = _SAID.findall(text)
-    return HistoryError(said[-1].strip() if said else text.strip().splitlines()[0])
+    return HistoryError(said[-1].strip() if said else (text.strip().splitlines() or [type(error).__name__])[0])
 
 
 def _next(index: Index, number: int) -> int:

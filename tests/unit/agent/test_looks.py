@@ -13,7 +13,7 @@ from exporter.journal.query import QueryError
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.model import Facts
-from exporter.status.look_query import LookQuery
+from exporter.status.look_query import LookQuery, RefusedLookError
 from tests.schemas import conform
 
 
@@ -38,6 +38,8 @@ def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: 
     (roll,) = conform("check-roll", looks("prod").roll(LookQuery()))["clusters"]
     assert roll["brokers"] == []
     assert len(roll["not_asked"]) == 1
-    (inventory,) = conform("transactions-inventory", looks("prod").inventory(LookQuery()))["clusters"]
+    with pytest.raises(RefusedLookError) as refused:
+        looks("prod").inventory(LookQuery())
+    (inventory,) = conform("transactions-inventory", refused.value.document)["clusters"]
     assert inventory["applications"] == []
     assert len(inventory["not_asked"]) == 1

@@ -24,7 +24,7 @@ from exporter.journal.query import QueryError
 from exporter.model import Clock, Deadline, Snapshot
 from exporter.status.app import RELOAD_SECONDS, App
 from exporter.status.command_documents import InventoryOutput, RollOutput
-from exporter.status.look_query import LookQuery
+from exporter.status.look_query import LookQuery, RefusedLookError
 from exporter.web_server.negotiation import MOST_CHOICES, _choices
 from exporter.web_server.server import ListenError, Server
 
@@ -52,6 +52,7 @@ class AppInputs:
     problems: list[str] = field(default_factory=list)
     reloads: int = 0
     looks: list[LookQuery] = field(default_factory=list)
+    refused: bool = False
     document: dict[str, Any] = field(
         default_factory=lambda: {
             "version": "1.2.3",
@@ -82,6 +83,8 @@ class AppInputs:
 
     def inventory(self, query: LookQuery) -> InventoryOutput:
         self.looks.append(query)
+        if self.refused:
+            raise RefusedLookError({"clusters": []})
         return {"clusters": []}
 
     def reload(self) -> list[str]:
@@ -527,6 +530,14 @@ def test_whether_a_broker_may_be_stopped_is_asked_for_each_request(ask: Endpoint
 def test_an_inventory_that_was_made_is_given_to_further_readers(ask: EndpointClient, behind: AppInputs) -> None:
     assert {ask("GET", "/api/v1/inventory").status for _ in range(3)} == {200}
     assert behind.looks == [LookQuery()]
+
+
+def test_an_inventory_that_was_refused_is_asked_for_again(ask: EndpointClient, behind: AppInputs) -> None:
+    behind.refused = True
+    answer = ask("GET", "/api/v1/inventory?cluster=prod")
+    assert (answer.status, json.loads(answer.text)) == (200, {"clusters": []})
+    ask("GET", "/api/v1/inventory?cluster=prod")
+    assert behind.looks == [LookQuery("prod")] * 2
 
 
 @pytest.mark.parametrize("path", ["roll?broker=x", "roll?cluster=staging", "inventory?broker=1"])
