@@ -106,9 +106,10 @@ class OpenStall(NamedTuple):
 
 
 class _Ending(NamedTuple):
-    """A stall that has ended at ``at``, and until when its end may still become known."""
+    """A stall that has ended between ``stood`` and ``at``, and until when its end may still become known."""
 
     stall: OpenStall
+    stood: float
     at: float
     until: float
 
@@ -119,6 +120,7 @@ class StallRules:
     def __init__(self) -> None:
         self._open: dict[Place, OpenStall] = {}
         self._seen: Stalls | None = None
+        self._stood: dict[Place, float] = {}  # when an open stall was last read
         self._restored: set[Place] = set()
         self._ending: dict[Place, _Ending] = {}
         self._decisions: dict[int | None, deque[Decision]] = {}  # of the holders, by producer id
@@ -145,12 +147,18 @@ class StallRules:
             if stalls is not self._seen:
                 yield from self._begun(stalls, reading)
             now = {_place(stall) for stall in stalls.stalls}
+            if stalls is not self._seen:
+                self._stood |= dict.fromkeys(now & self._open.keys(), reading.wall)
             for place in [place for place in self._open if place not in now]:
                 stall = self._open[place]
+                # The decision of its holder does not end it where a marker was dropped.
+                if TopicPartition(stall.topic, stall.partition) in stalls.unread:
+                    continue
                 known = state.up and (place not in self._restored or _every_stall_is_known(reading))
                 if known or self._complete(stall) is not None:
                     del self._open[place]
-                    self._ending[place] = _Ending(stall, reading.wall, reading.wall + SETTLE_SECONDS)
+                    stood = self._stood.pop(place, stall.since)
+                    self._ending[place] = _Ending(stall, stood, reading.wall, reading.wall + SETTLE_SECONDS)
             self._seen = stalls
         yield from self._ended(reading, final=False)
 
@@ -228,7 +236,7 @@ class StallRules:
             how = StallEnd.UNKNOWN if decision is None else how_ended(ending.stall, decision, ends)
             at = ending.at
             if decision is not None and decision.completed_ms is not None:
-                at = min(at, max(decision.completed_ms / 1000, ending.stall.since))
+                at = min(at, max(decision.completed_ms / 1000, ending.stood))
             elif restored:
                 at = max(reading.since, ending.stall.since)
             found[ending.stall.subject, how, restored and decision is None].append((ending.stall, at))

@@ -76,10 +76,12 @@ class Stalls(Fact):
     """The stalled partitions of one cluster, longest first; with shards, those of this shard's topics.
 
     ``elsewhere`` are producer ids of this shard's applications that hold stalled partitions of other shards' topics.
+    ``unread`` are partitions that do not answer: whether they still stand is not known.
     """
 
     stalls: tuple[Stall, ...]
     elsewhere: frozenset[int] = frozenset()
+    unread: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,21 @@ class ShownStalls(NamedTuple):
     fact: Stalls
 
     @classmethod
-    def of(cls, cluster: str, found: Sequence[Stall], elsewhere: AbstractSet[TopicPartition]) -> Self:
+    def of(
+        cls,
+        cluster: str,
+        found: Sequence[Stall],
+        elsewhere: AbstractSet[TopicPartition],
+        unread: frozenset[TopicPartition],
+    ) -> Self:
         stalls = [stall for stall in found if stall.partition not in elsewhere]
         kept = shown(stalls)
         samples = [sample for stall in kept for sample in stall_samples(cluster, stall)]
         dropped = float(len(stalls) - len(kept))
         samples.append(catalogue.SERIES_DROPPED(dropped, catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS.name))
         blockers = (stall.blocker.producer_id for stall in found if stall.partition in elsewhere)
-        fact = Stalls(tuple(stalls), frozenset(blocker for blocker in blockers if blocker is not None))
+        holders = frozenset(blocker for blocker in blockers if blocker is not None)
+        fact = Stalls(tuple(stalls), holders, unread)
         return cls(Counter(stall.partition.topic for stall in stalls), SampleBatch(tuple(samples)), fact)
 
 

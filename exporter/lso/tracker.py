@@ -235,6 +235,11 @@ class StallTracker:
             self._lost[partition] = last, at
             self._saved |= known
 
+    @property
+    def unread(self) -> frozenset[TopicPartition]:
+        """The partitions that were read once and whose readings are too old."""
+        return frozenset(self._lost)
+
     def unconfirmed(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
         confirmed, read_at, never = self._confirmed, self.readings.at, float("-inf")

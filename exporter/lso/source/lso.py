@@ -228,7 +228,7 @@ class LsoSource(KafkaSource):
                     hanging[partition.topic] += 1
                 elif self._holders.committed(held) is None and self._holders.missing(held):
                     unknown.add(partition.topic)
-        stalls = self._shown(name, found, elsewhere)
+        stalls = self._shown(name, found, elsewhere, self._watch.unread)
         yield self._series.lags(name, elsewhere, stalls.by_topic, hanging, unknown)
         yield stalls.series
         yield stalls.fact

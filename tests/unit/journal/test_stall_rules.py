@@ -151,6 +151,17 @@ def test_a_decided_transaction_ends_its_stall_while_another_broker_does_not_answ
     assert event.how is StallEnd.COMMITTED
 
 
+def test_a_decided_transaction_whose_marker_was_dropped_ends_no_stall_while_its_partition_does_not_answer() -> None:
+    log = decided(commit=True, completed=NOW + 3)
+    rules = begun()
+    away = Stalls((), unread=frozenset({ORDERS}))
+    assert list(rules.events(reading(away, log, wall=NOW + 5, up=False))) == []
+    assert list(rules.events(reading(away, log, wall=NOW + 20, up=False))) == []
+    assert list(rules.events(reading(Stalls((STALL,)), log, wall=NOW + 30))) == []  # it stands as before
+    (event,) = rules.events(reading(Stalls(()), log, wall=NOW + 35))
+    assert (event.kind, event.at) == (EventKind.STALL_ENDED, NOW + 30)
+
+
 def test_partitions_of_one_holder_are_one_event_up_to_a_limit() -> None:
     several = tuple(STALL._replace(partition=TopicPartition("orders", number)) for number in range(MOST_PARTITIONS + 1))
     events = list(StallRules().events(reading(Stalls(several))))
