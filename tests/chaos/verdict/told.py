@@ -106,17 +106,14 @@ def gaps(journal: Sequence[Mapping[str, Any]], lives: Sequence[AgentRun], over: 
 
 
 def _dated(journal: Iterable[Mapping[str, Any]], lives: Sequence[AgentRun]) -> Iterator[_DatedEvent]:
-    """The events with the clocks of the lives that recorded them. Each start is of a later life than the last one."""
+    """The events with the clocks of the lives that recorded them. Each start is of a later life than the last one: of
+    that which began last before it, as a life of milliseconds tells none.
+    """
     life, clock, before = -1, 0, 0
     for event in journal:
         if event["kind"] == "agent_started":
-            life = next(
-                (
-                    number
-                    for number, each in enumerate(lives)
-                    if number > life and 0 <= event["timestamp"] - each.began - each.clock <= START_SECONDS
-                ),
-                life,
-            )
+            after = [(event["timestamp"] - each.began - each.clock, number) for number, each in enumerate(lives)]
+            begun = [(seconds, number) for seconds, number in after if number > life and 0 <= seconds <= START_SECONDS]
+            life = min(begun)[1] if begun else life
             before, clock = clock, lives[life].clock if life >= 0 else 0
         yield _DatedEvent(event, clock, before)
