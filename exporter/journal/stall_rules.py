@@ -253,11 +253,14 @@ def _every_stall_is_known(reading: LastReads) -> bool:
 def _belongs(stall: OpenStall, decision: Decision) -> bool:
     """Return whether the decision may have released the partition: it completed while the partition stood.
 
-    A hanging transaction belongs to no decision: a later one of its producer releases the partition.
+    A hanging transaction belongs to no decision: a later one of its producer releases the partition. A fence of an
+    older client decides with the next epoch: the same begin of the same producer is the same transaction.
     """
     completed = (decision.completed_ms or 0) / 1000
     if stall.kind == BlockerKind.HANGING.value:
         return completed >= stall.since
+    if stall.started is not None and abs(decision.begun_ms / 1000 - stall.started) <= MILLISECOND:
+        return True
     if stall.producer_epoch not in decision.client_epochs:
         return False
     if stall.started is not None:
@@ -337,7 +340,7 @@ def _of_end(how: StallEnd, several: Sequence[tuple[OpenStall, float]], *, restor
         if restored_at is not None:
             evidence["end_seen"] = False
             evidence["agent_started_timestamp"] = round(restored_at, 3)
-            what += ": it ended while this agent did not look"
+            what += ": it ended before this agent looked"
         elif how is StallEnd.UNKNOWN:
             evidence["missing"] = "no decision of the transaction was read in the transaction log"
         kind = EventKind.STALL_ENDED

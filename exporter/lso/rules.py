@@ -205,8 +205,10 @@ def name_blocker(
     other = coordinators.by_producer.get(producer.producer_id)
     elsewhere = f"transactional.id {other.transactional_id!r} has this producer id open elsewhere" if other else None
     why = tuple(reason for reason in (unasked, elsewhere, *coordinators.missing) if reason)
+    # A producer id belongs to one transactional.id for good (KIP-98), whatever became of this transaction.
+    owner = (other.transactional_id, other.application) if other else ("", "")
     who = producer.producer_id, producer.producer_epoch
-    return Blocker("", "", *who, producer.start_offset, BlockerKind.UNKNOWN, missing=why)
+    return Blocker(*owner, *who, producer.start_offset, BlockerKind.UNKNOWN, missing=why)
 
 
 def _known(

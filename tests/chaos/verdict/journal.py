@@ -16,6 +16,8 @@ from tests.chaos.verdict.values import STALE_SECONDS, Disagreement
 
 END_SECONDS = 10.0
 """How far the end of a stall may be from when the partition moved."""
+SETTLE_SECONDS = 30.0
+"""How long the journal waits for the decision that ended a stall before it tells the end; a kill loses what it saw."""
 SLACK_MS = 1000
 
 
@@ -40,9 +42,9 @@ def journal_stalls(evidence: RunEvidence) -> Iterator[Disagreement]:
 def _wrong_end(evidence: RunEvidence, stall: ToldStall, standing: UnmovedOffset, gaps: Sequence[ToldGap]) -> str:
     if isinf(standing.after):
         return "its end is told, and it has none" if stall.ends else ""
-    unseen = _in_gap(gaps, standing.ended, standing.after)
+    unseen = _in_gap(gaps, standing.ended, standing.after + (0.0 if stall.end_seen else SETTLE_SECONDS))
     if not stall.ends:
-        last = evidence.scrapes[-1].at - STALE_SECONDS
+        last = evidence.scrapes[-1].at - STALE_SECONDS - SETTLE_SECONDS
         return "" if unseen or standing.after > last else f"its end at {evidence.ago(standing.ended)} is not told"
     if any(standing.ended - END_SECONDS <= end <= standing.after + END_SECONDS for end in stall.ends):
         return ""
@@ -94,7 +96,11 @@ def journal_ends(evidence: RunEvidence) -> Iterator[Disagreement]:
 
 
 def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:
-    """What is told to be torn has not the marker of its decision in the segment files."""
+    """What is told to be torn has not the marker of its decision in the segment files.
+
+    Its own marker was written before it completed: a later one is that of a transaction after it, which released the
+    records of one whose marker was dropped.
+    """
     by_producer: dict[int, list[OracleTransaction]] = defaultdict(list)
     for each in evidence.transactions:
         by_producer[each.producer_id].append(each)
@@ -109,9 +115,10 @@ def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:
             marked = [
                 one.committed == (each.outcome == "committed")
                 for one in evidence.held.get(place, ())
-                if one.end is not None
+                if one.ended is not None
+                and one.ended * 1000 <= each.completed + SLACK_MS
                 and one.producer_id == each.producer_id
-                and each.started - SLACK_MS <= one.appended * 1000 <= each.completed + SLACK_MS
+                and each.started - 1 <= one.appended * 1000  # the machine has one clock
             ]
             if marked and all(marked):
                 where = f"{place[0]}-{place[1]} at {evidence.ago(event['timestamp'])}"

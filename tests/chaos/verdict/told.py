@@ -89,7 +89,10 @@ def unclean_ends(journal: Sequence[Mapping[str, Any]]) -> list[ToldEnd]:
 
 
 def gaps(journal: Sequence[Mapping[str, Any]], lives: Sequence[AgentRun], over: float) -> list[ToldGap]:
-    """The times up to ``over`` of which the journal says that it cannot tell."""
+    """The times up to ``over`` of which the journal says that it cannot tell.
+
+    One that would begin after its end follows an agent whose clock was ahead: it begins with the end of that agent.
+    """
     found: list[ToldGap] = []
     down: dict[str, float] = {}
     for event, clock, before in _dated(journal, lives):
@@ -97,7 +100,9 @@ def gaps(journal: Sequence[Mapping[str, Any]], lives: Sequence[AgentRun], over: 
         if kind in {"agent_started", "agent_paused"}:
             since = event.get("evidence", {}).get("not_seen_from_timestamp")
             earlier = clock if kind == "agent_paused" else before
-            found.append(ToldGap(0.0 if since is None else since - earlier, at))
+            begin = 0.0 if since is None else since - earlier
+            ends = [each.ended for each in lives if each.ended <= at]
+            found.append(ToldGap(begin if begin <= at else max(ends, default=at), at))
         elif kind == "source_down" and event["subject"]["source"] in {"lso", "txnlog"}:
             down.setdefault(event["subject"]["source"], at)
         elif kind == "source_back" and (begun := down.pop(event["subject"]["source"], None)) is not None:

@@ -117,6 +117,13 @@ def test_how_a_stall_ended_is_what_the_log_decided(
     assert event.duration == pytest.approx(33)
 
 
+def test_a_fence_that_decides_with_the_next_epoch_ends_the_stall_of_the_same_begin() -> None:
+    (fenced,) = decided(commit=False, completed=NOW + 3).decisions
+    log = RecentDecisions(0, (fenced._replace(client_epochs=frozenset({6}), v2=False),))
+    (event,) = begun().events(reading(Stalls(()), log, wall=NOW + 5))
+    assert (event.how, event.at) == (StallEnd.ABORTED, NOW + 3)
+
+
 def test_the_decision_of_the_transaction_before_does_not_end_a_stall() -> None:
     log = decided(commit=True, completed=NOW - 60.4, begun=NOW - 60.6)
     rules = begun()

@@ -148,5 +148,5 @@ def test_what_no_coordinator_is_known_to_know_is_unknown_and_hangs_by_a_proof_on
     producer = LogProducer(7, 4, 5, None)
     assert name_blocker(PLACE, 5, producer, Coordinators({})).kind is BlockerKind.UNKNOWN
     elsewhere = name_blocker(TopicPartition("orders", 4), 5, producer, Coordinators.of([transaction()]))
-    assert elsewhere.kind is BlockerKind.UNKNOWN
+    assert (elsewhere.kind, elsewhere.transactional_id) == (BlockerKind.UNKNOWN, "app-1")
     assert elsewhere.missing == ("transactional.id 'app-1' has this producer id open elsewhere",)
