@@ -33,6 +33,8 @@ SAME_INSTANT_SECONDS = 1.0
 MILLISECOND = 0.002
 """Both are the coordinator's own begin of a transaction; its next one has the same epoch in an older client."""
 
+_RELEASED_BY_THE_NEXT = frozenset({BlockerKind.HANGING.value, BlockerKind.UNMARKED.value})
+
 Place = tuple[str, int, int]
 """Topic, partition and last stable offset of a stall."""
 
@@ -253,13 +255,14 @@ def _every_stall_is_known(reading: LastReads) -> bool:
 def _belongs(stall: OpenStall, decision: Decision) -> bool:
     """Return whether the decision may have released the partition: it completed while the partition stood.
 
-    A hanging transaction belongs to no decision: a later one of its producer releases the partition. A fence of an
+    A later transaction of its producer releases the partition of one that hangs or lacks its marker. A fence of an
     older client decides with the next epoch: the same begin of the same producer is the same transaction.
     """
     completed = (decision.completed_ms or 0) / 1000
-    if stall.kind == BlockerKind.HANGING.value:
-        return completed >= stall.since
-    if stall.started is not None and abs(decision.begun_ms / 1000 - stall.started) <= MILLISECOND:
+    own = stall.started is not None and abs(decision.begun_ms / 1000 - stall.started) <= MILLISECOND
+    if stall.kind in _RELEASED_BY_THE_NEXT:
+        return completed >= stall.since and not own
+    if own:
         return True
     if stall.producer_epoch not in decision.client_epochs:
         return False
@@ -271,9 +274,10 @@ def _belongs(stall: OpenStall, decision: Decision) -> bool:
 def how_ended(stall: OpenStall, decision: Decision, ends: LoggedEnds | None) -> StallEnd:
     """Return how the decision ended the stall.
 
-    The end of a hanging transaction is that its producer is back, see ``_belongs``.
+    A transaction that hangs or lacks its marker ends with the next one of its producer, see ``_belongs``: whether
+    readers get its records is told with its marker.
     """
-    if stall.kind == BlockerKind.HANGING.value:
+    if stall.kind in _RELEASED_BY_THE_NEXT:
         return StallEnd.PRODUCER_BACK
     if decision.commit:
         return StallEnd.COMMITTED

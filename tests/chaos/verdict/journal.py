@@ -19,6 +19,8 @@ END_SECONDS = 10.0
 SETTLE_SECONDS = 30.0
 """How long the journal waits for the decision that ended a stall before it tells the end; a kill loses what it saw."""
 SLACK_MS = 1000
+_MARKERS = {"committed": True, "aborted": False, "timed_out": False}
+"""The marker of how a stall ended: COMMIT or ABORT."""
 
 
 def journal_stalls(evidence: RunEvidence) -> Iterator[Disagreement]:
@@ -35,7 +37,12 @@ def journal_stalls(evidence: RunEvidence) -> Iterator[Disagreement]:
                 if due_at(evidence, standing) is not None or not _in_gap(gaps, standing.began, standing.ended):
                     yield Disagreement("journal: stall", f"{where} to {evidence.ago(standing.ended)} is not told")
                 continue
-            if text := _wrong_end(evidence, stall, standing, gaps) or _wrong_holder(evidence, stall):
+            wrong = (
+                _wrong_end(evidence, stall, standing, gaps),
+                _wrong_holder(evidence, stall),
+                _wrong_how(evidence, stall),
+            )
+            if text := next(filter(None, wrong), ""):
                 yield Disagreement("journal: stall", f"{where}: {text}")
 
 
@@ -64,6 +71,14 @@ def _wrong_holder(evidence: RunEvidence, stall: ToldStall) -> str:
         return ""
     who = f"{stall.kind} {stall.transactional_id!r} producer {stall.producer_id}"
     return f"held by {who} as it is told; it is {right!r} producer {truth.producer_id}"
+
+
+def _wrong_how(evidence: RunEvidence, stall: ToldStall) -> str:
+    """The marker that ended the records is that of how they are told to have ended."""
+    truth = evidence.records_at(stall.place, stall.offset)
+    if truth is None or truth.end is None or stall.how not in _MARKERS or _MARKERS[stall.how] is truth.committed:
+        return ""
+    return f"told as {stall.how}; its marker at {truth.end} is {'COMMIT' if truth.committed else 'ABORT'}"
 
 
 def journal_ends(evidence: RunEvidence) -> Iterator[Disagreement]:

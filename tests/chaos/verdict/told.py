@@ -26,6 +26,7 @@ class ToldStall:
     producer_id: int | None = None
     ends: tuple[float, ...] = ()
     end_seen: bool = True
+    how: str = ""
 
 
 class ToldEnd(NamedTuple):
@@ -68,6 +69,7 @@ def stalls(journal: Sequence[Mapping[str, Any]], lives: Sequence[AgentRun]) -> d
             if event["kind"] == "stall_ended":
                 end = held["since_timestamp"] + held["seconds"]
                 told.ends = (end, end - clock)
+                told.how = event.get("how", "")
                 told.end_seen = evidence.get("end_seen") is not False
     return found
 

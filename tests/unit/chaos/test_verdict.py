@@ -348,6 +348,8 @@ ENDED = told_event("stall_ended", 150.0, seconds=50.0)
         ((STARTED,), {"journal: stall"}),
         ((STARTED, BEGUN), {"journal: stall"}),
         ((STARTED, BEGUN, told_event("stall_ended", 130.0, seconds=30.0)), {"journal: stall"}),
+        ((STARTED, BEGUN, {**ENDED, "how": "committed"}), set()),
+        ((STARTED, BEGUN, {**ENDED, "how": "timed_out"}), {"journal: stall"}),
         (
             (STARTED, BEGUN, told_event("stall_ended", 150.0, seconds=50.0, subject={"producer_id": 8})),
             {"journal: stall"},

@@ -144,6 +144,16 @@ def test_a_hanging_transaction_that_its_producer_s_next_one_ended_is_a_producer_
     assert event.how is StallEnd.PRODUCER_BACK
 
 
+def test_a_commit_that_lacks_its_marker_ends_with_the_next_transaction_of_its_producer() -> None:
+    rules = begun(STALL._replace(blocker=HOLDER._replace(kind=BlockerKind.UNMARKED)))
+    own = decided(commit=True, completed=NOW + 1)
+    assert list(rules.events(reading(Stalls(()), own, wall=NOW + 5))) == []
+    (next_one,) = decided(commit=False, completed=NOW + 4, begun=NOW + 2).decisions
+    both = RecentDecisions(0, (*own.decisions, next_one))
+    (event,) = rules.events(reading(Stalls(()), both, wall=NOW + 6))
+    assert (event.how, event.at) == (StallEnd.PRODUCER_BACK, NOW + 4)
+
+
 def test_a_partition_whose_leader_does_not_answer_has_not_ended() -> None:
     rules = begun()
     assert list(rules.events(reading(Stalls(()), wall=NOW + 5, up=False))) == []
