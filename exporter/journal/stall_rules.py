@@ -19,12 +19,14 @@ from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
 from exporter.model import TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
-from exporter.transactions.facts import LoggedEnds
+from exporter.transactions.facts import CoordinatorTime, LoggedEnds
 from exporter.words import BlockerKind, EventKind, Outcome, StallEnd
 
 SETTLE_SECONDS = 30.0
 MOST_STALLS = 10_000
 """Stalls that are followed. The state of the journal has all of them."""
+MARKED_SECONDS = 5.0
+"""A partition that stands for longer after a decision was completed did not get its marker, or clocks differ."""
 MOST_GROUPS = 5
 MOST_DECISIONS = 8
 """Decisions of one holder that are kept."""
@@ -144,23 +146,25 @@ class StallRules:
     def events(self, reading: LastReads) -> Iterator[Event]:
         """Compare with the last reading."""
         self._note_decisions(reading)
+        shown = _shown(reading)
         state, stalls = next(reading.facts(Stalls), (None, None))
         if stalls is not None and state is not None:
             if stalls is not self._seen:
                 yield from self._begun(stalls, reading)
             now = {_place(stall) for stall in stalls.stalls}
             if stalls is not self._seen:
-                self._stood |= dict.fromkeys(now & self._open.keys(), reading.wall)
+                self._stood |= dict.fromkeys(now & self._open.keys(), shown)
             for place in [place for place in self._open if place not in now]:
                 stall = self._open[place]
                 # The decision of its holder does not end it where a marker was dropped.
                 if TopicPartition(stall.topic, stall.partition) in stalls.unread:
                     continue
                 known = state.up and (place not in self._restored or _every_stall_is_known(reading))
-                if known or self._complete(stall) is not None:
+                stood = self._stood.get(place, stall.since)
+                if known or self._complete(stall, stood) is not None:
                     del self._open[place]
-                    stood = self._stood.pop(place, stall.since)
-                    self._ending[place] = _Ending(stall, stood, reading.wall, reading.wall + SETTLE_SECONDS)
+                    self._stood.pop(place, None)
+                    self._ending[place] = _Ending(stall, stood, shown, reading.wall + SETTLE_SECONDS)
             self._seen = stalls
         yield from self._ended(reading, final=False)
 
@@ -195,7 +199,7 @@ class StallRules:
                 evidence["waiting_groups_count"] = len(named)
             if several[0].started is not None:
                 evidence["transaction_began_timestamp"] = round(several[0].started, 3)
-            yield from _of_holder(kind, several, evidence, reading.wall)
+            yield from _of_holder(kind, several, evidence, _shown(reading))
 
     # --- Ended ---
 
@@ -217,11 +221,14 @@ class StallRules:
                     known.append(decision)
         self._next, self._holders = decided.first + len(decided.decisions), holders
 
-    def _complete(self, stall: OpenStall) -> Decision | None:
-        """The decision that released the partition: the oldest that its records may belong to."""
+    def _complete(self, stall: OpenStall, stood: float) -> Decision | None:
+        """The decision that released the partition: the oldest that its records may belong to, but for one whose marker
+        was dropped, as the partition stood on.
+        """
         partition = TopicPartition(stall.topic, stall.partition)
         for decision in self._decisions.get(stall.producer_id, ()):
-            if partition in decision.partitions and _belongs(stall, decision):
+            written = (decision.completed_ms or 0) / 1000 >= stood - MARKED_SECONDS
+            if written and partition in decision.partitions and _belongs(stall, decision):
                 return decision
         return None
 
@@ -229,7 +236,7 @@ class StallRules:
         found: dict[tuple[EventSubject, StallEnd, bool], list[tuple[OpenStall, float]]] = defaultdict(list)
         ends = reading.fact(LoggedEnds) if self._ending else None
         for place, ending in list(self._ending.items()):
-            decision = self._complete(ending.stall)
+            decision = self._complete(ending.stall, ending.stood)
             restored = place in self._restored
             if decision is None and reading.wall < ending.until and not final and not restored:
                 continue
@@ -244,6 +251,11 @@ class StallRules:
             found[ending.stall.subject, how, restored and decision is None].append((ending.stall, at))
         for (_, how, restored), several in found.items():
             yield from _of_end(how, several, restored_at=reading.since if restored else None)
+
+
+def _shown(reading: LastReads) -> float:
+    """The time of the reading by the clock that stalls are dated by."""
+    return (reading.fact(CoordinatorTime) or CoordinatorTime()).shown(reading.wall)
 
 
 def _every_stall_is_known(reading: LastReads) -> bool:

@@ -237,8 +237,8 @@ class StallTracker:
 
     @property
     def unread(self) -> frozenset[TopicPartition]:
-        """The partitions that were read once and whose readings are too old."""
-        return frozenset(self._lost)
+        """The partitions whose readings are too old, and those of an earlier process that were not read yet."""
+        return frozenset((*self._lost, *self._saved))
 
     def unconfirmed(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""

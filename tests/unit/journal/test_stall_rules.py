@@ -15,7 +15,7 @@ from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
 from exporter.model import Fact, TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
-from exporter.transactions.facts import LoggedEnds, UncleanEnd
+from exporter.transactions.facts import CoordinatorTime, LoggedEnds, UncleanEnd
 from exporter.words import BlockerKind, EventKind, StallEnd
 
 NOW = 1_795_255_200.0
@@ -144,6 +144,24 @@ def test_a_hanging_transaction_that_its_producer_s_next_one_ended_is_a_producer_
     assert event.how is StallEnd.PRODUCER_BACK
 
 
+def test_a_decision_after_which_the_partition_stood_on_did_not_end_its_stall() -> None:
+    rules = begun()
+    log = decided(commit=True, completed=NOW + 1)
+    assert list(rules.events(reading(Stalls((STALL,)), log, wall=NOW + 20))) == []
+    assert list(rules.events(reading(Stalls(()), log, wall=NOW + 60))) == []
+    (event,) = rules.events(reading(Stalls(()), log, wall=NOW + 61 + SETTLE_SECONDS))
+    assert (event.how, event.at) == (StallEnd.UNKNOWN, NOW + 60)
+
+
+def test_a_clock_that_is_ahead_of_the_coordinators_dates_no_end_by_itself() -> None:
+    ahead = CoordinatorTime(100.0, 100.0)
+    rules = begun()
+    assert list(rules.events(reading(Stalls((STALL,)), ahead, wall=NOW + 102))) == []
+    (event,) = rules.events(reading(Stalls(()), ahead, decided(commit=True, completed=NOW + 3), wall=NOW + 105))
+    assert (event.how, event.at) == (StallEnd.COMMITTED, NOW + 3)
+    assert event.duration == pytest.approx(33)
+
+
 def test_a_commit_that_lacks_its_marker_ends_with_the_next_transaction_of_its_producer() -> None:
     rules = begun(STALL._replace(blocker=HOLDER._replace(kind=BlockerKind.UNMARKED)))
     own = decided(commit=True, completed=NOW + 1)
@@ -175,8 +193,9 @@ def test_a_decided_transaction_whose_marker_was_dropped_ends_no_stall_while_its_
     assert list(rules.events(reading(away, log, wall=NOW + 5, up=False))) == []
     assert list(rules.events(reading(away, log, wall=NOW + 20, up=False))) == []
     assert list(rules.events(reading(Stalls((STALL,)), log, wall=NOW + 30))) == []  # it stands as before
-    (event,) = rules.events(reading(Stalls(()), log, wall=NOW + 35))
-    assert (event.kind, event.at) == (EventKind.STALL_ENDED, NOW + 30)
+    assert list(rules.events(reading(Stalls(()), log, wall=NOW + 35))) == []
+    (event,) = rules.events(reading(Stalls(()), log, wall=NOW + 36 + SETTLE_SECONDS))
+    assert (event.kind, event.at, event.how) == (EventKind.STALL_ENDED, NOW + 35, StallEnd.UNKNOWN)
 
 
 def test_partitions_of_one_holder_are_one_event_up_to_a_limit() -> None:

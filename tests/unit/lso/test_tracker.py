@@ -52,6 +52,14 @@ def test_whatever_the_state_holds_nothing_breaks(document: dict[str, object]) ->
     assert PLACE in watch.standing
 
 
+def test_a_remembered_stall_is_unread_until_its_partition_answers() -> None:
+    watch = watching()
+    watch.remember({"orders": {"3": [4, WALL - 600, ""]}})
+    assert watch.unread == {PLACE}
+    watch.look(PLACE, 4, 9, NOW)
+    assert not watch.unread
+
+
 def test_a_remembered_stall_of_an_lso_that_moved_is_forgotten() -> None:
     watch = watching()
     watch.remember({"orders": {"3": [4, WALL - 600, ""]}})
