@@ -89,10 +89,17 @@ class ClusterLooks:
         owner = self._owners().of("application", application)
         return "" if owner == UNOWNED else owner
 
+    def named(self, query: LookQuery) -> LookQuery:
+        """The query with the name of the cluster where there is only one. Raises QueryError for an unknown one."""
+        names = self._watched().keys()
+        name = next(iter(names)) if query.cluster is None and len(names) == 1 else query.cluster
+        if name is None or name not in names:
+            raise QueryError(f"cluster is one of {some(sorted(names), _SHOWN)}.")
+        return query._replace(cluster=name)
+
     def _asked(self, query: LookQuery) -> LookedAt:
-        watched = self._watched()
-        if query.cluster is None and len(watched) == 1:
-            return next(iter(watched.values()))
-        if query.cluster is not None and query.cluster in watched:
-            return watched[query.cluster]
-        raise QueryError(f"cluster is one of {some(sorted(watched), _SHOWN)}.")
+        named = self.named(query).cluster
+        found = self._watched().get(named or "")
+        if found is None:  # the settings were reread meanwhile
+            raise QueryError("this cluster is no longer watched.")
+        return found

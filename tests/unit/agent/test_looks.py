@@ -33,6 +33,10 @@ def test_one_of_the_clusters_has_to_be_named(names: tuple[str, ...], cluster: st
             look(LookQuery(cluster))
 
 
+def test_the_only_cluster_is_asked_by_its_name_whether_it_was_named_or_not() -> None:
+    assert {looks("prod").named(LookQuery(cluster)) for cluster in (None, "prod")} == {LookQuery("prod")}
+
+
 def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exporter.agent.looks.LOOK_SECONDS", 0.5)
     (roll,) = conform("check-roll", looks("prod").roll(LookQuery()))["clusters"]
