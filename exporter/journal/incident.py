@@ -1,4 +1,4 @@
-"""The report of an incident: what happened between two instants, by the journals of one cluster alone. Pure."""
+"""The report of an incident: what happened between two instants, by the journals of one cluster. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from typing_extensions import TypedDict
 
 from exporter.core.instants import instant
+from exporter.journal.beside_history import HistoryDocument, HistoryRows, beside_history
 from exporter.journal.documents import EventDocument
 from exporter.journal.query import filled
 from exporter.journal.rebuild import (
@@ -16,6 +17,7 @@ from exporter.journal.rebuild import (
     Gap,
     RebuiltStall,
     common_gaps,
+    counted_since,
     events_in,
     gaps_of,
     merged,
@@ -85,6 +87,8 @@ class IncidentDocument(TypedDict):
     gaps: list[GapDocument]
     unknown: list[str]
     """What is not known, as sentences."""
+    history: HistoryDocument | None
+    """null where no history was read."""
 
 
 class Wanted(NamedTuple):
@@ -96,8 +100,12 @@ class Wanted(NamedTuple):
     applications: frozenset[str] = frozenset()
 
 
-def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDocument:
-    """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well."""
+def incident(
+    journals: Sequence[Sequence[Event]], wanted: Wanted, history: HistoryRows | None = None
+) -> IncidentDocument:
+    """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well;
+    ``history`` is of the same cluster, and of the time of the report.
+    """
     events = merged(journals)
     stalls = [
         stall
@@ -126,6 +134,9 @@ def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDoc
         "timeline": [_shown(event) for event in timeline],
         "gaps": [_gap(gap) for gap in gaps],
         "unknown": list(_unknown(stalls, gaps, journals)),
+        "history": None
+        if history is None
+        else beside_history(history, unclean, wanted.applications, list(_reasons(events, gaps, history, wanted))),
     }
 
 
@@ -185,6 +196,17 @@ def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], journals: Sequ
             f"How {_count(unknown, 'stall', 'stalls')} ended is not known: no decision of the transaction was read, as"
             " after a marker that was written by hand, or after records that were deleted."
         )
+
+
+def _reasons(events: Sequence[Event], gaps: Sequence[Gap], history: HistoryRows, wanted: Wanted) -> Iterable[str]:
+    """Why journals and history may differ, as far as they know it."""
+    if gaps:
+        yield f"the journals have {_count(len(gaps), 'gap', 'gaps')}"
+    counted = (event for event in events if (since := counted_since(event)) is not None and since <= wanted.end)
+    if any(event["timestamp"] >= wanted.begin for event in counted):
+        yield "some ends were only counted by an agent, and told within ten minutes after"
+    if history.until is None or history.until < wanted.end:
+        yield f"the history was written until {instant(history.until) or 'an unknown time'}"
 
 
 def _within(gaps: Iterable[Gap], wanted: Wanted) -> list[Gap]:

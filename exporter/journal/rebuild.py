@@ -84,7 +84,7 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
             if told and told <= places:
                 continue
             places |= told
-        elif (since := _counted_since(event)) is not None:
+        elif (since := counted_since(event)) is not None:
             several = counted.setdefault((kind, event["subject"].get("application", "")), [])
             other = next(
                 (one for one in several if one["timestamp"] >= since and one.get("agent") != event.get("agent")), None
@@ -104,7 +104,7 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     return found
 
 
-def _counted_since(event: Event) -> float | None:
+def counted_since(event: Event) -> float | None:
     """Since when ends were counted that are not listed; None for any other event."""
     since = (event.get("evidence") or {}).get("since_timestamp")
     return float(since) if event.get("count", 1) > 1 and isinstance(since, int | float) else None

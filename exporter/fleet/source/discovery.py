@@ -122,7 +122,7 @@ _Read = tuple[tuple[FleetAgent, ...], tuple[str, ...]]
 
 
 class PolledList:
-    """A list that is read over the network once in ``POLL_SECONDS``, and keeps its last agents while it cannot be read."""
+    """A list that is read over the network once in ``POLL_SECONDS``; when that fails its last agents stay."""
 
     def __init__(self, read: Callable[[], _Read], clock: Clock) -> None:
         """``read`` raises ListError."""
