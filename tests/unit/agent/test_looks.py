@@ -28,7 +28,8 @@ def looks(*names: str) -> ClusterLooks:
     ("names", "cluster"), [(("prod", "test"), None), (("prod",), "test"), ((), None), (("prod",), "")]
 )
 def test_one_of_the_clusters_has_to_be_named(names: tuple[str, ...], cluster: str | None) -> None:
-    for look in (looks(*names).roll, looks(*names).inventory):
+    every = len(names) > 1 and cluster is None  # which is what an inventory may be of
+    for look in (looks(*names).roll, *([] if every else [looks(*names).inventory])):
         with pytest.raises(QueryError, match=f"cluster is one of {', '.join(sorted(names))}"):
             look(LookQuery(cluster))
 
@@ -47,3 +48,16 @@ def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: 
     (inventory,) = conform("transactions-inventory", refused.value.document)["clusters"]
     assert inventory["applications"] == []
     assert len(inventory["not_asked"]) == 1
+
+
+def test_an_inventory_of_no_named_cluster_is_of_all_and_says_which_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("exporter.agent.looks.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("exporter.agent.looks.MOST_INVENTORIES", 2)
+    with pytest.raises(RefusedLookError) as refused:
+        looks("prod", "test", "more").inventory(LookQuery())
+    found = conform("transactions-inventory", refused.value.document)
+    assert [cluster["kafka_cluster"] for cluster in found["clusters"]] == ["prod", "test", "more"]
+    assert found["clusters"][2]["not_asked"] == ["too many clusters for one answer: ask with cluster="]
+    assert found["copies"] is None

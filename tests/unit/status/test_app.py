@@ -88,8 +88,8 @@ class AppInputs:
     def inventory(self, query: LookQuery) -> InventoryOutput:
         self.looks.append(query)
         if self.refused:
-            raise RefusedLookError({"clusters": []})
-        return {"clusters": []}
+            raise RefusedLookError({"clusters": [], "copies": None})
+        return {"clusters": [], "copies": None}
 
     def reload(self) -> list[str]:
         self.reloads += 1
@@ -548,7 +548,7 @@ def test_an_inventory_that_was_made_is_given_to_further_readers(ask: EndpointCli
 def test_an_inventory_that_was_refused_is_asked_for_again(ask: EndpointClient, behind: AppInputs) -> None:
     behind.refused = True
     answer = ask("GET", "/api/v1/inventory?cluster=test")
-    assert (answer.status, json.loads(answer.text)) == (200, {"clusters": []})
+    assert (answer.status, json.loads(answer.text)) == (200, {"clusters": [], "copies": None})
     ask("GET", "/api/v1/inventory?cluster=test")
     assert behind.looks == [LookQuery("test")] * 2
 
