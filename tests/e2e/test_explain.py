@@ -178,7 +178,9 @@ def test_an_application_that_copies_from_one_cluster_to_another_is_named_with_it
     config = tmp_path / "config.yml"
     names = {"east": east.bootstrap, "west": west.bootstrap}
     config.write_text(
-        json.dumps({"clusters": [{"name": name, "bootstrap_servers": place} for name, place in names.items()]})
+        json.dumps(
+            {"clusters": [{"name": name, "kafka": {"bootstrap.servers": place}} for name, place in names.items()]}
+        )
     )
     expected = {"application": copier, "owner": "", "from_cluster": "east", "from_topics": [read]}
     expected |= {"to_cluster": "west", "to_topics": [written]}
