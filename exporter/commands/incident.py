@@ -25,7 +25,7 @@ from exporter.http_client import Endpoint, HttpError, ask
 from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
 from exporter.journal.query import MOST_EVENTS, QueryError, instant_of
-from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments
+from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
 from exporter.model import Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
 from exporter.words import Outcome
@@ -110,8 +110,9 @@ def _run(options: argparse.Namespace) -> int:
     except UnusableHistoryError as error:
         say(f"incident: {error}")
         return 2
-    chosen = [journal.events[cluster] for journal in journals if cluster in journal.events]
-    document = incident(chosen, wanted, history)
+    chosen = [journal for journal in journals if cluster in journal.events]
+    until = [journal.until.get(cluster) for journal in chosen]
+    document = incident([journal.events[cluster] for journal in chosen], wanted, history, until)
     if len(ids) > 1:
         document["unknown"].append(
             f"Several clusters have this name, and are told as one: ids {', '.join(sorted(ids))}."
@@ -181,10 +182,13 @@ def _history(folder: Path, wanted: Wanted, ids: Collection[str]) -> HistoryRows:
 
 
 class AgentJournals(NamedTuple):
-    """The events of one agent, and the cluster id where it is known, by the cluster's name."""
+    """The events of one agent, the cluster id where it is known, and of a folder when an agent last wrote there (Unix
+    seconds), all by the cluster's name.
+    """
 
     events: dict[str, list[Mapping[str, Any]]]
     ids: dict[str, set[str]]
+    until: dict[str, float]
 
 
 def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJournals]:
@@ -193,12 +197,12 @@ def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJourna
         yield of_folder(folder, begin - DAY)
     for url in options.agent or ([] if options.state_dir else ["http://127.0.0.1:10618"]):
         endpoint = agent_endpoint(url, options)
-        yield AgentJournals(_of_agent(endpoint, begin - DAY), _ids_of_agent(endpoint) if options.history else {})
+        yield AgentJournals(_of_agent(endpoint, begin - DAY), _ids_of_agent(endpoint) if options.history else {}, {})
 
 
 def of_folder(folder: Path, since: float) -> AgentJournals:
     """Return the events of a ``state.dir`` from an instant on. Raises OSError."""
-    found = AgentJournals({}, {})
+    found = AgentJournals({}, {}, {})
     for journal in sorted(folder.glob(f"*/{FOLDER}")):
         paths = segments(journal)
         first = max((number for number, path in enumerate(paths) if began(path) <= since), default=0)
@@ -212,6 +216,8 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
             name = str(events[-1].get("cluster") or journal.parent.name)
             found.events.setdefault(name, []).extend(events[-MOST_READ:])
             found.ids.setdefault(name, set()).add(journal.parent.name)
+            last = max(touched(paths[-1]) or 0.0, events[-1]["recorded_timestamp"])
+            found.until[name] = max(found.until.get(name, 0.0), last)
     if not found.events:
         raise FileNotFoundError(f"{folder} has no journal")
     return found

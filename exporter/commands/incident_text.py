@@ -119,7 +119,7 @@ def _section(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def _blocked(stall: BlockedDocument, report: IncidentDocument) -> tuple[str, ...]:
-    ended = "not by the journal"
+    ended = "no end is told"
     if stall["ended_timestamp"] is not None:
         ended = f"{_time(stall['ended_timestamp'], report)}, {(stall['how'] or 'unknown').replace('_', ' ')}"
         ended += "" if stall["end_seen"] else " (not seen; this or earlier)"

@@ -42,7 +42,7 @@ class BlockedDocument(TypedDict):
     """False where it ended while no agent looked: ``ended`` is then the latest that it can be."""
     how: StallEnd | None
     seconds: float
-    """For how long; up to the end of the report where it did not end."""
+    """For how long; where no end is told, up to when an agent looked last in the time of the report."""
     records: int
     """Offsets that read_committed consumers could not read, at the last read."""
     holder: str
@@ -101,10 +101,14 @@ class Wanted(NamedTuple):
 
 
 def incident(
-    journals: Sequence[Sequence[Event]], wanted: Wanted, history: HistoryRows | None = None
+    journals: Sequence[Sequence[Event]],
+    wanted: Wanted,
+    history: HistoryRows | None = None,
+    until: Sequence[float | None] = (),
 ) -> IncidentDocument:
     """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well;
-    ``history`` is of the same cluster, and of the time of the report.
+    ``history`` is of the same cluster, and of the time of the report. ``until`` is when each agent was last known to
+    run (Unix seconds), None for one that runs; empty where all do.
     """
     events = merged(journals)
     stalls = [
@@ -116,8 +120,11 @@ def incident(
     ]
     timeline = [event for event in events_in(events, wanted.begin, wanted.end) if _is_shown(event, wanted)]
     unclean = _unclean(timeline)
-    gaps = _within(common_gaps([gaps_of(journal, wanted.end) for journal in journals]), wanted)
-    blocked = [_blocked(stall, wanted.end) for stall in stalls]
+    last = until or [None] * len(journals)
+    of_each = [gaps_of(journal, wanted.end, seen) for journal, seen in zip(journals, last, strict=True)]
+    gaps = _within(common_gaps(of_each), wanted)
+    seen_until = min((gap.begin for gap in gaps if gap.end >= wanted.end), default=wanted.end)
+    blocked = [_blocked(stall, seen_until) for stall in stalls]
     ends = Counter(stall.how for stall in stalls if stall.end is not None)
     return {
         "cluster": wanted.cluster,
@@ -127,7 +134,7 @@ def incident(
         "end_timestamp": wanted.end,
         "applications": sorted(wanted.applications),
         "agents": sorted({entry["agent"] for journal in journals for entry in journal if entry.get("agent")}),
-        "summary": list(_summary(stalls, unclean, timeline, wanted.end)),
+        "summary": list(_summary(stalls, unclean, timeline, seen_until)),
         "blocked": blocked,
         "ends": dict(ends),
         "unclean_ends": unclean,
@@ -162,21 +169,29 @@ def _summary(
 ) -> Iterable[str]:
     if stalls:
         longest = max(stalls, key=lambda stall: stall.seconds(end))
-        records = sum(stall.records for stall in stalls)
+        most = max(stalls, key=lambda stall: stall.records)
+        partitions = len({(stall.topic, stall.partition) for stall in stalls})
         yield (
-            f"{_count(len(stalls), 'partition was', 'partitions were')} stalled, the longest for"
-            f" {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition});"
-            f" {records} records could not be read by read_committed consumers."
+            f"{_count(len(stalls), 'stall', 'stalls')} of {_count(partitions, 'partition', 'partitions')}, the longest"
+            f" for {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition}); read_committed consumers could"
+            f" not read up to {_count(most.records, 'record', 'records')} at once ({most.topic}-{most.partition})."
         )
     else:
         yield "No partition was stalled, as far as the journal knows."
     if open_ := sum(stall.end is None for stall in stalls):
-        yield f"{_count(open_, 'partition is', 'partitions are')} stalled still, by the journal."
+        yield f"Of {_count(open_, 'stall', 'stalls')} no end is told: when they were looked at last, they lasted."
     for application, counts in unclean.items():
         what = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in sorted(counts.items()))
         yield f"Transactions of {application or 'unknown applications'}: {what}."
+    torn = [event for event in timeline if event["kind"] == EventKind.TORN.value]
+    if torn:
+        ids = [(event["subject"].get("transactional_id"), event["subject"].get("producer_id")) for event in torn]
+        whole = {(*each, event["timestamp"]) for each, event in zip(ids, torn, strict=True)}
+        places = sum(event.get("count", 1) for event in torn)
+        least = "At least " if places > len(torn) else ""  # some are only counted
+        what = _count(len(whole), "torn transaction", "torn transactions")
+        yield f"{least}{what}, in {_count(places, 'partition', 'partitions')}."
     for kind, text in (
-        (EventKind.TORN, "torn transactions"),
         (EventKind.FLINK_LOST, "transactions of Flink were lost"),
         (EventKind.LOG_RECORDS_LOST, "times the transaction log lost records"),
     ):

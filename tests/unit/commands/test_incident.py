@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ def journal(folder: Path, name: str = "prod", cluster_id: str = "id-1") -> Journ
     )
     made.record([begun], NOW + 1)
     made.record([ended], NOW + 61)
+    for path in folder.glob("*/journal/*"):
+        os.utime(path, (NOW + 61, NOW + 61))
     return made
 
 
@@ -51,8 +54,9 @@ def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
     assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "# Incident on prod" in text
-    assert "1 partition was stalled, the longest for 60 s" in text
+    assert "1 stall of 1 partition, the longest for 60 s" in text
     assert "committed: 1" in text
+    assert "Gap from 10:01:01 UTC to 10:10:00 UTC: the agent did not run, as far as its journal shows" in text
     assert "\x1b" not in text
     assert "<script" not in text.replace("\\<", "")
     (row,) = [line for line in text.splitlines() if line.startswith("| orders-7")]

@@ -46,9 +46,10 @@ def report(
     end: float = 600,
     of: str = "",
     history: HistoryRows | None = None,
+    until: float | None = None,
 ) -> IncidentDocument:
     wanted = Wanted("prod", NOW + begin, NOW + end, frozenset({of} if of else ()))
-    found = incident(journals, wanted, history)
+    found = incident(journals, wanted, history, [] if until is None else [NOW + until] * len(journals))
     conform("incident", dict(found))
     return found
 
@@ -145,7 +146,8 @@ def test_only_what_no_agent_saw_is_a_gap_of_several(other: list[Gap], common: li
 
 def test_the_report_says_who_was_blocked_how_long_and_how_it_ended() -> None:
     found = report([STARTED, BEGUN, ENDED])
-    assert found["summary"][0].startswith("2 partitions were stalled, the longest for 60 s (orders-7); 84 records")
+    assert found["summary"][0].startswith("2 stalls of 2 partitions, the longest for 60 s (orders-7); ")
+    assert found["summary"][0].endswith("could not read up to 42 records at once (orders-7).")
     assert [(each["partition"], each["seconds"], each["how"]) for each in found["blocked"]] == [
         (7, 60.0, "committed"),
         (8, 60.0, "committed"),
@@ -236,3 +238,40 @@ def test_the_canary_that_is_fenced_on_purpose_is_no_difference() -> None:
     assert (
         beside(rows=HistoryRows("prod", NOW + 700, {"pay": {Outcome.FENCED: 2}, CANARY: {Outcome.FENCED: 9}}, {})) == []
     )
+
+
+@pytest.mark.parametrize(
+    ("events", "until", "seconds", "gaps"),
+    [
+        ([], None, 600.0, []),
+        ([], 590.0, 600.0, []),
+        ([], 90.0, 90.0, ["the agent did not run, as far as its journal shows"]),
+        ([event("agent_stopped", 70)], 70.0, 70.0, ["the agent has stopped"]),
+        (
+            [event("source_down", 50, subject={"source": "lso", "target": "prod"})],
+            None,
+            50.0,
+            ["the source lso did not answer in full"],
+        ),
+    ],
+)
+def test_a_stall_without_an_end_is_counted_up_to_when_an_agent_looked_last(
+    events: list[dict[str, Any]], until: float | None, seconds: float, gaps: list[str]
+) -> None:
+    found = report([STARTED, BEGUN, *events], until=until)
+    assert {each["seconds"] for each in found["blocked"]} == {seconds}
+    assert [gap["why"] for gap in found["gaps"]] == gaps
+    assert found["summary"][1] == "Of 2 stalls no end is told: when they were looked at last, they lasted."
+
+
+def test_a_stall_that_follows_on_another_is_no_further_partition_and_its_records_no_further_ones() -> None:
+    again = event("stall_begun", 70, "b2", subject=PAY, partitions=held(7, since=70, records=9))
+    again["partitions"][0]["offset"] = 200
+    assert report([STARTED, BEGUN, ENDED, again])["summary"][0].startswith("3 stalls of 2 partitions")
+
+
+def test_a_torn_transaction_is_one_whatever_its_partitions() -> None:
+    torn = [event("torn", 5, f"t{n}", subject={**PAY, "topic": "orders", "partition": n}) for n in (1, 2)]
+    assert "1 torn transaction, in 2 partitions." in report([STARTED, *torn])["summary"]
+    more = event("torn", 6, "t3", subject={"application": "pay"}, count=7)
+    assert "At least 2 torn transactions, in 9 partitions." in report([STARTED, *torn, more])["summary"]
