@@ -173,9 +173,9 @@ def _summary(
         partitions = len({(stall.topic, stall.partition) for stall in stalls})
         yield (
             f"{_count(len(stalls), 'stall', 'stalls')} of {_count(partitions, 'partition', 'partitions')}, the longest"
-            f" for {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition}); read_committed consumers could"
-            f" not read up to {_count(most.records, 'record', 'records')} at once ({most.topic}-{most.partition})."
+            f" for {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition})."
         )
+        yield f"The most records that waited in one of them: {most.records} ({most.topic}-{most.partition})."
     else:
         yield "No partition was stalled, as far as the journal knows."
     if open_ := sum(stall.end is None for stall in stalls):
