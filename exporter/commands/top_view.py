@@ -22,8 +22,6 @@ _HEADING_LINES, _HEADER_LINES = 2, 2
 """An empty line and the heading of a section; a table's header and the line below it."""
 _FIRST_COLUMN = 24
 """Largest width, in characters, that the first column keeps on a narrow terminal."""
-_SHORT_COLUMN = 7
-"""That of each further column: a long text is cut before a number or a version is."""
 
 
 def view(status: Mapping[str, Any], url: str, height: int) -> RenderableType:
@@ -222,10 +220,10 @@ def table_of(section: TableSection, shown: int) -> RenderableType:
         return heading
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, column in enumerate(columns):
-        # On a narrow terminal the first column, which names the row, is cut last.
-        longest = max(len(printable(row[place])) for row in rows)
-        least = min(_FIRST_COLUMN, longest) if not place else min(_SHORT_COLUMN, max(longest, len(column)))
-        table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=least)
+        # On a narrow terminal the first column, which names the row, is the last to be cut. rich cuts the longest of
+        # the columns that may wrap, and else takes whole columns away; the texts themselves never wrap.
+        least = None if place else min(_FIRST_COLUMN, max(len(printable(row[0])) for row in rows))
+        table.add_column(Text(column, no_wrap=True), min_width=least)
     for row in islice(rows, shown):
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell), no_wrap=True, overflow="ellipsis") for cell in row))
     return Group(heading, table)
