@@ -63,7 +63,7 @@ class Agent:
         self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard, held=self._held)
         self._receivers, post_handlers = self._ingest(config)
         self._web = WebFile(config.web.config_file, apart=True)
-        app = App(
+        self._app = App(
             self._exposition,
             self.status,
             self._ready,
@@ -78,7 +78,7 @@ class Agent:
             owners=self._owners,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
-        self._server = Server(addresses, app, lambda: self._web.config.tls, ledger=self._ledger)
+        self._server = Server(addresses, self._app, lambda: self._web.config.tls, ledger=self._ledger)
         self._changing = threading.Lock()  # held while clusters are built, and while settings are reread
         self._reread_asked = threading.Event()
         self._built: Clusters | None = None
@@ -135,6 +135,7 @@ class Agent:
         for key in self._clusters.stop(Deadline.after(STOP_SECONDS, self._clock.monotonic)):
             log.warning("a read did not end in time and is left behind: %s", "/".join(filter(None, key[:2])))
         closing.join(STOP_SECONDS)
+        self._app.close()
         self._exposition.stop()
         if self._state_lock is not None:
             os.close(self._state_lock)
@@ -169,6 +170,10 @@ class Agent:
     def newest(self) -> Sequence[Mapping[str, Any]]:
         """The events of the page."""
         return self._clusters.journals.newest()
+
+    def named(self, query: LookQuery) -> LookQuery:
+        """The query with the cluster's name."""
+        return self._clusters.looks.named(query)
 
     def roll(self, query: LookQuery) -> RollOutput:
         """The document of ``/api/v1/roll``."""

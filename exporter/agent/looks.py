@@ -5,7 +5,7 @@ Each is answered within ``LOOK_SECONDS``, from the facts of the agent's own sour
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,20 +21,22 @@ from exporter.roll.facts import BrokerRoll
 from exporter.roll.logged import logged_evidence
 from exporter.roll.rules import roll_of
 from exporter.roll.source import read_evidence
-from exporter.status.inventory_documents import cluster_inventory_document
+from exporter.status.inventory_documents import ReadInventory, inventory_document
 from exporter.status.look_query import LookQuery, RefusedLookError
 from exporter.status.roll_documents import cluster_roll_document
 from exporter.transactions.facts import CoordinatorTime
 from exporter.transactions.source.log_range import RangeConsumer
 
 if TYPE_CHECKING:
-    from exporter.status.command_documents import ClusterInventoryDocument, InventoryOutput, RollOutput
+    from exporter.status.command_documents import InventoryOutput, RollOutput
 
 LOOK_SECONDS = 20.0
 MOST_RECORDS = 200_000
 """Records of the transaction log that one inventory reads: 2 s of one core."""
 MOST_BROKERS = 100
 """Brokers of one answer, each with some hundred rows."""
+MOST_INVENTORIES = 10
+"""Clusters of one answer; a further one is asked for by its name."""
 _QUEUED_KBYTES = 4096
 _SHOWN = 10
 
@@ -56,6 +58,9 @@ class ClusterLooks:
         """The document of ``/api/v1/roll``. Raises QueryError."""
         cluster, facts = self._asked(query)
         as_of = cluster.clock.wall()
+        if not cluster.shard.first:
+            why = f"only the agent of shard 0/{cluster.shard.count} knows what transactions write to: ask that one"
+            return {"clusters": [cluster_roll_document(cluster.name, query.outage, (), [why], as_of)]}
         time = facts.get(CoordinatorTime) or CoordinatorTime()
         rolls: list[BrokerRoll] = []
         not_asked: list[str] = []
@@ -71,28 +76,51 @@ class ClusterLooks:
         return {"clusters": [cluster_roll_document(cluster.name, query.outage, rolls, not_asked, as_of)]}
 
     def inventory(self, query: LookQuery) -> InventoryOutput:
-        """The document of ``/api/v1/inventory``. Raises QueryError, and RefusedLookError where the log is not read."""
-        cluster, _ = self._asked(query)
-        as_of = cluster.clock.wall()
-        connect = partial(RangeConsumer, cluster.properties, _QUEUED_KBYTES)
-        try:
-            found = read_inventory(cluster, connect, Deadline.after(LOOK_SECONDS), MOST_RECORDS)
-        except AskError as error:
-            refused = Inventory(0.0, (), (), (error.fault.detail,))
-            raise RefusedLookError({"clusters": [self._inventory(cluster, refused, as_of)]}) from error
-        return {"clusters": [self._inventory(cluster, found, as_of)]}
-
-    def _inventory(self, cluster: Cluster, found: Inventory, as_of: float) -> ClusterInventoryDocument:
-        return cluster_inventory_document(cluster.name, found, self._team, as_of)
+        """The document of ``/api/v1/inventory``: of all clusters where none is named. Raises QueryError, and
+        RefusedLookError where the log of one is not read.
+        """
+        named = self.named(query).cluster
+        every = self._watched()
+        asked = [each for name, each in every.items() if named in {None, name}]
+        deadline = Deadline.after(LOOK_SECONDS)
+        read: list[ReadInventory] = []
+        refused = False
+        for cluster, _ in asked[:MOST_INVENTORIES]:
+            as_of = cluster.clock.wall()
+            connect = partial(RangeConsumer, cluster.properties, _QUEUED_KBYTES)
+            # One that does not answer leaves time for those after it.
+            share = deadline.within(deadline.remaining() / (min(len(asked), MOST_INVENTORIES) - len(read)))
+            try:
+                found = read_inventory(cluster, connect, share, MOST_RECORDS)
+            except AskError as error:
+                found, refused = Inventory(0.0, (), (), (error.fault.detail,)), True
+            read.append(ReadInventory(cluster.name, found, as_of))
+        for cluster, _ in asked[MOST_INVENTORIES:]:
+            left_out = Inventory(0.0, (), (), ("too many clusters for one answer: ask with cluster=",))
+            read.append(ReadInventory(cluster.name, left_out, cluster.clock.wall()))
+        document = inventory_document(read, self._team)
+        if refused:
+            raise RefusedLookError(document)
+        return document
 
     def _team(self, application: str) -> str:
         owner = self._owners().of("application", application)
         return "" if owner == UNOWNED else owner
 
+    def named(self, query: LookQuery) -> LookQuery:
+        """The query with the name of the cluster where there is only one. Raises QueryError for an unknown one."""
+        names = self._watched().keys()
+        if not names or query.cluster not in {None, *names}:
+            raise _unknown(names)
+        return query._replace(cluster=next(iter(names))) if len(names) == 1 else query
+
     def _asked(self, query: LookQuery) -> LookedAt:
         watched = self._watched()
-        if query.cluster is None and len(watched) == 1:
-            return next(iter(watched.values()))
-        if query.cluster is not None and query.cluster in watched:
-            return watched[query.cluster]
-        raise QueryError(f"cluster is one of {some(sorted(watched), _SHOWN)}.")
+        found = watched.get(self.named(query).cluster or "")
+        if found is None:
+            raise _unknown(watched)
+        return found
+
+
+def _unknown(names: Iterable[str]) -> QueryError:
+    return QueryError(f"cluster is one of {some(sorted(names), _SHOWN)}.")

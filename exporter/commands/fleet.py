@@ -53,7 +53,8 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         action="append",
         required=True,
         metavar="FILE|URL",
-        help="where agents are listed: a file of URLs; file_sd of Prometheus (.json, .yml, .yaml); http_sd; repeatable",
+        help="where agents are listed: a file of URLs; file_sd of Prometheus (.json, .yml, .yaml); http_sd; SRV records"
+        "by dns+srv://NAME; repeatable",
     )
     parser.add_argument(
         "--interval", type=duration, default=ASK_INTERVAL, metavar="DURATION", help="how often to ask (15s)"

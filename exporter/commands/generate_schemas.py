@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from exporter.fleet import documents as fleet
+from exporter.journal import beside_history, incident
 from exporter.journal import documents as journal
-from exporter.journal import incident
 from exporter.status import command_documents as commands
 from exporter.status import documents as status
 
@@ -55,7 +55,14 @@ def files() -> dict[Path, str]:
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a document. Objects are open: a minor version may add keys and words."""
     found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode="serialization")
-    texts = {**_texts(status), **_texts(commands), **_texts(fleet), **_texts(journal), **_texts(incident)}
+    texts = {
+        **_texts(status),
+        **_texts(commands),
+        **_texts(fleet),
+        **_texts(journal),
+        **_texts(beside_history),
+        **_texts(incident),
+    }
     for title, part in ((found["title"], found), *found.get("$defs", {}).items()):
         for key, value in part.get("properties", {}).items():
             value.pop("title", None)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from exporter.bounds.text import printable
@@ -20,17 +22,20 @@ from exporter.commands.output import say
 from exporter.commands.settings import UsageError
 from exporter.core.durations import parse_duration
 from exporter.http_client import Endpoint, HttpError, ask
+from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
 from exporter.journal.query import MOST_EVENTS, QueryError, instant_of
-from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments
+from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
 from exporter.model import Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
+from exporter.words import Outcome
 
 ANSWER_SECONDS = 30.0
 MOST_PAGES = 500
 MOST_READ = 300_000
 """Events that are read of one journal."""
 REPORT_LEVELS = 2
+_STATUS = "/api/v1/status?without=open_transactions,unclean_ends,unclean_ids"
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _EXAMPLES = """\
 examples:
@@ -40,8 +45,10 @@ examples:
 
 An instant is RFC 3339, Unix seconds, a time of the day in UTC (the last such), or a duration before now.
 Several agents of one cluster are merged: what both saw is told once, and only what none could see is a gap.
+--history DIR, the --output of `history run`, adds how transactions ended, and where it and the journals differ. It
+needs pip install 'kafka-eos-exporter[report]', no Java and no Spark.
 
-exit codes: 0 the report is made, 2 no journal could be read
+exit codes: 0 the report is made, 2 no journal, or not the history, could be read
 """
 
 
@@ -69,6 +76,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser.add_argument(
         "--state-dir", action="append", default=[], type=Path, metavar="DIR", help="a state.dir, instead; repeatable"
     )
+    parser.add_argument("--history", type=Path, metavar="DIR", help="a history of this cluster, beside the journals")
     add_access_flags(parser, "agents'")
     parser.add_argument(
         "--format", "--output", choices=("markdown", "html", "json"), default="markdown", help="(markdown)"
@@ -89,14 +97,26 @@ def _run(options: argparse.Namespace) -> int:
     except (OSError, HttpError) as error:
         say(f"incident: {error}")
         return 2
-    names = sorted({name for by_cluster in journals for name in by_cluster})
+    names = sorted({name for journal in journals for name in journal.events})
     cluster = options.cluster or (names[0] if len(names) == 1 else "")
     if cluster not in names:
         known = f"there are {', '.join(map(printable, names))}: choose one by --cluster" if names else "there is none"
         say(f"incident: which cluster? {known}")
         return 2
     wanted = Wanted(cluster, begin, end, frozenset(options.application))
-    document = incident([by_cluster[cluster] for by_cluster in journals if cluster in by_cluster], wanted)
+    ids = {each for journal in journals for each in journal.ids.get(cluster, ())}
+    try:
+        history = _history(options.history, wanted, ids) if options.history else None
+    except UnusableHistoryError as error:
+        say(f"incident: {error}")
+        return 2
+    chosen = [journal for journal in journals if cluster in journal.events]
+    until = [journal.until.get(cluster) for journal in chosen]
+    document = incident([journal.events[cluster] for journal in chosen], wanted, history, until)
+    if len(ids) > 1:
+        document["unknown"].append(
+            f"Several clusters have this name, and are told as one: ids {', '.join(sorted(ids))}."
+        )
     if options.format == "json":
         sys.stdout.buffer.write(json_lines(document, REPORT_LEVELS) + b"\n")
     elif options.format == "html":
@@ -125,21 +145,64 @@ def instant(text: str, now: float) -> float:
         raise UsageError(str(error)) from None
 
 
-Journals = dict[str, list[Mapping[str, Any]]]
-"""The events of one agent, by cluster."""
+class UnusableHistoryError(Exception):
+    """The history cannot be read, or is of another cluster."""
 
 
-def _journals(options: argparse.Namespace, begin: float) -> Iterator[Journals]:
+def _history(folder: Path, wanted: Wanted, ids: Collection[str]) -> HistoryRows:
+    """What a history has of the time of the report. ``ids`` are the cluster's, where they are known.
+
+    Raises UnusableHistoryError.
+    """
+    if find_spec("pyarrow") is None:
+        raise UnusableHistoryError("pyarrow is not installed: pip install 'kafka-eos-exporter[report]'")
+    # These need pyarrow, which is an extra.
+    from exporter.jobs.history.files import HistoryFiles, ReportRange  # noqa: PLC0415
+    from exporter.jobs.history.index import HistoryError  # noqa: PLC0415
+    from exporter.jobs.history.report import report  # noqa: PLC0415
+
+    try:
+        files = HistoryFiles(folder)
+        if files.cluster_id not in ids if ids else wanted.cluster not in {files.cluster, files.cluster_id}:
+            whose = f"{files.cluster} (cluster id {files.cluster_id})"
+            raise UnusableHistoryError(f"--history {folder}: is of the cluster {whose}, not of {wanted.cluster}")
+        span = ReportRange(round(wanted.begin * 1000), math.floor(wanted.end * 1000) + 1)
+        found = report(files, span)
+    except HistoryError as error:
+        raise UnusableHistoryError(f"--history: {error}") from None
+    except OSError as error:
+        raise UnusableHistoryError(f"--history {folder}: cannot be read: {error.strerror}") from None
+    return HistoryRows(
+        files.cluster,
+        None if found.until_ms is None else found.until_ms / 1000,
+        {each.name: dict(zip(Outcome, each.counts, strict=True)) for each in found.applications},
+        {each.name: each.longest for each in found.applications},
+        found.caveats,
+    )
+
+
+class AgentJournals(NamedTuple):
+    """The events of one agent, the cluster id where it is known, and of a folder when an agent last wrote there (Unix
+    seconds), all by the cluster's name.
+    """
+
+    events: dict[str, list[Mapping[str, Any]]]
+    ids: dict[str, set[str]]
+    until: dict[str, float]
+
+
+def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJournals]:
     """The journals of each agent: from a day before, for what was open then. Raises OSError and HttpError."""
     for folder in options.state_dir:
         yield of_folder(folder, begin - DAY)
     for url in options.agent or ([] if options.state_dir else ["http://127.0.0.1:10618"]):
-        yield _of_agent(agent_endpoint(url, options), begin - DAY)
+        endpoint = agent_endpoint(url, options)
+        yield AgentJournals(_of_agent(endpoint, begin - DAY), _ids_of_agent(endpoint) if options.history else {}, {})
 
 
-def of_folder(folder: Path, since: float) -> Journals:
-    """Return the events of a ``state.dir`` from an instant on, by cluster. Raises OSError."""
-    found: Journals = {}
+def of_folder(folder: Path, since: float) -> AgentJournals:
+    """Return the events of a ``state.dir`` from an instant on. Raises OSError."""
+    found = AgentJournals({}, {}, {})
     for journal in sorted(folder.glob(f"*/{FOLDER}")):
         paths = segments(journal)
         first = max((number for number, path in enumerate(paths) if began(path) <= since), default=0)
@@ -150,17 +213,20 @@ def of_folder(folder: Path, since: float) -> Journals:
             if (event := parsed(line)) is not None and is_event(event)
         ]
         if events:
-            name = events[-1].get("cluster") or journal.parent.name
-            found.setdefault(str(name), []).extend(events[-MOST_READ:])
-    if not found:
+            name = str(events[-1].get("cluster") or journal.parent.name)
+            found.events.setdefault(name, []).extend(events[-MOST_READ:])
+            found.ids.setdefault(name, set()).add(journal.parent.name)
+            last = max(touched(paths[-1]) or 0.0, events[-1]["recorded_timestamp"])
+            found.until[name] = max(found.until.get(name, 0.0), last)
+    if not found.events:
         raise FileNotFoundError(f"{folder} has no journal")
     return found
 
 
-def _of_agent(endpoint: Endpoint, since: float) -> Journals:
+def _of_agent(endpoint: Endpoint, since: float) -> dict[str, list[Mapping[str, Any]]]:
     """The events of an agent from an instant on, page by page. Raises HttpError."""
     query = urlencode({"since": f"{since:.6f}", "limit": MOST_EVENTS})
-    found: Journals = {}
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for _ in range(MOST_PAGES):
         reply = ask(endpoint, Deadline.after(ANSWER_SECONDS), path=f"/api/v1/events?{query}")
         try:
@@ -175,3 +241,13 @@ def _of_agent(endpoint: Endpoint, since: float) -> Journals:
             break
         query = following
     return found
+
+
+def _ids_of_agent(endpoint: Endpoint) -> dict[str, set[str]]:
+    """The cluster ids of an agent by name, by its status. Raises HttpError."""
+    reply = ask(endpoint, Deadline.after(ANSWER_SECONDS), path=_STATUS)
+    try:
+        clusters = json.loads(reply.body)["clusters"]
+        return {str(cluster["name"]): {str(cluster["cluster_id"])} for cluster in clusters if cluster["cluster_id"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise HttpError(Fault(Reason.MALFORMED, f"{endpoint.url}{_STATUS} is no status of an agent")) from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from exporter.bounds.text import printable
 from exporter.core.durations import format_age
+from exporter.journal.beside_history import HistoryApplicationDocument, HistoryDocument
 from exporter.journal.documents import EventDocument
 from exporter.journal.incident import BlockedDocument, IncidentDocument
 from exporter.lso.next_step import clock_time
@@ -19,8 +20,11 @@ DAY = 86_400.0
 MOST_ROWS = 500
 """Rows of one table. The JSON has all."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
+SAME = "History and journals have the same numbers of what timed out and what was fenced."
 NOTHING_UNKNOWN = "Nothing that the journal knows of."
 BLOCKED = ("partition", "stalled", "for", "records", "held by", "application", "ended")
+BY_HISTORY = "How transactions ended, by the history"
+HISTORY = ("application", "committed", "aborted", "timed out", "fenced", "longest open", "by the journals")
 TIMELINE = ("when", "kind", "what", "for")
 
 
@@ -39,6 +43,11 @@ def markdown(report: IncidentDocument) -> Iterator[str]:
     if not report["ends"]:
         yield "No stall ended in this time."
     yield from _section("Timeline", TIMELINE, [_event(event, report) for event in report["timeline"]])
+    if (history := report["history"]) is not None:
+        yield from _section(BY_HISTORY, HISTORY, [_of_history(each) for each in history["applications"]])
+        yield ""
+        for sentence in _beside(history):
+            yield f"- {_escaped(sentence)}"
     yield "\n## What is not known\n"
     for sentence in report["unknown"] or [NOTHING_UNKNOWN]:
         yield f"- {_escaped(sentence)}"
@@ -56,6 +65,8 @@ def report_page(report: IncidentDocument) -> ReportPage:
         more = f"{len(rows) - MOST_ROWS} more: --format json has all." if len(rows) > MOST_ROWS else ""
         return Table(columns, rows[:MOST_ROWS], more=more) if rows else Note("None.")
 
+    history = report["history"]
+    rows = [_of_history(each) for each in history["applications"]] if history is not None else []
     gaps = [
         (_time(gap["begin_timestamp"], report), _time(gap["end_timestamp"], report), gap["why"])
         for gap in report["gaps"]
@@ -77,6 +88,11 @@ def report_page(report: IncidentDocument) -> ReportPage:
             PageSection("Who was blocked", [table(BLOCKED, [_blocked(stall, report) for stall in report["blocked"]])]),
             PageSection("How it ended", [table(("how", "stalls"), ends)]),
             PageSection("Timeline", [table(TIMELINE, [_event(event, report) for event in report["timeline"]])]),
+            *(
+                [PageSection(BY_HISTORY, [table(HISTORY, rows), *map(Note, _beside(history))])]
+                if history is not None
+                else []
+            ),
             PageSection(
                 "What is not known",
                 [
@@ -85,7 +101,7 @@ def report_page(report: IncidentDocument) -> ReportPage:
                 ],
             ),
         ],
-        footer="Made from the journals alone: kafka-eos-exporter incident.",
+        footer=f"Made from the journals{'' if history is None else ' and the history'}: kafka-eos-exporter incident.",
     )
 
 
@@ -103,7 +119,7 @@ def _section(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def _blocked(stall: BlockedDocument, report: IncidentDocument) -> tuple[str, ...]:
-    ended = "not by the journal"
+    ended = "no end is told"
     if stall["ended_timestamp"] is not None:
         ended = f"{_time(stall['ended_timestamp'], report)}, {(stall['how'] or 'unknown').replace('_', ' ')}"
         ended += "" if stall["end_seen"] else " (not seen; this or earlier)"
@@ -131,6 +147,23 @@ def _event(event: EventDocument, report: IncidentDocument) -> tuple[str, ...]:
         event["what"],
         "" if duration is None else format_age(duration),
     )
+
+
+def _of_history(each: HistoryApplicationDocument) -> tuple[str, ...]:
+    longest = each["longest_seconds"]
+    return (
+        each["application"] or "not known",
+        *(str(number) for number in (each["committed"], each["aborted"], each["timed_out"], each["fenced"])),
+        "not known" if longest is None else format_age(longest),
+        f"{each['journal_timed_out']} timed out, {each['journal_fenced']} fenced",
+    )
+
+
+def _beside(history: HistoryDocument) -> list[str]:
+    """How far the history goes, and where it and the journals differ."""
+    written = f"The history of {history['cluster']} was written until {history['written_until'] or 'an unknown time'}."
+    caveats = [f"{text[:1].upper()}{text[1:]}." for text in history["caveats"]]
+    return [written, *(history["differences"] or [SAME]), *caveats]
 
 
 def _time(instant: float, report: IncidentDocument) -> str:

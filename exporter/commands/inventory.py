@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,8 @@ from exporter.inventory.facts import Inventory
 from exporter.inventory.source import read_inventory
 from exporter.kafka.client import AskError
 from exporter.model import Deadline
-from exporter.status.command_documents import ApplicationUseDocument, ClusterInventoryDocument
-from exporter.status.inventory_documents import cluster_inventory_document
+from exporter.status.command_documents import ApplicationUseDocument, ClusterCopyDocument, ClusterInventoryDocument
+from exporter.status.inventory_documents import ReadInventory, inventory_document
 from exporter.transactions.source.log_range import RangeConsumer
 
 CLEAN, FOUND, UNKNOWN = 0, 1, 2
@@ -28,7 +29,8 @@ examples:
 
 Reads the last hour of __transaction_state, which needs READ on it, and the newest batches of the topics that
 transactions write to and groups read, at most 64 KiB of each partition: what was written before is not known. Brokers
-do not know which groups read read_committed.
+do not know which groups read read_committed. With several clusters it names applications that read on one and write in
+transactions on another, where a group has the name of the application.
 
 exit codes: 0 nothing is written outside of transactions, as far as was sampled; 1 found; 2 could not be read
 """
@@ -48,7 +50,7 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
 def command(options: argparse.Namespace) -> int:
     """Run the command. Returns the exit code."""
     team = owner_of(configured(options))
-    documents: list[ClusterInventoryDocument] = []
+    read: list[ReadInventory] = []
     codes = set()
     with opened(options) as clusters:
         for cluster, _ in clusters:
@@ -60,14 +62,17 @@ def command(options: argparse.Namespace) -> int:
                 )
             except AskError as error:
                 found = Inventory(0.0, (), (), (error.fault.detail,))
-            document = cluster_inventory_document(cluster.name, found, team, as_of)
-            documents.append(document)
+            read.append(ReadInventory(cluster.name, found, as_of))
             codes.add(_code(found))
             if options.output == "text":
+                (document,) = inventory_document(read[-1:], team)["clusters"]
                 _print(cluster, document, several=len(clusters) > 1)
             print_not_asked(cluster.target, found.missing)
+    whole = inventory_document(read, team)
     if options.output == "json":
-        print_json({"clusters": documents})
+        print_json(whole)
+    else:
+        _print_copies(whole["copies"] or ())
     return FOUND if FOUND in codes else max(codes, default=CLEAN)
 
 
@@ -94,6 +99,16 @@ def _print(cluster: Cluster, document: ClusterInventoryDocument, *, several: boo
                 f" {some(topic['groups'], MOST_NAMES)}"
             )
             print(printable(text))
+
+
+def _print_copies(copies: Sequence[ClusterCopyDocument]) -> None:
+    for copy in copies:
+        text = (
+            f"{copy['application']}: reads {some(copy['from_topics'], MOST_NAMES)} on {copy['from_cluster']} and writes"
+            f" {some(copy['to_topics'], MOST_NAMES)} on {copy['to_cluster']}, by the names of group and application. No"
+            " transaction has both: after a failure records are copied again, or not at all"
+        )
+        print(printable(text))
 
 
 def _row(application: ApplicationUseDocument) -> tuple[object, ...]:

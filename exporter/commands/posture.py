@@ -18,7 +18,7 @@ from exporter.commands.settings import add_cluster_flags, config_source, duratio
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
-from exporter.inventory.source import written_outside
+from exporter.inventory.source import list_readers, written_outside
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fact, Facts, Source
 from exporter.posture.check import CheckResult, PostureCheck
@@ -125,7 +125,8 @@ def _look(
     if use is not None:
         try:
             metadata = cluster.metadata(deadline)
-            facts.append(WriterSamples(written_outside(cluster, metadata, use.topics, faults, deadline)))
+            readers = list_readers(cluster, metadata, faults, deadline)
+            facts.append(WriterSamples(written_outside(cluster, metadata, use.topics, readers, faults, deadline)))
         except AskError as error:
             faults.append(error.fault.detail)
     ignore = (*settings.posture.ignore, *options.ignore)

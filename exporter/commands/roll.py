@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,6 @@ from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_json, print_not_asked, say
 from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_cluster_flags, duration
-from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline, Fact, Facts
@@ -26,6 +24,7 @@ from exporter.roll.rules import roll_of
 from exporter.roll.source import read_evidence
 from exporter.status.command_documents import ClusterRollDocument
 from exporter.status.roll_documents import cluster_roll_document
+from exporter.status.roll_page import said
 from exporter.transactions.facts import LoggedTransactions
 
 SAFE, NOT_SAFE, UNKNOWN = 0, 1, 2
@@ -82,7 +81,7 @@ def _command(options: argparse.Namespace) -> int:
             answers |= {roll.answer for roll in rolls} | ({RollAnswer.UNKNOWN} if not_asked else set())
             documents.append(cluster_roll_document(cluster.name, options.outage, rolls, not_asked, as_of))
             if options.output == "text":
-                _print(cluster, rolls, several=len(clusters) > 1)
+                _print(cluster, documents[-1], several=len(clusters) > 1)
             print_not_asked(cluster.target, not_asked)
     if options.output == "json":
         print_json({"clusters": documents})
@@ -118,22 +117,10 @@ def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
     return replace(evidence, opened=transactions, missing=tuple(dict.fromkeys((*faults, *missing))))
 
 
-def _print(cluster: Cluster, rolls: Sequence[BrokerRoll], *, several: bool) -> None:
+def _print(cluster: Cluster, document: ClusterRollDocument, *, several: bool) -> None:
     where = f"{cluster.name}, " if several else ""
-    for roll in rolls:
-        print(printable(f"{where}broker {roll.broker}: {_said(roll)}"))
-        for row in roll.rows:
-            effect = "note" if row.effect is RollAnswer.SAFE else row.effect.value
-            print(printable(f"  {effect:<7}  {row.subject}: {row.text}"))
-
-
-def _said(roll: BrokerRoll) -> str:
-    """The answer with its first reason."""
-    if roll.answer is RollAnswer.SAFE:
-        return "safe"
-    row = roll.rows[0]
-    because = f"{row.subject}: {row.text}"
-    if roll.answer is RollAnswer.WAIT:
-        how_long = format_duration(math.ceil(roll.seconds)) if roll.seconds is not None else "a little"
-        return f"wait {how_long} because {because}"
-    return f"{roll.answer.value} because {because}"
+    for roll in document["brokers"]:
+        print(printable(f"{where}broker {roll['broker']}: {said(roll)}"))
+        for row in roll["rows"]:
+            effect = "note" if row["effect"] is RollAnswer.SAFE else row["effect"].value
+            print(printable(f"  {effect:<7}  {row['subject']}: {row['text']}"))

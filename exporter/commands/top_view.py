@@ -220,9 +220,10 @@ def table_of(section: TableSection, shown: int) -> RenderableType:
         return heading
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, column in enumerate(columns):
-        # On a narrow terminal the first column, which names the row, is the last to be cut.
+        # On a narrow terminal the first column, which names the row, is the last to be cut. rich cuts the longest of
+        # the columns that may wrap, and else takes whole columns away; the texts themselves never wrap.
         least = None if place else min(_FIRST_COLUMN, max(len(printable(row[0])) for row in rows))
-        table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=least)
+        table.add_column(Text(column, no_wrap=True), min_width=least)
     for row in islice(rows, shown):
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell), no_wrap=True, overflow="ellipsis") for cell in row))
     return Group(heading, table)

@@ -64,6 +64,7 @@ class FleetEndpoint:
         self._exposition = Exposition(clock, families, own=ProcessMetrics())
         self._file = WebFile(web.config_file)
         self._server: Server | None = None
+        self._app: FleetApp | None = None
 
     @property
     def ports(self) -> list[int]:
@@ -76,7 +77,7 @@ class FleetEndpoint:
 
     def start(self, fleet: RunningFleet) -> None:
         """Listen. Raises ListenError."""
-        app = FleetApp(self._exposition, fleet, self._web, Guard(lambda: self._file.config))
+        app = self._app = FleetApp(self._exposition, fleet, self._web, Guard(lambda: self._file.config))
         addresses = [split_address(address) for address in self._web.listen_address]
         server = Server(addresses, app, lambda: self._file.config.tls)
         server.open()
@@ -88,3 +89,5 @@ class FleetEndpoint:
         self._file.close()
         if self._server:
             self._server.close()
+        if self._app:
+            self._app.close()

@@ -26,6 +26,7 @@ LIST_SECONDS = 5.0
 DISPUTE_SECONDS = 90.0
 """How long agents must disagree to contradict each other: their answers are of different instants."""
 LONGEST_LABEL = 200
+NOT_LISTED = "the lists of agents have not been read yet"
 
 
 class RunningFleet:
@@ -36,7 +37,7 @@ class RunningFleet:
     ) -> None:
         self._agents, self._link, self._clock, self._publish = agents, link, clock, publish
         self._began = clock.monotonic()
-        self._closed = threading.Event()
+        self._closed, self._listed = threading.Event(), threading.Event()
         self._looking = threading.Lock()  # held while a view is made
         self._lock = threading.Lock()  # guards the two below
         self._changes = FleetChanges()
@@ -50,6 +51,7 @@ class RunningFleet:
 
     def stop(self) -> None:
         self._closed.set()
+        self._listed.set()
         self._agents.close()
 
     def once(self) -> FleetDocument:
@@ -68,10 +70,8 @@ class RunningFleet:
 
     def document(self) -> FleetDocument:
         """The document of ``/api/v1/fleet``, of the last view."""
-        if self._view is None:
-            self.look()
         with self._lock:
-            view = self._view or merge((), self._clock.wall())
+            view = self._view or merge((), self._clock.wall(), [NOT_LISTED])
             changes = self._changes.last_hour(view.at)
         watched = self._clock.monotonic() - self._began
         return fleet_document(view, changes, self._link, version=__version__, watched=watched)
@@ -93,6 +93,7 @@ class RunningFleet:
         self._publish(list(fleet_samples(view)))
 
     def _follow(self) -> None:
+        self._listed.wait()
         look_at = self._clock.monotonic()
         pause = 0.0
         while not self._closed.wait(pause):
@@ -116,6 +117,7 @@ class RunningFleet:
                 self._agents.refresh()
             except Exception:
                 log.exception("listing agents failed")
+            self._listed.set()
             if self._agents.problems != said:
                 said = self._agents.problems
                 for problem in said:

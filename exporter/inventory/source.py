@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from exporter.catalogue import INTERNAL_TOPICS
 from exporter.cluster.cluster import Cluster
 from exporter.inventory.applications_in_log import ApplicationsInLog
 from exporter.inventory.facts import Inventory, WrittenOutside
@@ -44,9 +46,18 @@ def read_inventory(
     missing: list[str] = []
     if log.dropped:
         missing.append(f"{log.dropped} times an application, id or topic beyond the limits")
-    groups = _groups_by_application(cluster, metadata, log, missing, deadline)
-    topics = written_outside(cluster, metadata, log.topics, missing, deadline)
-    return Inventory(seconds, tuple(log.uses(groups)), topics, tuple(dict.fromkeys(missing)))
+    commits = _read_commits(cluster, metadata, log, missing, deadline)
+    groups = list_readers(cluster, metadata, missing, deadline)
+    topics = written_outside(cluster, metadata, log.topics, groups, missing, deadline)
+    return Inventory(
+        seconds,
+        tuple(log.uses(commits.by_application)),
+        topics,
+        tuple(dict.fromkeys(missing)),
+        metadata.cluster_id,
+        {group: frozenset(read) for group, read in commits.outside.items()},
+        frozenset(groups) | commits.outside.keys() | commits.inside,
+    )
 
 
 def _read_log(
@@ -111,11 +122,20 @@ def _records(ranges: Mapping[int, Range]) -> int:
     return sum(max(0, part.end - part.start) for part in ranges.values())
 
 
-def _groups_by_application(
+class _Commits(NamedTuple):
+    """Groups by the application in whose transactions their newest commits are, which have its producer id; the groups
+    with a commit in any transaction; of the others the topics that they read.
+    """
+
+    by_application: defaultdict[str, set[str]]
+    inside: set[str]
+    outside: dict[str, set[str]]
+
+
+def _read_commits(
     cluster: Cluster, metadata: Metadata, log: ApplicationsInLog, missing: list[str], deadline: Deadline
-) -> Mapping[str, set[str]]:
-    """The groups whose newest commits are in transactions of an application: a commit has its producer id."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+) -> _Commits:
+    found = _Commits(defaultdict(set), set(), {})
     places = metadata.partitions(CONSUMER_OFFSETS)
     if not places:
         return found
@@ -127,17 +147,31 @@ def _groups_by_application(
     }
     wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
     for commit in commits.read(cluster.client, metadata, wanted, deadline):
-        if commit.transactional and (name := log.application_of(commit.producer_id)) is not None:
-            found[name].add(commit.group)
+        if not commit.transactional:
+            if commit.topic not in INTERNAL_TOPICS and (
+                commit.group in found.outside or len(found.outside) < MOST_GROUPS
+            ):
+                found.outside.setdefault(commit.group, set()).add(commit.topic)
+            continue
+        found.inside.add(commit.group)
+        if (name := log.application_of(commit.producer_id)) is not None:
+            found.by_application[name].add(commit.group)
+    for group in found.inside & found.outside.keys():
+        del found.outside[group]
     missing += [f"groups of applications: {fault.detail}" for fault in dict.fromkeys((*ends.faults, *commits.faults))]
     return found
 
 
 def written_outside(
-    cluster: Cluster, metadata: Metadata, topics: Iterable[str], missing: list[str], deadline: Deadline
+    cluster: Cluster,
+    metadata: Metadata,
+    topics: Iterable[str],
+    groups: Sequence[str],
+    missing: list[str],
+    deadline: Deadline,
 ) -> tuple[WrittenOutside, ...]:
-    """Samples of the topics that transactions write to and groups have committed offsets of."""
-    readers = _readers(cluster, metadata, missing, deadline)
+    """Samples of the topics that transactions write to and that some of these groups have committed offsets of."""
+    readers = _readers(cluster, metadata, groups, missing, deadline)
     places = [partition for topic in sorted(topics) if topic in readers for partition in metadata.partitions(topic)]
     if len(places) > MOST_PARTITIONS:
         missing.append(f"who writes to {len(places) - MOST_PARTITIONS} partitions: too many to sample")
@@ -156,16 +190,23 @@ def written_outside(
     )
 
 
-def _readers(cluster: Cluster, metadata: Metadata, missing: list[str], deadline: Deadline) -> Mapping[str, set[str]]:
-    """The groups with committed offsets, by topic."""
+def list_readers(cluster: Cluster, metadata: Metadata, missing: list[str], deadline: Deadline) -> list[str]:
+    """The groups that commit offsets, by name: all but share groups."""
     listed = list_groups(cluster.client, metadata, deadline)
     refused = describe_group_grant(cluster.client, metadata, deadline)
-    names = sorted(name for rows in listed.values.values() for name, kind in rows if kind is not GroupKind.SHARE)
-    if len(names) > MOST_GROUPS:
-        missing.append(f"what {len(names) - MOST_GROUPS} groups read")
-    committed = committed_offsets(cluster.client, metadata, names[:MOST_GROUPS], deadline)
-    faults = [*listed.faults, *committed.faults, *([refused] if refused else ())]
+    faults = [*listed.faults, *([refused] if refused else ())]
     missing += [f"who reads: {fault.detail}" for fault in dict.fromkeys(faults)]
+    return sorted(name for rows in listed.values.values() for name, kind in rows if kind is not GroupKind.SHARE)
+
+
+def _readers(
+    cluster: Cluster, metadata: Metadata, groups: Sequence[str], missing: list[str], deadline: Deadline
+) -> Mapping[str, set[str]]:
+    """The groups with committed offsets, by topic."""
+    if len(groups) > MOST_GROUPS:
+        missing.append(f"what {len(groups) - MOST_GROUPS} groups read")
+    committed = committed_offsets(cluster.client, metadata, groups[:MOST_GROUPS], deadline)
+    missing += [f"who reads: {fault.detail}" for fault in dict.fromkeys(committed.faults)]
     found: defaultdict[str, set[str]] = defaultdict(set)
     for group, offsets in committed.values.items():
         for place in offsets:

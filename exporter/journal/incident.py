@@ -1,4 +1,4 @@
-"""The report of an incident: what happened between two instants, by the journals of one cluster alone. Pure."""
+"""The report of an incident: what happened between two instants, by the journals of one cluster. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from typing_extensions import TypedDict
 
 from exporter.core.instants import instant
+from exporter.journal.beside_history import HistoryDocument, HistoryRows, beside_history
 from exporter.journal.documents import EventDocument
 from exporter.journal.query import filled
 from exporter.journal.rebuild import (
@@ -16,6 +17,7 @@ from exporter.journal.rebuild import (
     Gap,
     RebuiltStall,
     common_gaps,
+    counted_since,
     events_in,
     gaps_of,
     merged,
@@ -40,7 +42,7 @@ class BlockedDocument(TypedDict):
     """False where it ended while no agent looked: ``ended`` is then the latest that it can be."""
     how: StallEnd | None
     seconds: float
-    """For how long; up to the end of the report where it did not end."""
+    """For how long; where no end is told, up to when an agent looked last in the time of the report."""
     records: int
     """Offsets that read_committed consumers could not read, at the last read."""
     holder: str
@@ -85,6 +87,8 @@ class IncidentDocument(TypedDict):
     gaps: list[GapDocument]
     unknown: list[str]
     """What is not known, as sentences."""
+    history: HistoryDocument | None
+    """null where no history was read."""
 
 
 class Wanted(NamedTuple):
@@ -96,8 +100,16 @@ class Wanted(NamedTuple):
     applications: frozenset[str] = frozenset()
 
 
-def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDocument:
-    """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well."""
+def incident(
+    journals: Sequence[Sequence[Event]],
+    wanted: Wanted,
+    history: HistoryRows | None = None,
+    until: Sequence[float | None] = (),
+) -> IncidentDocument:
+    """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well;
+    ``history`` is of the same cluster, and of the time of the report. ``until`` is when each agent was last known to
+    run (Unix seconds), None for one that runs; empty where all do.
+    """
     events = merged(journals)
     stalls = [
         stall
@@ -108,8 +120,11 @@ def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDoc
     ]
     timeline = [event for event in events_in(events, wanted.begin, wanted.end) if _is_shown(event, wanted)]
     unclean = _unclean(timeline)
-    gaps = _within(common_gaps([gaps_of(journal, wanted.end) for journal in journals]), wanted)
-    blocked = [_blocked(stall, wanted.end) for stall in stalls]
+    last = until or [None] * len(journals)
+    of_each = [gaps_of(journal, wanted.end, seen) for journal, seen in zip(journals, last, strict=True)]
+    gaps = _within(common_gaps(of_each), wanted)
+    seen_until = min((gap.begin for gap in gaps if gap.end >= wanted.end), default=wanted.end)
+    blocked = [_blocked(stall, seen_until) for stall in stalls]
     ends = Counter(stall.how for stall in stalls if stall.end is not None)
     return {
         "cluster": wanted.cluster,
@@ -119,13 +134,16 @@ def incident(journals: Sequence[Sequence[Event]], wanted: Wanted) -> IncidentDoc
         "end_timestamp": wanted.end,
         "applications": sorted(wanted.applications),
         "agents": sorted({entry["agent"] for journal in journals for entry in journal if entry.get("agent")}),
-        "summary": list(_summary(stalls, unclean, timeline, wanted.end)),
+        "summary": list(_summary(stalls, unclean, timeline, seen_until)),
         "blocked": blocked,
         "ends": dict(ends),
         "unclean_ends": unclean,
         "timeline": [_shown(event) for event in timeline],
         "gaps": [_gap(gap) for gap in gaps],
         "unknown": list(_unknown(stalls, gaps, journals)),
+        "history": None
+        if history is None
+        else beside_history(history, unclean, wanted.applications, list(_reasons(events, gaps, history, wanted))),
     }
 
 
@@ -151,21 +169,29 @@ def _summary(
 ) -> Iterable[str]:
     if stalls:
         longest = max(stalls, key=lambda stall: stall.seconds(end))
-        records = sum(stall.records for stall in stalls)
+        most = max(stalls, key=lambda stall: stall.records)
+        partitions = len({(stall.topic, stall.partition) for stall in stalls})
         yield (
-            f"{_count(len(stalls), 'partition was', 'partitions were')} stalled, the longest for"
-            f" {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition});"
-            f" {records} records could not be read by read_committed consumers."
+            f"{_count(len(stalls), 'stall', 'stalls')} of {_count(partitions, 'partition', 'partitions')}, the longest"
+            f" for {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition})."
         )
+        yield f"The most records that waited in one of them: {most.records} ({most.topic}-{most.partition})."
     else:
         yield "No partition was stalled, as far as the journal knows."
     if open_ := sum(stall.end is None for stall in stalls):
-        yield f"{_count(open_, 'partition is', 'partitions are')} stalled still, by the journal."
+        yield f"Of {_count(open_, 'stall', 'stalls')} no end is told: when they were looked at last, they lasted."
     for application, counts in unclean.items():
         what = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in sorted(counts.items()))
         yield f"Transactions of {application or 'unknown applications'}: {what}."
+    torn = [event for event in timeline if event["kind"] == EventKind.TORN.value]
+    if torn:
+        ids = [(event["subject"].get("transactional_id"), event["subject"].get("producer_id")) for event in torn]
+        whole = {(*each, event["timestamp"]) for each, event in zip(ids, torn, strict=True)}
+        places = sum(event.get("count", 1) for event in torn)
+        least = "At least " if places > len(torn) else ""  # some are only counted
+        what = _count(len(whole), "torn transaction", "torn transactions")
+        yield f"{least}{what}, in {_count(places, 'partition', 'partitions')}."
     for kind, text in (
-        (EventKind.TORN, "torn transactions"),
         (EventKind.FLINK_LOST, "transactions of Flink were lost"),
         (EventKind.LOG_RECORDS_LOST, "times the transaction log lost records"),
     ):
@@ -185,6 +211,17 @@ def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], journals: Sequ
             f"How {_count(unknown, 'stall', 'stalls')} ended is not known: no decision of the transaction was read, as"
             " after a marker that was written by hand, or after records that were deleted."
         )
+
+
+def _reasons(events: Sequence[Event], gaps: Sequence[Gap], history: HistoryRows, wanted: Wanted) -> Iterable[str]:
+    """Why journals and history may differ, as far as they know it."""
+    if gaps:
+        yield f"the journals have {_count(len(gaps), 'gap', 'gaps')}"
+    counted = (event for event in events if (since := counted_since(event)) is not None and since <= wanted.end)
+    if any(event["timestamp"] >= wanted.begin for event in counted):
+        yield "some ends were only counted by an agent, and told within ten minutes after"
+    if history.until is None or history.until < wanted.end:
+        yield f"the history was written until {instant(history.until) or 'an unknown time'}"
 
 
 def _within(gaps: Iterable[Gap], wanted: Wanted) -> list[Gap]:

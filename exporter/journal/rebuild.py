@@ -22,6 +22,8 @@ OF_ONE_AGENT = frozenset(
     }
 )
 """Kinds that tell of an agent rather than of the cluster."""
+SILENT_SECONDS = 60.0
+"""A running agent shows it more often."""
 REPEATED_SECONDS = 600.0
 """Two agents see a check fail at different times: within this, one key is one event."""
 _OF_STALLS = frozenset(
@@ -84,7 +86,7 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
             if told and told <= places:
                 continue
             places |= told
-        elif (since := _counted_since(event)) is not None:
+        elif (since := counted_since(event)) is not None:
             several = counted.setdefault((kind, event["subject"].get("application", "")), [])
             other = next(
                 (one for one in several if one["timestamp"] >= since and one.get("agent") != event.get("agent")), None
@@ -104,7 +106,7 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     return found
 
 
-def _counted_since(event: Event) -> float | None:
+def counted_since(event: Event) -> float | None:
     """Since when ends were counted that are not listed; None for any other event."""
     since = (event.get("evidence") or {}).get("since_timestamp")
     return float(since) if event.get("count", 1) > 1 and isinstance(since, int | float) else None
@@ -133,8 +135,11 @@ def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
     return sorted(found, key=lambda stall: (stall.since, stall.topic, stall.partition))
 
 
-def gaps_of(events: Iterable[Event], end: float) -> list[Gap]:
-    """Return the times up to ``end`` of which the journal of one agent cannot tell, the earliest first."""
+def gaps_of(events: Iterable[Event], end: float, until: float | None = None) -> list[Gap]:
+    """Return the times up to ``end`` of which the journal of one agent cannot tell, the earliest first.
+
+    ``until`` is when the agent was last known to run, None for one that runs.
+    """
     found: list[Gap] = []
     down: dict[str, Event] = {}
     stopped: float | None = None
@@ -162,6 +167,8 @@ def gaps_of(events: Iterable[Event], end: float) -> list[Gap]:
     found += [Gap(float(begun["timestamp"]), end, _not_read(begun)) for begun in down.values()]
     if stopped is not None and stopped < end:
         found.append(Gap(stopped, end, "the agent has stopped"))
+    elif until is not None and end - until > SILENT_SECONDS:
+        found.append(Gap(until, end, "the agent did not run, as far as its journal shows"))
     return sorted(found)
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from exporter.bounds.text import some
-from exporter.kafka.requests.metadata import TRANSACTION_STATE
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
 from exporter.transactions.facts import OpenTransaction
@@ -48,7 +48,9 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
         oldest = max(
             (evidence.now - transaction.started for transaction in own if transaction.started is not None), default=0.0
         )
-        text = f"{len(own)} open, the oldest since {oldest:.0f} s: another broker takes them over"
+        stuck = sum(not _moves(evidence, TRANSACTION_STATE, each.transactional_id, broker) for each in own)
+        then = f"{stuck} of them cannot end before it is back" if stuck else "another broker takes them over"
+        text = f"{len(own)} open, the oldest since {oldest:.0f} s: {then}"
         yield RollRow(RollAnswer.SAFE, RollReason.OPEN_TRANSACTIONS, f"broker {broker}", text)
     yield from _groups(evidence, broker)
     for transaction in evidence.unaccounted[:MOST_ROWS]:
@@ -141,14 +143,23 @@ def _flink(evidence: RollEvidence, touched: list[OpenTransaction], outage: float
 
 def _groups(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
     groups = evidence.groups.get(broker, ())
-    workers = sorted(group.name for group in groups if group.protocol == "connect")
-    others = sorted(group.name for group in groups if group.protocol != "connect")
-    if others:
-        text = f"{len(others)} groups find another coordinator: {some(others, _SHOWN)}"
-        yield RollRow(RollAnswer.SAFE, RollReason.GROUPS, f"broker {broker}", text)
-    if workers:
-        text = f"{len(workers)} Connect clusters find another coordinator: {some(workers, _SHOWN)}"
-        yield RollRow(RollAnswer.SAFE, RollReason.CONNECT, f"broker {broker}", text)
+    for moves, then in ((True, "find another coordinator"), (False, "have no coordinator before it is back")):
+        found = [group for group in groups if _moves(evidence, CONSUMER_OFFSETS, group.name, broker) is moves]
+        workers = sorted(group.name for group in found if group.protocol == "connect")
+        others = sorted(group.name for group in found if group.protocol != "connect")
+        if others:
+            text = f"{len(others)} groups {then}: {some(others, _SHOWN)}"
+            yield RollRow(RollAnswer.SAFE, RollReason.GROUPS, f"broker {broker}", text)
+        if workers:
+            text = f"{len(workers)} Connect clusters {then}: {some(workers, _SHOWN)}"
+            yield RollRow(RollAnswer.SAFE, RollReason.CONNECT, f"broker {broker}", text)
+
+
+def _moves(evidence: RollEvidence, topic: str, name: str, broker: int) -> bool:
+    """Return whether another replica in sync can coordinate what this internal topic has of a group or an id."""
+    partitions = evidence.topics.get(topic, {})
+    known = partitions.get(coordinator_partition(name, len(partitions))) if partitions else None
+    return known is not None and set(known.isr) != {broker}
 
 
 def limited(rows: Iterable[RollRow], what: str) -> Iterator[RollRow]:

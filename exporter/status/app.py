@@ -1,6 +1,6 @@
-"""HTTP: /metrics · / · /api/v1/… · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
+"""HTTP: /metrics · / · /roll · /api/v1/… · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
-Answers are made from the last reads of the sources; only /api/v1/roll and /api/v1/inventory ask Kafka. The event
+Answers are made from the last reads of the sources; only /roll, /api/v1/roll and /api/v1/inventory ask Kafka. The event
 loop's thread looks up or refuses an answer; rendering, password checks and disk reads are done on workers.
 """
 
@@ -49,7 +49,7 @@ LOOK_LEVELS = 6
 """The document, its clusters, each with its brokers, each with its rows."""
 INVENTORY_SECONDS = 300.0
 """Seconds for which an inventory is given to further readers: it reads the transaction log."""
-_PAGES = ("", "api/v1/status", "api/v1/fleet", "api/v1/events", "api/v1/roll", "api/v1/inventory")
+_PAGES = ("", "roll", "api/v1/status", "api/v1/fleet", "api/v1/events", "api/v1/roll", "api/v1/inventory")
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -94,6 +94,9 @@ class Events(Protocol):
 
 class ClusterQuestions(Protocol):
     """Answers for which a cluster is asked, within a bound of time. Any thread may ask."""
+
+    def named(self, query: LookQuery) -> LookQuery:
+        """The query with the name of the cluster where there is only one. Raises QueryError for an unknown one."""
 
     def roll(self, query: LookQuery) -> RollOutput:
         """Whether brokers may be stopped. Raises QueryError."""
@@ -147,7 +150,7 @@ class App:
         """
         self._guard = guard or Guard()
         self._posts_have_tokens = posts_have_tokens
-        self._bodies, self._ready, self._prefix = bodies, ready, prefix
+        self._bodies, self._ready, self._prefix, self._has_looks = bodies, ready, prefix, looks is not None
         self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
         self._owners = owners
@@ -179,11 +182,17 @@ class App:
         if looks is not None:
             self._looks = looks
             self._routes |= {
+                prefix + "/roll": Route("GET", self._roll_page),
                 prefix + "/api/v1/roll": Route("GET", self._roll),
                 prefix + "/api/v1/inventory": Route("GET", self._inventory),
             }
         if prefix and status is not None:
             self._routes |= dict.fromkeys(("/", prefix), Route("GET", self._to_prefix))
+
+    def close(self) -> None:
+        """End the threads once they have nothing to do; for after the server has stopped."""
+        for threads in (self._renderers, self._posts, self._reloaders, self._pages, self._rolls, self._inventories):
+            threads.close()
 
     # --- From ASGI to an answer ---------------------------------------------------------------------------------------
 
@@ -260,6 +269,7 @@ class App:
             shown=shown,
             happened=newest() if newest else None,
             owners=self._owners(),
+            rolls=self._has_looks,
         )
         try:
             body = await self._pages.get(("page", refresh, shown), make, request.client, whole=shown == EVERYTHING)
@@ -286,6 +296,20 @@ class App:
     async def _roll(self, request: Request) -> Answer:
         return await self._looked(self._rolls, OF_ROLL, self._looks.roll, request)
 
+    async def _roll_page(self, request: Request) -> Answer:
+        # Few open it: it is imported when they do.
+        from exporter.status.roll_page import roll_page_pieces  # noqa: PLC0415
+
+        try:
+            query = await self._posts.run(self._looks.named, LookQuery.parse(request.query, OF_ROLL))
+            make = lambda: roll_page_pieces(self._looks.roll(query), self._prefix)  # noqa: E731 -- as above
+            body = await self._rolls.get(("page", query), make, request.client, whole=False)
+        except QueryError as error:
+            return plain(str(error), 400)
+        except BusyError:
+            return refused(503, "too many pages wait", {"Retry-After": "1"})
+        return Answer(200, body, "text/html; charset=utf-8")
+
     async def _inventory(self, request: Request) -> Answer:
         return await self._looked(self._inventories, OF_INVENTORY, self._looks.inventory, request)
 
@@ -297,7 +321,7 @@ class App:
         request: Request,
     ) -> Answer:
         try:
-            query = LookQuery.parse(request.query, names)
+            query = await self._posts.run(self._looks.named, LookQuery.parse(request.query, names))
             make = lambda: json_pieces(look(query), LOOK_LEVELS)  # noqa: E731 -- as above
             return await _json(renders.get(query, make, request.client, whole=False))
         except QueryError as error:

@@ -185,10 +185,26 @@ class ClusterInventoryDocument(TypedDict):
     not_asked: list[str]
 
 
+class ClusterCopyDocument(TypedDict):
+    """An application that reads topics on one cluster and writes others in transactions on another one: no transaction
+    has both. By names: the group that reads has the name of the application.
+    """
+
+    application: str
+    owner: str
+    """"" where no entry of ``owners`` has it."""
+    from_cluster: str
+    from_topics: list[str]
+    to_cluster: str
+    to_topics: list[str]
+
+
 class InventoryOutput(TypedDict):
     """``transactions inventory``, and ``/api/v1/inventory``."""
 
     clusters: list[ClusterInventoryDocument]
+    copies: list[ClusterCopyDocument] | None
+    """null where fewer than two clusters were read."""
 
 
 class CapabilityDocument(TypedDict):

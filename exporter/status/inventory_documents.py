@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.core.instants import instant
+from exporter.inventory.copies import copies_of
 from exporter.inventory.facts import ApplicationUse, Inventory, WrittenOutside
 from exporter.transactions.decided.decisions import V2
 
 if TYPE_CHECKING:
     from exporter.status.command_documents import (
         ApplicationUseDocument,
+        ClusterCopyDocument,
         ClusterInventoryDocument,
+        InventoryOutput,
         WrittenOutsideDocument,
     )
 
@@ -20,8 +23,35 @@ OwnerOf = Callable[[str], str]
 """The team of an application; "" for none."""
 
 
-def cluster_inventory_document(cluster: str, found: Inventory, team: OwnerOf, as_of: float) -> ClusterInventoryDocument:
-    """The inventory of one cluster, as of this instant (Unix seconds)."""
+class ReadInventory(NamedTuple):
+    """The inventory of a cluster, by name, as of this instant (Unix seconds)."""
+
+    cluster: str
+    found: Inventory
+    as_of: float
+
+
+def inventory_document(read: Sequence[ReadInventory], team: OwnerOf) -> InventoryOutput:
+    """The inventories, and what is copied between their clusters."""
+    known = {one.cluster: one.found for one in read if one.found.cluster_id}
+    copies: list[ClusterCopyDocument] = [
+        {
+            "application": copy.application,
+            "owner": team(copy.application),
+            "from_cluster": copy.source,
+            "from_topics": sorted(copy.read),
+            "to_cluster": copy.target,
+            "to_topics": sorted(copy.written),
+        }
+        for copy in copies_of(known)
+    ]
+    return {
+        "clusters": [_cluster(one.cluster, one.found, team, one.as_of) for one in read],
+        "copies": copies if len(known) > 1 else None,
+    }
+
+
+def _cluster(cluster: str, found: Inventory, team: OwnerOf, as_of: float) -> ClusterInventoryDocument:
     return {
         "kafka_cluster": cluster,
         "as_of_timestamp": as_of,

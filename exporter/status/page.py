@@ -41,11 +41,13 @@ def page_pieces(
     shown: Filter = EVERYTHING,
     happened: Events | None = None,
     owners: Owners = NO_OWNERS,
+    rolls: bool = False,
 ) -> Iterator[bytes]:
     """The page in pieces. ``prefix`` goes before every link; with ``refresh`` it loads itself anew every ten seconds.
 
     Several clusters are a table, the worst first; the first ``MOST_CLUSTERS`` of them follow in full.
     ``happened`` are the events in memory, the newest first; None where none are kept.
+    With ``rolls`` each cluster has a link to the page on stopping brokers.
     With a filter the whole page, with its headline, is of the filtered status, and names the filter.
     """
     whole = {**status, "clusters": [_with_stalls(cluster) for cluster in status["clusters"]]}
@@ -94,6 +96,7 @@ def page_pieces(
         most_findings=MOST_FINDINGS,
         most_names=MOST_NAMES,
         unowned=UNOWNED,
+        rolls=rolls,
     )
 
 

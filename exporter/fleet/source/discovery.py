@@ -1,10 +1,11 @@
-"""Where agents are listed: a file of URLs, Prometheus' file_sd or http_sd."""
+"""Where agents are listed: a file of URLs, Prometheus' file_sd or http_sd, SRV records of DNS."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from exporter.bounds.files import read_regular
@@ -12,14 +13,18 @@ from exporter.bounds.text import cut
 from exporter.core.file_stamp import FileStamp
 from exporter.core.target_files import FileTarget, TargetFileError, TargetFiles, parse_targets
 from exporter.fleet.facts import FleetAgent
+from exporter.fleet.source.srv import SrvError, SrvRecords
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Clock, Deadline
+
+if TYPE_CHECKING:
+    from dns.resolver import Resolver
 
 MOST_AGENTS = 1000
 """Agents that are asked; further ones are left out, and a problem says so."""
 MAX_BYTES = 4 * 1024 * 1024
-HTTP_SECONDS = 60.0
-"""How often a list is read over HTTP, as by Prometheus."""
+POLL_SECONDS = 60.0
+"""How often a list is read over HTTP or DNS."""
 HTTP_TIMEOUT = 10.0
 LONGEST_URL = 500
 _SD_ENDINGS = frozenset({".json", ".yml", ".yaml"})
@@ -39,9 +44,11 @@ def agent_list(place: str, ca_file: Path | None, clock: Clock) -> AgentList:
     """Return the list at a place: ``http(s)://``, a file of URLs, or file_sd by its ending. Raises ListError."""
     if place.startswith(("http://", "https://")):
         _without_user(place)
-        return HttpList(Endpoint(place, ca_file=ca_file), clock)
-    if "://" in place or place.startswith("dns+"):
-        raise ListError(f"{place!r:.80} is neither a file nor http:// or https://")
+        return PolledList(partial(_over_http, Endpoint(place, ca_file=ca_file), clock), clock)
+    if place.startswith("dns+"):
+        return srv_list(place, clock)
+    if "://" in place:
+        raise ListError(f"{place!r:.80} is neither a file nor http://, https:// or dns+srv://")
     if Path(place).suffix in _SD_ENDINGS:
         return SdFileList(Path(place))
     return UrlFileList(Path(place))
@@ -110,29 +117,56 @@ class SdFileList:
         return agents, problems
 
 
-class HttpList:
-    """A list over HTTP in the form of Prometheus' http_sd. Agents' credentials are not sent there."""
+_Read = tuple[tuple[FleetAgent, ...], tuple[str, ...]]
+"""Agents, and what is wrong with their list."""
 
-    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
-        self._endpoint, self._clock = endpoint, clock
+
+class PolledList:
+    """A list that is read over the network once in ``POLL_SECONDS``; when that fails its last agents stay."""
+
+    def __init__(self, read: Callable[[], _Read], clock: Clock) -> None:
+        """``read`` raises ListError."""
+        self._read, self._clock = read, clock
         self._due = clock.monotonic()
-        self._last = _ListRead(None, (), ())
+        self._agents: tuple[FleetAgent, ...] = ()
+        self._problems: tuple[str, ...] = ()
 
     def read(self) -> tuple[Sequence[FleetAgent], Sequence[str]]:
         if self._clock.monotonic() >= self._due:
-            self._due = self._clock.monotonic() + HTTP_SECONDS
-            self._last = self._read()
-        return self._last.agents, self._last.problems
+            self._due = self._clock.monotonic() + POLL_SECONDS
+            try:
+                self._agents, self._problems = self._read()
+            except ListError as error:
+                self._problems = (cut(str(error), LONGEST_URL),)
+        return self._agents, self._problems
 
-    def _read(self) -> _ListRead:
+
+def _over_http(endpoint: Endpoint, clock: Clock) -> _Read:
+    """A list in the form of Prometheus' http_sd. Agents' credentials are not sent there."""
+    try:
+        reply = ask(endpoint, Deadline.after(HTTP_TIMEOUT, clock.monotonic), max_bytes=MAX_BYTES)
+        found = [target for target in parse_targets(reply.body) if isinstance(target, FileTarget)]
+    except HttpError as error:
+        raise ListError(str(error)) from None
+    except TargetFileError as error:
+        raise ListError(f"{endpoint.url} {error}") from None
+    return _of_targets(endpoint.url, found)
+
+
+def srv_list(place: str, clock: Clock, resolver: Resolver | None = None) -> AgentList:
+    """The agents of SRV records; ``resolver`` is that of the machine where it is None. Raises ListError."""
+    try:
+        records = SrvRecords(place, resolver)
+    except SrvError as error:
+        raise ListError(str(error)) from None
+
+    def read() -> _Read:
         try:
-            deadline = Deadline.after(HTTP_TIMEOUT, self._clock.monotonic)
-            reply = ask(self._endpoint, deadline, max_bytes=MAX_BYTES)
-            found = [target for target in parse_targets(reply.body) if isinstance(target, FileTarget)]
-        except (HttpError, TargetFileError) as error:
-            text = str(error) if isinstance(error, HttpError) else f"{self._endpoint.url} {error}"
-            return self._last._replace(problems=(cut(text, LONGEST_URL),))
-        return _ListRead(None, *_of_targets(self._endpoint.url, found))
+            return _of_entries(place, ((url, {}) for url in records.urls()))
+        except SrvError as error:
+            raise ListError(str(error)) from None
+
+    return PolledList(read, clock)
 
 
 def _entries(lines: Iterable[str]) -> Iterator[str]:

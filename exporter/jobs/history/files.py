@@ -49,7 +49,8 @@ class HistoryFiles:
         whose = identity(folder)
         if whose is None:
             raise HistoryError(f"--input {folder}: is not a history; give the --output of `history run`")
-        self.cluster = str(whose.get("cluster_name") or whose["cluster_id"])
+        self.cluster_id = str(whose["cluster_id"])
+        self.cluster = str(whose.get("cluster_name") or self.cluster_id)
         there = numbers_of(folder)
         known = set(there)
         self.copies = {path: index for path, index in copies_of(folder).items() if known.issuperset(index.batches)}

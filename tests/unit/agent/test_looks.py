@@ -8,6 +8,7 @@ from exporter.agent.looks import ClusterLooks, LookedAt
 from exporter.applications.applications import Grouping
 from exporter.cluster.cluster import Cluster
 from exporter.core.owners import Owners
+from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
 from exporter.journal.query import QueryError
 from exporter.kafka.client import ClusterClient
@@ -17,10 +18,13 @@ from exporter.status.look_query import LookQuery, RefusedLookError
 from tests.schemas import conform
 
 
-def looks(*names: str) -> ClusterLooks:
+def looks(*names: str, shard: Shard = WHOLE) -> ClusterLooks:
     """Looks at clusters of which none answers."""
     properties = Properties.parse({"bootstrap.servers": "127.0.0.1:1"})
-    clusters = [Cluster(properties, ClusterClient(properties), Grouping([]), StateDir(None), name) for name in names]
+    clusters = [
+        Cluster(properties, ClusterClient(properties), Grouping([]), StateDir(None), name, shard=shard)
+        for name in names
+    ]
     return ClusterLooks(lambda: {each.name: LookedAt(each, Facts()) for each in clusters}, Owners)
 
 
@@ -28,9 +32,14 @@ def looks(*names: str) -> ClusterLooks:
     ("names", "cluster"), [(("prod", "test"), None), (("prod",), "test"), ((), None), (("prod",), "")]
 )
 def test_one_of_the_clusters_has_to_be_named(names: tuple[str, ...], cluster: str | None) -> None:
-    for look in (looks(*names).roll, looks(*names).inventory):
+    every = len(names) > 1 and cluster is None  # which is what an inventory may be of
+    for look in (looks(*names).roll, *([] if every else [looks(*names).inventory])):
         with pytest.raises(QueryError, match=f"cluster is one of {', '.join(sorted(names))}"):
             look(LookQuery(cluster))
+
+
+def test_the_only_cluster_is_asked_by_its_name_whether_it_was_named_or_not() -> None:
+    assert {looks("prod").named(LookQuery(cluster)) for cluster in (None, "prod")} == {LookQuery("prod")}
 
 
 def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +52,21 @@ def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: 
     (inventory,) = conform("transactions-inventory", refused.value.document)["clusters"]
     assert inventory["applications"] == []
     assert len(inventory["not_asked"]) == 1
+
+
+def test_an_inventory_of_no_named_cluster_is_of_all_and_says_which_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("exporter.agent.looks.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("exporter.agent.looks.MOST_INVENTORIES", 2)
+    with pytest.raises(RefusedLookError) as refused:
+        looks("prod", "test", "more").inventory(LookQuery())
+    found = conform("transactions-inventory", refused.value.document)
+    assert [cluster["kafka_cluster"] for cluster in found["clusters"]] == ["prod", "test", "more"]
+    assert found["clusters"][2]["not_asked"] == ["too many clusters for one answer: ask with cluster="]
+    assert found["copies"] is None
+
+
+def test_a_shard_that_does_not_know_what_transactions_write_to_names_the_one_that_does() -> None:
+    (roll,) = looks("prod", shard=Shard(1, 3)).roll(LookQuery())["clusters"]
+    assert roll["not_asked"] == ["only the agent of shard 0/3 knows what transactions write to: ask that one"]

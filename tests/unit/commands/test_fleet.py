@@ -41,7 +41,7 @@ def test_once_prints_the_fleet_and_its_exit_code_is_its_state(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--agents", "dns+srv:_http._tcp.eos"], "is neither a file nor http:// or https://"),
+        (["--agents", "dns+srv:_http._tcp.eos"], "is not as dns+srv://_http._tcp.eos-exporter.example.com"),
         (["--agents", "x", "--token-file", "t", "--username", "u"], "one Authorization header"),
         (["--agents", "x", "--password-file", "p"], "needs --username"),
         (["--agents", "x", "--external-url", "javascript:1"], "must begin with http"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ import pytest
 from exporter.cli import main
 from exporter.commands.incident import instant
 from exporter.commands.settings import UsageError
+from exporter.jobs.history.fold import FoldState, Row
+from exporter.jobs.history.index import TaskResult
+from exporter.jobs.history.store import ROWS, opened
+from exporter.jobs.history.table import RowFiles, write_kept
 from exporter.journal.facts import Event, EventSubject, HeldPartition
 from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
 from exporter.journal.segments import DAY, KeptLimits
-from exporter.words import EventKind, StallEnd
+from exporter.words import EventKind, Outcome, StallEnd
 from tests.schemas import conform
 
 NOW = 1_795_255_200.0  # 10:00 UTC
@@ -37,6 +42,8 @@ def journal(folder: Path, name: str = "prod", cluster_id: str = "id-1") -> Journ
     )
     made.record([begun], NOW + 1)
     made.record([ended], NOW + 61)
+    for path in folder.glob("*/journal/*"):
+        os.utime(path, (NOW + 61, NOW + 61))
     return made
 
 
@@ -47,8 +54,9 @@ def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
     assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "# Incident on prod" in text
-    assert "1 partition was stalled, the longest for 60 s" in text
+    assert "1 stall of 1 partition, the longest for 60 s" in text
     assert "committed: 1" in text
+    assert "Gap from 10:01:01 UTC to 10:10:00 UTC: the agent did not run, as far as its journal shows" in text
     assert "\x1b" not in text
     assert "<script" not in text.replace("\\<", "")
     (row,) = [line for line in text.splitlines() if line.startswith("| orders-7")]
@@ -102,8 +110,14 @@ def test_what_is_no_instant_is_refused() -> None:
         instant("yesterday", NOW)
 
 
-def test_an_agent_is_asked_page_by_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("cluster_id", "code"), [("", 0), ("id-1", 0), ("id-2", 2)])
+def test_an_agent_is_asked_page_by_page_and_for_its_clusters_id_beside_a_history(
+    tmp_path: Path,
+    history: Path,
+    cluster_id: str,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = journal(tmp_path)
     asked: list[str] = []
@@ -114,12 +128,65 @@ def test_an_agent_is_asked_page_by_page(
 
     def ask(endpoint: object, deadline: object, *, path: str) -> EventsReply:
         asked.append(path)
+        if path.startswith("/api/v1/status"):
+            return EventsReply({"clusters": [{"name": "prod", "cluster_id": cluster_id}]})
         query = EventQuery.parse(path.partition("?")[2])
         return EventsReply(conform("events", dict(page_of(query, [made.lines], made.kept_since))))
 
     one_by_one: Callable[..., EventsReply] = ask
     monkeypatch.setattr("exporter.commands.incident.ask", one_by_one)
     monkeypatch.setattr("exporter.commands.incident.MOST_EVENTS", 1)
-    assert main(["incident", *SPAN, "--agent", "http://agent:10618", "--format", "json"]) == 0
-    assert len(asked) == 3
-    assert len(json.loads(capsys.readouterr().out)["timeline"]) == 2
+    more = ["--history", str(history)] if cluster_id else []
+    assert main(["incident", *SPAN, "--agent", "http://agent:10618", "--format", "json", *more]) == code
+    assert len(asked) == (4 if cluster_id else 3)
+    if not code:
+        assert len(json.loads(capsys.readouterr().out)["timeline"]) == 2
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """One transaction of two that the journal does not have, in a history of the same cluster."""
+    at = round(NOW * 1000) + 5_000
+    ended = ("pay-1", "pay", 7, 2, 2, Outcome.FENCED.value, False, at - 100, at, at, 0.1, 0.0, None, 60_000, 0, 1)
+    with opened(tmp_path / "history", "id-1", "", at) as store, store.under_way() as made:
+        files = RowFiles(made / ROWS)
+        files.add([Row(*ended)])
+        names = tuple(files.close())
+        done = TaskResult({0: FoldState()}, names, write_kept([], made), 1, 0, 0, (), {})
+        store.commit(made, [done], round(NOW * 1000) + 700_000)
+    return tmp_path / "history"
+
+
+@pytest.mark.parametrize("kind", ["json", "markdown", "html"])
+def test_a_history_of_the_cluster_shows_what_the_journal_does_not_have(
+    tmp_path: Path, history: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal(tmp_path / "state")
+    argv = ["--state-dir", str(tmp_path / "state"), "--history", str(history)]
+    assert main(["incident", *SPAN, *argv, "--format", kind]) == 0
+    text = capsys.readouterr().out
+    assert "pay: 1 fenced by the history, 0 by the journals." in text.replace("\\", "")
+    if kind == "json":
+        (pay,) = conform("incident", json.loads(text))["history"]["applications"]
+        assert (pay["application"], pay["fenced"], pay["longest_seconds"]) == ("pay", 1, 0.1)
+
+
+@pytest.mark.parametrize(("cluster_id", "there"), [("id-2", True), ("id-1", False)])
+def test_a_history_of_another_cluster_and_none_at_all_are_refused(
+    tmp_path: Path, history: Path, cluster_id: str, there: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal(tmp_path / "state", cluster_id=cluster_id)
+    folder = history if there else tmp_path / "none"
+    argv = ["--state-dir", str(tmp_path / "state"), "--history", str(folder)]
+    assert main(["incident", *SPAN, *argv]) == 2
+    assert ("is of the cluster id-1" if there else "is not a history") in capsys.readouterr().err
+
+
+def test_two_clusters_of_one_name_are_said_to_be_told_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for cluster_id in ("id-1", "id-2"):
+        journal(tmp_path, cluster_id=cluster_id)
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path), "--format", "json"]) == 0
+    unknown = json.loads(capsys.readouterr().out)["unknown"]
+    assert "Several clusters have this name, and are told as one: ids id-1, id-2." in unknown

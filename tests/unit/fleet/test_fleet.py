@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from exporter.commands.generate_schemas import schema
 from exporter.fleet.facts import FleetAgent
-from exporter.fleet.fleet import DISPUTE_SECONDS, RunningFleet, links
+from exporter.fleet.fleet import DISPUTE_SECONDS, NOT_LISTED, RunningFleet, links
 from exporter.fleet.source.agents import AgentCredentials, FleetAgents
 from exporter.model import Clock, Sample
 from tests.fakes.fleet_agents import (
@@ -101,6 +102,29 @@ def test_a_link_leads_to_the_page_of_the_agent_or_where_the_template_says(
     template: str, cluster_name: str, link: str
 ) -> None:
     assert links(template)(FleetAgent("http://eos-1:10618/p", {}), cluster_name) == link
+
+
+def test_no_agent_is_known_and_none_is_new_until_the_lists_are_read() -> None:
+    may_list, asked = threading.Event(), threading.Event()
+    with StandInAgents([body(status(cluster()))]) as server:
+
+        def list_agents() -> tuple[list[FleetAgent], tuple[str, ...]]:
+            asked.set()
+            may_list.wait(60)
+            return [FleetAgent(url, {}) for url in server.urls], ()
+
+        fleet = RunningFleet(FleetAgents(list_agents, AgentCredentials(), 15.0, 60.0, Clock()), links(""), Clock())
+        fleet.start()
+        asked.wait(60)
+        document = fleet.document()
+        assert NOT_LISTED in " ".join([document["text"], *document["details"]])
+        assert not fleet.ready
+        may_list.set()
+        within(60, lambda: fleet.ready)
+        document = fleet.document()
+        fleet.stop()
+    assert [agent["answers"] for agent in document["agents"]] == [True]
+    assert document["changes"] == []
 
 
 # --- The command ------------------------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def test_the_worst_cluster_its_holder_and_a_silent_agent_are_shown() -> None:
     assert "Versions differ: 0.2.0 on 1, 0.9 on 1." in text
     assert "stalled: pay-0 by pay-1 of pay (open)" in text
     assert "http://eos-0/?cluster=prod" in TagNames(text).hrefs
-    assert "<td>x</td>" in text
+    assert '<td data-label="owner">x</td>' in text
 
 
 def test_nothing_is_said_to_be_none_that_is_not_known() -> None:

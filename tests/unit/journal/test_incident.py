@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from exporter.catalogue import CANARY
+from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import IncidentDocument, Wanted, incident
 from exporter.journal.keeper import slept
 from exporter.journal.rebuild import Gap, common_gaps, gaps_of, merged, stalls_of
+from exporter.words import Outcome
 from tests.schemas import conform
 
 NOW = 1_795_255_200.0
@@ -37,9 +40,16 @@ OTHER = [
 ]
 
 
-def report(*journals: list[dict[str, Any]], begin: float = -10, end: float = 600, of: str = "") -> IncidentDocument:
+def report(
+    *journals: list[dict[str, Any]],
+    begin: float = -10,
+    end: float = 600,
+    of: str = "",
+    history: HistoryRows | None = None,
+    until: float | None = None,
+) -> IncidentDocument:
     wanted = Wanted("prod", NOW + begin, NOW + end, frozenset({of} if of else ()))
-    found = incident(journals, wanted)
+    found = incident(journals, wanted, history, [] if until is None else [NOW + until] * len(journals))
     conform("incident", dict(found))
     return found
 
@@ -136,7 +146,8 @@ def test_only_what_no_agent_saw_is_a_gap_of_several(other: list[Gap], common: li
 
 def test_the_report_says_who_was_blocked_how_long_and_how_it_ended() -> None:
     found = report([STARTED, BEGUN, ENDED])
-    assert found["summary"][0].startswith("2 partitions were stalled, the longest for 60 s (orders-7); 84 records")
+    assert found["summary"][0].startswith("2 stalls of 2 partitions, the longest for 60 s (orders-7).")
+    assert found["summary"][1] == "The most records that waited in one of them: 42 (orders-7)."
     assert [(each["partition"], each["seconds"], each["how"]) for each in found["blocked"]] == [
         (7, 60.0, "committed"),
         (8, 60.0, "committed"),
@@ -166,3 +177,101 @@ def test_what_is_not_known_is_said() -> None:
     assert [each["end_seen"] for each in found["blocked"]] == [False, False]
     assert len(found["unknown"]) == 2
     assert report([], [])["unknown"] == ["No journal has any event of this time."]
+
+
+def history(until: float = 700, **outcomes: dict[Outcome, int]) -> HistoryRows:
+    return HistoryRows("prod", NOW + until, outcomes, {"pay": 61.0})
+
+
+FENCED = [STARTED, *(event("fenced", at, subject=PAY) for at in (1, 2))]
+
+
+def beside(*events: dict[str, Any], rows: HistoryRows, of: str = "") -> list[str]:
+    found = report([*FENCED, *events], history=rows, of=of)["history"]
+    assert found is not None
+    return found["differences"]
+
+
+def test_a_history_gives_the_outcomes_of_each_application_beside_those_of_the_journals() -> None:
+    rows = history(pay={Outcome.COMMITTED: 7, Outcome.FENCED: 2}, etl={Outcome.ABORTED: 1})
+    found = report(FENCED, history=rows)["history"]
+    assert found is not None
+    etl, pay = found["applications"]
+    assert (etl["application"], etl["aborted"], etl["longest_seconds"]) == ("etl", 1, None)
+    assert (pay["committed"], pay["fenced"], pay["journal_fenced"], pay["longest_seconds"]) == (7, 2, 2, 61.0)
+    assert found["differences"] == []
+    assert beside(rows=rows, of="etl") == []
+    assert report(FENCED)["history"] is None
+
+
+def test_what_only_the_history_or_only_the_journals_have_is_a_difference() -> None:
+    nothing = "Nothing that journals or history know of explains it."
+    assert beside(rows=history(pay={Outcome.FENCED: 3})) == [
+        "pay: 3 fenced by the history, 2 by the journals.",
+        nothing,
+    ]
+    assert beside(rows=history()) == ["pay: 0 fenced by the history, 2 by the journals.", nothing]
+    assert beside(rows=history(pay={Outcome.FENCED: 2, Outcome.TIMED_OUT: 1})) == [
+        "pay: 1 timed out by the history, 0 by the journals.",
+        nothing,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "until", "reason"),
+    [
+        ([event("agent_started", 50, evidence={"not_seen_from_timestamp": NOW + 20})], 700, "the journals have 1 gap"),
+        ([], 300, "the history was written until 2026-11-21T10:05:00.000Z"),
+        (
+            [event("fenced", 900, subject=PAY, count=4, evidence={"since_timestamp": NOW + 300})],
+            700,
+            "some ends were only counted by an agent, and told within ten minutes after",
+        ),
+    ],
+)
+def test_what_may_explain_a_difference_is_said(more: list[dict[str, Any]], until: float, reason: str) -> None:
+    rows = history(until, pay={Outcome.FENCED: 6})
+    assert beside(*more, rows=rows)[1:] == [f"This may explain it: {reason}."]
+
+
+def test_the_canary_that_is_fenced_on_purpose_is_no_difference() -> None:
+    assert (
+        beside(rows=HistoryRows("prod", NOW + 700, {"pay": {Outcome.FENCED: 2}, CANARY: {Outcome.FENCED: 9}}, {})) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "until", "seconds", "gaps"),
+    [
+        ([], None, 600.0, []),
+        ([], 590.0, 600.0, []),
+        ([], 90.0, 90.0, ["the agent did not run, as far as its journal shows"]),
+        ([event("agent_stopped", 70)], 70.0, 70.0, ["the agent has stopped"]),
+        (
+            [event("source_down", 50, subject={"source": "lso", "target": "prod"})],
+            None,
+            50.0,
+            ["the source lso did not answer in full"],
+        ),
+    ],
+)
+def test_a_stall_without_an_end_is_counted_up_to_when_an_agent_looked_last(
+    events: list[dict[str, Any]], until: float | None, seconds: float, gaps: list[str]
+) -> None:
+    found = report([STARTED, BEGUN, *events], until=until)
+    assert {each["seconds"] for each in found["blocked"]} == {seconds}
+    assert [gap["why"] for gap in found["gaps"]] == gaps
+    assert found["summary"][2] == "Of 2 stalls no end is told: when they were looked at last, they lasted."
+
+
+def test_a_stall_that_follows_on_another_is_no_further_partition_and_its_records_no_further_ones() -> None:
+    again = event("stall_begun", 70, "b2", subject=PAY, partitions=held(7, since=70, records=9))
+    again["partitions"][0]["offset"] = 200
+    assert report([STARTED, BEGUN, ENDED, again])["summary"][0].startswith("3 stalls of 2 partitions")
+
+
+def test_a_torn_transaction_is_one_whatever_its_partitions() -> None:
+    torn = [event("torn", 5, f"t{n}", subject={**PAY, "topic": "orders", "partition": n}) for n in (1, 2)]
+    assert "1 torn transaction, in 2 partitions." in report([STARTED, *torn])["summary"]
+    more = event("torn", 6, "t3", subject={"application": "pay"}, count=7)
+    assert "At least 2 torn transactions, in 9 partitions." in report([STARTED, *torn, more])["summary"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.flink.facts import FlinkId, FlinkTransaction
-from exporter.kafka.requests.metadata import TRANSACTION_STATE, PartitionMetadata
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import TopicPartition
 from exporter.roll.coordination import MOST_ROWS
 from exporter.roll.facts import (
@@ -50,7 +50,7 @@ def asked(
     not_read: tuple[str, ...] = (),
     broker: int = 3,
 ) -> BrokerRoll:
-    topics = {TRANSACTION_STATE: {0: log}, "orders": {0: data}}
+    topics = {TRANSACTION_STATE: {0: log}, CONSUMER_OFFSETS: {0: log}, "orders": {0: data}}
     found = RollEvidence(
         NOW,
         {1: "a:1", 2: "b:1", 3: "c:1"},
@@ -146,6 +146,15 @@ def test_groups_and_connect_clusters_are_named() -> None:
     texts = {row.reason: row.text for row in said.rows}
     assert texts[RollReason.GROUPS] == "1 groups find another coordinator: readers"
     assert texts[RollReason.CONNECT] == "1 Connect clusters find another coordinator: etl"
+
+
+def test_what_a_broker_with_the_only_copy_coordinates_is_not_said_to_move() -> None:
+    groups = (CoordinatedGroup("readers", "consumer"), CoordinatedGroup("etl", "connect"))
+    said = asked(transaction(), log=PartitionMetadata(3, (3,), (3,)), groups=groups)
+    texts = {row.reason: row.text for row in said.rows if row.effect is RollAnswer.SAFE}
+    assert texts[RollReason.OPEN_TRANSACTIONS].endswith("1 of them cannot end before it is back")
+    assert texts[RollReason.GROUPS] == "1 groups have no coordinator before it is back: readers"
+    assert texts[RollReason.CONNECT] == "1 Connect clusters have no coordinator before it is back: etl"
 
 
 def test_a_transaction_at_no_coordinator_is_a_note() -> None:

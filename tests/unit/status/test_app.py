@@ -25,6 +25,7 @@ from exporter.model import Clock, Deadline, Snapshot
 from exporter.status.app import RELOAD_SECONDS, App
 from exporter.status.command_documents import InventoryOutput, RollOutput
 from exporter.status.look_query import LookQuery, RefusedLookError
+from exporter.status.roll_documents import cluster_roll_document
 from exporter.web_server.negotiation import MOST_CHOICES, _choices
 from exporter.web_server.server import ListenError, Server
 
@@ -75,17 +76,20 @@ class AppInputs:
             looks=self,
         )
 
+    def named(self, query: LookQuery) -> LookQuery:
+        if query.cluster not in {None, "prod", "test"}:
+            raise QueryError("cluster is one of prod, test.")
+        return query._replace(cluster=query.cluster or "prod")
+
     def roll(self, query: LookQuery) -> RollOutput:
         self.looks.append(query)
-        if query.cluster is not None:
-            raise QueryError("cluster is one of prod.")
-        return {"clusters": []}
+        return {"clusters": [cluster_roll_document("prod", query.outage, (), ("no broker answers",), 0.0)]}
 
     def inventory(self, query: LookQuery) -> InventoryOutput:
         self.looks.append(query)
         if self.refused:
-            raise RefusedLookError({"clusters": []})
-        return {"clusters": []}
+            raise RefusedLookError({"clusters": [], "copies": None})
+        return {"clusters": [], "copies": None}
 
     def reload(self) -> list[str]:
         self.reloads += 1
@@ -522,22 +526,31 @@ def test_requests_are_logged_for_those_who_debug_only(ask: EndpointClient, caplo
 def test_whether_a_broker_may_be_stopped_is_asked_for_each_request(ask: EndpointClient, behind: AppInputs) -> None:
     answer = ask("GET", "/api/v1/roll?broker=3&outage=90s")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert json.loads(answer.text) == {"clusters": []}
+    assert json.loads(answer.text)["clusters"][0]["not_asked"] == ["no broker answers"]
     ask("GET", "/api/v1/roll?broker=3&outage=90s")
-    assert behind.looks == [LookQuery(None, 3, 90.0)] * 2
+    assert behind.looks == [LookQuery("prod", 3, 90.0)] * 2
+
+
+def test_the_page_on_stopping_brokers_has_the_same_answers(ask: EndpointClient, behind: AppInputs) -> None:
+    answer = ask("GET", "/roll?outage=90s")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "Not read: no broker answers" in answer.text
+    assert behind.looks == [LookQuery("prod", None, 90.0)]
+    assert [ask("GET", f"/roll?{query}").status for query in ("cluster=staging", "broker=x")] == [400, 400]
 
 
 def test_an_inventory_that_was_made_is_given_to_further_readers(ask: EndpointClient, behind: AppInputs) -> None:
-    assert {ask("GET", "/api/v1/inventory").status for _ in range(3)} == {200}
-    assert behind.looks == [LookQuery()]
+    paths = ["/api/v1/inventory", "/api/v1/inventory?cluster=prod", "/api/v1/inventory"]
+    assert {ask("GET", path).status for path in paths} == {200}
+    assert behind.looks == [LookQuery("prod")]
 
 
 def test_an_inventory_that_was_refused_is_asked_for_again(ask: EndpointClient, behind: AppInputs) -> None:
     behind.refused = True
-    answer = ask("GET", "/api/v1/inventory?cluster=prod")
-    assert (answer.status, json.loads(answer.text)) == (200, {"clusters": []})
-    ask("GET", "/api/v1/inventory?cluster=prod")
-    assert behind.looks == [LookQuery("prod")] * 2
+    answer = ask("GET", "/api/v1/inventory?cluster=test")
+    assert (answer.status, json.loads(answer.text)) == (200, {"clusters": [], "copies": None})
+    ask("GET", "/api/v1/inventory?cluster=test")
+    assert behind.looks == [LookQuery("test")] * 2
 
 
 @pytest.mark.parametrize("path", ["roll?broker=x", "roll?cluster=staging", "inventory?broker=1"])
@@ -545,3 +558,18 @@ def test_what_is_asked_of_no_cluster_is_refused_with_its_reason(ask: EndpointCli
     answer = ask("GET", f"/api/v1/{path}")
     assert answer.status == 400
     assert answer.text.startswith(("broker is", "cluster is", "'broker' is"))
+
+
+def test_no_thread_of_an_application_that_is_closed_is_left(behind: AppInputs) -> None:
+    before = set(threading.enumerate())
+    app = behind.app()
+    server = Server([("127.0.0.1", 0)], app)
+    server.open()
+    ask = EndpointClient(server.ports[0])
+    for path in ("/", "/metrics", "/roll", "/api/v1/inventory", "/runbooks"):
+        assert ask("GET", path).status == 200
+    server.close()
+    app.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+    assert set(threading.enumerate()) <= before

@@ -67,3 +67,9 @@ def test_names_of_events_are_text() -> None:
 def test_a_page_of_an_agent_without_a_journal_has_no_section_and_one_without_events_says_so() -> None:
     assert "What happened" not in page(status(*FINE))
     assert "Nothing yet." in page(status(*FINE), happened=[])
+
+
+def test_a_cluster_whose_brokers_are_known_has_a_link_to_the_page_on_stopping_them() -> None:
+    link = '<a href="/roll?cluster=prod">'
+    assert link in page(status(*FINE), rolls=True)
+    assert link not in page(status(*FINE))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from exporter.fleet.source.discovery import MOST_AGENTS, AgentLists, ListError, agent_list
+from exporter.fleet.source.discovery import MOST_AGENTS, POLL_SECONDS, AgentLists, ListError, agent_list, srv_list
 from exporter.model import Clock
+from tests.fakes.dns_server import DnsServer
 from tests.fakes.fleet_agents import StandInAgents
 
 
@@ -103,8 +105,81 @@ def test_more_agents_than_are_asked_are_a_problem(tmp_path: Path) -> None:
     assert problems == [f"{2 * MOST_AGENTS} agents are listed, and {MOST_AGENTS} are asked"]
 
 
-@pytest.mark.parametrize("place", ["dns+srv:_http._tcp.eos", "ftp://eos/list", "http://user:secret@eos/sd"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "dns+srv:_http._tcp.eos",
+        "dns+srv://",
+        "dns+srv://a..b",
+        "dns+srv://u:p@eos",
+        "dns+a://eos",
+        "dns+srv://eos?a",
+        "ftp://eos/list",
+        "http://user:secret@eos/sd",
+    ],
+)
 def test_a_place_that_cannot_be_read_is_refused(place: str) -> None:
     with pytest.raises(ListError) as refused:
         agent_list(place, None, Clock())
     assert "secret" not in str(refused.value)
+
+
+NAME = "_http._tcp.eos.example.com."
+PLACE = "dns+srv://_http._tcp.eos.example.com"
+
+
+@pytest.fixture
+def names() -> Iterator[DnsServer]:
+    with DnsServer().serving() as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("place", "urls"),
+    [
+        (PLACE, ["http://eos-1.example.com:10618", "http://eos-2.example.com:10619"]),
+        (
+            "dns+srv+https://_http._tcp.eos.example.com./eos/",
+            ["https://eos-1.example.com:10618/eos", "https://eos-2.example.com:10619/eos"],
+        ),
+    ],
+)
+def test_srv_records_give_every_target_with_its_port(names: DnsServer, place: str, urls: list[str]) -> None:
+    names.records[NAME] = ["10 5 10619 eos-2.example.com.", "0 0 10618 eos-1.example.com."]
+    agents, problems = srv_list(place, Clock(), names.resolver).read()
+    assert ([agent.url for agent in agents], problems) == (urls, ())
+
+
+def test_more_srv_records_than_a_datagram_has_are_read_over_tcp(names: DnsServer) -> None:
+    names.records[NAME] = [f"0 0 10618 eos-{number}.example.com." for number in range(200)]
+    agents, problems = srv_list(PLACE, Clock(), names.resolver).read()
+    assert (len(agents), problems) == (200, ())
+
+
+def test_srv_records_are_asked_for_once_a_minute_and_kept_while_the_name_is_gone(names: DnsServer) -> None:
+    now = [0.0]
+    found = srv_list(PLACE, Clock(monotonic=lambda: now[0]), names.resolver)
+    names.records[NAME] = ["0 0 10618 eos-1."]
+    assert [agent.url for agent in found.read()[0]] == ["http://eos-1:10618"]
+    names.records[NAME] = ["0 0 10618 eos-2."]
+    assert [agent.url for agent in found.read()[0]] == ["http://eos-1:10618"]
+    assert names.asked == 1
+    now[0] += POLL_SECONDS
+    assert [agent.url for agent in found.read()[0]] == ["http://eos-2:10618"]
+    del names.records[NAME]
+    now[0] += POLL_SECONDS
+    agents, [problem] = found.read()
+    assert [agent.url for agent in agents] == ["http://eos-2:10618"]
+    assert problem.startswith(f"{PLACE}: ")
+    assert "does not exist" in problem
+    names.records[NAME] = ["0 0 0 ."]  # RFC 2782: decidedly no service
+    now[0] += POLL_SECONDS
+    assert found.read() == ((), ())
+
+
+def test_a_name_server_that_does_not_answer_is_a_problem(names: DnsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.fleet.source.srv.DNS_TIMEOUT", 0.3)
+    names.silent = True
+    agents, [problem] = srv_list(PLACE, Clock(), names.resolver).read()
+    assert agents == ()
+    assert "timed out" in problem or "lifetime expired" in problem
