@@ -319,5 +319,6 @@ def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Al
         DASHBOARD,
         _LABELS,
         hold=hold,
+        steady=True,
         when=when,
     )
