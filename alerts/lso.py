@@ -119,11 +119,11 @@ time() - min by ({_HOLDER}) (
         "KafkaEosTornTransaction",
         Severity.CRITICAL,
         f'max by (kafka_cluster, topic) ({TORN_TRANSACTIONS}{{decided="commit"}}) > 0',
-        "{{ $labels.kafka_cluster }}: {{ $value }} committed transaction(s) lack their commit marker in a partition of"
-        " {{ $labels.topic }}, or have an abort marker there.",
-        "First: open the agent's status page (page_url), which names transactions and partitions. With an abort,"
-        " readers of committed records never get these records: write them again from their source. Without a marker,"
-        " the next commit of the same producer on the partition releases them.",
+        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} are not given records of {{ $value }} committed"
+        " transaction(s). A partition lacks the commit marker, or has an abort marker.",
+        "First: open the agent's status page (page_url), which names transactions and partitions. With an abort marker"
+        " the records are lost to read_committed readers: write them again from their source. Without a marker, the"
+        " next commit of the same producer on the partition releases them.",
         DASHBOARD,
         when="a committed transaction lacks its marker in a partition, or an abort was written in its place; fires at"
         " once",
