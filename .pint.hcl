@@ -5,7 +5,7 @@ rule {
   # own, and a value of the usual interval that is one evaluation old changes nothing in them.
   match {
     kind = "recording"
-    name = ".+:(limit|max_week_ago|usual|objective|burn_rate1h|budget_remaining30d)"
+    name = ".+:(limit|max_week_ago|max_day_ago|usual|objective|burn_rate1h|budget_remaining30d)"
   }
 
   disable = ["rule/dependency"]
