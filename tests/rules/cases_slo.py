@@ -100,7 +100,7 @@ def _nights() -> Iterator[Case]:
     ours, last = late("unusual"), 3 * 1440
     night = "0x140 300 600 0 "
     minutes = range(1410, 1490, 10)
-    every = {f"{1440 * day + minute}m": [] for day in (1, 2, 3) for minute in minutes}
+    every: dict[str, list[dict[str, str]]] = {f"{1440 * day + minute}m": [] for day in (1, 2, 3) for minute in minutes}
     yield case(UNUSUAL, "every night", [age(night * 5)], every, "10m")
     longer = [age(night * 3 + "0x140 1500 2400 0x20")]
     yield case(UNUSUAL, "more than three times as late as in other nights", longer, {f"{last + 1450}m": [ours]}, "10m")
