@@ -20,7 +20,7 @@ WORKERS ?= 4
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof rolls spark spark-versions spark-install real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden rules rules-lint rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof rolls spark spark-versions spark-install real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,6 +62,10 @@ rules: $(READY) ## the alerts, by Prometheus' own rule engine, and a sample of t
 rules-proof: $(READY) ## the long cases of the alerts as replicas and shards see them
 	@scripts/install-prometheus
 	$(BIN)/pytest tests/rules -m proof -k "not mutants" -n 2 $(ARGS)
+
+rules-lint: $(READY) ## the alerts, the mixin and the dashboards by promtool, pint, mixtool and dashboard-linter, where they can be had
+	@scripts/install-prometheus
+	@scripts/check-rules $(PY)
 
 mutants: $(READY) ## every small change of every alert must break a case: minutes; ARGS="KafkaEosLsoStalled" for one
 	@scripts/install-prometheus
@@ -183,10 +187,11 @@ test: $(READY) ## all that a change can break
 # How many minutes a proof takes, and the files that it rests on. e2e-proof takes what is left: tests that do not begin
 # in time before PROOF_UNTIL (tests/e2e/conftest.py) are skipped, and their number is printed.
 BROKERS := exporter/kafka exporter/cluster exporter/connect exporter/groups exporter/lso exporter/spark exporter/streams exporter/transactions exporter/model.py demo
-PROOFS := container site lowest rules-proof mutants hostile chaos-short spark-install spark-versions e2e-proof
+PROOFS := container site lowest rules-lint rules-proof mutants hostile chaos-short spark-install spark-versions e2e-proof
 container.rests_on := 2 Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml demo/compose tests/container
 site.rests_on := 2 docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py
 lowest.rests_on := 4 pyproject.toml scripts/check-lowest scripts/lowest.py
+rules-lint.rests_on := 3 alerts dashboards scripts/check-rules .pint.hcl .lint tests/rules/boards
 rules-proof.rests_on := 4 alerts tests/rules
 mutants.rests_on := 10 alerts tests/rules
 hostile.rests_on := 6 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile

@@ -199,7 +199,7 @@ def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, w
     )
     allowed = each(
         f'max({APPLICATION_THRESHOLD_RATIO}{{kafka_cluster=%q, application=%q, threshold="unclean"}})',
-        " {{ .Value | humanizePercentage }} may.",
+        " At most {{ .Value | humanizePercentage }} may be lost.",
         *_LABELS,
     )
     return Alert(
@@ -319,5 +319,6 @@ def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Al
         DASHBOARD,
         _LABELS,
         hold=hold,
+        steady=True,
         when=when,
     )

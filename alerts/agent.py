@@ -276,7 +276,7 @@ label_replace(
 avg_over_time({SOURCE_BLIND}[5m]) > 0.5
 unless on ({_READ})
   {ignored}""",
-        "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} gets nothing from {{ $labels.source }} of"
+        "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} gets nothing from source {{ $labels.source }} of"
         " {{ $labels.target }}. What it would report from there is unknown.",
         "First: open the agent's status page (page_url), which says what is missing, down to the grant to add."
         + each(
@@ -299,7 +299,7 @@ min by ({_READ}) (
 < 0.5
 unless on ({_READ})
   {ignored}""",
-        "{{ $labels.kafka_cluster }}: {{ $labels.source }} of {{ $labels.target }} answers in part:"
+        "{{ $labels.kafka_cluster }}: source {{ $labels.source }} of {{ $labels.target }} answers in part:"
         " {{ $value | humanizePercentage }} of the reads in 5 minutes were complete.",
         "First: see whether a broker or a worker is down, which looks like this for as long as it is down. Otherwise"
         " the agent's status page (page_url) says what is missing, down to the grant to add."

@@ -78,5 +78,6 @@ def _alert(reason: str, expr: str, summary: str, description: str, when: str) ->
         DASHBOARD,
         _LABELS,
         labels=(("reason", reason),),
+        steady=True,
         when=when,
     )

@@ -98,6 +98,7 @@ WHO = " Held by " + each(
     "{{ if .Labels.transactional_id }}{{ .Labels.transactional_id }} (application {{ .Labels.application }}){{ else }}"
     "a transaction without a known transactional.id{{ end }}",
     *_HOLDER,
+    otherwise="a transaction",
 )
 WHO += ", producer id {{ $labels.producer_id }}."
 """The transaction that holds the partitions."""

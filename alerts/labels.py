@@ -12,7 +12,7 @@ from typing import Any
 
 SELECT, BY, MATCH, ARGUMENTS = "<<select>>", "<<by>>", "<<match>>", "<<arguments>>"
 _SERIES = r"(?<![\w:.|\"])(?:kafka_eos_\w+|process_start_time_seconds|up)(?![\w:])"
-_RECORDED = r"(?<![\w:.|\"])[a-z_]+:kafka_eos_[\w:]+"
+_RECORDED = r"(?<![\w:.|\"])(?:[a-z_]+:kafka_eos_[\w:]+|ALERTS\b)"
 _LABELS = re.compile(r"\b(by|on) \((?=[^)])([^)]*)\)")
 _QUERY = re.compile(r"\(printf `([^`]*)`((?: [$.][\w.]+)*)\)")
 
@@ -39,7 +39,7 @@ def _marked_query(match: re.Match[str]) -> str:
         between = query[place : found.start()]
         rest += [next(arguments) for _ in range(between.count("%q"))]
         inside = (found[2] or "{}")[1:-1]
-        select = "" if ":" in found[1] else SELECT
+        select = SELECT if re.fullmatch(_SERIES, found[1]) else ""
         written.append(f"{between}{found[1]}{{{MATCH}{select}{inside}}}")
         rest += [ARGUMENTS, *(next(arguments) for _ in range(inside.count("%q")))]
         place = found.end()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import ENDS, HELD, READERS, STEP, WAITING, WAITING_GROUPS, WHO, WORST
-from exporter.alerts.rule import MOST_ALERTS, Alert, Record, Severity
+from exporter.alerts.rule import Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
@@ -58,17 +58,16 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosLsoStalled",
         Severity.WARNING,
         f"""\
-topk by (kafka_cluster) ({MOST_ALERTS},
-  time() - min by ({_HOLDER}) (
-    {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}} + on ({_BY}) group_left () {HABIT}
-    or
-    {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}
-  ) > 0
-)""",
+time() - min by ({_HOLDER}) (
+  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}} + on ({_BY}) group_left () {HABIT}
+  or
+  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}
+) > 0""",
         summary,
         description,
         DASHBOARD,
         of_holder=True,
+        steady=True,
         when="a transaction holds the last stable offset of a partition for more than 5m (topic: stall_warning), and"
         " for longer than is usual for its application",
     )
@@ -77,19 +76,18 @@ topk by (kafka_cluster) ({MOST_ALERTS},
         Severity.CRITICAL,
         # Not as one that never ends while another replica reports that a coordinator has it.
         f"""\
-topk by (kafka_cluster) ({MOST_ALERTS},
-  time() - min by ({_HOLDER}) (
-    {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
-    or
-    {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
-    unless on ({_HOLDER})
-    {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
-  ) > 0
-)""",
+time() - min by ({_HOLDER}) (
+  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
+  or
+  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
+  unless on ({_HOLDER})
+  {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
+) > 0""",
         summary,
         description,
         DASHBOARD,
         of_holder=True,
+        steady=True,
         when="a transaction holds it for more than 15m (topic: stall_critical), or for a minute longer than its own"
         " timeout; at once when it hangs, or was committed and lacks its marker",
     )
@@ -102,6 +100,7 @@ topk by (kafka_cluster) ({MOST_ALERTS},
         STEP + HELD + WAITING,
         DASHBOARD,
         of_holder=True,
+        steady=True,
         when="no coordinator has the transaction that holds stalled partitions; fires at once",
     )
     yield Alert(
@@ -113,17 +112,18 @@ topk by (kafka_cluster) ({MOST_ALERTS},
         " releases them." + HELD + WAITING,
         DASHBOARD,
         of_holder=True,
+        steady=True,
         when="the transaction that holds stalled partitions was committed, and they lack its marker; fires at once",
     )
     yield Alert(
         "KafkaEosTornTransaction",
         Severity.CRITICAL,
         f'max by (kafka_cluster, topic) ({TORN_TRANSACTIONS}{{decided="commit"}}) > 0',
-        "{{ $labels.kafka_cluster }}: {{ $value }} committed transaction(s) lack their commit marker in a partition of"
-        " {{ $labels.topic }}, or have an abort marker there.",
-        "First: open the agent's status page (page_url), which names transactions and partitions. With an abort,"
-        " readers of committed records never get these records: write them again from their source. Without a marker,"
-        " the next commit of the same producer on the partition releases them.",
+        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} are not given records of {{ $value }} committed"
+        " transaction(s). A partition lacks the commit marker, or has an abort marker.",
+        "First: open the agent's status page (page_url), which names transactions and partitions. With an abort marker"
+        " the records are lost to read_committed readers: write them again from their source. Without a marker, the"
+        " next commit of the same producer on the partition releases them.",
         DASHBOARD,
         when="a committed transaction lacks its marker in a partition, or an abort was written in its place; fires at"
         " once",
@@ -136,12 +136,8 @@ def _endless(kind: str, known: str) -> str:
     A holder is due, unless the thresholds ignore all its topics.
     """
     return f"""\
-group by ({_HOLDER}) (
-  bottomk by (kafka_cluster) ({MOST_ALERTS},
-    min by ({_HOLDER}) (
-      {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind="{kind}"}} < time() + {_DAY}
-      unless on ({_HOLDER})
-      {LSO_HOLDER_PARTITIONS}{{{known}}}
-    )
-  )
+time() - min by ({_HOLDER}) (
+  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind="{kind}"}} < time() + {_DAY}
+  unless on ({_HOLDER})
+  {LSO_HOLDER_PARTITIONS}{{{known}}}
 )"""

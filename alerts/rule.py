@@ -14,8 +14,6 @@ EVENT_WINDOW = "10m"
 EVENT_SECONDS = 600
 SCRAPED = "up"
 """Prometheus' own series for a target: 0 while the scrape fails. It ends when discovery no longer gives the target."""
-MOST_ALERTS = 20
-"""Alerts of one rule and cluster at once: a notification with all of them stays below 64 kB."""
 
 
 class Severity(StrEnum):
@@ -47,7 +45,7 @@ class Alert:
     ``dashboard`` is a uid, ``variables`` are the labels that it takes over. ``keeps`` is False where the rule looks
     back by itself, so that a failed scrape cannot resolve it. ``of_holder`` is of an alert about a transaction that
     holds partitions, which has a card on the page by its producer id. ``when`` describes the condition in
-    docs/alerts.md.
+    docs/alerts.md. ``steady`` is of values that keep their order, such as ages: alerts.bound.
     """
 
     name: str
@@ -61,4 +59,5 @@ class Alert:
     keeps: bool = True
     labels: tuple[tuple[str, str], ...] = ()
     of_holder: bool = False
+    steady: bool = False
     when: str = field(kw_only=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from exporter.alerts import table
 from exporter.alerts.agent import ABSENT
+from exporter.alerts.bound import bounded, others
 from exporter.alerts.labels import filled, marked_description, marked_expression
 from exporter.alerts.owners import owner_label
 from exporter.alerts.rule import KEEP_FIRING_FOR, Alert, Severity
@@ -56,7 +57,7 @@ def prometheus_rule(settings: Settings) -> str:
 
 
 def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
-    rule: Rule = {"alert": alert.name, "expr": _expression(alert.expr, settings)}
+    rule: Rule = {"alert": alert.name, "expr": _expression(bounded(alert), settings)}
     hold = settings.override(alert.name, "for") or alert.hold
     if hold:
         rule["for"] = hold
@@ -71,7 +72,7 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
     }
     rule["annotations"] = {
         "summary": _description(alert.summary, settings),
-        "description": _description(alert.description, settings),
+        "description": _description(alert.description + others(alert), settings),
         "runbook_url": _runbook(alert, settings),
         "dashboard_url": _dashboard(alert, settings),
         "page_url": _page(alert, settings),

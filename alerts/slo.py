@@ -43,6 +43,14 @@ USUAL = Record(
 )
 """How old it was on average on the day before; on a first day, until two hours ago."""
 
+DAY_AGO = Record(
+    "kafka_cluster_topic:kafka_eos_topic_withheld_record_age_seconds:max_day_ago",
+    f"max_over_time(avg_over_time({AGE}[1h])[4h:30m] offset 22h)",
+)
+"""How old it was on average in the worst hour at this time of the day before, give or take two hours: a long
+transaction of every night is usual.
+"""
+
 OBJECTIVE = Record(f"{_APPLICATION}:objective", f"1 - {BUDGET}")
 BURN = Record(f"{_APPLICATION}:burn_rate1h", f"{unclean_ratio('1h')} / {BUDGET}")
 REMAINING = Record(
@@ -65,6 +73,7 @@ def records() -> Iterator[Record]:
 def slow_records() -> Iterator[Record]:
     """Recording rules over long windows, with a longer interval."""
     yield USUAL
+    yield DAY_AGO
     yield OBJECTIVE
     yield BURN
     yield REMAINING
@@ -95,13 +104,14 @@ def slow_alerts(_: Settings) -> Iterator[Alert]:
     """Readers that are later than a day before."""
     yield _late(
         "unusual",
-        f"avg_over_time({AGE}[1h]) > {LATE_SECONDS}\nand avg_over_time({AGE}[1h]) > 3 * {USUAL}",
+        f"avg_over_time({AGE}[1h]) > {LATE_SECONDS}\nand avg_over_time({AGE}[1h]) > 3 * {USUAL}\n"
+        f"unless avg_over_time({AGE}[1h]) <= 3 * {DAY_AGO}",
         "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} get records {{ $value | humanizeDuration }} late"
         " on average, for an hour. That is more than three times as late as the day before.",
         "30m",
         f"the oldest withheld record of a topic was on average older than {LATE_SECONDS} s in 1h, and more than three"
         f" times"
-        " as old as the day before, for 30m",
+        " as old as the day before, and as at this time of the day before, for 30m",
     )
 
 

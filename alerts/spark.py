@@ -79,6 +79,7 @@ unless on ({_QUERY}) {_OVER}""",
         DASHBOARD,
         _LABELS,
         labels=(("reason", "no_progress"),),
+        steady=True,
         when="a query neither completed a batch nor was idle for more than 10m (query: stalled_warning)",
     )
 

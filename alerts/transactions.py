@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import each, unclean_ends
-from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, MOST_ALERTS, Alert, Record, Severity
+from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
@@ -104,13 +104,11 @@ def _long_running() -> Alert:
         "KafkaEosLongRunningTransaction",
         Severity.WARNING,
         f"""\
-topk by (kafka_cluster) ({MOST_ALERTS},
-  {age}
-  > on ({_BY}) (
-    0 * group by ({_BY}) (min_over_time({OVERDUE_TRANSACTIONS}[{_OVERDUE_WINDOW}]) > 0)
-    or
-    max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="open_warning"}})
-  )
+{age}
+> on ({_BY}) (
+  0 * group by ({_BY}) (min_over_time({OVERDUE_TRANSACTIONS}[{_OVERDUE_WINDOW}]) > 0)
+  or
+  max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="open_warning"}})
 )""",
         _WHO
         + ": the oldest transaction is open for {{ $value | humanizeDuration }}. It withholds what it wrote, and all"
@@ -130,6 +128,7 @@ topk by (kafka_cluster) ({MOST_ALERTS},
         + "\n`kafka-eos-exporter transactions` lists what is open, with the next step.",
         DASHBOARD,
         _LABELS,
+        steady=True,
         when="a transaction is open for more than 15m (application: open_warning), or"
         f" {_OVERDUE_WINDOW} longer than its"
         " own timeout allows",
@@ -314,5 +313,6 @@ time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
         ),
         DASHBOARD,
         _LABELS,
+        steady=True,
         when="a transaction was decided more than 5m ago (application: completion_critical) and is not complete",
     )

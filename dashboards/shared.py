@@ -258,7 +258,7 @@ def firing() -> core.Panel:
         ],
         sort=["Severity", "Since"],
         smallest_first=True,
-        none="none fires",
+        none="none fires, or the rules are not loaded",
     )
 
 

@@ -109,10 +109,12 @@ def _applications() -> core.Panel:
     return _worst_first(
         "Applications, least budget left first",
         "Objective: the share of transactions that shall be committed, 1 - the threshold `unclean`. A burn rate of 1"
-        " uses the budget up in exactly 30 days; it is empty where no transaction finished in that time.",
+        " uses the budget up in exactly 30 days; it is empty where no transaction finished in that time. An application"
+        " without a finished transaction in 30 days is not listed.",
         ("application", "Application", TO_APPLICATION),
         _left(topics=False),
-        recorded("max", _BY_APPLICATION, OBJECTIVE, OF_APPLICATION),
+        # Of an application without a budget it would be the first row, with nothing else in it.
+        f"{recorded('max', _BY_APPLICATION, OBJECTIVE, OF_APPLICATION)} and {_left(topics=False)}",
         [_application_burn(window) for window in _WINDOWS],
         none=_NO_RULES,
     )

@@ -77,7 +77,8 @@ def lines(frame: Frame, drawn: Sequence[ChartLine], config: dict[str, Any], mark
         axes.set_yscale("log")
     elif drawn:
         anything = any(value > 0 for line in drawn for value in line.series.values)
-        axes.set_ylim(0, axes.get_ylim()[1] if anything else 1)
+        lowest = min((value for line in drawn for value in line.series.values if value < 0), default=0.0)
+        axes.set_ylim(lowest, axes.get_ylim()[1] if anything else 1)
     if "thresholdsStyle" in custom:
         for step in config["defaults"]["thresholds"]["steps"]:
             if step["value"] is not None and step["value"] < axes.get_ylim()[1]:

@@ -30,7 +30,8 @@ text-align:right}.legend td:first-child{text-align:left;max-width:0;width:99%;ov
 .legend th{color:#6e9fff;font-weight:500;text-align:right;padding:1px 3px}.table{padding:2px 10px;overflow:hidden}
 .table table{width:100%;border-collapse:collapse}.table th{color:#6e9fff;text-align:left;font-weight:500;
 border-bottom:1px solid #33373d;padding:4px 8px;white-space:nowrap}.table td{padding:4.5px 8px;border-bottom:1px solid
-#24272c;white-space:nowrap}.table a{color:#6e9fff}.none{margin:auto;color:#9fa7b3;font-size:15px}
+#24272c;white-space:nowrap;max-width:420px;overflow:hidden;text-overflow:ellipsis}
+.table a{color:#6e9fff}.none{margin:auto;color:#9fa7b3;font-size:15px}
 """.replace("WIDTH", str(WIDTH)).replace("HEIGHT", str(HEIGHT))
 
 

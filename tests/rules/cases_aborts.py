@@ -647,6 +647,12 @@ def _weeks() -> Iterator[Case]:
     yield case(SILENT, "two hours late on a Monday", monday, {on(2, 0, hour): [] for hour in (8, 9, 10, 11, 12)}, "30m")
     stopped = office(48 * 17 + 24)  # on the Thursday of the third week, at noon
     yield case(SILENT, "stopped on a Thursday", stopped, {on(2, 3, 11): [], on(3, 1, 9): [ticket]}, "30m")
+    # A week ago it paused for 40 minutes: a pause of up to 60 at this time of the day is no news.
+    paused = 7 * 144
+    instants = [600 * (paused - 4) if paused - 4 <= at <= paused else 600 * at for at in range(2 * paused)]
+    weekly = [*instants, *[instants[-1]] * 9]
+    after = {f"{(2 * paused - 1) * 10 + minutes}m": alerts for minutes, alerts in ((60, []), (70, []), (80, [ticket]))}
+    yield case(SILENT, "a pause that is as long as one a week ago", [last(commits(weekly))], after, "10m")
     yield case(SILENT, "not started on a Monday", office(48 * 14), {on(2, 0, 8.5): [], on(2, 0, 14): [ticket]}, "30m")
 
 

@@ -90,5 +90,24 @@ def _unusual() -> Iterator[Case]:
     every = [age(before + "100x400", topic) for topic in topics]
     yield case(UNUSUAL, "each topic", every, {"1700m": [late("unusual", topic) for topic in topics]})
     yield case(UNUSUAL, "it is ignored", [age(before + "100x400"), ignored()], {"1700m": []})
+    yield from _nights()
     ends = [age(before + "100x200 5x300")]
     yield case(UNUSUAL, "and then as before", ends, {"1690m": [ours], "1770m": []})
+
+
+def _nights() -> Iterator[Case]:
+    """One long transaction a day, which withholds records for 20 minutes. A step is ten minutes."""
+    ours, last = late("unusual"), 3 * 1440
+    night = "0x140 300 600 0 "
+    minutes = range(1410, 1490, 10)
+    every: dict[str, list[dict[str, str]]] = {f"{1440 * day + minute}m": [] for day in (1, 2, 3) for minute in minutes}
+    yield case(UNUSUAL, "every night", [age(night * 5)], every, "10m")
+    longer = [age(night * 3 + "0x140 1500 2400 0x20")]
+    yield case(UNUSUAL, "more than three times as late as in other nights", longer, {f"{last + 1450}m": [ours]}, "10m")
+    less = [age(night * 3 + "0x140 900 1799 0x20")]
+    yield case(UNUSUAL, "three times as late as in other nights", less, {f"{last + 1450}m": []}, "10m")
+    noon = [age(night * 3 + "0x110 300 600 0x60")]
+    yield case(UNUSUAL, "at another time than every night", noon, {f"{last + 1150}m": [ours]}, "10m")
+    earlier = [age(night * 3 + "0x128 300 600 0x60")]
+    silent: dict[str, list[dict[str, str]]] = {f"{last + minute}m": [] for minute in range(1320, 1360, 10)}
+    yield case(UNUSUAL, "two hours earlier than every night", earlier, silent, "10m")

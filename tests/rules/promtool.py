@@ -178,14 +178,29 @@ def variant_of(labels: Labels) -> str:
 def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:
     """Run the cases against the rules that they are about. Returns "" when all hold, else what promtool says."""
     cases = list(cases)
-    rules = _concerned(rules, {each.alert for each in cases})
+    steps = itertools.groupby(sorted(cases, key=lambda each: each.step), key=lambda each: each.step)
+    documents = [_document(step, [_test(step, each) for each in same]) for step, same in steps]
+    return _run(_concerned(rules, {each.alert for each in cases}), documents)
+
+
+def counted(rules: Mapping[str, Any], case: Case, at: str, counts: Mapping[str, int], **labels: str) -> str:
+    """Return "" when so many alerts with these labels fire in each cluster at this time, else what promtool says."""
+    matchers = "".join(f', {name}="{value}"' for name, value in labels.items())
+    query = f'count by (kafka_cluster) (ALERTS{{alertname="{case.alert}", alertstate="firing"{matchers}}})'
+    samples = [{"labels": f'{{kafka_cluster="{name}"}}', "value": count} for name, count in counts.items()]
+    tests = {**_test(case.step, case), "alert_rule_test": []}
+    tests["promql_expr_test"] = [{"expr": query, "eval_time": at, "exp_samples": samples}]
+    return _run(_concerned(rules, {case.alert}), [_document(case.step, [tests])])
+
+
+def _run(rules: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> str:
     with tempfile.TemporaryDirectory(prefix="kafka-eos-rules-") as name:
         folder = Path(name)
         (folder / "rules.yaml").write_text(json.dumps(rules))  # which is YAML, and written in no time
         paths = []
-        for step, same in itertools.groupby(sorted(cases, key=lambda each: each.step), key=lambda each: each.step):
-            path = folder / f"test-{step}.yaml"
-            path.write_text(json.dumps(_document(step, same)))
+        for number, document in enumerate(documents):
+            path = folder / f"test-{number}.yaml"
+            path.write_text(json.dumps(document))
             paths.append(str(path))
         tool = ["promtool", "test", "rules", *paths]
         lazy = {**os.environ, "GOGC": "400"}  # a third less CPU
@@ -207,12 +222,12 @@ def _concerned(rules: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {"groups": [{"name": "records", "rules": records}, {"name": "alerts", "rules": alerts}]}
 
 
-def _document(step: str, cases: Iterable[Case]) -> dict[str, Any]:
+def _document(step: str, tests: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {
         "rule_files": ["rules.yaml"],
         "evaluation_interval": step,
         "group_eval_order": ["records", "alerts"],  # else in any order: a step more or less until a record is seen
-        "tests": [_test(step, each) for each in cases],
+        "tests": [*tests],
     }
 
 

@@ -17,12 +17,16 @@ from exporter.catalogue import (
     APPLICATION_THRESHOLD_RATIO,
     APPLICATION_THRESHOLD_SECONDS,
     GROUP_BLOCKED_OFFSETS,
+    LAST_TRANSACTION_TIMESTAMP_SECONDS,
+    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
     LSO_BLOCKER_INFO,
     LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
     LSO_HOLDER_PARTITIONS,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
+    RECENT_PRODUCER_FENCES,
     TRANSACTIONS_TOTAL,
 )
 from exporter.model import Deadline, Metric
@@ -55,7 +59,9 @@ def holder(number: int) -> Iterator[str]:
 
 
 def application(number: int, seconds: float) -> Iterator[str]:
-    """An application with a transaction that is open for long, half of whose transactions are aborted."""
+    """An application in all the trouble that there is: a transaction that is open for long and one that does not
+    complete, half of its transactions aborted, ids that fence each other, and timeouts.
+    """
     name = f"payments-settlement-service-{number:03}"
     yield line(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, "prod", name, value=1.7e9)
     yield line(APPLICATION_THRESHOLD_SECONDS, "prod", name, "open_warning", value=900.0)
@@ -63,6 +69,13 @@ def application(number: int, seconds: float) -> Iterator[str]:
     for instance in range(5):
         who = ("prod", name, f"{name}-{instance}", f"{number}{instance}", "3", "ongoing")
         yield line(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *who, value=1.7e9)
+        yield line(RECENT_PRODUCER_FENCES, *who[:3], value=3 + seconds)
+        for outcome in ("fenced", "timed_out"):
+            yield line(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, *who[:5], outcome, value=time.time())
+    for outcome in ("fenced", "timed_out"):
+        yield line(LAST_TRANSACTION_TIMESTAMP_SECONDS, "prod", name, outcome, value=time.time())
+    yield line(OLDEST_COMPLETION_START_TIMESTAMP_SECONDS, "prod", name, value=1.7e9)
+    yield line(APPLICATION_THRESHOLD_SECONDS, "prod", name, "completion_critical", value=300.0)
     for outcome in ("committed", "aborted"):
         yield line(TRANSACTIONS_TOTAL, "prod", name, outcome, value=10 * seconds)
 
@@ -120,7 +133,10 @@ def test_a_notification_of_a_flood_is_small_and_the_end_of_prometheus_is_reporte
                 largest[notification.status, name] = max(largest.get((notification.status, name), 0), notification.size)
                 missing.discard((notification.status, name))
 
-        flood = ("LsoStalled", "LongRunningTransaction", "AbortRatioHigh", "Watchdog")
+        flood = (
+            *("LsoStalled", "LongRunningTransaction", "AbortRatioHigh", "Watchdog"),
+            *("ProducerFenceStorm", "TransactionTimeouts", "CompletionSlow"),
+        )
         wait(*(("firing", name) for name in flood))
         stopped = time.monotonic()
         monitoring.server.stop(Deadline.after(WAIT_SECONDS))

@@ -113,8 +113,8 @@ def test_an_outage_of_one_cluster_withholds_no_page_of_another_and_no_hanging_tr
 
 
 def test_a_page_is_withheld_by_its_cause_alone() -> None:
-    """The transaction of its own holder that never ends, the fences of its own application, or the transaction log
-    without its replicas.
+    """The transaction of its own holder that never ends, the fences of its own application, an hour that shows more
+    than six, or the transaction log without its replicas.
     """
     pages = [rule for rule in CONFIG["inhibit_rules"] if 'severity="warning"' not in rule["target_matchers"]]
     tickets = (['alertname="KafkaEosProducerFenced"'], ['alertname="KafkaEosSourceDown"'])
@@ -125,10 +125,12 @@ def test_a_page_is_withheld_by_its_cause_alone() -> None:
         ['alertname="KafkaEosCanaryFailing"', 'reason="cluster"'],
         ['alertname=~"KafkaEos(Hanging|Unmarked)Transaction"'],
         ['alertname="KafkaEosProducerFenceStorm"'],
+        ['alertname="KafkaEosProducerFenceStorm"', 'reason=""'],
+        ['alertname="KafkaEosAbortRatioHigh"', 'window="1h"', 'severity="critical"'],
         ['alertname="KafkaEosTransactionLogUnderMinIsr"'],
     ]
     assert "producer_id" in causes[1]["equal"]
-    assert "application" in causes[2]["equal"]
+    assert all("application" in cause["equal"] for cause in causes[2:5])
 
 
 def test_a_page_withholds_the_ticket_about_the_same_subject_alone() -> None:
@@ -187,6 +189,27 @@ def test_what_recurs_for_hours_is_one_ticket() -> None:
     assert sent([once, for_hours]) == ["KafkaEosTransactionTimeouts"]
     assert len(sent([{**once, "application": "ship"}, for_hours])) == 2
     assert len(sent([{**once, "reason": "polled"}, for_hours])) == 2
+
+
+def test_a_share_that_several_windows_show_is_one_alert() -> None:
+    """The one of the shortest window, and a page before a ticket."""
+    ours = {"application": "pay"}
+    windows = ("1h", "6h", "1d", "3d")
+    tickets = [{**page("AbortRatioHigh", window=window, **ours), "severity": "warning"} for window in windows]
+    for first in range(len(tickets)):
+        assert len(sent(tickets[first:])) == 1
+    pages = [page("AbortRatioHigh", window=window, **ours) for window in ("1h", "6h")]
+    assert len(sent([*pages, *tickets])) == 1
+    assert len(sent([pages[1], *tickets])) == 1
+    elsewhere = {**pages[0], "application": "ship"}
+    assert len(sent([elsewhere, pages[1]])) == len(sent([elsewhere, tickets[3]])) == 2
+
+
+def test_a_storm_of_an_id_is_the_page_about_the_storm_of_its_application() -> None:
+    storm = page("ProducerFenceStorm", application="pay", transactional_id="pay-3")
+    whole = page("ProducerFenceStorm", application="pay", reason="application")
+    assert len(sent([storm, whole])) == 1
+    assert len(sent([storm, {**whole, "application": "ship"}])) == 2
 
 
 def test_the_watchdog_goes_to_a_receiver_of_its_own(config: str) -> None:

@@ -166,7 +166,10 @@ def test_a_firing_alert_has_all_labels_by_which_alerts_of_one_name_differ() -> N
     assert grouped <= told
 
 
-SUBJECTS = {"application", "group", "topic", "connector", "server", "query", "audit", "client_id", "broker"}
+SUBJECTS = {
+    *("application", "group", "topic", "connector", "server", "query", "audit", "client_id", "broker"),
+    *("target", "task", "name"),
+}
 """Labels that name something of one cluster: two clusters may have the same name."""
 
 
