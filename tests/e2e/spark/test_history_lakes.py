@@ -52,15 +52,7 @@ class LakeStage:
     def work(self, count: int = TRANSACTIONS) -> None:
         """Run committed, aborted and fenced transactions."""
         for producer in self.producers:
-            producer.run(count, "orders")
-            producer.begin()
-            producer.send("orders")
-            producer.flush()
-            producer.abort()
-            producer.begin()
-            producer.send("orders")
-            producer.flush()
-            producer.init()  # as a new incarnation that displaces the old one
+            producer.run_to_every_end(count, "orders")
 
     def run(self, *arguments: str) -> Child:
         self.runs += 1
