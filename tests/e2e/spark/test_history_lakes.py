@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from demo.agent import COMMAND
 from demo.cluster import KafkaCluster
 from demo.processes import Child, ProcessGroup, poll, run_to_end
 from demo.s3 import S3Server
+from demo.spark_cluster import conf_flags
 from demo.workloads.producers import RdkafkaProducer
 from exporter.jobs.history.lake_table import STATE
 from exporter.jobs.lakes.formats import LAKES
@@ -76,10 +77,6 @@ class LakeStage:
         done = run_to_end([*command, *conf_flags(SMALL), *flags], Deadline.after(SECONDS))
         assert done.returncode in {0, 1}, done.stderr
         return Counter({outcome: count for outcome, count in json.loads(done.stdout)["outcomes"].items() if count})
-
-
-def conf_flags(conf: Mapping[str, str]) -> list[str]:
-    return [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
 
 
 def wait(child: Child, what: Callable[[], object]) -> None:
