@@ -259,7 +259,7 @@ def audited(session: SparkSession, access: TopicAccess, question: Audit, records
 
 
 class PeakMemory:
-    """The largest resident memory of this process's JVM and of all its Python workers together, in megabytes."""
+    """The largest resident memory of Spark's JVMs, and of their Python workers, each together, in megabytes."""
 
     def __init__(self) -> None:
         self.jvm = self.workers = 0.0
@@ -282,7 +282,10 @@ class PeakMemory:
                     name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
                     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
                     megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-                    jvm, workers = (jvm + megabytes, workers) if name == "java" else (jvm, workers + megabytes)
+                    if name != "java":
+                        workers += megabytes
+                    elif b"org.apache.spark" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        jvm += megabytes  # and not the broker's
             self.jvm, self.workers = max(self.jvm, jvm), max(self.workers, workers)
 
 
@@ -349,9 +352,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.audit", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="half a million records: to see that the bench works")
     parser.add_argument("--grow", type=int, nargs="+", metavar="RECORDS", help="only memory, as records grow")
-    parser.add_argument(
-        "--workers", type=int, nargs="+", default=[], help="with --grow: on clusters of so many workers"
-    )
+    parser.add_argument("--workers", type=int, nargs="+", default=[], help="with --grow: on clusters of so many")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args(argv)
     records = QUICK_RECORDS if options.quick else RECORDS
