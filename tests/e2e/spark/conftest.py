@@ -90,9 +90,14 @@ def lake_audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
 
 
 @pytest.fixture(params=list(LAKES))
-def lake(lake_audits: Auditor, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    """A table of each format that does not exist yet, in a folder of the test."""
-    chosen, url = LAKES[request.param], str(tmp_path / "table")
+def lake(
+    lake_audits: Auditor,
+    fresh: Callable[[str], str],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Lake:
+    """A table of each format that does not exist yet. All are in one folder: a session keeps its first catalog."""
+    chosen, url = LAKES[request.param], str(tmp_path_factory.getbasetemp() / "lakes" / fresh("table"))
     if chosen not in released():
         pytest.skip("this Spark has no release of the format")
     for key, value in chosen.conf(url).items():
