@@ -30,9 +30,9 @@ def stream(audits: Auditor, table: Lake, topic: str, checkpoint: Path) -> None:
         f"{column.removeprefix('kafka_')} AS {column}" for column in (word.split()[0] for word in COLUMNS.split(", "))
     ]
     rows = records.selectExpr(*columns)
-    query = (
-        rows.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).toTable(table.name)
-    )
+    writer = rows.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    # Delta has no streams into a table that is named by its folder.
+    query = writer.format("delta").start(table.url) if table.format_name == "Delta" else writer.toTable(table.name)
     assert query.awaitTermination(120)
 
 
