@@ -141,11 +141,18 @@ def test_rows_are_those_of_parquet_whenever_the_writer_is_killed(stage: LakeStag
     assert stage.report(name, str(output)) == Counter(row[1] for row in stage.parquet())
 
 
+@pytest.fixture(scope="module")
+def store(stage: LakeStage) -> S3Server:
+    return S3Server(stage.processes, stage.folder)
+
+
 @pytest.mark.proof
-def test_a_delta_table_on_an_object_store_has_the_rows_of_parquet(stage: LakeStage) -> None:
-    server = S3Server(stage.processes, stage.folder)
-    output = f"s3a://{server.bucket}/eos"
-    given = ("--format", "delta", "--output", output, *conf_flags(server.conf))
+@pytest.mark.parametrize("name", list(LAKES))
+def test_a_table_on_an_object_store_has_the_rows_of_parquet(stage: LakeStage, store: S3Server, name: str) -> None:
+    if LAKES[name] not in released():
+        pytest.skip("this Spark has no release of the format")
+    output = f"s3a://{store.bucket}/{name}"
+    given = ("--format", name, "--output", output, *conf_flags(store.conf))
     stage.work(20)
     stage.run_once(*given)
     # Killed in the middle of what follows, and run again.
@@ -155,4 +162,4 @@ def test_a_delta_table_on_an_object_store_has_the_rows_of_parquet(stage: LakeSta
     child.kill()
     stage.run_once(*given)
     expected = Counter(row[1] for row in stage.parquet())
-    assert stage.report("delta", output, *conf_flags(server.conf)) == expected
+    assert stage.report(name, output, *conf_flags(store.conf)) == expected
