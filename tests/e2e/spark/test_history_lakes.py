@@ -111,6 +111,7 @@ def rows_of(table: Lake) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.proof
+@pytest.mark.timeout((KILLS + 4) * SECONDS)
 @pytest.mark.parametrize("name", list(LAKES))
 def test_rows_are_those_of_parquet_whenever_the_writer_is_killed(stage: LakeStage, name: str) -> None:
     if LAKES[name] not in released():
@@ -147,6 +148,7 @@ def store(stage: LakeStage) -> S3Server:
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(5 * SECONDS)
 @pytest.mark.parametrize("name", list(LAKES))
 def test_a_table_on_an_object_store_has_the_rows_of_parquet(stage: LakeStage, store: S3Server, name: str) -> None:
     if LAKES[name] not in released():
