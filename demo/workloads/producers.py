@@ -103,6 +103,15 @@ class Producer:
             self.counts.wrote()
             self.counts.ended(committed=commit)
 
+    def run_to_every_end(self, committed: int, topic: str) -> None:
+        """Transactions that are committed, one that is aborted, and one that a new incarnation fences."""
+        self.run(committed, topic)
+        for end in (self.abort, self.init):
+            self.begin()
+            self.send(topic)
+            self.flush()
+            end()
+
     def pause(self) -> None:
         """SIGSTOP: the process hangs with its connections and its transaction open."""
         self._child.pause()

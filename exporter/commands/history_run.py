@@ -66,7 +66,6 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         help="folder of the history; of iceberg and delta also a URL such as s3a://bucket/eos, or catalog.db.table",
     )
     add_format_flag(parser)
-    parser.add_argument("--checkpoint", metavar="DIR", help="taken and not used: the output has the position")
     parser.add_argument("--once", action="store_true", help="stop at the end that the log has at the start")
     parser.add_argument(
         "--interval", type=duration, default=60.0, metavar="DURATION", help="from one batch to the next (1m)"

@@ -7,7 +7,9 @@ the JVM. There are two raw reads: with Spark's default settings, and by the seco
 which the audit sets for itself.
 
 ``python -m tests.bench.audit --grow 1000000 10000000 100000000`` writes that many small records with Spark, and audits
-the first of them, more each time: time, and the largest memory of Spark's JVM and of its Python workers.
+the first of them, more each time: time, and the largest memory of Spark's JVM and of its Python workers. With
+``--workers 1 2`` each audit is on a standalone cluster of so many workers of one core, and the memory is that of the
+driver, master, workers and executors together.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import contextlib
 import os
 import struct
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -29,6 +33,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from demo.cluster import KafkaCluster
 from demo.jars import say
+from demo.processes import ProcessGroup
+from demo.spark_cluster import HERE, StandaloneSpark
 from exporter.jobs.audit.columns import Shape
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.fold import OffsetSpan
@@ -36,7 +42,7 @@ from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, audit_once
 from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, PLAIN_SHUFFLE, with_settings
-from exporter.jobs.session import kafka_connector, spark_module, spark_session
+from exporter.jobs.session import is_local, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from tests.bench.machine import load
@@ -62,6 +68,8 @@ EXPRESSIONS = {
 }
 """With the share of the raw read's speed that an audit should have."""
 WRITERS = 2
+LOCAL = "local[2]"
+EXECUTOR_MEMORY, WORKER_MEMORY = "1500m", "2g"
 LOOK_SECONDS = 0.2
 FAST_WRITE = {"kafka.compression.type": "lz4", "kafka.linger.ms": "50", "kafka.batch.size": "1000000"}
 
@@ -181,20 +189,21 @@ def measure(cluster: KafkaCluster, records: int) -> list[FigureRow]:
     plain = timed(lambda: found.append(with_a_set(cluster.bootstrap, records)), lambda: family(os.getpid()))
     rows = [_row("one process with a Python set", records, plain)]
     for cores in (1, 2):
-        with spark(cluster, cores) as (session, access):
+        with spark(cluster, f"local[{cores}]") as (session, access):
             rows += _audits(session, access, records, cores)
     return rows
 
 
 @contextlib.contextmanager
-def spark(cluster: KafkaCluster, cores: int) -> Iterator[tuple[SparkSession, TopicAccess]]:
-    """A Spark of so many cores."""
+def spark(cluster: KafkaCluster, master: str) -> Iterator[tuple[SparkSession, TopicAccess]]:
+    """A session on this master."""
     properties = Properties.parse(cluster.client_properties())
     client = ClusterClient(properties)
     conf = {"spark.sql.ansi.enabled": "false", "spark.driver.memory": "3g", **PLAIN_SHUFFLE}
+    if not is_local(master):
+        conf |= {"spark.driver.host": HERE, "spark.driver.memory": "1g", "spark.executor.memory": EXECUTOR_MEMORY}
     packages = [kafka_connector(), spark_module("spark-avro")]
     try:
-        master = f"local[{cores}]"
         with spark_session("bench", master=master, packages=packages, conf=conf, java_options=JAVA_OPTIONS) as session:
             yield session, TopicAccess(client, properties)
     finally:
@@ -250,7 +259,7 @@ def audited(session: SparkSession, access: TopicAccess, question: Audit, records
 
 
 class PeakMemory:
-    """The largest resident memory of this process's JVM and of all its Python workers together, in megabytes."""
+    """The largest resident memory of Spark's JVMs, and of their Python workers, each together, in megabytes."""
 
     def __init__(self) -> None:
         self.jvm = self.workers = 0.0
@@ -273,32 +282,51 @@ class PeakMemory:
                     name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
                     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
                     megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-                    jvm, workers = (jvm + megabytes, workers) if name == "java" else (jvm, workers + megabytes)
+                    if name != "java":
+                        workers += megabytes
+                    elif b"org.apache.spark" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                        jvm += megabytes  # and not the broker's
             self.jvm, self.workers = max(self.jvm, jvm), max(self.workers, workers)
 
 
-def grow(cluster: KafkaCluster, counts: Sequence[int]) -> list[FigureRow]:
-    """Audits of the first records of a topic by key, on two cores, for each of these numbers of records."""
+def grow(cluster: KafkaCluster, counts: Sequence[int], workers: Sequence[int]) -> list[FigureRow]:
+    """Audits of the first records of a topic by key, for each of these numbers of records and of workers.
+
+    Without workers on two cores of one Spark.
+    """
     most = max(counts)
     cluster.create_topic(GROWING, PARTITIONS)
     rows = []
-    with spark(cluster, 2) as (session, access):
+    with spark(cluster, LOCAL) as (session, access):
         say(f"writing {most:,} records")
         place = f"CAST(id % {PARTITIONS} AS INT) AS partition"
         numbers = session.range(0, most, 1, PARTITIONS)
         frame = numbers.selectExpr("CAST(id AS STRING) AS key", "CAST(id % 1000 AS STRING) AS value", place)
         options = {"kafka.bootstrap.servers": cluster.bootstrap, "topic": GROWING, **FAST_WRITE}
         frame.write.format("kafka").options(**options).save()
-    for count in sorted(counts):
-        say(f"{count:,} records")
-        ends = ",".join(f"{number}:{count // PARTITIONS}" for number in range(PARTITIONS))
-        with spark(cluster, 2) as (session, access), PeakMemory() as peak:
+    for count, number in product(sorted(counts), workers or [0]):
+        say(f"{count:,} records, {number} workers")
+        ends = ",".join(f"{partition}:{count // PARTITIONS}" for partition in range(PARTITIONS))
+        with _master(number) as master, PeakMemory() as peak, spark(cluster, master) as (session, access):
             question = Audit(GROWING, id="key", end=parse_bound(ends))
             timing = timed(lambda question=question, count=count: audited(session, access, question, count, 0), _pids)  # type: ignore[misc]  # a lambda of its own
-        memory = f"at most {peak.jvm:,.0f} MB of Spark's JVM, {peak.workers:,.0f} MB of its Python workers"
-        row = _row(f"audit of {count:,} records, 2 core(s), in a new Spark", count, timing)
+        memory = f"at most {peak.jvm:,.0f} MB of Spark's JVMs, {peak.workers:,.0f} MB of its Python workers"
+        where = f"{number} workers of one core" if number else "2 core(s)"
+        row = _row(f"audit of {count:,} records, {where}, in a new Spark", count, timing)
         rows.append(row._replace(note=f"{row.note}; {memory}"))
     return rows
+
+
+@contextlib.contextmanager
+def _master(workers: int) -> Iterator[str]:
+    """The URL of a new cluster of so many workers; for none, of a Spark in one process."""
+    if not workers:
+        yield LOCAL
+        return
+    with tempfile.TemporaryDirectory(prefix="kafka-eos-spark-") as folder, ProcessGroup(Path(folder)) as processes:
+        cluster = StandaloneSpark(processes, Path(folder), workers, WORKER_MEMORY)
+        os.environ |= cluster.environment
+        yield cluster.master
 
 
 def _row(
@@ -324,11 +352,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.audit", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="half a million records: to see that the bench works")
     parser.add_argument("--grow", type=int, nargs="+", metavar="RECORDS", help="only memory, as records grow")
+    parser.add_argument("--workers", type=int, nargs="+", default=[], help="with --grow: on clusters of so many")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args(argv)
     records = QUICK_RECORDS if options.quick else RECORDS
     with KafkaCluster(heap_mb=1024, progress=say) as cluster:
-        rows = grow(cluster, options.grow) if options.grow else measure(cluster, records)
+        rows = grow(cluster, options.grow, options.workers) if options.grow else measure(cluster, records)
     print(as_json(rows, {"records": records}) if options.output == "json" else table(rows))
     return 0
 

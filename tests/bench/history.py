@@ -4,6 +4,9 @@ The rows are made here, with the writer's own columns and options: ten applicati
 open for a tenth of a second, one in a hundred for more than a second, one in a thousand timed out or fenced. The first
 hours are written as batches of a minute by two tasks, as ``history run`` writes them, and merged by its own code. What
 follows has the merged copies, which a report reads, and empty folders in place of its batches.
+
+``--format delta iceberg`` writes tables of a lake with the same rows instead, a commit for each hour, compacted at the
+end by the format. Memory is that of Python then: Spark's JVM has ``spark.driver.memory`` beside it.
 """
 
 from __future__ import annotations
@@ -24,12 +27,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import functions as f
 
 from demo.jars import say
 from exporter.jobs.history.index import Index, TaskResult
+from exporter.jobs.history.lake_table import KEY, Commit, LakeTable
 from exporter.jobs.history.merged import FOLDER, merge_batches, write_copy
 from exporter.jobs.history.store import BATCH_FILE, ROWS, TABLE, opened
 from exporter.jobs.history.table import BATCH, DAY, SCHEMA, write_kept
+from exporter.jobs.history.task import ROW_SCHEMA, spark_type
+from exporter.jobs.lakes.formats import LAKES
+from exporter.jobs.session import spark_session
 from tests.bench.machine import load
 from tests.bench.report import FigureRow, as_json, table
 
@@ -44,6 +52,7 @@ FIRST_MINUTES = 240
 COPY_MINUTES = 50
 APPLICATIONS = 10
 WORKERS = 2
+LOCAL = "local[2]"
 MOST_SECONDS = 30.0
 MOST_MEGABYTES = 1_000.0
 
@@ -178,13 +187,54 @@ def measure(folder: Path, days: Sequence[int]) -> Iterator[FigureRow]:
         yield FigureRow("the same, peak memory", megabytes, "MB", load(), MOST_MEGABYTES if whole else None)
 
 
+def measure_table(folder: Path, name: str, days: int) -> Iterator[FigureRow]:
+    """A table of so many days, and a report of it."""
+    kind, url = LAKES[name], str(folder / name)
+    say(f"writing {days} days of {name}")
+    began = time.monotonic()
+    with spark_session("bench", master=LOCAL, packages=kind.packages(url), conf=kind.conf(url)) as spark:
+        table = LakeTable(kind(spark, url))
+        table.open("cluster", "bench")
+        for hour in range(24 * days):
+            minutes = spark.range(60 * hour, 60 * hour + 60, 1, WORKERS)
+            rows = minutes.mapInArrow(_minutes, spark_type(ROW_SCHEMA))
+            rows = rows.withColumns({DAY: f.to_date("complete"), BATCH: f.lit(hour).cast("bigint")})
+            index = replace(Index.after(None, [], BEGIN_MS), batch=hour)
+            table.lake.append(rows, BATCH, hour, (KEY, Commit("cluster", "bench", "", index).to_json()))
+        seconds = time.monotonic() - began
+        yield FigureRow(f"{days} days of {name} written", seconds, "s", load())
+        began = time.monotonic()
+        table.lake.compact()
+        yield FigureRow("compacted", time.monotonic() - began, "s", load())
+    size = size_of(folder.rglob("*.parquet")) / days / 1e6
+    yield FigureRow("a day on disk, with what readers of older snapshots need", size, "MB", load())
+    say(f"a report of {days} days")
+    seconds, cpu, megabytes = reported(Path(url), days * RATE * 86_400, "--format", name, "--master", LOCAL)
+    yield FigureRow(
+        f"report of {days} days of {name}", seconds, "s", load(), note=f"{cpu:.1f} CPU s with Spark's start"
+    )
+    yield FigureRow("the same, peak memory of Python", megabytes, "MB", load())
+
+
+def _minutes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for minute in batch.column(0).to_pylist():
+            rows = rows_of(BEGIN_MS + minute * MINUTE_MS, 1, RATE * 60)
+            yield from rows.cast(ROW_SCHEMA).combine_chunks().to_batches()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.history", description=__doc__.split("\n")[0])
     parser.add_argument("--days", type=int, nargs="+", default=[1, 3, 10, DAYS], help="reports of so many days")
+    parser.add_argument("--format", nargs="+", choices=list(LAKES), default=[], help="tables of these formats instead")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        rows = list(measure(Path(folder) / "history", sorted(options.days)))
+        if options.format:
+            tables = ((name, days) for name in options.format for days in options.days)
+            rows = [row for name, days in tables for row in measure_table(Path(folder) / str(days), name, days)]
+        else:
+            rows = list(measure(Path(folder) / "history", sorted(options.days)))
     print(as_json(rows, {"rate": RATE}) if options.output == "json" else table(rows))
     return 0
 

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from exporter.jobs.audit.columns import ExpressionError, columns_of, reason
 from exporter.jobs.lakes.connect_commits import doubts
 from exporter.jobs.lakes.formats import LAKES
-from exporter.jobs.lakes.lake import first_line
 from exporter.jobs.session import POSTGRESQL, SessionError
+from exporter.jobs.spark_error import error_line
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -83,7 +83,7 @@ def pinned(session: SparkSession, table: SinkTable) -> tuple[SinkTable, list[str
     try:
         snapshots = list(islice(LAKES[table.format](session, table.url).snapshots(), MOST_SNAPSHOTS))
     except (PySparkException, Py4JError) as error:
-        raise SessionError(f"{table.name} cannot be read: {first_line(error)}") from None
+        raise SessionError(f"{table.name} cannot be read: {error_line(error)}") from None
     ids = [snapshot.id for snapshot in snapshots]
     if table.snapshot and table.snapshot not in ids:
         newest = ", ".join(ids[:FEW]) or "none"

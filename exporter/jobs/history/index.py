@@ -103,7 +103,6 @@ class Index:
             found = json.loads(text)
             if found["format"] != FORMAT:
                 raise ValueError(f"has format {found['format']}, and this version reads {FORMAT}")
-            found.pop("checkpoint", None)  # the query of Spark Structured Streaming that older versions ran
             return cls(**_values(found))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"is no index of a batch: {error!r}") from None

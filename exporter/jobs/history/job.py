@@ -6,7 +6,6 @@ committed left nothing, and is planned anew: there is no position beside that of
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from exporter.jobs.history.index import HistoryError, Index
 from exporter.jobs.history.log_offsets import SETTLED_MS, Look, PartitionOffset, advanced, planned
 from exporter.jobs.history.task import BatchPlan
 from exporter.jobs.history.transaction_source import ASK_SECONDS, LogAccess, LogEnds, TransactionLogError
+from exporter.jobs.spark_error import error_line
 from exporter.model import Deadline
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ SETTLE_SECONDS = 30.0
 """Longest wait of a run to the end of the log for aborts that may still become fences."""
 START_TRIES = 5
 _SLOW_START = "Python worker failed to connect back"
-# An error of a task's Python process is the last line of a traceback in a Java exception.
-_SAID = re.compile(r"(?:TransactionLogError|HistoryError): (.+)")
 
 
 class HistoryTable(Protocol):
@@ -128,7 +126,7 @@ class HistoryJob:
                     return None
                 # Spark gives a new Python process ten seconds.
                 if not left or _SLOW_START not in str(error):
-                    raise _cause(error) from None
+                    raise HistoryError(error_line(error)) from None
 
     def _look(self, log: LogEnds, over: threading.Event) -> Look | None:
         """The ends of the log, asked for again while brokers do not answer; None when it is over."""
@@ -158,12 +156,6 @@ class HistoryJob:
             yield
         finally:
             done.set()
-
-
-def _cause(error: Exception) -> HistoryError:
-    text = str(error)
-    said = _SAID.findall(text)
-    return HistoryError(said[-1].strip() if said else (text.strip().splitlines() or [type(error).__name__])[0])
 
 
 def _next(index: Index, number: int) -> int:

@@ -17,7 +17,7 @@ from exporter.jobs.history.index import HistoryError, gaps
 from exporter.jobs.history.lake_table import LakeTable
 from exporter.jobs.history.table import SCHEMA
 from exporter.jobs.history.tally import HistoryTally, notable
-from exporter.jobs.lakes.lake import first_line
+from exporter.jobs.spark_error import error_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +31,7 @@ class LakeHistory:
         try:
             commit = table.read_commit()
         except (PySparkException, Py4JError) as error:
-            raise HistoryError(f"--input {table.lake.url}: cannot be read: {first_line(error)}") from None
+            raise HistoryError(f"--input {table.lake.url}: cannot be read: {error_line(error)}") from None
         if commit is None:
             raise HistoryError(f"--input {table.lake.url}: is not a history; give the --output of `history run`")
         self._index = commit.index

@@ -27,7 +27,7 @@ from pyspark.sql.types import DateType, LongType, StructField
 from exporter.jobs.history.index import HistoryError, Index, next_batch
 from exporter.jobs.history.table import BATCH, DAY
 from exporter.jobs.history.task import ROW_SCHEMA, BatchPlan, TaskFrames, results_of, spark_type
-from exporter.jobs.lakes.lake import first_line
+from exporter.jobs.spark_error import error_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +90,7 @@ class LakeTable:
             if missing:
                 self.spark.sql(f"ALTER TABLE {self.lake.name} ADD COLUMNS ({_ddl(missing)})")
         except (PySparkException, Py4JError) as error:
-            raise HistoryError(f"--output {self.lake.url}: {first_line(error)}") from None
+            raise HistoryError(f"--output {self.lake.url}: {error_line(error)}") from None
         if self._commit is not None and self._commit.cluster_id != cluster_id:
             raise HistoryError(
                 f"--output {self.lake.url}: is the history of cluster {self._commit.cluster_id}, and the brokers are"
@@ -134,7 +134,7 @@ class LakeTable:
             if number % BATCHES_EACH == BATCHES_EACH - 1:
                 self.lake.compact()
         except (PySparkException, Py4JError) as error:
-            _LOG.warning("files of the table are not merged: %s", first_line(error))
+            _LOG.warning("files of the table are not merged: %s", error_line(error))
 
     def _as_stored(self, rows: DataFrame) -> DataFrame:
         """The rows with the columns of the table, which may have more of its own, in its order."""

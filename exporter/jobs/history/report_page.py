@@ -143,7 +143,7 @@ def _applications(found: HistoryReport) -> list[Block]:
         "bad" if application.counts.fenced or application.counts.timed_out or application.by_server else ""
         for application in found.applications
     ]
-    blocks: list[Block] = [Table(APPLICATION_COLUMNS, rows, _NUMBERS, marks)]
+    blocks: list[Block] = [Table(APPLICATION_COLUMNS, rows, _NUMBERS, marks, linked=True)]
     shown = [
         application for application in found.applications if application.counts.total > application.counts.committed
     ][:MOST_PLOTTED]

@@ -1,9 +1,9 @@
 """What Iceberg's sink connector notes in the snapshots that it commits, and what in it cannot be. Pure.
 
 The notes are ``kafka.connect.offsets.CONTROL_TOPIC.GROUP``, the offsets of its control topic up to which all files are
-committed, and ``kafka.connect.commit-id`` (``org.apache.iceberg.connect.channel.Coordinator``). A commit begins where
-the one before it ended. Offsets that are lower, or a commit id that comes again, are of a coordinator that was replaced
-and committed all the same.
+committed, and ``kafka.connect.commit-id`` (``org.apache.iceberg.connect.channel.Coordinator``). A partition's commit
+begins where the one before it ended. Lower offsets, or a commit id that comes again, are of a coordinator that was
+replaced and committed all the same. A partition of which a new coordinator has read nothing yet is not in its notes.
 """
 
 from __future__ import annotations
@@ -20,41 +20,39 @@ MOST_TOLD = 20
 
 def doubts(snapshots: Iterable[LakeSnapshot]) -> list[str]:
     """Sentences on commits that cannot be right; ``snapshots`` are the newest first."""
-    found = [text for snapshot, after in _commits(snapshots) for text in _compared(snapshot, after)]
+    found = list(_doubts(snapshots))
     if len(found) > MOST_TOLD:
         return [*found[:MOST_TOLD], f"and {len(found) - MOST_TOLD:,} more commits of the sink that cannot be right"]
     return found
 
 
-def _commits(snapshots: Iterable[LakeSnapshot]) -> Iterator[tuple[LakeSnapshot, LakeSnapshot]]:
-    """Each commit of the sink with the one that followed it, of the same group."""
-    newer: dict[str, LakeSnapshot] = {}
+def _doubts(snapshots: Iterable[LakeSnapshot]) -> Iterator[str]:
+    later: dict[tuple[str, int], tuple[int, str]] = {}
+    commits: dict[tuple[str, str], str] = {}
     for snapshot in snapshots:
-        for key in snapshot.notes:
-            if key.startswith(OFFSETS):
-                if key in newer:
-                    yield snapshot, newer[key]
-                newer[key] = snapshot
-
-
-def _compared(snapshot: LakeSnapshot, after: LakeSnapshot) -> Iterator[str]:
-    commit = snapshot.notes.get(COMMIT_ID)
-    if commit is not None and commit == after.notes.get(COMMIT_ID):
-        yield f"the sink committed {commit} twice, in snapshots {snapshot.id} and {after.id}: rows may be there twice"
-    for key in snapshot.notes.keys() & after.notes.keys():
-        if not key.startswith(OFFSETS):
-            continue
-        before, then = _offsets(snapshot.notes[key]), _offsets(after.notes[key])
-        if before is None or then is None:
-            yield f"the sink's {key} in snapshots {snapshot.id} and {after.id} cannot be read"
-            continue
-        for partition, offset in sorted(before.items()):
-            if then.get(partition, -1) < offset:
+        for key, note in snapshot.notes.items():
+            if not key.startswith(OFFSETS):
+                continue
+            commit = (key, snapshot.notes.get(COMMIT_ID, f"snapshot {snapshot.id}"))
+            if commit in commits:
                 yield (
-                    f"the sink's committed offsets went back at snapshot {after.id}: partition {partition} of"
-                    f" {key.removeprefix(OFFSETS)} from {offset} to {then.get(partition, 'none')} (snapshot"
-                    f" {snapshot.id}): rows may be there twice, or be lost"
+                    f"the sink committed {commit[1]} twice, in snapshots {snapshot.id} and {commits[commit]}: rows may"
+                    " be there twice"
                 )
+            commits[commit] = snapshot.id
+            offsets = _offsets(note)
+            if offsets is None:
+                yield f"the sink's {key} in snapshot {snapshot.id} cannot be read"
+                continue
+            for partition, offset in sorted(offsets.items()):
+                then, after = later.get((key, partition), (offset, ""))
+                if then < offset:
+                    yield (
+                        f"the sink's committed offsets went back at snapshot {after}: partition {partition} of"
+                        f" {key.removeprefix(OFFSETS)} from {offset} to {then} (snapshot {snapshot.id}): rows may be"
+                        " there twice, or be lost"
+                    )
+                later[key, partition] = (offset, snapshot.id)
 
 
 def _offsets(text: str) -> dict[int, int] | None:

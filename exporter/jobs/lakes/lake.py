@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -98,10 +98,3 @@ def is_folder(url: str) -> bool:
 def folder_url(url: str) -> str:
     """A folder with its scheme: on a cluster, a bare path may mean another file system."""
     return (url if re.match(r"[a-z0-9]+:/", url) else Path(url).resolve().as_uri()).rstrip("/")
-
-
-def first_line(error: Exception) -> str:
-    """The message of Spark or of Java, without its trace."""
-    lines: Iterable[str] = str(error).strip().splitlines()
-    said = [line.strip() for line in lines if "Exception:" in line and "py4j" not in line.partition("Exception:")[0]]
-    return (said or str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -16,13 +16,17 @@ from exporter.status.html import STYLE, environment
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``numbers`` are the columns that are aligned right; ``marks`` gives a row a level: good, bad, blind or ""."""
+    """``numbers`` are the columns that are aligned right; ``marks`` gives a row a level: good, bad, blind or "".
+
+    With ``linked``, each row has an address in the page, its first cell.
+    """
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[object]]
     numbers: frozenset[str] = frozenset()
     marks: Sequence[str] = ()
     more: str = ""
+    linked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

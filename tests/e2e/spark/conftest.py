@@ -17,6 +17,8 @@ from demo.cluster import KafkaCluster
 from demo.postgres import Postgres
 from demo.processes import QUICK_START, ProcessGroup
 from demo.spark import SparkDriver
+from exporter.jobs.lakes.formats import LAKES
+from exporter.jobs.lakes.lake import Lake
 from tests.e2e.spark.auditing import Auditor, auditor
 from tests.e2e.spark.packages import released
 
@@ -85,6 +87,23 @@ def lake_audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
     """An auditor of tables, in the formats that have a release for this Spark."""
     with auditor(clusters("4.3.1"), released()) as one:
         yield one
+
+
+@pytest.fixture(params=list(LAKES))
+def lake(
+    lake_audits: Auditor,
+    fresh: Callable[[str], str],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Lake:
+    """A table of each format that does not exist yet. All are in one folder: a session keeps its first catalog."""
+    chosen, url = LAKES[request.param], str(tmp_path_factory.getbasetemp() / "lakes" / fresh("table"))
+    if chosen not in released():
+        pytest.skip("this Spark has no release of the format")
+    for key, value in chosen.conf(url).items():
+        if ".catalog." in key:
+            lake_audits.session.conf.set(key, value)
+    return chosen(lake_audits.session, url)
 
 
 @pytest.fixture(scope="session")

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.lakes.connect_commits import COMMIT_ID, OFFSETS
-from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import SessionError
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, places, write
-from tests.e2e.spark.packages import released
 
 Place = tuple[int, int]
 COUNT = 20
 COLUMNS = "kafka_topic string, kafka_partition int, kafka_offset bigint"
 
 
-@pytest.fixture(params=list(LAKES))
-def lake(lake_audits: Auditor, tmp_path: Path, request: pytest.FixtureRequest) -> tuple[str, Lake]:
-    """A format, and a table of it that does not exist yet."""
-    name, url = request.param, str(tmp_path / "sink")
-    if LAKES[name] not in released():
-        pytest.skip("this Spark has no release of the format")
-    for key, value in LAKES[name].conf(url).items():
-        if ".catalog." in key:
-            lake_audits.session.conf.set(key, value)
-    table = LAKES[name](lake_audits.session, url)
-    table.create(COLUMNS, "kafka_partition")
-    return name, table
+def created(lake: Lake) -> str:
+    """Make it the table of a sink. Returns its format."""
+    lake.create(COLUMNS, "kafka_partition")
+    return lake.format_name.lower()
 
 
 def store(lake_audits: Auditor, lake: Lake, topic: str, stored: list[Place], **notes: str) -> str:
@@ -46,10 +35,8 @@ def store(lake_audits: Auditor, lake: Lake, topic: str, stored: list[Place], **n
 
 
 @pytest.mark.proof
-def test_a_sink_is_audited_at_a_snapshot(
-    lake_audits: Auditor, fresh: Callable[[str], str], lake: tuple[str, Lake]
-) -> None:
-    (name, table), kafka = lake, lake_audits.kafka
+def test_a_sink_is_audited_at_a_snapshot(lake_audits: Auditor, fresh: Callable[[str], str], lake: Lake) -> None:
+    name, kafka = created(lake), lake_audits.kafka
     topic = fresh("lake")
     kafka.create_topic(topic)
     records = [PlannedRecord(0, f"k{number}", str(number)) for number in range(COUNT)]
@@ -57,12 +44,12 @@ def test_a_sink_is_audited_at_a_snapshot(
     # The abort's records are at 11 and 12, after the first marker; the second marker is at 13.
     aborted = [(0, 11), (0, 12)]
     committed = [(0, offset) for offset in range(22) if offset not in {10, 13} and (0, offset) not in aborted]
-    whole = store(lake_audits, table, topic, committed)
-    good = SinkTable(table.url, format=name)
+    whole = store(lake_audits, lake, topic, committed)
+    good = SinkTable(lake.url, format=name)
     result = lake_audits.audit(topic, sink=good)
-    assert (result.verdict, result.more["settings"]["--sink"]) == ("clean", f"{name}:{table.url}@{whole}")
-    store(lake_audits, table, topic, [committed[3], aborted[0]])
-    lake_audits.session.sql(f"DELETE FROM {table.name} WHERE kafka_offset = 5")  # noqa: S608 -- a name of this test
+    assert (result.verdict, result.more["settings"]["--sink"]) == ("clean", f"{name}:{lake.url}@{whole}")
+    store(lake_audits, lake, topic, [committed[3], aborted[0]])
+    lake_audits.session.sql(f"DELETE FROM {lake.name} WHERE kafka_offset = 5")  # noqa: S608 -- a name of this test
     found = by_kind(lake_audits.audit(topic, sink=good))
     assert {kind: places(finding) for kind, finding in found.items()} == {
         "repeated": {committed[3]},
@@ -70,30 +57,30 @@ def test_a_sink_is_audited_at_a_snapshot(
         "missing": {(0, 5)},
     }
     # The snapshot before has nothing of it.
-    assert lake_audits.audit(topic, sink=SinkTable(table.url, format=name, snapshot=whole)).verdict == "clean"
+    assert lake_audits.audit(topic, sink=SinkTable(lake.url, format=name, snapshot=whole)).verdict == "clean"
     with pytest.raises(SessionError, match="no such snapshot"):
-        lake_audits.audit(topic, sink=SinkTable(table.url, format=name, snapshot="99999"))
+        lake_audits.audit(topic, sink=SinkTable(lake.url, format=name, snapshot="99999"))
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
 def test_a_commit_of_a_replaced_coordinator_is_told(
-    lake_audits: Auditor, fresh: Callable[[str], str], lake: tuple[str, Lake]
+    lake_audits: Auditor, fresh: Callable[[str], str], lake: Lake
 ) -> None:
-    (name, table), kafka = lake, lake_audits.kafka
+    name, kafka = created(lake), lake_audits.kafka
     topic = fresh("zombie")
     kafka.create_topic(topic)
     write(kafka, topic, [([PlannedRecord(0, f"k{number}", str(number)) for number in range(6)], True)])
     key = f"{OFFSETS}control.connect-orders"
 
     def commit(stored: list[Place], offset: int, commit_id: str) -> str:
-        return store(lake_audits, table, topic, stored, **{key: json.dumps({"0": offset}), COMMIT_ID: commit_id})
+        return store(lake_audits, lake, topic, stored, **{key: json.dumps({"0": offset}), COMMIT_ID: commit_id})
 
     commit([(0, 0), (0, 1)], 5, "a")
     commit([(0, 2), (0, 3)], 9, "b")
-    assert lake_audits.audit(topic, sink=SinkTable(table.url, format=name)).verdict == "clean"
+    assert lake_audits.audit(topic, sink=SinkTable(lake.url, format=name)).verdict == "clean"
     zombie = commit([(0, 4), (0, 5)], 7, "c")
-    result = lake_audits.audit(topic, sink=SinkTable(table.url, format=name))
+    result = lake_audits.audit(topic, sink=SinkTable(lake.url, format=name))
     assert result.verdict == "unknown"
     [sentence] = result.unknown
     assert f"went back at snapshot {zombie}: partition 0 of control.connect-orders from 9 to 7" in sentence

@@ -129,15 +129,7 @@ def workload(stage: HistoryRun, over: threading.Event) -> None:
         producer.init()
     while not over.wait(0.2):
         for producer in busy:
-            producer.run(20, "orders")
-            producer.begin()
-            producer.send("orders", 2)
-            producer.flush()
-            producer.abort()
-            producer.begin()
-            producer.send("orders")
-            producer.flush()
-            producer.init()  # as a new incarnation that displaces the old one
+            producer.run_to_every_end(20, "orders")
     # The coordinator looks every ten seconds for what is past its timeout.
     stage.agent.wait_until(lambda metrics: metrics.total(catalogue.TRANSACTIONS_TOTAL, outcome="timed_out"), SECONDS)
     with suppress(EndedError):

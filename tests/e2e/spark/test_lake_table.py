@@ -1,7 +1,8 @@
-"""The table of a history in a lake: batches, a second writer, columns of the user, compaction, and a report."""
+"""The table of a history in a lake: batches, a second writer, columns, compaction, retention, a query and a report."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ from exporter.jobs.history.lake_report import LakeHistory
 from exporter.jobs.history.lake_table import STATE, LakeTable
 from exporter.jobs.history.log_offsets import BatchRange
 from exporter.jobs.history.report import report
+from exporter.jobs.history.table import DAY
 from exporter.jobs.history.task import BatchPlan
-from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
 from tests.e2e.spark.auditing import Auditor
-from tests.e2e.spark.packages import released
 from tests.fakes import stored_log
 from tests.fakes.stored_log import end, log, pieces
+
+DOCS = Path(__file__).parents[3] / "docs" / "history.md"
 
 
 def opened(lake: Lake, cluster: str = "c1") -> LakeTable:
@@ -32,20 +34,13 @@ def outcomes(lake: Lake) -> list[str]:
     return sorted(row["outcome"] for row in lake.rows().select("outcome").collect())
 
 
-@pytest.fixture
-def lake(lake_audits: Auditor, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
-    url = str(tmp_path / "eos")
-    if LAKES[request.param] not in released():
-        pytest.skip("this Spark has no release of the format")
-    for key, value in LAKES[request.param].conf(url).items():
-        if key != "spark.sql.extensions":
-            lake_audits.session.conf.set(key, value)
+@pytest.fixture(autouse=True)
+def stored_log_on_workers() -> None:
+    """Send the module of the stored log with the plans that use it."""
     cloudpickle.register_pickle_by_value(stored_log)  # type: ignore[no-untyped-call]  # ships no types
-    return LAKES[request.param](lake_audits.session, url)
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("lake", list(LAKES), indirect=True)
 def test_a_table_takes_batches_of_one_writer_and_goes_on_after_compaction(lake_audits: Auditor, lake: Lake) -> None:
     access = log()
     first = pieces(access)
@@ -53,6 +48,8 @@ def test_a_table_takes_batches_of_one_writer_and_goes_on_after_compaction(lake_a
     def write(table: LakeTable, last: Index | None, *tasks: list[BatchRange]) -> Index:
         return table.write(BatchPlan(access, tasks, last.standings if last else {}))
 
+    # As an older version would have made it, with fewer columns.
+    lake.create("outcome string, complete timestamp, day date, batch bigint", DAY)
     table, zombie = opened(lake), opened(lake)
     assert table.last is None
     begun = write(table, None, first[:1], first[1:])
@@ -80,6 +77,13 @@ def test_a_table_takes_batches_of_one_writer_and_goes_on_after_compaction(lake_a
     found = report(LakeHistory(LakeTable(lake)), ReportRange())
     assert (found.cluster, found.counts.committed, found.counts.aborted) == ("prod", 1, 1)
     assert report(LakeHistory(LakeTable(lake)), ReportRange(application="nobody")).counts.total == 0
+    [query] = re.findall(r"-- Spark\n(.+) delta\.`s3a://lake/eos`(.+);", DOCS.read_text())
+    counted = lake_audits.session.sql(f"{query[0]} {lake.name}{query[1]}").collect()
+    assert sorted(row[1:] for row in counted) == [("aborted", 1), ("committed", 1)]
+    # Old days are deleted as in any table, and the history goes on.
+    lake_audits.session.sql(f"DELETE FROM {lake.name} WHERE outcome = 'aborted'")  # noqa: S608 -- a name of this test
+    assert write(opened(lake), last, quiet).batch == last.batch + 1
+    assert outcomes(lake) == ["committed"]
 
 
 @pytest.mark.proof

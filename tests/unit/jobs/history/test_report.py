@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,7 @@ from exporter.words import Outcome
 
 NOON = 1_790_078_400_000  # 2026-09-22T12:00:00Z
 ORDERS = TopicPartition("orders", 0)
+DOCS = Path(__file__).parents[4] / "docs" / "history.md"
 
 
 def row(
@@ -182,6 +184,13 @@ def test_the_page_is_self_contained_and_escapes_what_ids_hold(history: Path) -> 
     assert html.count("<svg") >= 4
 
 
+def test_each_application_has_an_address_in_the_page(history: Path) -> None:
+    html = render(page_of(report(HistoryFiles(history), ReportRange()), "1"))
+    for address, name in (("pay", "pay"), ("%3Cb%3Eugly%3C/b%3E%E2%80%AE", "&lt;b&gt;ugly&lt;/b&gt;")):
+        assert f' id="{address}">' in html
+        assert f'<a href="#{address}">{name}' in html
+
+
 def test_a_page_without_transactions_says_so(history: Path) -> None:
     html = render(page_of(report(HistoryFiles(history), ReportRange(application="nobody")), "1"))
     assert "No transactions in this time" in html
@@ -193,9 +202,20 @@ def test_instants_are_utc_unless_they_say_otherwise(text: str) -> None:
 
 
 def test_the_docs_describe_every_column_as_the_code_does() -> None:
-    docs = (Path(__file__).parents[4] / "docs" / "history.md").read_text()
     for name, column in COLUMNS.items():
-        assert f"| `{name}` | {column.meaning} |" in docs
+        assert f"| `{name}` | {column.meaning} |" in DOCS.read_text()
+
+
+def test_the_query_for_duckdb_in_the_docs_counts_the_rows(history: Path) -> None:
+    [query] = re.findall(r"-- DuckDB\n(.+/data/eos/.+);", DOCS.read_text())
+    found = duckdb.execute(query.replace("/data/eos", str(history))).fetchall()
+    counted = {
+        (application.name, outcome): count
+        for application in report(HistoryFiles(history), ReportRange()).applications
+        for outcome, count in application.counts._asdict().items()
+        if count
+    }
+    assert {row[:2]: row[2] for row in found} == counted
 
 
 # --- Holders, and plots ---

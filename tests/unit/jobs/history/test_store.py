@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -160,9 +159,3 @@ def test_a_damaged_index_is_named_with_what_to_do(folder: Path, text: str) -> No
 def test_a_result_of_a_task_survives_its_way_through_spark() -> None:
     result = TaskResult({3: FoldState(9, 8)}, ("day=x/y.parquet",), "ids-z", 4, 5, 6, (3,), {3: 7}, ("what",))
     assert TaskResult.from_json(result.to_json()) == result
-
-
-def test_an_index_that_names_a_query_of_spark_streaming_is_read(folder: Path) -> None:
-    with opened(folder, "c1", "prod", NOON_MS) as store:
-        written = write(store, [row(0)])
-    assert Index.from_json(json.dumps({**json.loads(written.to_json()), "checkpoint": "query"})) == written

@@ -28,10 +28,11 @@ def test_offsets_that_went_back_are_told_with_the_snapshot() -> None:
     assert "went back at snapshot 3: partition 0 of control.connect-orders from 9 to 5 (snapshot 2)" in text
 
 
-def test_a_partition_that_is_gone_went_back() -> None:
-    [text] = newest_first(commit(1, {"0": 5, "1": 3}), commit(2, {"0": 6}))
-    assert "partition 1" in text
-    assert "from 3 to none" in text
+def test_a_partition_that_a_new_coordinator_has_not_read_yet_is_compared_with_its_next_commit() -> None:
+    commits = [commit(1, {"0": 5, "1": 3}), commit(2, {"0": 6}), commit(3, {"0": 7, "1": 4})]
+    assert newest_first(*commits) == []
+    [text] = newest_first(*commits[:2], commit(3, {"0": 7, "1": 2}))
+    assert "at snapshot 3: partition 1 of control.connect-orders from 3 to 2 (snapshot 1)" in text
 
 
 def test_a_commit_that_is_there_twice_is_told() -> None:

@@ -13,6 +13,7 @@ from exporter.jobs.lakes.delta import DeltaLake
 from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.iceberg import IcebergLake
 from exporter.jobs.session import TRIED_PYSPARK, SessionError
+from exporter.jobs.spark_error import error_line
 
 
 def test_a_folder_and_a_table_of_a_catalog_have_names_in_sql(tmp_path: Path) -> None:
@@ -52,3 +53,19 @@ def test_the_end_of_a_batch_is_the_same_after_its_way_through_a_commit() -> None
     for damaged in ("", "[]", "{}", '{"cluster_id": 1, "cluster_name": "", "state": "", "index": {"format": 9}}'):
         with pytest.raises(HistoryError, match="cannot be used"):
             Commit.from_json(damaged)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "org.apache.spark.SparkException: Job aborted\n  exporter.x.HistoryError: ids: damaged\n\tat java",
+            "ids: damaged",
+        ),
+        ("An error occurred\n: java.io.IOException: no space\n\tat java.io", ": java.io.IOException: no space"),
+        ("[TABLE_OR_VIEW_NOT_FOUND] no such table\n== SQL ==", "[TABLE_OR_VIEW_NOT_FOUND] no such table"),
+        ("", "ValueError"),
+    ],
+)
+def test_an_error_of_spark_is_told_in_one_line(text: str, line: str) -> None:
+    assert error_line(ValueError(text)) == line
