@@ -10,7 +10,7 @@ from exporter.inventory.applications_in_log import ApplicationsInLog
 from exporter.inventory.facts import Inventory, WrittenOutside
 from exporter.kafka.client import AskError
 from exporter.kafka.log.batch_writers import BatchWriters, sample_writers
-from exporter.kafka.log.offset_commits import CommitReader
+from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
@@ -127,7 +127,11 @@ def _groups_by_application(
     }
     wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
     for commit in commits.read(cluster.client, metadata, wanted, deadline):
-        if commit.transactional and (name := log.application_of(commit.producer_id)) is not None:
+        if (
+            isinstance(commit, OffsetCommits)
+            and commit.transactional
+            and (name := log.application_of(commit.producer_id)) is not None
+        ):
             found[name].add(commit.group)
     missing += [f"groups of applications: {fault.detail}" for fault in dict.fromkeys((*ends.faults, *commits.faults))]
     return found

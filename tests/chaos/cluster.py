@@ -60,7 +60,7 @@ class ChaosCluster:
         self.mode = mode
         self.id = ""
         self.lost: list[dict[tuple[str, int], list[SegmentBatch]]] = []
-        """The logs of each leader just before one that may lack records took its place."""
+        """The logs of brokers just before leaders that may lack some of their records took their place."""
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-chaos-"))
         self.processes = ProcessGroup(self.folder)
         self.library = jars.library(version)
@@ -200,11 +200,12 @@ class ChaosCluster:
             )
             for topic in (TRANSACTION_LOG, *TOPICS)
         ]
-        for answer in self.admin().incremental_alter_configs(changes, request_timeout=15).values():
+        admin = self.admin()  # kept until the answers are here: a client that is collected fails its futures
+        for answer in admin.incremental_alter_configs(changes, request_timeout=15).values():
             answer.result(20)
 
     def keep_logs(self, broker: int) -> None:
-        """Read the logs of a stopped broker whose records another leader may not have."""
+        """Read the logs of a broker that is stopped: another leader may not have their records."""
         folders = [folder for folder in self.data(broker).glob("*-*") if folder.is_dir()]
         found = {}
         for folder in folders:

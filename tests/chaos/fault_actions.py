@@ -28,6 +28,7 @@ MOVED_AT_ONCE = 8
 OUT_OF_ISR_SECONDS = 30.0
 TRUNCATED_BYTES = 4096
 ALONE_SECONDS = 6.0
+ALONE_WITHIN = 45.0
 LOSE_RECORDS = {"log": {TRANSACTION_LOG}, "data": set(TOPICS), "all": {TRANSACTION_LOG, *TOPICS}}
 """The topics of which an unclean election is allowed."""
 
@@ -132,14 +133,16 @@ class FaultActions:
         began = time.monotonic()
         with self._alone(*map(str, BROKERS), "leaders"):
             self._cluster.allow_unclean_elections(LOSE_RECORDS[topics])
+            self._cluster.wait_replicated(Deadline.after(OUT_OF_ISR_SECONDS))
             for broker in others:
                 broker.pause()
+                self._cluster.keep_logs(broker.id)
             try:
                 self._wait_alone(int(name))
                 time.sleep(ALONE_SECONDS)
-            finally:
                 leader.kill()
                 self._cluster.keep_logs(int(name))
+            finally:
                 for broker in others:
                     broker.resume()
             # The others lead without it, and take new records.
@@ -149,7 +152,7 @@ class FaultActions:
 
     def _wait_alone(self, number: int) -> None:
         """Wait until this broker leads every partition, with no other one in sync."""
-        until = Deadline.after(OUT_OF_ISR_SECONDS)
+        until = Deadline.after(ALONE_WITHIN)
         while True:
             try:
                 topics = self._cluster.view(number, 3.0).topics
