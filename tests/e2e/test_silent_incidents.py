@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka import Producer as ConfluentProducer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka.protocol.producer import InitProducerIdRequest
 
 from demo.agent import AgentProcess, Metrics
@@ -42,7 +41,10 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaClu
 @pytest.fixture
 def agent(watched: tuple[KafkaCluster, JvmAgents], start_agent: StartAgent, tmp_path: Path) -> AgentProcess:
     """Reads the broker's MBeans and __consumer_offsets."""
-    kafka, agents = watched
+    return watch(*watched, start_agent, tmp_path)
+
+
+def watch(kafka: KafkaCluster, agents: JvmAgents, start_agent: StartAgent, tmp_path: Path) -> AgentProcess:
     cluster: dict[str, Any] = {
         "name": "demo",
         "kafka": {"bootstrap.servers": kafka.bootstrap},
@@ -78,10 +80,11 @@ def test_commits_with_the_metadata_of_an_earlier_generation_are_counted_by_their
         wait_for_partitions(topic, first, each=2)
         old = first.consumer_group_metadata()
         wait_for_partitions(topic, first, second, each=1)
+        moved = TopicPartition(topic, second.assignment()[0].partition, 5)
         for _ in range(REFUSALS):
             producer.begin_transaction()
             with pytest.raises(KafkaException) as refused:
-                producer.send_offsets_to_transaction([TopicPartition(topic, 0, 5)], old, CALL_SECONDS)
+                producer.send_offsets_to_transaction([moved], old, CALL_SECONDS)
             assert refused.value.args[0].txn_requires_abort()
             producer.abort_transaction(CALL_SECONDS)
         agent.wait_until(lambda seen: errors(seen, "TxnOffsetCommit", *GENERATION) >= before + REFUSALS)
@@ -117,19 +120,29 @@ def wait_for_partitions(topic: str, *members: Consumer, each: int) -> None:
 # --- CONCURRENT_TRANSACTIONS ---
 
 
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[KafkaCluster, JvmAgents]]:
+    """Two brokers; a topic needs both, the transaction log one."""
+    agents = JvmAgents(tmp_path / "jvms")
+    properties = {"transaction.state.log.min.isr": "1"}
+    with KafkaCluster("4.3.1", 2, jvm_options=agents.options, properties=properties, transaction_partitions=4) as kafka:
+        kafka.create_topic(TOPIC, min_insync_replicas="2")
+        kafka.create_topic(RESULTS, min_insync_replicas="1")
+        yield kafka, agents
+
+
 def test_an_id_that_waits_for_its_own_transaction_shows_in_concurrent_transactions(
-    watched: tuple[KafkaCluster, JvmAgents], agent: AgentProcess, fresh: Callable[[str], str]
+    pair: tuple[KafkaCluster, JvmAgents], start_agent: StartAgent, tmp_path: Path
 ) -> None:
-    kafka, _ = watched
-    topic = fresh("held")
-    kafka.create_topic(topic)
-    producer = ConfluentProducer({"bootstrap.servers": kafka.bootstrap, "transactional.id": fresh("ship")})
+    kafka, agents = pair
+    producer = ConfluentProducer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "ship-1"})
     producer.init_transactions(CALL_SECONDS)
     producer.begin_transaction()
-    producer.produce(topic, b"first")
+    producer.produce(TOPIC, b"first")
     producer.flush(CALL_SECONDS)
-    need_replicas(kafka, topic, 2)  # its only replica takes no marker from here on
+    kafka.broker(2).stop()  # its partition takes no marker without a second replica
     producer.commit_transaction(CALL_SECONDS)
+    agent = watch(kafka, agents, start_agent, tmp_path)
     before = agent.metrics()
     producer.begin_transaction()
     producer.produce(RESULTS, b"second")
@@ -146,17 +159,8 @@ def test_an_id_that_waits_for_its_own_transaction_shows_in_concurrent_transactio
         return refused > 20 and refused > 10 * ended
 
     agent.wait_until(is_refused)
-    need_replicas(kafka, topic, 1)
-    producer.commit_transaction(CALL_SECONDS * 2)
-
-
-def need_replicas(kafka: KafkaCluster, topic: str, number: int) -> None:
-    """Set min.insync.replicas of a topic."""
-    entry = ConfigEntry("min.insync.replicas", str(number), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = kafka.admin()  # kept until the answer is here: a client that is collected fails its futures
-    for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result(CALL_SECONDS)
+    kafka.broker(2).start()
+    producer.commit_transaction(CALL_SECONDS * 3)
 
 
 # --- Offsets ---
@@ -211,6 +215,8 @@ def test_a_producer_that_asks_again_after_a_failover_is_refused_and_no_fence_is_
     """
     kafka, _ = watched
     name = fresh("pay")
+    with RdkafkaProducer(kafka, fresh("first")) as producer:
+        producer.init()  # the log is there from now on
     first = init(kafka, name)
     raised = init(kafka, name, first.producer_id, first.producer_epoch)
     again = init(kafka, name, first.producer_id, first.producer_epoch)

@@ -70,7 +70,9 @@ def test_nothing_is_compared_while_the_clocks_of_brokers_are_further_apart_than_
     world.decide()
     found = world.read(apart=5)
     assert compared(found) == (0, 1)
-    assert [note for note in found.notes if "5 s apart" in note]
+    notes = found.facts[Notes]
+    assert isinstance(notes, Notes)
+    assert "5 s apart" in notes.notes[0]
     assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS) == {}
     world = MarkersWorld()
     world.decide()
