@@ -22,6 +22,8 @@ ELSEWHERE_SECONDS = NOTICED_SECONDS + 2 * STALL_AFTER + 10
 READY_SECONDS = 120.0
 CALL_SECONDS = 30.0
 COMMITS = 30
+OPEN_MS = 600_000
+"""Longer than the transaction of the other cluster is open."""
 
 
 def runs(cluster: ChaosCluster, seed: int, seconds: float) -> Iterator[Run]:
@@ -63,7 +65,8 @@ def _look_at_another(cluster: ChaosCluster, agent: AgentUnderTest) -> list[Agent
 
 
 def _commit(cluster: ChaosCluster, transactional_id: str) -> Producer:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id})
+    settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id}
+    producer = Producer({**settings, "transaction.timeout.ms": OPEN_MS})
     producer.init_transactions(CALL_SECONDS)
     for number in range(COMMITS):
         producer.begin_transaction()
