@@ -142,9 +142,10 @@ dist: $(READY) ## wheel, source and bill of materials, installed in an empty env
 # The faults are drawn from SEED; the same seed plans the same faults. Reports and logs: build/chaos.
 SEED ?= 1
 MINUTES ?= 10
+MODE ?= ordinary
 
-chaos: $(READY) ## three brokers, 40 ids and the agent under faults, and an oracle that judges; SEED=1 MINUTES=10
-	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES)
+chaos: $(READY) ## three brokers, 40 ids and the agent under faults, and an oracle that judges; SEED=1 MINUTES=10 MODE=unclean
+	$(PY) -m tests.chaos --seed $(SEED) --minutes $(MINUTES) --mode $(MODE)
 
 chaos-short: $(READY) ## the same with a fixed seed, in four minutes of faults
 	$(BIN)/pytest tests/e2e/test_chaos.py -s $(ARGS)

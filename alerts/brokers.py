@@ -156,8 +156,9 @@ def _zombies() -> Iterator[Alert]:
         " ProducerFencedException or InvalidProducerEpochException; the broker's request log has their addresses."
         + where
         + who
-        + "\nA client whose transaction had timed out is refused as well. Where it had no transaction open, the"
-        " transaction log shows no fence."
+        + "\nA client whose transaction had timed out is refused as well, and one that asks again after its coordinator"
+        " moved (KAFKA-20310): then there is no second instance. Where no transaction was open, the transaction log"
+        " shows no fence."
     )
     yield Alert(
         "KafkaEosZombieProducers",

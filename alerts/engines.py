@@ -19,6 +19,8 @@ from exporter.catalogue import (
     STREAMS_RESTORE_REMAINING_RECORDS,
 )
 
+MOST_RESTORES = 3
+"""In an hour: a rolling restart of a few instances moves a task as often."""
 _TASK = "kafka_cluster, connect, connector, task"
 _CONNECTOR_LABELS = ("kafka_cluster", "connect", "connector")
 _TASK_LABELS = (*_CONNECTOR_LABELS, "task")
@@ -65,6 +67,7 @@ max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="fai
         when="more than a tenth (connector: commit_failures) of a task's recent offset commits failed, for 10m",
     )
     yield _restore()
+    yield _restored_again()
 
 
 def _task_failed() -> Iterator[Alert]:
@@ -152,4 +155,23 @@ max by ({by}) (min_over_time({remaining}[{window}]))
         hold="5m",  # the rest at the end of one restore is less than the minimum of the next one
         keeps=False,
         when=f"a task has no fewer records to restore than {window} ago, for 5m",
+    )
+
+
+def _restored_again() -> Alert:
+    by = "kafka_cluster, target, task"
+    return Alert(
+        "KafkaEosStreamsRestoreRepeated",
+        Severity.WARNING,
+        # A restore that began and ended is two changes.
+        f"floor(changes((max by ({by}) ({STREAMS_RESTORE_REMAINING_RECORDS}) > bool 0)[1h:30s]) / 2) > {MOST_RESTORES}",
+        "{{ $labels.kafka_cluster }}: Streams task {{ $labels.task }} of {{ $labels.target }} restored its state"
+        " {{ $value | humanize }} times in an hour. With exactly-once it throws its state away at each unclean end, and"
+        " processes nothing until it is restored.",
+        "First: look in the application's log for TaskCorruptedException, or for what ended the transaction before"
+        " each restore: a fence, a timeout (KafkaEosTransactionTimeouts), a rebalance.",
+        "kafka-eos-streams",
+        ("kafka_cluster", "target"),
+        keeps=False,
+        when=f"a task restored its state more than {MOST_RESTORES} times in 1h",
     )

@@ -10,12 +10,15 @@ from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     GROUP_BLOCKED_OFFSETS,
     GROUP_OFFSET_COMMITS_TOTAL,
+    GROUP_OFFSET_REWINDS_TOTAL,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
     GROUP_REBALANCES_TOTAL,
     GROUP_THRESHOLD_OFFSETS,
 )
 
 MOST_REBALANCES = 10
+MOST_REWINDS = 3
+"""In an hour: one reset by hand is one, or a few with several batches."""
 _GROUP = "kafka_cluster, group"
 _TOPIC = "kafka_cluster, group, topic"
 _TOPIC_LABELS = ("kafka_cluster", "group", "topic")
@@ -92,4 +95,17 @@ and on ({_GROUP})
         "kafka-eos-lso",
         ("kafka_cluster", "group"),
         when=f"a group went through more than {MOST_REBALANCES} generations in 15m (groups.offset_commits)",
+    )
+    yield Alert(
+        "KafkaEosOffsetsMovedBack",
+        Severity.WARNING,
+        f"max by ({_TOPIC}) (increase({GROUP_OFFSET_REWINDS_TOTAL}[1h])) > {MOST_REWINDS}",
+        "{{ $labels.kafka_cluster }}: committed offsets of group {{ $labels.group }} in {{ $labels.topic }} moved back"
+        " {{ $value | humanize }} times in an hour. What was processed since is processed again; once an offset is"
+        " older than the topic's records, auto.offset.reset decides, and latest skips what was not read.",
+        "First: find two instances that commit for this group, each from its own position: one that was replaced and"
+        " still runs. A transactional.id that is new at each start cannot fence it. Stop the older one.",
+        "kafka-eos-lso",
+        _TOPIC_LABELS,
+        when=f"commits set a transactional group back more than {MOST_REWINDS} times in 1h (groups.offset_commits)",
     )

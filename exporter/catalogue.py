@@ -604,6 +604,14 @@ GROUP_OFFSET_COMMITS_TOTAL = Metric(
     (*K, "group", "topic", "transactional"),
     "offsets",
 )
+GROUP_OFFSET_REWINDS_TOTAL = Metric(
+    "kafka_eos_group_offset_rewinds_total",
+    Kind.COUNTER,
+    "Commits since the agent began to read __consumer_offsets that set an offset of a group back, of a topic whose "
+    "offsets the group commits in transactions; a transaction counts once it is committed.",
+    (*K, "group", "topic"),
+    "offsets",
+)
 GROUP_REBALANCES_TOTAL = Metric(
     "kafka_eos_group_rebalances_total",
     Kind.COUNTER,

@@ -28,6 +28,7 @@ from exporter.connect.workers import (
     WorkerView,
     leader_is_transactional,
     transactional_tasks,
+    versions_by_mbeans,
 )
 from exporter.jvm.reader import JvmAnswer, JvmReader
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
@@ -144,7 +145,7 @@ class ConnectSource(ClusterSource[NamedCluster]):
             preflight.workers,
             preflight.plugins,
             preflight.connectors,
-            rest.versions if rest is not None else {},
+            rest.versions if rest is not None else versions_by_mbeans(answers),
         )
 
     # --- Asking ---

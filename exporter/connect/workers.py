@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from exporter.bounds.text import cut
 from exporter.connect.failures import TaskKey
 from exporter.connect.rest import Connector, Task
+from exporter.connect.worker_versions import LONGEST_VERSION
 from exporter.jvm.reader import JvmAnswer, MBeanQuery, MBeanValue
 from exporter.words import FailureCause
 
@@ -44,6 +46,7 @@ QUERIES = (
     ),
     MBeanQuery(SINK_TASK, ("sink-record-read-total", "sink-record-send-total", "offset-commit-completion-total")),
     MBeanQuery(PRODUCER, ("txn-init-time-ns-total",), presence=True),
+    MBeanQuery("kafka.connect:type=app-info,id=*", ("Version",)),
 )
 
 
@@ -132,6 +135,16 @@ class WorkerView:
 
 def _of(readings: Iterable[MBeanValue], kind: str) -> Iterator[Any]:
     return (reading.mbean for reading in readings if reading.mbean.type == kind)
+
+
+def versions_by_mbeans(answers: Iterable[JvmAnswer]) -> dict[str, str]:
+    """The version of each worker by its id, ``host:port`` (AppInfoParser); a jmx_exporter leaves it out."""
+    return {
+        mbean.properties.get("id", ""): cut(value, LONGEST_VERSION)
+        for answer in answers
+        for mbean, attribute, value in answer.values
+        if mbean.type == "app-info" and attribute == "Version" and isinstance(value, str)
+    }
 
 
 def transactional_tasks(answers: Iterable[JvmAnswer]) -> dict[TaskKey, bool]:

@@ -12,7 +12,7 @@ from exporter.inventory.applications_in_log import ApplicationsInLog
 from exporter.inventory.facts import Inventory, WrittenOutside
 from exporter.kafka.client import AskError
 from exporter.kafka.log.batch_writers import BatchWriters, sample_writers
-from exporter.kafka.log.offset_commits import CommitReader
+from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
@@ -147,6 +147,8 @@ def _read_commits(
     }
     wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
     for commit in commits.read(cluster.client, metadata, wanted, deadline):
+        if not isinstance(commit, OffsetCommits):
+            continue
         if not commit.transactional:
             if commit.topic not in INTERNAL_TOPICS and (
                 commit.group in found.outside or len(found.outside) < MOST_GROUPS

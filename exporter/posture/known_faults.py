@@ -212,11 +212,13 @@ def workers_of(connects: Iterable[ConnectState]) -> Iterator[Software]:
 
 
 def clients_of(cluster: str, pushed: Iterable[tuple[ClientSoftware, int]]) -> Iterator[Software]:
-    """The clients of a cluster that push their metrics, one for each version."""
+    """The clients of a cluster whose software is known, one for each version."""
+    found = {}
     for (of, software, version, streams), _ in pushed:
         component = Component.STREAMS if streams else _CLIENTS.get(software)
         if of == cluster and component is not None and (numbers := version_of(version)) is not None:
-            yield Software(component, f"{component} {_text(numbers)}", numbers)
+            found[component, numbers] = Software(component, f"{component} {_text(numbers)}", numbers)
+    yield from found.values()
 
 
 def faults_of(software: Software) -> tuple[KnownFault, ...]:

@@ -23,7 +23,8 @@ from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.plain_writers import WriterSamples
 from exporter.spark.queries import SparkView
-from exporter.telemetry.facts import PushedSoftware
+from exporter.streams.facts import StreamsVersion
+from exporter.telemetry.facts import ClientSoftware, PushedSoftware
 from exporter.transactions.facts import OpenTransactions, TransactionsElsewhere, TransactionUse
 
 BROKER_KEYS = (
@@ -129,11 +130,17 @@ class PostureSource(KafkaSource):
             timeouts=use.timeouts if use is not None else {},
             written=use.topics if use is not None else None,
             telemetry=self._telemetry(metadata, deadline) if self._settings.telemetry else None,
-            pushed=sent.clients if (sent := facts.get(PushedSoftware)) is not None else (),
+            pushed=self._client_software(facts),
             written_outside=samples.topics if (samples := facts.get(WriterSamples)) is not None else (),
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
         )
         yield from self._say(checks_of(evidence))
+
+    def _client_software(self, facts: Facts) -> list[tuple[ClientSoftware, int]]:
+        """The software of clients that push their metrics, and of those whose MBeans are read."""
+        sent = facts.get(PushedSoftware)
+        read = [ClientSoftware(self.cluster, "", fact.version, streams=True) for fact in facts.all(StreamsVersion)]
+        return [*(sent.clients if sent is not None else ()), *((software, 1) for software in read)]
 
     def _sizes(self, logs: Mapping[int, BrokerLogs | Fault]) -> Iterator[Sample]:
         """A refusal is no fault of the source: the check names it."""

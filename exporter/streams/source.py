@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.applications.naming import UUID
+from exporter.bounds.text import cut
 from exporter.cluster.cluster import Cluster, ClusterSource
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
 from exporter.producers import producer_samples
+from exporter.streams.facts import StreamsVersion
 from exporter.streams.streams_samples import (
     CONSUMER,
     NUMBERS,
@@ -38,6 +40,7 @@ TASK = "kafka.streams:type=stream-task-metrics,thread-id=*,task-id=*"
 
 QUERIES = (
     MBeanQuery(CLIENT, ("state", "application-id", "failed-stream-threads")),
+    MBeanQuery(CLIENT, ("version",)),
     MBeanQuery(CLIENT_NUMBER, ("client-state",)),
     MBeanQuery(THREAD, ("state", "commit-total", "commit-latency-avg", "commit-latency-max")),
     MBeanQuery(THREAD_NUMBER, ("thread-state",)),
@@ -48,6 +51,7 @@ QUERIES = (
 )
 
 _CLIENT_ID = re.compile(rf"(?P<application>.+)-{UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
+LONGEST_VERSION = 60
 _CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
 
 
@@ -79,6 +83,7 @@ class StreamsSource(ClusterSource[Cluster]):
         yield from answer.faults
         self._say_left_out(answer)
         yield from jvm_samples((self.cluster, self.target), answer.values)
+        yield from versions_of(answer.values)
         applications = applications_by_client(answer.values)
         yield from guarantee_samples((self.cluster, self.target), answer.values, applications)
         if applications:
@@ -111,6 +116,12 @@ class StreamsSource(ClusterSource[Cluster]):
         for note in sorted(notes - self._dropped):
             log.info("streams %s: %s", self.target, note)
         self._dropped = notes
+
+
+def versions_of(readings: Iterable[MBeanValue]) -> Iterator[StreamsVersion]:
+    """The version of Kafka Streams in this JVM (ClientMetrics); none from a jmx_exporter, which leaves out texts."""
+    found = {value for _, attribute, value in readings if attribute == "version" and isinstance(value, str)}
+    yield from (StreamsVersion(cut(version, LONGEST_VERSION)) for version in sorted(found)[:1])
 
 
 def applications_by_client(readings: Iterable[MBeanValue]) -> Mapping[str, str]:

@@ -91,11 +91,13 @@ class CoordinatorClocks:
             if live - at_most >= NOTICEABLE_BEHIND_SECONDS
         }
 
-    def shift_ms(self, before: int | None, after: int | None) -> int:
-        """Milliseconds by which the clock of ``after`` is ahead of that of ``before``; 0 where one is not known."""
-        if before is None or after is None or before not in self._live or after not in self._live:
-            return 0
-        return round((self._live[before] - self._live[after]) * 1000)
+    def knows(self, broker: int) -> bool:
+        """Return whether the clock of a broker is known, by a new record that it wrote."""
+        return broker in self._live
+
+    def apart(self) -> float:
+        """Return the seconds between the two clocks that are known to be furthest apart."""
+        return max(self._live.values(), default=0.0) - min(self._live.values(), default=0.0)
 
 
 class _Smallest:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import chain, groupby, takewhile
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -95,7 +94,6 @@ class LogTail:
     def machine(self, number: int) -> StateMachine:
         if (found := self.machines.get(number)) is None:
             found = self.machines[number] = StateMachine(number)
-            found.shift_ms = partial(self._shift_ms, number)
         return found
 
     def entries(self) -> Iterator[Entry]:
@@ -187,19 +185,21 @@ class LogTail:
         """Seconds by which our clock is ahead of that of each broker that wrote new records."""
         return self._coordinators.skews(self._clock.monotonic(), self._clock.wall())
 
+    def clocks_apart(self) -> float:
+        """Seconds between the two clocks of coordinators that are furthest apart."""
+        return self._coordinators.apart()
+
     def opened(self) -> Iterator[OpenTransaction]:
         """Yield the transactions of ``open``, each with the seconds by which the clock that began it may be behind that
-        of ``coordinator_time``.
+        of ``coordinator_time``. A clock that is not known may be the one furthest behind.
         """
         behind = self._coordinators.behind(self._clock.monotonic())
+        most = max(behind.values(), default=0.0)
         for entry in self.open():
             opened = entry.view or entry.transaction()
             broker = self._led_in(entry.log_partition, entry.begun_in) if behind else None
-            seconds = 0.0 if broker is None else behind.get(broker, 0.0)
+            seconds = most if broker is None or not self._coordinators.knows(broker) else behind.get(broker, 0.0)
             yield opened._replace(clock_behind=seconds) if seconds else opened
-
-    def _shift_ms(self, number: int, before: int, after: int) -> int:
-        return self._coordinators.shift_ms(self._led_in(number, before), self._led_in(number, after))
 
     def _led_in(self, number: int, epoch: int) -> int | None:
         progress = self.progress.get(number)

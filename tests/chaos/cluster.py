@@ -13,12 +13,13 @@ import shutil
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 from typing import Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from demo import jars
 from demo.cluster import BrokerNode, StartError
@@ -29,7 +30,10 @@ from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata, metadata_request, read_metadata
 from exporter.kafka.transport.connection import BrokerConnection
 from exporter.model import Deadline
+from tests.chaos.modes import ORDINARY, Mode
+from tests.chaos.oracle.segments import SegmentBatch, batches
 from tests.fakes.tcp_proxy import Matches, TcpProxy
+from tests.shifted_clock import with_clock
 
 CONTROLLER = 100
 BROKERS = (1, 2, 3)
@@ -51,8 +55,12 @@ CONTROLLER_HEAP_MB = 160
 class ChaosCluster:
     """A context manager. ``to_controller`` is a proxy, ``to_broker`` are proxies by broker id."""
 
-    def __init__(self, version: str = jars.DEFAULT_VERSION) -> None:
+    def __init__(self, version: str = jars.DEFAULT_VERSION, mode: Mode = ORDINARY) -> None:
         self.version = version
+        self.mode = mode
+        self.id = ""
+        self.lost: list[dict[tuple[str, int], list[SegmentBatch]]] = []
+        """The logs of brokers just before leaders that may lack some of their records took their place."""
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-chaos-"))
         self.processes = ProcessGroup(self.folder)
         self.library = jars.library(version)
@@ -136,13 +144,75 @@ class ChaosCluster:
             self.controller.start()
             for broker in self.brokers.values():
                 broker.start()
-            self.wait_whole(until)
-            for name, partitions in TOPICS.items():
-                self.create_topic(name, partitions)
+            self._create_topics(until)
         except BaseException:
             self.close()
             raise
         return self
+
+    def _create_topics(self, until: Deadline) -> None:
+        self.wait_whole(until)
+        for name, partitions in TOPICS.items():
+            self.create_topic(name, partitions)
+
+    def become_another(self, *, same_id: bool) -> None:
+        """Stop all nodes, put their data away, and start a new cluster with the same topics at the same addresses."""
+        until = Deadline.after(START_SECONDS)
+        self._stop_all(until)
+        for number in (CONTROLLER, *BROKERS):
+            self.data(number).rename(self._kept_data(number))
+        self._format(until, same_id=same_id)
+        self._start_all()
+        self._create_topics(until)
+
+    def become_itself(self) -> None:
+        """Stop the other cluster, remove it, and start the first one with its data."""
+        until = Deadline.after(START_SECONDS)
+        self._stop_all(until)
+        for number in (CONTROLLER, *BROKERS):
+            shutil.rmtree(self.data(number))
+            self._kept_data(number).rename(self.data(number))
+        self._start_all()
+        self.wait_whole(until)
+        self.wait_replicated(until)
+
+    def _stop_all(self, until: Deadline) -> None:
+        for node in (*self.brokers.values(), self.controller):
+            node.stop(until)
+
+    def _start_all(self) -> None:
+        for node in (self.controller, *self.brokers.values()):
+            node.start()
+
+    def _kept_data(self, number: int) -> Path:
+        return self.folder / f"kept-{number}"
+
+    def allow_unclean_elections(self, topics: Collection[str]) -> None:
+        """Of these topics leaders may be elected that are not in sync; of the others, no more."""
+        config = "unclean.leader.election.enable"
+        changes = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[
+                    ConfigEntry(config, str(topic in topics).lower(), incremental_operation=AlterConfigOpType.SET)
+                ],
+            )
+            for topic in (TRANSACTION_LOG, *TOPICS)
+        ]
+        admin = self.admin()  # kept until the answers are here: a client that is collected fails its futures
+        for answer in admin.incremental_alter_configs(changes, request_timeout=15).values():
+            answer.result(20)
+
+    def keep_logs(self, broker: int) -> None:
+        """Read the logs of a broker that is stopped: another leader may not have their records."""
+        folders = [folder for folder in self.data(broker).glob("*-*") if folder.is_dir()]
+        found = {}
+        for folder in folders:
+            topic, _, number = folder.name.rpartition("-")
+            if topic == TRANSACTION_LOG or topic in TOPICS:
+                found[topic, int(number)] = list(batches(folder))
+        self.lost.append(found)
 
     def view(self, broker: int, timeout: float = 2.0) -> Metadata:
         """The cluster as this broker has it. Raises AskError. (librdkafka would ask any broker in the metadata.)"""
@@ -212,8 +282,10 @@ class ChaosCluster:
 
     def create_topic(self, name: str, partitions: int) -> None:
         admin = self.admin()
+        if name in admin.list_topics(timeout=30).topics:
+            return
         # The oracle dates a stall by the instant at which its holder's first batch was appended.
-        config = {"min.insync.replicas": str(MIN_ISR), "message.timestamp.type": "LogAppendTime"}
+        config = {"min.insync.replicas": str(self._min_isr), "message.timestamp.type": "LogAppendTime"}
         if name == PAIRS:
             config["min.insync.replicas"] = "1"
             topic = NewTopic(name, partitions, replica_assignment=PAIR_PLACES, config=config)
@@ -224,7 +296,13 @@ class ChaosCluster:
 
     def _server(self, node: Node, heap_mb: int) -> BrokerNode:
         argv = java(heap_mb, self.library, "kafka.Kafka", str(self._properties_file(node)))
+        if ahead := self.mode.clocks.get(node.id):
+            argv = with_clock(argv, ahead, self.folder)
         return BrokerNode(node, argv, self.processes)
+
+    @property
+    def _min_isr(self) -> int:
+        return 1 if self.mode.unclean else MIN_ISR
 
     def _properties_file(self, node: Node) -> Path:
         return self.folder / f"node-{node.id}.properties"
@@ -232,8 +310,8 @@ class ChaosCluster:
     def _properties(self, node: Node) -> str:
         extra = {
             "log.cleaner.enable": "false",  # the oracle reads every record that was ever in the transaction log
-            "transaction.state.log.min.isr": str(MIN_ISR),
-            "min.insync.replicas": str(MIN_ISR),
+            "transaction.state.log.min.isr": str(self._min_isr),
+            "min.insync.replicas": str(self._min_isr),
             "offsets.topic.num.partitions": "5",
             # A follower that is cut off leaves the ISR after this, 30 s by default: markers wait for it.
             "replica.lag.time.max.ms": "10000",
@@ -261,12 +339,13 @@ class ChaosCluster:
         shape = ClusterShape((self._controller, *self._nodes.values()), TRANSACTION_PARTITIONS, None, extra)
         return server_properties(shape, node, str(self.data(node.id)))
 
-    def _format(self, deadline: Deadline) -> None:
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
+    def _format(self, deadline: Deadline, *, same_id: bool = False) -> None:
+        if not same_id:
+            self.id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "x")
         jobs = []
         for node in (self._controller, *self._nodes.values()):
             self._properties_file(node).write_text(self._properties(node))
-            arguments = ["format", "--cluster-id", cluster_id, "--config", str(self._properties_file(node))]
+            arguments = ["format", "--cluster-id", self.id, "--config", str(self._properties_file(node))]
             argv = java(128, self.library, "kafka.tools.StorageTool", *arguments)
             jobs.append(self.processes.start(f"format-{node.id}", argv))
         for job in jobs:

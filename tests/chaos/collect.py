@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from demo.processes import poll
 from exporter.model import Deadline
 from tests.chaos.cluster import BROKERS, TRANSACTION_LOG, ChaosCluster
-from tests.chaos.evidence import Place, PlantedOrphan
+from tests.chaos.evidence import LostRecords, Place, PlantedOrphan
+from tests.chaos.oracle.clocks import by_one_clock, states_by_one_clock
 from tests.chaos.oracle.data_log import DataTransaction, held
-from tests.chaos.oracle.outcomes import histories
+from tests.chaos.oracle.offset_observer import OffsetObservation
+from tests.chaos.oracle.outcomes import OracleTransaction, histories
 from tests.chaos.oracle.segments import SegmentBatch, batches
 from tests.chaos.oracle.transaction_log import State, states
 
@@ -23,18 +27,54 @@ class CollectError(RuntimeError):
     """The replicas did not become the same, or the logs cannot be read."""
 
 
-def read_all(cluster: ChaosCluster) -> tuple[list[State], dict[Place, list[DataTransaction]]]:
-    """All records of the transaction log, and the transactions in all data partitions. Raises CollectError."""
+class LogsOnDisk(NamedTuple):
+    """All records of the transaction log, and the transactions in all data partitions."""
+
+    states: list[State]
+    held: dict[Place, list[DataTransaction]]
+
+
+def read_all(cluster: ChaosCluster, looks: Mapping[Place, Sequence[OffsetObservation]]) -> LogsOnDisk:
+    """What the brokers have on their disks, with the times of the clock by which it was looked at. Raises
+    CollectError.
+    """
     until = Deadline.after(SAME_SECONDS)
-    found: list[State] = []
-    data: dict[Place, list[DataTransaction]] = {}
-    for place in places(cluster):
-        copy = _same_everywhere(cluster, place, until)
+    copies = {place: _same_everywhere(cluster, place, until) for place in places(cluster)}
+    if not cluster.mode.clocks:
+        return _read(copies)
+    shifts = cluster.mode.shifts
+    read = _read({place: by_one_clock(copy, looks.get(place, ()), shifts) for place, copy in copies.items()})
+    return read._replace(states=list(states_by_one_clock(read.states)))
+
+
+def read_lost(cluster: ChaosCluster, kept: LogsOnDisk) -> LostRecords:
+    """What leaders had that were replaced uncleanly, and what the logs do not have any more."""
+    transactions = {
+        _finished(transaction) for each in histories(kept.states).values() for transaction in each.transactions
+    }
+    lost: dict[tuple[object, ...], OracleTransaction] = {}
+    held: dict[Place, list[DataTransaction]] = defaultdict(list)
+    for logs in map(_read, cluster.lost):
+        for history in histories(logs.states).values():
+            lost |= {_finished(each): each for each in history.transactions if _finished(each) not in transactions}
+        for place, every in logs.held.items():
+            have = {(each.start, each.producer_id, *each.tokens) for each in kept.held.get(place, ())}
+            held[place] += [each for each in every if (each.start, each.producer_id, *each.tokens) not in have]
+    return LostRecords(tuple(lost.values()), dict(held))
+
+
+def _finished(each: OracleTransaction) -> tuple[object, ...]:
+    return each.transactional_id, each.producer_id, each.epoch, each.started, each.outcome == "committed"
+
+
+def _read(copies: Mapping[Place, Sequence[SegmentBatch]]) -> LogsOnDisk:
+    read = LogsOnDisk([], {})
+    for place, copy in copies.items():
         if place[0] == TRANSACTION_LOG:
-            found += states(place[1], copy)
+            read.states.extend(states(place[1], copy))
         else:
-            data[place] = held(copy, tokens=place[0] != CONSUMER_OFFSETS)
-    return found, data
+            read.held[place] = held(copy, tokens=place[0] != CONSUMER_OFFSETS)
+    return read
 
 
 def wait_all_ended(cluster: ChaosCluster) -> bool:

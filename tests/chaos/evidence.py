@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tests.chaos.agent import LSO_INTERVAL, AgentRun, AgentScrape
 from tests.chaos.cluster import TRANSACTION_LOG
+from tests.chaos.modes import ORDINARY, Mode
 from tests.chaos.nemesis import Episode
 from tests.chaos.oracle.data_log import DataTransaction
 from tests.chaos.oracle.offset_observer import OffsetObservation, UnmovedOffset, standings
@@ -51,6 +52,18 @@ class FollowedLine(NamedTuple):
     output: str
 
 
+class LostRecords(NamedTuple):
+    """What brokers had and an unclean election took: transactions that were finished in the transaction log, and
+    transactions in data partitions.
+    """
+
+    transactions: Sequence[OracleTransaction]
+    held: Mapping[Place, Sequence[DataTransaction]]
+
+
+NOTHING_LOST = LostRecords((), {})
+
+
 class BlockerClaim(NamedTuple):
     """What the agent said of one stalled partition in one scrape."""
 
@@ -71,7 +84,8 @@ class RunEvidence:
     """``began`` is when the faults began, ``quiet_at`` when the last one was mended.
 
     ``unclean_elections`` are leaders that the controller elected although they may lack acknowledged records;
-    ``journal`` are the events of the agent's files.
+    ``journal`` are the events of the agent's files. ``elsewhere`` are the last scrape before another cluster answered
+    at the addresses, and those of the same agent while it did.
     """
 
     seed: int
@@ -90,6 +104,9 @@ class RunEvidence:
     followed: Sequence[FollowedLine] = ()
     unclean_elections: int = 0
     journal: Sequence[Mapping[str, Any]] = ()
+    mode: Mode = ORDINARY
+    lost: LostRecords = NOTHING_LOST
+    elsewhere: Sequence[AgentScrape] = ()
     histories: Mapping[str, IdHistory] = field(init=False)
     standings: Mapping[Place, list[UnmovedOffset]] = field(init=False)
     reads: Mapping[int, set[float]] = field(init=False)  # by life, when its source of last stable offsets succeeded
@@ -210,6 +227,10 @@ class RunEvidence:
     def records_at(self, place: Place, start: int) -> DataTransaction | None:
         """What the log of a partition has open from this offset on."""
         return next((each for each in self.held.get(place, ()) if each.start == start), None)
+
+    def lost_at(self, place: Place, start: int) -> DataTransaction | None:
+        """What an unclean election took from there, and may have been open."""
+        return next((each for each in self.lost.held.get(place, ()) if each.start == start), None)
 
     def unended(self) -> dict[Place, list[DataTransaction]]:
         """What has no marker, and no open transaction in the transaction log."""

@@ -16,15 +16,21 @@ from kafka import TopicPartition as Place
 from kafka.errors import KafkaError
 
 from demo.processes import poll
+from exporter.kafka.faults import AskError
 from exporter.model import Deadline
 from tests.chaos.agent import AgentUnderTest
-from tests.chaos.cluster import BROKERS, MIN_ISR, TRANSACTION_LOG, ChaosCluster
+from tests.chaos.cluster import BROKERS, MIN_ISR, TOPICS, TRANSACTION_LOG, ChaosCluster
+from tests.chaos.modes import UNCLEAN_ELECTION
 from tests.chaos.nemesis import IN_A_ROW, FaultAction, InjectedFault
 from tests.chaos.workloads import Workload
 
 MOVED_AT_ONCE = 8
 OUT_OF_ISR_SECONDS = 30.0
 TRUNCATED_BYTES = 4096
+ALONE_SECONDS = 6.0
+ALONE_WITHIN = 45.0
+LOSE_RECORDS = {"log": {TRANSACTION_LOG}, "data": set(TOPICS), "all": {TRANSACTION_LOG, *TOPICS}}
+"""The topics of which an unclean election is allowed."""
 
 
 class FaultActions:
@@ -49,6 +55,7 @@ class FaultActions:
             "metadata held back": self._hold_metadata,
             "cut off from its peers": self._cut_peers,
             "two brokers cut off from each other": self._cut_pair,
+            UNCLEAN_ELECTION: self._elect_unclean,
             "log of a follower truncated": self._truncate,
             "broker killed, agent killed 2 s later": self._kill_broker_and_agent,
             "leaderships moved": self._move_leaders,
@@ -117,6 +124,45 @@ class FaultActions:
             time.sleep(fault.seconds)
             for name in names:
                 self._cluster.brokers[int(name)].resume()
+
+    def _elect_unclean(self, fault: InjectedFault) -> None:
+        """Let one broker commit alone, then elect others without it: what it had alone is lost when it is back."""
+        name, topics = fault.target.split()
+        leader = self._cluster.brokers[int(name)]
+        others = [broker for broker in self._cluster.brokers.values() if broker is not leader]
+        began = time.monotonic()
+        with self._alone(*map(str, BROKERS), "leaders"):
+            self._cluster.allow_unclean_elections(LOSE_RECORDS[topics])
+            self._cluster.wait_replicated(Deadline.after(OUT_OF_ISR_SECONDS))
+            for broker in others:
+                broker.pause()
+                self._cluster.keep_logs(broker.id)
+            try:
+                self._wait_alone(int(name))
+                time.sleep(ALONE_SECONDS)
+                leader.kill()
+                self._cluster.keep_logs(int(name))
+            finally:
+                for broker in others:
+                    broker.resume()
+            # The others lead without it, and take new records.
+            time.sleep(max(ALONE_SECONDS, began + fault.seconds - time.monotonic()))
+            leader.start()
+            self._cluster.wait_whole(Deadline.after(OUT_OF_ISR_SECONDS))
+
+    def _wait_alone(self, number: int) -> None:
+        """Wait until this broker leads every partition, with no other one in sync."""
+        until = Deadline.after(ALONE_WITHIN)
+        while True:
+            try:
+                topics = self._cluster.view(number, 3.0).topics
+                here = [each for topic in topics.values() for each in topic.values() if number in each.replicas]
+                if here and all(each.leader == number and each.isr == (number,) for each in here):
+                    return
+            except AskError:
+                pass
+            if not poll(until, 0.5):
+                raise RuntimeError("it did not come to lead every partition alone")
 
     def _truncate(self, fault: InjectedFault) -> None:
         """What a machine that lost its power leaves: the end of logs that was never written to the disk is gone."""

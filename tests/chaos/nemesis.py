@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.chaos.modes import ORDINARY, UNCLEAN_ELECTION, Mode
+
 BROKER_KINDS = {
     "broker killed": 4,
     "broker stopped": 4,
@@ -34,6 +36,8 @@ LIGHT_KINDS = {
     "agent stopped": 1,
     "agent started with a wrong clock": 2,
 }
+WRONG_CLOCK = "agent started with a wrong clock"
+UNCLEAN_TOPICS = ("log", "data", "all")
 IN_A_ROW = "two brokers restarted in a row"
 SLOWEST_GAP = 5.5
 """Seconds between two faults of the light lane at most: with the other lane, one every 6 s is certain."""
@@ -51,11 +55,13 @@ class InjectedFault(NamedTuple):
         return f"{self.kind} ({self.target}) for {self.seconds:.1f} s" if self.target else self.kind
 
 
-def plan(seed: int, seconds: float, clients: list[str], brokers: tuple[int, ...] = (1, 2, 3)) -> list[InjectedFault]:
+def plan(seed: int, seconds: float, clients: list[str], mode: Mode = ORDINARY) -> list[InjectedFault]:
     """The same faults for the same arguments, in the order of their instants. None is still in force at the end."""
-    faults = [*_broker_lane(random.Random(f"{seed}/brokers"), seconds, brokers)]
+    lane = _unclean_lane if mode.unclean else _broker_lane
+    faults = [*lane(random.Random(f"{seed}/brokers"), seconds, (1, 2, 3))]
     faults += _light_lane(random.Random(f"{seed}/light"), seconds, clients)
-    return sorted(faults)
+    # The agent's clock is judged by those of the brokers.
+    return sorted(fault for fault in faults if not (mode.clocks and fault.kind == WRONG_CLOCK))
 
 
 def _draw(lots: random.Random, kinds: dict[str, int]) -> str:
@@ -83,6 +89,19 @@ def _broker_lane(lots: random.Random, seconds: float, brokers: tuple[int, ...]) 
         # A JVM that starts anew reads its logs first, and is in sync again some seconds after.
         starts_anew = kind.startswith(("broker", "log of", IN_A_ROW)) and not kind.startswith("broker stopped")
         at += lasts + (lots.uniform(10, 18) if starts_anew else lots.uniform(3, 10))
+
+
+def _unclean_lane(lots: random.Random, seconds: float, brokers: tuple[int, ...]) -> Iterator[InjectedFault]:
+    """Unclean elections only: of the log, of data partitions, and of both, each one soon."""
+    at = lots.uniform(2, 5)
+    bag: list[str] = []
+    while True:
+        bag = bag or lots.sample(UNCLEAN_TOPICS, len(UNCLEAN_TOPICS))
+        lasts = lots.uniform(52, 60)
+        if at + lasts > seconds:
+            return
+        yield InjectedFault(round(at, 1), UNCLEAN_ELECTION, f"{lots.choice(brokers)} {bag.pop()}", round(lasts, 1))
+        at += lasts + lots.uniform(8, 12)
 
 
 def _light_lane(lots: random.Random, seconds: float, clients: list[str]) -> Iterator[InjectedFault]:

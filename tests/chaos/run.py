@@ -6,16 +6,16 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from demo.cluster import StartError
 from demo.orphan import make_orphan
 from demo.processes import poll
 from exporter.model import Deadline
-from tests.chaos.agent import AgentUnderTest
+from tests.chaos.agent import AgentScrape, AgentUnderTest
 from tests.chaos.cluster import TOPICS, ChaosCluster
-from tests.chaos.collect import orphans, read_all, wait_all_ended
+from tests.chaos.collect import orphans, read_all, read_lost, wait_all_ended
 from tests.chaos.evidence import RunEvidence
 from tests.chaos.fault_actions import FaultActions
 from tests.chaos.journal_lines import journal_lines
@@ -57,8 +57,13 @@ class OrphanPlanter:
 
     def plant_first(self) -> None:
         """Plant the one from before the faults."""
-        make_orphan(self.cluster, ORPHAN_TOPIC, 0, producer_id=FIRST_ORPHAN_ID, transactional_id="orphan")
-        self.planted[FIRST_ORPHAN_ID] = time.time()
+        first = self.first_id()
+        make_orphan(self.cluster, ORPHAN_TOPIC, 0, producer_id=first, transactional_id="orphan")
+        self.planted[first] = time.time()
+
+    def first_id(self) -> int:
+        """The producer id of the first one: no other run on the cluster has it."""
+        return FIRST_ORPHAN_ID + 1000 * self.seed
 
     def plant(self, seconds: float, stop: threading.Event) -> None:
         places = self.places()
@@ -67,30 +72,48 @@ class OrphanPlanter:
             while not stop.is_set():
                 try:
                     orphan = make_orphan(
-                        self.cluster, topic, partition, producer_id=FIRST_ORPHAN_ID + number, transactional_id="orphan"
+                        self.cluster, topic, partition, producer_id=self.first_id() + number, transactional_id="orphan"
                     )
                 except Exception as error:  # noqa: BLE001 - a broker is away: again
                     say(f"no orphan in {topic}-{partition} yet: {type(error).__name__}: {str(error)[:80]}")
                     if until.over or stop.wait(2):
                         break
                     continue
-                self.planted[FIRST_ORPHAN_ID + number] = time.time()
+                self.planted[self.first_id() + number] = time.time()
                 say(f"orphan planted in {topic}-{partition} at {orphan.start_offset}")
                 break
             stop.wait(seconds / (2 * len(places)))
 
 
 class Run:
-    """``do`` gives the evidence; the cluster's folder stays until ``cluster.close``."""
+    """``do`` gives the evidence; the cluster's folder stays until ``cluster.close``.
 
-    def __init__(self, cluster: ChaosCluster, seed: int, seconds: float) -> None:
+    A second one goes on with the agent, whose state and journal it has, and with the clients of a cluster that is still
+    the same. ``elsewhere`` and ``journal_from`` are as in ``RunEvidence`` and ``journal_lines``.
+    """
+
+    def __init__(
+        self,
+        cluster: ChaosCluster,
+        seed: int,
+        seconds: float,
+        *,
+        agent: AgentUnderTest | None = None,
+        workload: Workload | None = None,
+        elsewhere: Sequence[AgentScrape] = (),
+        journal_from: float = 0.0,
+    ) -> None:
         self.cluster = cluster
         self.seed = seed
         self.seconds = seconds
-        self.agent = AgentUnderTest(cluster.processes, cluster.folder, cluster.bootstrap)
-        self.workload = Workload(cluster.processes, cluster.folder, cluster.bootstrap, seed)
+        self.agent = agent or AgentUnderTest(cluster.processes, cluster.folder, cluster.bootstrap)
+        self.agent.scrapes = []
+        folder = cluster.folder / f"clients-{seed}"
+        self.workload = workload or Workload(cluster.processes, folder, cluster.bootstrap, seed)
         self.observer = OffsetObserver(cluster.bootstrap)
         self.planter = OrphanPlanter(cluster, seed)
+        self._elsewhere = elsewhere
+        self._journal_from = journal_from
         self.follower = LineFollower(self.agent, cluster.bootstrap, cluster.library)
         self._stop = threading.Event()
 
@@ -99,7 +122,7 @@ class Run:
         loops = (self.agent.watch, self.observer.watch, self.follower.watch, self.follower.ask)
         watchers = [_thread(loop, self._stop) for loop in loops]
         self._wait_for_first_line()
-        faults = plan(self.seed, self.seconds, self.workload.names)
+        faults = plan(self.seed, self.seconds, self.workload.names, self.cluster.mode)
         nemesis = Nemesis(faults, FaultActions(self.cluster, self.workload, self.agent, self.seed).by_kind, say)
         began = time.time()
         second = _thread(self._second_act, self._stop)
@@ -117,7 +140,7 @@ class Run:
 
         def evidence() -> RunEvidence:
             # Anew: a line that is followed writes a marker.
-            states, data = read_all(self.cluster)
+            kept = read_all(self.cluster, self.observer.looks)
             return RunEvidence(
                 seed=self.seed,
                 began=began,
@@ -128,13 +151,16 @@ class Run:
                 crashes=self.agent.crashes,
                 scrapes=[*self.agent.scrapes],
                 looks=self.observer.looks,
-                states=states,
-                held=data,
+                states=kept.states,
+                held=kept.held,
                 books=self.workload.books(),
-                orphans=orphans(data, self.planter.planted),
+                orphans=orphans(kept.held, self.planter.planted),
                 followed=[*self.follower.followed],
                 unclean_elections=self.cluster.unclean_elections(),
-                journal=journal_lines(self.agent.state),
+                journal=journal_lines(self.agent.state / self.cluster.id, self._journal_from),
+                mode=self.cluster.mode,
+                lost=read_lost(self.cluster, kept),
+                elsewhere=self._elsewhere,
             )
 
         self._settle(evidence)
@@ -145,7 +171,8 @@ class Run:
 
     def _prepare(self) -> None:
         self.cluster.create_topic(ORPHAN_TOPIC, ORPHAN_PARTITIONS)
-        self.agent.start()
+        if not self.agent.running:
+            self.agent.start()
         until = Deadline.after(AGENT_SECONDS)
         while (first := self.agent.look()) is None or first.error:
             if not poll(until, 0.5):

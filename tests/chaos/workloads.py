@@ -73,6 +73,8 @@ CLIENTS_OF_A_RUN = (
         (WorkloadApplication("v1-steady", 60000, 700, STEADY), WorkloadApplication("v1-mixed", 12000, 900, MIXED)),
     ),
 )
+BEFORE_COUNTING = "elsewhere"
+"""The application of what is written while the agent does not count: to another cluster, or before it began anew."""
 APPLICATIONS = tuple(application.name for client in CLIENTS_OF_A_RUN for application in client.applications)
 
 
@@ -112,6 +114,7 @@ class Workload:
     """The clients of one run. Each can be killed, stopped and started again."""
 
     def __init__(self, processes: ProcessGroup, folder: Path, bootstrap: str, seed: int) -> None:
+        folder.mkdir(exist_ok=True)
         self._processes = processes
         self._folder = folder
         self._bootstrap = bootstrap

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from exporter import catalogue
 from exporter.kafka.requests.transactions import coordinator_partition
 from tests.chaos.agent import SKEWED
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
+from tests.shifted_clock import with_clock
 
 LATE_SECONDS = 20.0
 """Looks are a second apart, and later on a busy machine; a stall is dated by the look that first saw it."""
@@ -76,14 +76,10 @@ LOG_PARTITIONS = 6
 @pytest.fixture
 def two_clocks(tmp_path: Path) -> Iterator[KafkaCluster]:
     """Two brokers; the wall clock of broker 2 is 90 s ahead."""
-    library = tmp_path / "shifted_clock.so"
-    source = Path(__file__).with_name("shifted_clock.c")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
     properties = {"transaction.state.log.min.isr": "1", "min.insync.replicas": "1"}
     with KafkaCluster("4.3.1", 2, properties=properties, transaction_partitions=LOG_PARTITIONS, heap_mb=384) as kafka:
         shifted = kafka.broker(2)
-        argv = kafka._argv(shifted.node)
-        shifted.restart_with(["env", f"LD_PRELOAD={library}", f"CLOCK_SHIFT_SECONDS={SHIFT_SECONDS}", *argv])
+        shifted.restart_with(with_clock(kafka._argv(shifted.node), SHIFT_SECONDS, tmp_path))
         kafka.wait_ready()
         yield kafka
 

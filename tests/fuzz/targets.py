@@ -348,7 +348,7 @@ def fetched_batches(data: bytes) -> None:
     reader = CommitReader()
     reader.positions = {0: 0}
     answer = SimpleNamespace(error_code=0, records=data, high_watermark=100, partition_index=0)
-    show_all = [f"{each.group}{each.topic}" for each in reader._take(0, data, 100, Deadline.after(0.2))]
+    show_all = [str(each[:2]) for each in reader._take(0, data, 100, Deadline.after(0.2))]
     "".join(show_all).encode()
     show(reader.faults)
     place = TopicPartition("orders", 0)

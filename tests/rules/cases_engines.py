@@ -15,12 +15,14 @@ from tests.rules.promtool import Case, Series, case, scraped, spread
 
 TASK_FAILED, COMMITS = "KafkaEosConnectTaskFailed", "KafkaEosConnectCommitsFailing"
 RESTORE = "KafkaEosStreamsRestoreStuck"
+AGAIN = "KafkaEosStreamsRestoreRepeated"
 
 
 def cases() -> Iterator[Case]:
     yield from _tasks()
     yield from _commits()
     yield from _restores()
+    yield from _restored_again()
     yield from _unreachable()
 
 
@@ -192,6 +194,43 @@ def _commits() -> Iterator[Case]:
         [ratio("1 1 stale stale stale stale 1x60")],
         {"11m": [], "15m": [], "16m": [ours()]},
     )
+
+
+def _restored_again() -> Iterator[Case]:
+    task = ("prod", "app", "t-1", "0_1")
+
+    def left(values: str, who: tuple[str, ...] = task, agent: str = "a") -> Series:
+        return scraped(STREAMS_RESTORE_REMAINING_RECORDS, *who, values=values, agent=agent)
+
+    def ours(who: tuple[str, ...] = task) -> dict[str, str]:
+        cluster, target, _, number = who
+        return {"severity": "warning", "kafka_cluster": cluster, "target": target, "task": number}
+
+    once = "900 500 100 0 0 0 0 0 0 0 "
+    yield case(AGAIN, "four restores in an hour", [left("0 " + once * 3 + "900 0x90")], {"31m": [], "33m": [ours()]})
+    yield case(
+        AGAIN, "three restores, and one that goes on", [left("0 " + once * 3 + "900x90")], {"35m": [], "59m": []}
+    )
+    yield case(AGAIN, "until an hour after the first", [left("0 " + once * 4 + "0x90")], {"59m": [ours()], "63m": []})
+    yield case(AGAIN, "a long one that goes up and down", [left("900 100 800 200 1 700 0x60")], {"20m": []})
+    yield case(AGAIN, "one record is a record", [left("0 " + "1 0 0 " * 4 + "0x60")], {"12m": [ours()]})
+    threads = [left("0 " + once * 2 + "0x60"), left("0x20 " + once * 2 + "0x60", ("prod", "app", "t-2", "0_1"))]
+    yield case(AGAIN, "a task that moves between threads", threads, {"38m": [ours()]})
+    others = spread((task[0], task[1], task[3]))
+    apart = [(cluster, target, "t-1", number) for cluster, target, number in others]
+    yield case(
+        AGAIN,
+        "each task",
+        [left("0 " + once * 4 + "0x60", who) for who in apart],
+        {"38m": [ours(who) for who in apart]},
+    )
+    yield case(AGAIN, "four tasks, one restore each", [left("0 " + once + "0x60", who) for who in apart], {"38m": []})
+    halves = [left("0 " + once * 2 + "0x60"), left("0x20 " + once * 2 + "0x60", agent="b")]
+    yield case(AGAIN, "two replicas, each of which saw a half", halves, {"38m": [ours()]})
+    both = [left("0 " + once * 2 + "0x60"), left("0 " + once * 2 + "0x60", agent="b")]
+    yield case(AGAIN, "two replicas count once", both, {"38m": []})
+    gap = "900 stale stale stale stale stale 900 stale stale 0 " * 2
+    yield case(AGAIN, "a target that does not answer in between", [left("0 " + gap + "0x60")], {"38m": []})
 
 
 def _restores() -> Iterator[Case]:

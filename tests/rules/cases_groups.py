@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from exporter.catalogue import (
     GROUP_OFFSET_COMMITS_TOTAL,
+    GROUP_OFFSET_REWINDS_TOTAL,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
     GROUP_REBALANCES_TOTAL,
     GROUP_THRESHOLD_OFFSETS,
@@ -15,6 +16,7 @@ from tests.rules.promtool import Case, Series, case, scraped, spread
 LAG = "KafkaEosGroupLagHigh"
 OUTSIDE = "KafkaEosOffsetsOutsideTransaction"
 STORM = "KafkaEosRebalanceStorm"
+BACK = "KafkaEosOffsetsMovedBack"
 WHO = ("prod", "billing", "orders")
 
 
@@ -111,9 +113,32 @@ def _storm() -> Iterator[Case]:
     yield case(STORM, "over", [rebalances("0x5 50x60")], {"27m": [ticket()], "28m": []})
 
 
+def _moved_back() -> Iterator[Case]:
+    def moves(values: str, who: tuple[str, ...] = WHO, agent: str = "a") -> Series:
+        return scraped(GROUP_OFFSET_REWINDS_TOTAL, *who, values=values, agent=agent)
+
+    yield case(BACK, "one in ten minutes", [moves("0 " + "0x9 1x9 2x9 3x9 4x99")], {"39m": [], "42m": [of("warning")]})
+    yield case(BACK, "exactly three", [moves("0x5 3x99")], {"10m": [], "40m": []})
+    yield case(BACK, "four", [moves("0x5 4x99")], {"7m": [of("warning")], "60m": [of("warning")]})
+    yield case(BACK, "over", [moves("0x5 9x120")], {"72m": [of("warning")], "73m": []})
+    yield case(BACK, "many before the first scrape", [moves("50x90")], {"30m": []})
+    apart = spread(WHO)
+    yield case(
+        BACK,
+        "each group and topic",
+        [moves("0x5 4x60", who) for who in apart],
+        {"10m": [of("warning", who) for who in apart]},
+    )
+    yield case(BACK, "few of each", [moves("0x5 2x60", who) for who in apart], {"10m": []})
+    yield case(BACK, "two replicas count once", [moves("0x5 2x60"), moves("0x5 2x60", agent="b")], {"10m": []})
+    yield case(BACK, "seen by one", [moves("0x5 4x60"), moves("4x60", agent="b")], {"10m": [of("warning")]})
+    yield case(BACK, "a restart of the agent", [moves("0x5 2x5 0x5 2x60")], {"25m": [of("warning")]})
+
+
 def cases() -> Iterator[Case]:
     yield from _outside_cases()
     yield from _storm()
+    yield from _moved_back()
     for severity in ("warning", "critical"):
         name = f"lag_{severity}"
         ours = of(severity)

@@ -75,6 +75,7 @@ EQUIVALENT = {
     "KafkaEosProducerRecordErrors(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTornTransaction(critical): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosInternalTopicGrows(warning): line 1 column 215: > -> >=": "without growth the disk lasts for ever",
+    "KafkaEosStreamsRestoreRepeated(warning): line 1 column 16: max by -> sum by": _SAME_SIGN,
     "KafkaEosWatchdog(none): line 1 column 8: 1 -> 2": "it fires for any value",
     "KafkaEosWatchdog(none): line 1 column 8: 1 -> 0": "it fires for any value",
     "KafkaEosWatchdog(none): keep_firing_for 5m added": "it never ends",

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster, KafkaSource
 from exporter.groups.facts import CommitTimes, GroupCommits
+from exporter.groups.source.rewinds import OffsetRewinds
 from exporter.kafka.client import AskError
-from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits
+from exporter.kafka.log.offset_commits import CommitReader, EndedCommits, OffsetCommits
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
@@ -40,6 +41,7 @@ class OffsetsSource(KafkaSource):
         self._times: dict[tuple[str, bool], deque[float]] = {}
         self._dropped: set[tuple[str, str]] = set()
         self._generations: dict[tuple[str, str], int] = {}
+        self._rewinds = OffsetRewinds()
         self._rebalances: dict[tuple[str, str], int] = {}
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
@@ -60,7 +62,13 @@ class OffsetsSource(KafkaSource):
             self._began = wall
         yield from self._begin(metadata, by_number, wall, deadline)
         for commits in self._reader.read(self._cluster.client, metadata, by_number, deadline):
-            self._take(commits)
+            if isinstance(commits, EndedCommits):
+                self._rewinds.end(commits, self._began)
+                continue
+            if self._cluster.shard.holds(commits.group):
+                self._rewinds.take(commits, self._began)
+                if commits.records:
+                    self._take(commits)
         self._take_generations()
         yield from dict.fromkeys(self._reader.faults)
         yield from self._counters()
@@ -83,8 +91,6 @@ class OffsetsSource(KafkaSource):
             self._reader.positions[place.partition] = end if start < 0 else min(start, end)
 
     def _take(self, commits: OffsetCommits) -> None:
-        if not self._cluster.shard.holds(commits.group):
-            return
         at = commits.timestamp_ms / 1000
         who = (commits.group, commits.transactional)
         instants = self._times.get(who)
@@ -139,6 +145,8 @@ class OffsetsSource(KafkaSource):
         for (group, topic, transactional), count in self._counts.items():
             word = "true" if transactional else "false"
             yield catalogue.GROUP_OFFSET_COMMITS_TOTAL(float(count), self.cluster, group, topic, word)
+        for (group, topic), count in self._rewinds.counts.items():
+            yield catalogue.GROUP_OFFSET_REWINDS_TOTAL(float(count), self.cluster, group, topic)
         for (group, kind), count in self._rebalances.items():
             yield catalogue.GROUP_REBALANCES_TOTAL(float(count), self.cluster, group, kind)
         if self._dropped:

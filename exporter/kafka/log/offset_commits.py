@@ -17,6 +17,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from exporter.bounds.text import cut
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
+from exporter.kafka.log.control import COMMIT
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -28,6 +29,9 @@ REQUEST_BYTES = 8 << 20
 OFFSET_OUT_OF_RANGE = 1
 _VERSION = struct.Struct(">h")
 _NUMBER = struct.Struct(">i")
+_OFFSET_VALUE = struct.Struct(">hq")
+"""OffsetCommitValue begins with its version and the offset, in all versions."""
+_MARKER_KEY = struct.Struct(">hh")
 _LAST_PLAIN_GROUP = 3
 """Last version of GroupMetadataValue that is not flexible."""
 _LONGEST_NAME = 10_000
@@ -36,7 +40,8 @@ _LONGEST_NAME = 10_000
 class OffsetCommits(NamedTuple):
     """The offset commits of one batch of one group and topic: how many ``records``, and when in Unix milliseconds.
 
-    ``producer_id`` is -1 for a commit outside of a transaction.
+    ``producer_id`` is -1 for a commit outside of a transaction. ``offsets`` are by partition, None for one that was
+    deleted; a batch of deletions has no records.
     """
 
     group: str
@@ -45,6 +50,14 @@ class OffsetCommits(NamedTuple):
     records: int
     timestamp_ms: int
     producer_id: int = -1
+    offsets: tuple[tuple[int, int | None], ...] = ()
+
+
+class EndedCommits(NamedTuple):
+    """The end of a transaction in a partition of ``__consumer_offsets``: its offset commits there count, or do not."""
+
+    producer_id: int
+    commit: bool
 
 
 class GroupGeneration(NamedTuple):
@@ -75,8 +88,9 @@ class CommitReader:
 
     def read(
         self, client: BrokerAccess, metadata: Metadata, ends: Mapping[int, int], deadline: Deadline
-    ) -> Iterator[OffsetCommits]:
-        """Yield what was committed up to these ends. A partition without a position is left out.
+    ) -> Iterator[OffsetCommits | EndedCommits]:
+        """Yield what was committed up to these ends, in the order of each partition. One without a position is left
+        out.
 
         ``faults`` are those of this call; ``lost`` counts offsets that were deleted before they were read.
         """
@@ -110,7 +124,7 @@ class CommitReader:
         ends: Mapping[int, int],
         left: set[int],
         deadline: Deadline,
-    ) -> Iterator[OffsetCommits]:
+    ) -> Iterator[OffsetCommits | EndedCommits]:
         for answer in client.ask(requests, deadline).values():
             if isinstance(answer, Fault):
                 self.faults.append(answer)
@@ -129,7 +143,7 @@ class CommitReader:
                 else:
                     yield from self._take(number, bytes(partition.records or b""), ends[number], deadline)
 
-    def _take(self, number: int, data: bytes, end: int, deadline: Deadline) -> Iterator[OffsetCommits]:
+    def _take(self, number: int, data: bytes, end: int, deadline: Deadline) -> Iterator[OffsetCommits | EndedCommits]:
         if not data:  # the answer was full before this partition's turn
             return
         try:
@@ -145,7 +159,7 @@ class CommitReader:
             self.lost += max(0, end - self.positions[number])
             self.positions[number] = end
 
-    def _commits(self, number: int, batch: DefaultRecordBatch) -> list[OffsetCommits]:
+    def _commits(self, number: int, batch: DefaultRecordBatch) -> list[OffsetCommits | EndedCommits]:
         """The commits of a batch; none, and a fault, for one that cannot be read."""
         try:
             self.generations += islice(generations_of(batch), max(0, MOST_GENERATIONS - len(self.generations)))
@@ -164,17 +178,21 @@ class CommitReader:
             self.faults.append(Fault(Reason.MALFORMED, what))
 
 
-def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
-    """The commits in a batch, by group and topic; not deletions, the groups' own records, or markers."""
+def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits | EndedCommits]:
+    """The commits in a batch, by group and topic, or the end of a transaction; not the groups' own records."""
     if batch.is_control_batch:
+        for record in records_of(batch):
+            yield EndedCommits(batch.producer_id, _MARKER_KEY.unpack_from(record.key or b"")[1] == COMMIT)
         return
-    counts: dict[tuple[str, str], int] = {}
+    found: dict[tuple[str, str], list[tuple[int, int | None]]] = {}
     for record in records_of(batch):
-        place = decode_commit_key(record.key) if record.value is not None and record.key else None
-        if place is not None:
-            counts[place] = counts.get(place, 0) + 1
-    for (group, topic), count in counts.items():
-        yield OffsetCommits(group, topic, batch.is_transactional, count, batch.max_timestamp, batch.producer_id)
+        if record.key and (place := decode_commit_key(record.key)) is not None:
+            offset = None if record.value is None else _OFFSET_VALUE.unpack_from(record.value)[1]
+            found.setdefault(place[:2], []).append((place[2], offset))
+    for (group, topic), offsets in found.items():
+        records = sum(offset is not None for _, offset in offsets)
+        times = batch.max_timestamp
+        yield OffsetCommits(group, topic, batch.is_transactional, records, times, batch.producer_id, tuple(offsets))
 
 
 def generations_of(batch: DefaultRecordBatch) -> Iterator[GroupGeneration]:
@@ -201,15 +219,16 @@ def _generation(kind: str, value: bytes) -> int | None:
     return int(_NUMBER.unpack_from(value, at)[0])
 
 
-def decode_commit_key(key: bytes) -> tuple[str, str] | None:
-    """Group and topic of an OffsetCommitKey (versions 0 and 1); None for another record of the topic.
+def decode_commit_key(key: bytes) -> tuple[str, str, int] | None:
+    """Group, topic and partition of an OffsetCommitKey (versions 0 and 1); None for another record of the topic.
 
     Raises ValueError or struct.error for a key that ends early.
     """
     if _VERSION.unpack_from(key)[0] not in {0, 1}:
         return None
     group, at = _text(key, _VERSION.size)
-    return group, _text(key, at)[0]
+    topic, at = _text(key, at)
+    return group, topic, _NUMBER.unpack_from(key, at)[0]
 
 
 def _text(key: bytes, at: int) -> tuple[str, int]:

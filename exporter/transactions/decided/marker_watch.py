@@ -137,6 +137,10 @@ class MarkerWatch:
         """Read this partition no further; the next decision that names it begins again."""
         self.followed.pop(partition, None)
 
+    def give_up(self) -> None:
+        """Give up all decisions that wait."""
+        self._keep([])
+
     def leave_out(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Give up the decisions of these partitions: they may not be read."""
         self._keep([waiting for waiting in self._waiting if not waiting.decision.partitions & partitions])

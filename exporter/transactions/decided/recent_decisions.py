@@ -28,6 +28,13 @@ class RecentDecisions(Fact):
     decisions: tuple[Decision, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ClocksApart(Fact):
+    """The whole seconds between the clocks of two coordinators that are furthest apart, of those that are known."""
+
+    seconds: int
+
+
 class DecisionTail:
     """Collects decisions from the events of the tail. For one thread."""
 

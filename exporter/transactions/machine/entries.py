@@ -37,7 +37,6 @@ class Entry:
         "log_partition",
         "offset",
         "pending",
-        "prepared_in",
         "prepared_ms",
         "previous_epoch",
         "producer_id",
@@ -68,7 +67,6 @@ class Entry:
         self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
         self.begun_offset = -1  # the newest Ongoing record
         self.begun_in = -1  # the leader epoch of the log in which the newest transaction began; -1: not known
-        self.prepared_in = -1  # and that in which it was decided: other epochs are of other clocks
         self.section = b""  # the encoded partitions of the newest transaction
         self.layout = 1  # in which ``section`` is encoded
         self.pending: Ended | None = None

@@ -59,8 +59,6 @@ class StateMachine:
         self._counted: dict[str, int] = {}  # the begin of the transaction whose end was lost after it was passed on
         self.log_ms = -1
         self.leader_epoch = -1  # of the records that are processed; -1: not known
-        self.shift_ms: Callable[[int, int], int] = _one_clock
-        """By how many ms the clock of the leader in the second epoch is ahead of that in the first."""
         self._pending = PendingAborts()
 
     def apply(self, offset: int, record_ms: int, key: bytes, value: bytes | None) -> Sequence[Event]:
@@ -132,7 +130,6 @@ class StateMachine:
                     events = (*events, *self._settle(entry))
                 _prepare(entry, start_ms, client_version)
                 entry.prepared_ms = record_ms
-                entry.prepared_in = self.leader_epoch
                 if entry.start_ms != start_ms:
                     entry.begun_in = -1
             self.open[key] = entry
@@ -329,7 +326,6 @@ class StateMachine:
             # The Prepare record is gone; the last update that Complete names is the same instant.
             _prepare(entry, start_ms, client_version)
             entry.prepared_ms = decided_ms = update_ms
-            entry.prepared_in = self.leader_epoch
             if not same:
                 entry.begun_in = -1
         # An exhausted epoch rotates the producer id with the Complete record: the transaction was the old one's.
@@ -348,9 +344,7 @@ class StateMachine:
                 bumped = not kept and decided_epoch != entry.previous_epoch
             elif v2_client:  # Transactions V2 always bumps (KIP-890)
                 bumped = True
-            open_ms = decided_ms - start_ms
-            if -1 != entry.begun_in != entry.prepared_in != -1:
-                open_ms -= self.shift_ms(entry.begun_in, entry.prepared_in)
+            open_ms = decided_ms - start_ms  # across the clocks of two coordinators, as the scan compares them
             verdict = abort_verdict(bumped=bumped, v2_client=v2_client, open_ms=open_ms, timeout_ms=timeout_ms)
         # As Ended(...), whose constructor takes twice as long.
         transaction = tuple.__new__(
@@ -395,11 +389,6 @@ class StateMachine:
         self.open.pop(key, None)
         self._counted.pop(entry.transactional_id, None)
         return (*self._settle(entry), Forgotten(entry))
-
-
-def _one_clock(_: int, __: int) -> int:
-    """All leaders have one clock."""
-    return 0
 
 
 def _prepare(entry: Entry, start_ms: int, client_version: int) -> None:

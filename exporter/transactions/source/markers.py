@@ -15,7 +15,7 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
 from exporter.transactions.decided.marker_watch import MarkerWatch, TornMarkers
-from exporter.transactions.decided.recent_decisions import RecentDecisions
+from exporter.transactions.decided.recent_decisions import ClocksApart, RecentDecisions
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 
 INTERVAL = 10.0
@@ -49,6 +49,7 @@ class MarkersSource(KafkaSource):
         self._watch = MarkerWatch()
         self._bytes_per_minute = bytes_per_minute
         self._begun = False
+        self._apart = 0
         self._bytes = 0.0  # that may be read now
         self._filled_at: float | None = None
         self._refused: dict[str, float] = {}  # topics, and since when
@@ -58,9 +59,13 @@ class MarkersSource(KafkaSource):
         now = self._cluster.clock.monotonic()
         self._fill(now)
         decided = facts.get(RecentDecisions)
+        apart = facts.get(ClocksApart)
+        self._apart = apart.seconds if apart is not None and 1000 * apart.seconds >= CLOCK_SLACK_MS else 0
         if decided is not None:
             self._begun = True
             self._watch.note(decided, now, self._is_ours)
+            if self._apart:  # their markers are found, and told apart, by their times
+                self._watch.give_up()
         wanted = self._watch.wanted()
         try:
             metadata = self._cluster.metadata(
@@ -225,6 +230,8 @@ class MarkersSource(KafkaSource):
 
     def _notes(self, *, current: bool) -> Iterator[Notes]:
         notes = [] if current else ["no decisions are known: the transaction log is not read"]
+        if self._apart:
+            notes.append(f"markers are not compared: clocks of brokers are {self._apart} s apart, see NTP on each")
         if self._refused:
             named = ", ".join(sorted(self._refused)[:MOST_NAMED])
             notes.append(f"markers of {len(self._refused)} topics are not compared: grant READ on Topic:{named}")

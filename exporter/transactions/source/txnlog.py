@@ -20,7 +20,7 @@ from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.counting.census import Census
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.counting.log_series import LogSeries
-from exporter.transactions.decided.recent_decisions import DecisionTail
+from exporter.transactions.decided.recent_decisions import ClocksApart, DecisionTail
 from exporter.transactions.facts import (
     CoordinatorTime,
     LoggedTransactions,
@@ -203,6 +203,8 @@ class TxnlogSource(KafkaSource):
         if (ends := self._partitions.known_ends()) is not None:
             yield ends
         yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
+        if self._log is not None:
+            yield ClocksApart(round(self._log.clocks_apart()))
         if self._log is not None and self._cluster.shard.first:
             for broker, skew in self._log.skews().items():
                 yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self.cluster, str(broker))

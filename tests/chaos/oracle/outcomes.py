@@ -155,7 +155,8 @@ def _abort(now: _OpenTransaction, done: State, after: list[State]) -> str:
     kept = (origin.producer_id, origin.epoch) in {(each.producer_id, each.epoch) for each in (prepared, done)}
     if not v2 and kept:
         return "aborted"
-    if prepared.updated - origin.started >= origin.timeout:
+    # By the coordinator's clock, whichever wrote the begin: it is what TransactionStateManager compares.
+    if prepared.updated + prepared.shift - origin.started - origin.started_shift >= origin.timeout:
         return "fenced" if _displaced(done, after, LATE_FENCE_MS) else "timed_out"
     return "fenced" if not v2 or _displaced(done, after, FENCE_MS) else "aborted"
 

@@ -31,6 +31,9 @@ class SegmentBatch(NamedTuple):
     producer_epoch: int
     records_count: int
     data: bytes
+    leader_epoch: int = -1
+    shift_ms: int = 0
+    """By how much the clock of its broker was ahead; its times are without it."""
 
     @property
     def transactional(self) -> bool:
@@ -76,7 +79,9 @@ def batches(folder: Path) -> Iterator[SegmentBatch]:
         at = 0
         while at + _HEAD.size <= len(data):
             fields = _HEAD.unpack_from(data, at)
-            base_offset, length, _, magic, crc, attributes, last_delta, base_ts, max_ts, pid, epoch, _, count = fields
+            base_offset, length, leader, magic, crc, attributes, last_delta, base_ts, max_ts, pid, epoch, _, count = (
+                fields
+            )
             end = at + _BEFORE_LENGTH + length
             if length <= 0 or end > len(data):
                 break
@@ -84,7 +89,7 @@ def batches(folder: Path) -> Iterator[SegmentBatch]:
                 raise LogError(f"{segment} has a batch of magic {magic} at {at}")
             body = data[at + _HEAD.size : end]
             last = base_offset + last_delta
-            yield SegmentBatch(base_offset, last, crc, attributes, base_ts, max_ts, pid, epoch, count, body)
+            yield SegmentBatch(base_offset, last, crc, attributes, base_ts, max_ts, pid, epoch, count, body, leader)
             at = end
 
 

@@ -13,7 +13,11 @@ EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT =
 
 
 class State(NamedTuple):
-    """One record of the log; times in milliseconds. ``status`` is None for a tombstone."""
+    """One record of the log; times in milliseconds. ``status`` is None for a tombstone.
+
+    ``shift`` is by how much the clock of the coordinator that wrote it was ahead, ``started_shift`` that of the one
+    with which the transaction began.
+    """
 
     log_partition: int
     offset: int
@@ -27,6 +31,8 @@ class State(NamedTuple):
     started: int = -1
     client_version: int = 0
     partitions: frozenset[tuple[str, int]] = frozenset()
+    shift: int = 0
+    started_shift: int = 0
 
 
 def states(log_partition: int, all_batches: Iterable[SegmentBatch]) -> Iterator[State]:
@@ -39,9 +45,10 @@ def states(log_partition: int, all_batches: Iterable[SegmentBatch]) -> Iterator[
             if record.value is None:
                 yield State(log_partition, record.offset, record.timestamp, transactional_id, None)
             else:
-                yield _value(
-                    State(log_partition, record.offset, record.timestamp, transactional_id, None), record.value
+                bare = State(
+                    log_partition, record.offset, record.timestamp, transactional_id, None, shift=batch.shift_ms
                 )
+                yield _value(bare, record.value)
 
 
 def _key(key: bytes) -> str:

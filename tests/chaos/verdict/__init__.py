@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tests.chaos.evidence import RunEvidence
-from tests.chaos.verdict import counts, journal, promises, service, stalls
+from tests.chaos.verdict import counts, identity, journal, promises, service, stalls
 from tests.chaos.verdict.values import Disagreement
 
 RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
@@ -26,13 +26,25 @@ RULES: tuple[Callable[[RunEvidence], Iterator[Disagreement]], ...] = (
     service.sources_down,
     service.overdue,
     service.at_rest,
+    identity.nothing_of_another_cluster,
 )
+OF_LOST_LOGS = (
+    promises.no_line_for_what_is_promised,
+    promises.nothing_promised_is_lost,
+    counts.outcomes_of_lost_logs,
+    counts.counters_go_on,
+    stalls.no_stall_missed,
+    service.answers,
+    service.sources_down,
+    service.at_rest,
+)
+"""Of these the truth is known although logs lost records."""
 
 
 def judge(evidence: RunEvidence) -> list[Disagreement]:
     """All disagreements, each at its first sight."""
     found: dict[object, Disagreement] = {}
-    for rule in RULES:
+    for rule in OF_LOST_LOGS if evidence.mode.unclean else RULES:
         for each in rule(evidence):
             found.setdefault((each.rule, each.text if each.about is None else each.about), each)
     return list(found.values())

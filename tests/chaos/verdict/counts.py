@@ -9,7 +9,7 @@ from tests.chaos.agent import AgentScrape, Series
 from tests.chaos.cluster import PAIRS
 from tests.chaos.evidence import RunEvidence
 from tests.chaos.verdict.values import Disagreement, counted, label, place_of
-from tests.chaos.workloads import APPLICATIONS
+from tests.chaos.workloads import APPLICATIONS, BEFORE_COUNTING
 
 LOG_COUNTERS = (
     "kafka_eos_transactions_total",
@@ -26,8 +26,12 @@ LOG_COUNTERS = (
 
 
 def true_outcomes(evidence: RunEvidence) -> Counter[tuple[str, str]]:
-    """Finished transactions by application and outcome."""
-    return Counter((transaction.application, transaction.outcome) for transaction in evidence.transactions)
+    """Finished transactions by application and outcome, but those from before the agent began to count."""
+    return Counter(
+        (transaction.application, transaction.outcome)
+        for transaction in evidence.transactions
+        if transaction.application != BEFORE_COUNTING
+    )
 
 
 def told_outcomes(scrape: AgentScrape | None) -> Counter[tuple[str, str]]:
@@ -52,6 +56,28 @@ def outcomes(evidence: RunEvidence) -> Iterator[Disagreement]:
             value = counted(last, f"kafka_eos_producer_{name}_total", application=application) if last else None
             if (value or 0) != true[application]:
                 yield Disagreement(name, f"{application}: {true[application]} in the log, {value} told at the end")
+
+
+def outcomes_of_lost_logs(evidence: RunEvidence) -> Iterator[Disagreement]:
+    """Of each application as many commits, and as many aborts, as the log has, and at most those that it lost as well.
+
+    What the log lost before it was read may be missing; how an abort came about was in records that are lost.
+    """
+    last = next((scrape for scrape in reversed(evidence.scrapes) if not scrape.error), None)
+    told, truth = _by_end(told_outcomes(last)), _by_end(true_outcomes(evidence))
+    lost = _by_end(Counter((each.application, each.outcome) for each in evidence.lost.transactions))
+    for application, commit in sorted(truth.keys() | told.keys()):
+        key = application, commit
+        if not truth[key] <= told[key] <= truth[key] + lost[key]:
+            text = f"{application} {'committed' if commit else 'aborted'}: {truth[key]} in the log, {lost[key]} lost"
+            yield Disagreement("outcomes", f"{text}, {told[key]} told at the end")
+
+
+def _by_end(outcomes: Counter[tuple[str, str]]) -> Counter[tuple[str, bool]]:
+    found: Counter[tuple[str, bool]] = Counter()
+    for (application, outcome), number in outcomes.items():
+        found[application, outcome == "committed"] += number
+    return found
 
 
 def _inits(evidence: RunEvidence) -> Counter[str]:

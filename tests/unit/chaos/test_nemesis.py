@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from tests.chaos.nemesis import BROKER_KINDS, LIGHT_KINDS, plan
+from tests.chaos.modes import MODES, UNCLEAN_ELECTION
+from tests.chaos.nemesis import BROKER_KINDS, LIGHT_KINDS, WRONG_CLOCK, plan
 
 CLIENTS = ["one", "two"]
 
@@ -27,6 +28,19 @@ def test_a_seed_gives_the_same_plan_and_another_seed_another() -> None:
 def test_ten_minutes_have_every_kind_of_fault() -> None:
     kinds = {fault.kind for fault in plan(1, 600, CLIENTS)}
     assert kinds == BROKER_KINDS.keys() | LIGHT_KINDS.keys()
+
+
+def test_a_run_of_unclean_elections_has_those_of_the_log_of_data_and_of_both_and_no_other_fault_of_brokers() -> None:
+    faults = [fault for fault in plan(5, 240, CLIENTS, MODES["unclean"]) if fault.kind not in LIGHT_KINDS]
+    assert {fault.kind for fault in faults} == {UNCLEAN_ELECTION}
+    assert {fault.target.split()[1] for fault in faults} == {"log", "data", "all"}
+    for earlier, later in pairwise(faults):
+        assert earlier.at + earlier.seconds < later.at
+
+
+def test_an_agent_beside_brokers_with_clocks_of_their_own_keeps_its_clock() -> None:
+    assert WRONG_CLOCK in {fault.kind for fault in plan(1, 600, CLIENTS)}
+    assert WRONG_CLOCK not in {fault.kind for fault in plan(1, 600, CLIENTS, MODES["clocks"])}
 
 
 def test_only_kinds_that_say_so_hurt_two_brokers_and_no_two_faults_of_brokers_overlap() -> None:

@@ -11,10 +11,11 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from tests.chaos import oracle
+from tests.chaos.oracle.clocks import by_one_clock, states_by_one_clock
 from tests.chaos.oracle.data_log import held
 from tests.chaos.oracle.offset_observer import OffsetObservation, moved_at, standings
 from tests.chaos.oracle.outcomes import history
-from tests.chaos.oracle.segments import batches
+from tests.chaos.oracle.segments import SegmentBatch, batches
 from tests.chaos.oracle.transaction_log import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -196,3 +197,35 @@ def test_an_lso_stands_from_when_it_lagged_until_it_moved_and_a_deposed_leader_i
     assert (found.offset, found.before, found.began, found.ended, found.after) == (5, 1, 2, 5, 6)
     assert list(found.answered) == [2, 5]
     assert moved_at(looks, 5) == 6
+
+
+# --- Brokers with clocks of their own ---
+
+
+def stamped(offset: int, at: float, leader_epoch: int) -> SegmentBatch:
+    milliseconds = round(at * 1000)
+    return SegmentBatch(offset, offset, 0, 0, milliseconds, milliseconds, 7, 0, 1, b"", leader_epoch)
+
+
+def test_the_batches_of_a_leader_epoch_have_the_time_of_the_clock_that_fits_best() -> None:
+    looks = [OffsetObservation(100.0 + at, None, at) for at in range(20)]
+    # Epoch 0 is of a clock that is right, epoch 1 of one 90 s ahead; what waited for a replica was seen late.
+    copy = [stamped(at, 101.0 + at if at < 5 else 191.0 + at, int(at >= 5)) for at in range(19)]
+    copy[7] = stamped(7, 195.0 - 50, 1)
+    corrected = by_one_clock(copy, looks, (-90, 0, 90))
+    assert [batch.shift_ms for batch in corrected] == [0] * 5 + [90_000] * 14
+    assert [batch.max_timestamp for batch in corrected[:7]] == [101_000 + 1000 * at for at in range(7)]
+
+
+def test_a_coordinator_ahead_times_out_what_another_one_began_by_its_own_clock() -> None:
+    begun = record(ONGOING, 5, 1000)
+    ended = [
+        each._replace(shift=90_000) for each in (record(PREPARE_ABORT, 6, 93_000), record(COMPLETE_ABORT, 6, 93_010))
+    ]
+    found = list(states_by_one_clock([begun, *ended]))
+    assert [state.updated for state in found] == [1000, 3000, 3010]
+    assert {(state.started, state.started_shift) for state in found} == {(1000, 0)}
+    assert outcomes(*found) == ["timed_out"]
+    again = record(EMPTY, 7, 93_100)._replace(shift=90_000)
+    seen = (state._replace(appended=state.updated) for state in states_by_one_clock([begun, *ended, again]))
+    assert outcomes(*seen) == ["fenced"]

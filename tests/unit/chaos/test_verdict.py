@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.chaos.agent import AgentRun, AgentScrape
-from tests.chaos.evidence import FollowedLine, PlantedOrphan, RunEvidence
+from tests.chaos.evidence import FollowedLine, LostRecords, PlantedOrphan, RunEvidence
+from tests.chaos.modes import MODES
 from tests.chaos.oracle.data_log import DataTransaction
 from tests.chaos.oracle.offset_observer import OffsetObservation
 from tests.chaos.oracle.transaction_log import COMPLETE_COMMIT, ONGOING, PREPARE_COMMIT, State
@@ -375,3 +376,46 @@ def test_what_an_agent_could_not_see_is_in_a_gap_of_its_journal() -> None:
     assert "journal: stall" not in rules(replace(away, journal=(STARTED, seen)))
     late = replace(away, looks={PLACE: [look for look in away.looks[PLACE] if look.at < 140]})
     assert "journal: stall" in rules(replace(late, journal=(STARTED, silent)))
+
+
+# --- Modes ---
+
+
+def test_what_lost_logs_had_may_be_counted_or_not_and_nothing_else() -> None:
+    evidence = replace(truth(), mode=MODES["unclean"])
+    last = evidence.transactions[-1]
+    assert rules(told(199, lambda _: scrape(199.0, 3), evidence)) == {"outcomes"}
+    lost = replace(evidence, lost=LostRecords((last,), {}))
+    assert rules(lost) == rules(told(199, lambda _: scrape(199.0, 3), lost)) == set()
+    assert "outcomes" in rules(told(199, lambda _: scrape(199.0, 4), lost))
+    assert "outcomes" in rules(told(199, lambda _: scrape(199.0, 1), lost)), "fewer than the log still has"
+
+
+def test_a_line_for_what_an_unclean_election_took_is_wrong_where_a_client_was_told_that_it_is_committed() -> None:
+    evidence = truth()
+    gone, kept = evidence.held[PLACE][1], evidence.held[PLACE][:1]
+    line = stall(100.0, kind="hanging", transactional_id="")
+    line["next_step"] = "kafka-transactions.sh abort --topic orders --partition 0 --start-offset 10"
+    evidence = told(120, lambda _: scrape(120.0, 1, line), replace(evidence, mode=MODES["unclean"], held={PLACE: kept}))
+    assert "abort line" in rules(evidence)
+    there = replace(evidence, lost=LostRecords((), {PLACE: [gone]}))
+    assert "abort line" in rules(there)
+    unpromised = replace(there, books=replace(there.books, committed=set()), states=there.states[:3])
+    assert "abort line" not in rules(unpromised)
+
+
+def test_counts_and_stalls_of_another_cluster_and_a_missing_fault_are_found() -> None:
+    fault = {"sources": [{"source": "txnlog", "faults": [{"reason": "identity"}]}], "stalled_partitions": []}
+    blind = [scrape(at, 2)._replace(status={"clusters": [fault]}) for at in (0.0, 30.0, 90.0)]
+    assert rules(replace(truth(), elsewhere=blind)) == set()
+    mixed = [*blind, blind[-1]._replace(samples=scrape(90.0, 3).samples)]
+    silent = [*blind, scrape(90.0, 2)._replace(status={"clusters": [{"sources": [], "stalled_partitions": []}]})]
+    stalled = [*blind, blind[-1]._replace(status={"clusters": [fault | {"stalled_partitions": [stall(80.0)]}]})]
+    for wrong in (mixed, silent, stalled, blind[:2]):
+        assert rules(replace(truth(), elsewhere=wrong)) == {"another cluster"}
+
+
+def test_what_was_written_before_the_agent_began_to_count_is_not_expected() -> None:
+    before = [each._replace(transactional_id="elsewhere-1", offset=90) for each in commit(10, 11, 11.1)]
+    evidence = truth()
+    assert "outcomes" not in rules(replace(evidence, states=[*before, *evidence.states]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pytest
@@ -20,8 +20,8 @@ from exporter.connect.source import (
     ConnectSource,
 )
 from exporter.connect.workers import QUERIES
-from exporter.jvm.answers import JvmAnswer, Missing
-from exporter.jvm.mbeans import MBeanQuery
+from exporter.jvm.answers import JvmAnswer, MBeanValue, Missing
+from exporter.jvm.mbeans import MBeanQuery, parse_object_name
 from exporter.model import Deadline, Facts, Fault, Metric, Reason, Sample
 from exporter.transactions.facts import TaskCommits
 from exporter.words import FailureCause
@@ -93,6 +93,15 @@ def rest() -> ScriptedReaders:
 @pytest.fixture
 def workers() -> list[ScriptedReaders]:
     return [ScriptedReaders(jolokia_answer(text, QUERIES)) for text in WORKERS]
+
+
+def test_workers_say_their_versions_where_rest_is_not_set(workers: list[ScriptedReaders]) -> None:
+    worker = parse_object_name("kafka.connect:type=app-info,id=c1:8083")
+    assert worker is not None
+    assert isinstance(workers[0].answer, JvmAnswer)
+    said = (MBeanValue(worker, "Version", "3.5.1"), *workers[0].answer.values)
+    workers[0].answer = replace(workers[0].answer, values=said)
+    assert read(source(None, workers)).of(catalogue.CONNECT_WORKER_INFO) == {("c1:8083", "3.5.1"): 1.0}
 
 
 def test_both_ways_together_give_every_family_once(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:

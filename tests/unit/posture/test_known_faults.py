@@ -102,11 +102,14 @@ def test_clients_that_push_are_judged_by_version_and_others_of_the_cluster_alone
     pushed = [
         (ClientSoftware("prod", "apache-kafka-java", "4.2.0", streams=True), 3),
         (ClientSoftware("prod", "apache-kafka-java", "4.2.0", streams=False), 3),
+        (ClientSoftware("prod", "", "4.2.0", streams=True), 1),  # by its MBean
         (ClientSoftware("prod", "librdkafka", "2.15.0", streams=False), 2),
         (ClientSoftware("other", "librdkafka", "1.6.1", streams=False), 1),
         (ClientSoftware("prod", "librdkafka", "", streams=False), 1),
     ]
-    checks = {check.subject: check for check in fault_checks(clients_of("prod", pushed))}
+    found = list(fault_checks(clients_of("prod", pushed)))
+    checks = {check.subject: check for check in found}
+    assert len(checks) == len(found)
     assert {subject: check.verdict for subject, check in checks.items()} == {
         "Kafka Streams 4.2.0": CheckResult.FAILED,
         "librdkafka 2.15.0": CheckResult.PASSED,

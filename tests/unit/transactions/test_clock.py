@@ -106,15 +106,11 @@ def test_a_clock_is_behind_the_one_furthest_ahead_by_whole_seconds_and_none_that
     assert two_clocks(1.5).behind(20.0) == {}, "less than records may be delayed"
 
 
-def test_an_interval_between_two_clocks_is_shifted_by_their_distance() -> None:
+def test_the_distance_of_two_clocks_is_known_once_each_wrote_a_new_record() -> None:
     clocks = two_clocks(90.0)
-    assert [clocks.shift_ms(*pair) for pair in ((1, 2), (2, 1), (1, 1), (1, 3), (None, 2))] == [
-        90_000,
-        -90_000,
-        0,
-        0,
-        0,
-    ]
+    assert clocks.apart() == pytest.approx(90.0)
+    assert [clocks.knows(broker) for broker in (1, 2, 3)] == [True, True, False]
+    assert CoordinatorClocks().apart() == 0.0
 
 
 def test_records_that_are_read_late_tell_no_clock_from_another() -> None:

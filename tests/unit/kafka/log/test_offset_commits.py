@@ -12,6 +12,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from exporter.kafka.log.offset_commits import (
     CommitReader,
+    EndedCommits,
     GroupGeneration,
     OffsetCommits,
     commits_of,
@@ -22,6 +23,7 @@ from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import Deadline
 
 ENDS = {0: 10}
+VALUE = struct.pack(">hqh", 1, 12, -1)
 LED = {0: PartitionMetadata(1, (1,), (1,))}
 METADATA = Metadata("c", {1: "k1:9092"}, {"__consumer_offsets": LED}, frozenset(), {}, {})
 
@@ -51,23 +53,31 @@ def batch(*records: tuple[bytes, bytes | None], transactional: bool = False, bas
     return bytes(data)
 
 
-def read(data: bytes) -> list[OffsetCommits]:
+def read(data: bytes) -> list[OffsetCommits | EndedCommits]:
     found = MemoryRecords(data).next_batch()
     assert isinstance(found, DefaultRecordBatch)
     return list(commits_of(found))
 
 
 def test_commits_are_counted_by_group_and_topic_with_the_kind_of_their_batch() -> None:
-    records = [(key("pay", "orders", number), b"x") for number in range(3)] + [(key("pay", "refunds"), b"x")]
+    records = [(key("pay", "orders", number), VALUE) for number in range(3)] + [(key("pay", "refunds"), VALUE)]
     for transactional, producer_id in ((True, 7), (False, -1)):
         assert read(batch(*records, transactional=transactional)) == [
-            OffsetCommits("pay", "orders", transactional, 3, 1000, producer_id),
-            OffsetCommits("pay", "refunds", transactional, 1, 1000, producer_id),
+            OffsetCommits("pay", "orders", transactional, 3, 1000, producer_id, ((0, 12), (1, 12), (2, 12))),
+            OffsetCommits("pay", "refunds", transactional, 1, 1000, producer_id, ((0, 12),)),
         ]
 
 
 def test_deletions_and_the_groups_own_records_are_no_commits() -> None:
-    assert read(batch((key("pay", "orders"), None), (struct.pack(">h", 2) + text("pay"), b"x"))) == []
+    found = read(batch((key("pay", "orders", 4), None), (struct.pack(">h", 2) + text("pay"), VALUE)))
+    assert found == [OffsetCommits("pay", "orders", False, 0, 1000, -1, ((4, None),))]
+
+
+def test_the_end_of_a_transaction_is_that_of_its_marker() -> None:
+    for kind, commit in ((0, False), (1, True)):
+        data = bytearray(batch((struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 5)), transactional=True))
+        data[22] |= 0x20  # a control batch
+        assert read(bytes(data)) == [EndedCommits(7, commit)]
 
 
 @pytest.mark.parametrize("broken", [b"", b"\0", b"\0\1", key("pay", "orders")[:8], b"\0\1\x7f\xff", b"\0\1\xff\xff"])
@@ -101,11 +111,12 @@ def reader(at: int = 0) -> CommitReader:
 
 
 def test_reading_goes_on_to_the_end_and_counts_nothing_twice() -> None:
-    first = batch((key("pay", "orders"), b"x"), base=0)
-    second = batch((key("pay", "orders"), b"x"), base=9, transactional=True)
+    first = batch((key("pay", "orders"), VALUE), base=0)
+    second = batch((key("pay", "orders"), VALUE), base=9, transactional=True)
     own = reader()
     client = FetchClient(answer(first), answer(first + second))
-    assert [each.transactional for each in own.read(client, METADATA, ENDS, Deadline.after(5))] == [False, True]
+    found = own.read(client, METADATA, ENDS, Deadline.after(5))
+    assert [each.transactional for each in found if isinstance(each, OffsetCommits)] == [False, True]
     assert own.positions == {0: 10}
     assert list(own.read(client, METADATA, ENDS, Deadline.after(5))) == []
 
@@ -132,10 +143,10 @@ def test_bytes_that_are_no_batch_are_a_fault_and_do_not_stop_the_reading_for_eve
 
 def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
     own = reader()
-    good = batch((key("pay", "orders"), b"x"), base=9)
-    broken = [batch((b"\0", b"x"), base=at) for at in (4, 5)]
+    good = batch((key("pay", "orders"), VALUE), base=9)
+    broken = [batch((b"\0", VALUE), base=at) for at in (4, 5)]
     found = list(own.read(FetchClient(answer(b"".join([*broken, good]))), METADATA, ENDS, Deadline.after(5)))
-    assert [each.group for each in found] == ["pay"]
+    assert [each[0] for each in found] == ["pay"]
     assert [fault.detail.split(" a batch")[0] for fault in own.faults] == ["__consumer_offsets-0 at 4:"]
     assert (own.lost, own.positions) == (2, {0: 10})
 
@@ -144,7 +155,7 @@ def test_what_the_deadline_leaves_is_read_next_time() -> None:
     own = reader()
     times = iter([0.0, 0.0, 0.0, 10.0])
     deadline = Deadline(5.0, lambda: next(times, 10.0))
-    data = b"".join(batch((key("pay", "orders"), b"x"), base=at) for at in (8, 9))
+    data = b"".join(batch((key("pay", "orders"), VALUE), base=at) for at in (8, 9))
     first = list(own.read(FetchClient(answer(data)), METADATA, ENDS, deadline))
     rest = list(own.read(FetchClient(answer(data)), METADATA, ENDS, Deadline.after(5)))
     assert (len(first), len(rest), own.lost, own.positions) == (1, 1, 0, {0: 10})
@@ -154,7 +165,7 @@ def test_a_partition_that_was_left_out_of_a_full_answer_is_read_next_time() -> N
     own = reader()
     assert list(own.read(FetchClient(answer(b"")), METADATA, ENDS, Deadline.after(5))) == []
     assert (own.lost, own.positions) == (0, {0: 0})
-    again = batch((key("pay", "orders"), b"x"), base=9)
+    again = batch((key("pay", "orders"), VALUE), base=9)
     assert len(list(own.read(FetchClient(answer(again)), METADATA, ENDS, Deadline.after(5)))) == 1
 
 
@@ -178,7 +189,7 @@ def generations(*records: tuple[bytes, bytes | None], transactional: bool = Fals
 def test_a_groups_record_has_its_generation_by_the_layout_of_its_protocol() -> None:
     kinds = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
     records = [of_group("pay", 40 + version, version) for version in kinds]
-    found = generations(*records, (key("pay", "orders"), b"x"), (of_group("gone", 1)[0], None))
+    found = generations(*records, (key("pay", "orders"), VALUE), (of_group("gone", 1)[0], None))
     assert found == [GroupGeneration("pay", kind, 40 + version) for version, kind in kinds.items()]
 
 

@@ -7,7 +7,7 @@ import struct
 from exporter import catalogue
 from exporter.model import Notes, Reason, TopicPartition
 from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, TornMarkers
-from exporter.transactions.decided.recent_decisions import RecentDecisions
+from exporter.transactions.decided.recent_decisions import ClocksApart, RecentDecisions
 from exporter.transactions.decided.torn import Decision
 from exporter.transactions.source.markers import INTERVAL, MarkersSource
 from tests.fakes.cluster import FakeKafka, Partition, SourceRead, read
@@ -41,9 +41,9 @@ class MarkersWorld:
     def write(self, *batches: bytes) -> None:
         self.partition.batches = b"".join(batches)
 
-    def read(self, later: float = INTERVAL) -> SourceRead:
+    def read(self, later: float = INTERVAL, *, apart: int = 0) -> SourceRead:
         self.kafka.time.pass_(later)
-        return read(self.kafka, self.source, RecentDecisions(0, self.decided))
+        return read(self.kafka, self.source, RecentDecisions(0, self.decided), ClocksApart(apart))
 
 
 def compared(found: SourceRead) -> tuple[float, float]:
@@ -62,6 +62,21 @@ def test_a_transaction_whose_partition_has_its_marker_is_compared_once() -> None
     assert found.values(catalogue.TORN_TRANSACTIONS) == {}
     world.read()
     assert len(world.kafka.requests("Fetch")) == 1
+
+
+def test_nothing_is_compared_while_the_clocks_of_brokers_are_further_apart_than_markers_can_be_told_by() -> None:
+    """Markers are stamped by the leader of the partition, decisions by the coordinator."""
+    world = MarkersWorld()
+    world.decide()
+    found = world.read(apart=5)
+    assert compared(found) == (0, 1)
+    notes = found.facts[Notes]
+    assert isinstance(notes, Notes)
+    assert "5 s apart" in notes.notes[0]
+    assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS) == {}
+    world = MarkersWorld()
+    world.decide()
+    assert compared(world.read(apart=4)) == (0, 0), "a suspect"
 
 
 def test_a_lost_marker_is_exposed_and_told_until_the_next_commit_of_its_producer() -> None:
