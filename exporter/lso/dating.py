@@ -66,17 +66,17 @@ def anchored(before: Anchor | None, boot: str, monotonic: float, wall: float, ah
     return Anchor(zero, boot, ours)
 
 
-def restored(since: float, saved: Anchor | None, now: Anchor) -> Dated:
+def restored(since: float, saved: Anchor | None, now: Anchor, *, by_unix: bool = False) -> Dated:
     """The instant that a process saved as the Unix time ``since`` under its anchor ``saved``, by the present one.
 
-    Within one boot the monotonic clock is common to both processes, and wall clocks do not matter. Over a boot, or on
-    another machine, the coordinators' time is common to both where both know it; otherwise the two wall clocks are
-    used.
+    Within one boot the monotonic clock is common to both processes, and wall clocks do not matter, but for an instant
+    that the other one knew as Unix time only (``by_unix``). Over a boot, or on another machine, the coordinators' time
+    is common to both where both know it; otherwise the two wall clocks are used.
     """
-    if saved is not None and saved.boot and saved.boot == now.boot:
+    if saved is not None and saved.boot and saved.boot == now.boot and not by_unix:
         return Dated(since - saved.zero)
     if saved is None or saved.ahead is None:
-        return Dated(since - now.zero, by_unix=True)
+        return Dated(now.monotonic(since) if by_unix else since - now.zero, by_unix=True)
     return Dated(now.monotonic(since - saved.ahead), by_unix=True)
 
 

@@ -1,7 +1,8 @@
 """Partitions that do not move, as ``stalls.json`` has them over a restart. No I/O.
 
-``{"topic": {"partition": [lso, since, topic id, producer id, start offset]}}``, the last two where a holder is known,
-``since`` in Unix seconds. Under the key "" the anchor by which these are dated.
+``{"topic": {"partition": [lso, since, topic id, producer id, start offset, true]}}``: producer id and start offset where
+a holder is known, ``since`` in Unix seconds, ``true`` where it is known as Unix time only. Under the key "" the anchor by
+which these are dated.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def stalls_document(stalls: Mapping[TopicPartition, SavedStall], anchor: Anchor)
     """The state to save; empty without a stall."""
     document: dict[str, dict[str, Any]] = {}
     for (topic, number), (offset, since, topic_id, who) in stalls.items():
-        entry = [offset, round(anchor.unix(since.at), 3), topic_id, *(who or ())]
+        entry = [offset, round(anchor.unix(since.at), 3), topic_id, *(who or ()), *([True] if since.by_unix else [])]
         document.setdefault(topic, {})[str(number)] = entry
     return {"": anchor_document(anchor), **document} if document else {}
 
@@ -55,7 +56,9 @@ def stalls_document(stalls: Mapping[TopicPartition, SavedStall], anchor: Anchor)
 def _stall(value: object, saved: Anchor | None, now: Anchor) -> SavedStall | None:
     match value:
         case [int(offset), float(since) | int(since), *rest] if math.isfinite(since):
-            at = restored(float(since), saved, now)
+            by_unix = rest[-1:] == [True] and isinstance(rest[-1], bool)
+            at = restored(float(since), saved, now, by_unix=by_unix)
+            rest = rest[:-1] if by_unix else rest
         case _:
             return None
     match rest:

@@ -32,7 +32,8 @@ def test_what_is_remembered_comes_back_as_it_was() -> None:
     watch.look(PLACE, 5, 9, NOW)
     again = watching(10.0, WALL + 60)
     again.remember(watch.memory())
-    assert again.memory()["orders"] == watch.memory()["orders"] == {"3": [5, WALL, ""]}
+    assert watch.memory()["orders"] == {"3": [5, WALL, ""]}
+    assert again.memory()["orders"] == {"3": [5, WALL, "", True]}  # without a boot it is known as Unix time only
     again.look(PLACE, 5, 9, 10.0)
     (stall,) = StalledPartitions(again).of(NOBODY, None, {})
     assert (stall.since, stall.blocker.kind) == (WALL, BlockerKind.UNKNOWN)
@@ -210,6 +211,22 @@ def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_over_a_restart_and_
     again.look(PLACE, 5, 9, NOW + 40)
     (after,) = StalledPartitions(again).of(NOBODY, None, {})
     assert (after.since, after.blocker.kind) == (WALL - 50, BlockerKind.UNKNOWN)
+
+
+def test_a_stall_that_a_process_with_a_wrong_clock_dated_by_its_holder_is_as_old_as_its_holder() -> None:
+    wrong = StallTracker(30.0)
+    wrong.date(NOW, WALL + 67, boot="b")
+    for now in (NOW, NOW + 30):
+        wrong.look(PLACE, 5, 9, now)
+        wrong.described(PLACE, (LogProducer(7, 0, 5, None),))
+    opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 5, 60.0, None, frozenset({PLACE}))
+    list(StalledPartitions(wrong).of(Coordinators({7: opened}), None, {}))
+    right = StallTracker(30.0)
+    right.date(NOW + 40, WALL + 40, boot="b")
+    right.remember(wrong.memory())
+    right.look(PLACE, 5, 9, NOW + 40)
+    (after,) = StalledPartitions(right).of(NOBODY, None, {})
+    assert after.since == WALL - 5
 
 
 def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_when_records_are_deleted() -> None:
