@@ -8,6 +8,7 @@ abort is told from a fence by a later record.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,14 +27,14 @@ SETTLE_SECONDS = 30.0
 MOST_STALLS = 10_000
 """Stalls that are followed. The state of the journal has all of them."""
 MARKED_SECONDS = 5.0
-"""A partition that stands for longer after a decision was completed did not get its marker, or clocks differ."""
+"""A partition that stands for longer after a decision was known did not get its marker, which precedes it."""
 MOST_GROUPS = 5
 MOST_DECISIONS = 8
 """Decisions of one holder that are kept."""
 SAME_INSTANT_SECONDS = 1.0
 """Difference of two times of one record: the log has milliseconds."""
 MILLISECOND = 0.002
-"""Both are the coordinator's own begin of a transaction; its next one has the same epoch in an older client."""
+"""Both are the coordinator's own begin of a transaction."""
 
 _RELEASED_BY_THE_NEXT = frozenset({BlockerKind.HANGING.value, BlockerKind.UNMARKED.value})
 
@@ -109,11 +110,18 @@ class OpenStall(NamedTuple):
             return None
 
 
+class _Instant(NamedTuple):
+    """The time of a reading by our own clock, and by that which stalls are dated by."""
+
+    wall: float
+    shown: float
+
+
 class _Ending(NamedTuple):
     """A stall that has ended between ``stood`` and ``at``, and until when its end may still become known."""
 
     stall: OpenStall
-    stood: float
+    stood: _Instant
     at: float
     until: float
 
@@ -124,10 +132,11 @@ class StallRules:
     def __init__(self) -> None:
         self._open: dict[Place, OpenStall] = {}
         self._seen: Stalls | None = None
-        self._stood: dict[Place, float] = {}  # when an open stall was last read
+        self._stood: dict[Place, _Instant] = {}  # when an open stall was last read
         self._restored: set[Place] = set()
         self._ending: dict[Place, _Ending] = {}
-        self._decisions: dict[int | None, deque[Decision]] = {}  # of the holders, by producer id
+        # Of the holders, by producer id, each with the wall time at which it was known.
+        self._decisions: dict[int | None, deque[tuple[float, Decision]]] = {}
         self._holders: set[int | None] = set()
         self._next = 0  # the number of the first decision that was not looked at
 
@@ -146,25 +155,25 @@ class StallRules:
     def events(self, reading: LastReads) -> Iterator[Event]:
         """Compare with the last reading."""
         self._note_decisions(reading)
-        shown = _shown(reading)
+        now_at = _Instant(reading.wall, _shown(reading))
         state, stalls = next(reading.facts(Stalls), (None, None))
         if stalls is not None and state is not None:
             if stalls is not self._seen:
                 yield from self._begun(stalls, reading)
             now = {_place(stall) for stall in stalls.stalls}
             if stalls is not self._seen:
-                self._stood |= dict.fromkeys(now & self._open.keys(), shown)
+                self._stood |= dict.fromkeys(now & self._open.keys(), now_at)
             for place in [place for place in self._open if place not in now]:
                 stall = self._open[place]
                 # The decision of its holder does not end it where a marker was dropped.
                 if TopicPartition(stall.topic, stall.partition) in stalls.unread:
                     continue
                 known = state.up and (place not in self._restored or _every_stall_is_known(reading))
-                stood = self._stood.get(place, stall.since)
+                stood = self._stood.get(place, _Instant(-math.inf, stall.since))
                 if known or self._complete(stall, stood) is not None:
                     del self._open[place]
                     self._stood.pop(place, None)
-                    self._ending[place] = _Ending(stall, stood, shown, reading.wall + SETTLE_SECONDS)
+                    self._ending[place] = _Ending(stall, stood, now_at.shown, reading.wall + SETTLE_SECONDS)
             self._seen = stalls
         yield from self._ended(reading, final=False)
 
@@ -217,17 +226,17 @@ class StallRules:
         for decision in decided.decisions[start:] if holders else ():
             if decision.producer_id in holders:
                 known = self._decisions.setdefault(decision.producer_id, deque(maxlen=MOST_DECISIONS))
-                if decision not in known:
-                    known.append(decision)
+                if all(decision != other for _, other in known):
+                    known.append((reading.wall, decision))
         self._next, self._holders = decided.first + len(decided.decisions), holders
 
-    def _complete(self, stall: OpenStall, stood: float) -> Decision | None:
+    def _complete(self, stall: OpenStall, stood: _Instant) -> Decision | None:
         """The decision that released the partition: the oldest that its records may belong to, but for one whose marker
         was dropped, as the partition stood on.
         """
         partition = TopicPartition(stall.topic, stall.partition)
-        for decision in self._decisions.get(stall.producer_id, ()):
-            written = (decision.completed_ms or 0) / 1000 >= stood - MARKED_SECONDS
+        for known_at, decision in self._decisions.get(stall.producer_id, ()):
+            written = known_at >= stood.wall - MARKED_SECONDS
             if written and partition in decision.partitions and _belongs(stall, decision):
                 return decision
         return None
@@ -245,7 +254,7 @@ class StallRules:
             how = StallEnd.UNKNOWN if decision is None else how_ended(ending.stall, decision, ends)
             at = ending.at
             if decision is not None and decision.completed_ms is not None:
-                at = min(at, max(decision.completed_ms / 1000, ending.stood))
+                at = min(at, max(decision.completed_ms / 1000, ending.stood.shown))
             elif restored:
                 at = max(reading.since, ending.stall.since)
             found[ending.stall.subject, how, restored and decision is None].append((ending.stall, at))
@@ -265,22 +274,20 @@ def _every_stall_is_known(reading: LastReads) -> bool:
 
 
 def _belongs(stall: OpenStall, decision: Decision) -> bool:
-    """Return whether the decision may have released the partition: it completed while the partition stood.
+    """Return whether the decision may have released the partition.
 
-    A later transaction of its producer releases the partition of one that hangs or lacks its marker. A fence of an
-    older client decides with the next epoch: the same begin of the same producer is the same transaction.
+    It is that of the transaction that began when the holder did. Where that is not known, it has the holder's epoch,
+    which transactions of an older client share: it began before the partition stood, and completed after. A later
+    transaction of its producer releases the partition of one that hangs or lacks its marker.
     """
-    completed = (decision.completed_ms or 0) / 1000
-    own = stall.started is not None and abs(decision.begun_ms / 1000 - stall.started) <= MILLISECOND
+    begun, completed = decision.begun_ms / 1000, (decision.completed_ms or 0) / 1000
+    own = stall.started is not None and abs(begun - stall.started) <= MILLISECOND
     if stall.kind in _RELEASED_BY_THE_NEXT:
         return completed >= stall.since and not own
-    if own:
-        return True
-    if stall.producer_epoch not in decision.client_epochs:
-        return False
     if stall.started is not None:
-        return decision.begun_ms / 1000 >= stall.started - MILLISECOND
-    return completed >= stall.since - SAME_INSTANT_SECONDS
+        return own
+    stood = begun <= stall.since + SAME_INSTANT_SECONDS and completed >= stall.since - SAME_INSTANT_SECONDS
+    return stall.producer_epoch in decision.client_epochs and stood
 
 
 def how_ended(stall: OpenStall, decision: Decision, ends: LoggedEnds | None) -> StallEnd:

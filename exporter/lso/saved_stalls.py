@@ -1,8 +1,8 @@
 """Partitions that do not move, as ``stalls.json`` has them over a restart. No I/O.
 
-``{"topic": {"partition": [lso, since, topic id, producer id, start offset, true]}}``: producer id and start offset where
-a holder is known, ``since`` in Unix seconds, ``true`` where it is known as Unix time only. Under the key "" the anchor by
-which these are dated.
+``{"topic": {"partition": [lso, since, topic id, producer id, start offset, true]}}``: producer id and start offset
+where a holder is known, ``since`` in Unix seconds, ``true`` where it is known as Unix time only. Under the key "" the
+anchor by which these are dated.
 """
 
 from __future__ import annotations

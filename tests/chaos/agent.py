@@ -50,6 +50,14 @@ class AgentScrape(NamedTuple):
     status: Mapping[str, Any] | None
     ended: float = 0.0
 
+    @property
+    def follows_log(self) -> bool:
+        """Return whether the agent reads all of the transaction log: it counts from then on."""
+        return any(
+            name == "kafka_eos_source_up" and ("source", "txnlog") in labels and value == 1
+            for (name, labels), value in self.samples.items()
+        )
+
 
 class AgentUnderTest:
     """Started and killed from any thread; ``watch`` is the loop of the thread that scrapes it."""

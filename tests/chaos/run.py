@@ -174,9 +174,9 @@ class Run:
         if not self.agent.running:
             self.agent.start()
         until = Deadline.after(AGENT_SECONDS)
-        while (first := self.agent.look()) is None or first.error:
+        while (first := self.agent.look()) is None or not first.follows_log:
             if not poll(until, 0.5):
-                raise StartError("the agent does not answer in time")
+                raise StartError("the agent does not count in time")
         self.workload.start()
         self.planter.plant_first()
 

@@ -81,13 +81,6 @@ def _begin_again(agent: AgentUnderTest) -> None:
     agent.kill()
     agent.start()
     until = Deadline.after(READY_SECONDS)
-    while not ((scrape := agent.look()) and _follows(scrape)):
+    while not ((scrape := agent.look()) and scrape.follows_log):
         if not poll(until, 0.5):
             raise StartError("the agent does not follow the transaction log of a cluster that it was started at")
-
-
-def _follows(scrape: AgentScrape) -> bool:
-    return any(
-        name == "kafka_eos_source_up" and ("source", "txnlog") in labels and value == 1
-        for (name, labels), value in scrape.samples.items()
-    )

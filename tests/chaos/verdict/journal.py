@@ -39,7 +39,7 @@ def journal_stalls(evidence: RunEvidence) -> Iterator[Disagreement]:
                 continue
             wrong = (
                 _wrong_end(evidence, stall, standing, gaps),
-                _wrong_holder(evidence, stall),
+                _wrong_holder(evidence, stall, standing),
                 _wrong_how(evidence, stall),
             )
             if text := next(filter(None, wrong), ""):
@@ -61,14 +61,17 @@ def _wrong_end(evidence: RunEvidence, stall: ToldStall, standing: UnmovedOffset,
     return f"its end is told at {ends}; it moved from {evidence.ago(standing.ended)} to {evidence.ago(standing.after)}"
 
 
-def _wrong_holder(evidence: RunEvidence, stall: ToldStall) -> str:
+def _wrong_holder(evidence: RunEvidence, stall: ToldStall, standing: UnmovedOffset) -> str:
+    """The producer id is that of the holder, and the name, where one is told."""
     truth = evidence.records_at(stall.place, stall.offset)
     if truth is None:
         return "no transaction of the log begins there"
     orphan = any((each.place, each.start) == (stall.place, stall.offset) for each in evidence.orphans)
     right = "" if orphan else evidence.owner(truth.producer_id)
-    if (stall.producer_id, stall.transactional_id) == (truth.producer_id, right):
+    if (stall.producer_id, stall.transactional_id) in {(truth.producer_id, right), (truth.producer_id, "")}:
         return ""
+    if stall.producer_id is None and due_at(evidence, standing) is None:
+        return ""  # no agent that lived for long enough could ask its leader
     who = f"{stall.kind} {stall.transactional_id!r} producer {stall.producer_id}"
     return f"held by {who} as it is told; it is {right!r} producer {truth.producer_id}"
 

@@ -124,6 +124,14 @@ def test_a_fence_that_decides_with_the_next_epoch_ends_the_stall_of_the_same_beg
     assert (event.how, event.at) == (StallEnd.ABORTED, NOW + 3)
 
 
+def test_the_decision_of_the_transaction_after_says_nothing_of_how_a_stall_ended() -> None:
+    log = decided(commit=True, completed=NOW + 3, begun=NOW + 2)
+    rules = begun()
+    assert list(rules.events(reading(Stalls(()), log, wall=NOW + 5))) == []
+    (event,) = rules.events(reading(Stalls(()), log, wall=NOW + 6 + SETTLE_SECONDS))
+    assert event.how is StallEnd.UNKNOWN
+
+
 def test_the_decision_of_the_transaction_before_does_not_end_a_stall() -> None:
     log = decided(commit=True, completed=NOW - 60.4, begun=NOW - 60.6)
     rules = begun()
@@ -147,6 +155,7 @@ def test_a_hanging_transaction_that_its_producer_s_next_one_ended_is_a_producer_
 def test_a_decision_after_which_the_partition_stood_on_did_not_end_its_stall() -> None:
     rules = begun()
     log = decided(commit=True, completed=NOW + 1)
+    assert list(rules.events(reading(Stalls((STALL,)), log, wall=NOW + 10))) == []
     assert list(rules.events(reading(Stalls((STALL,)), log, wall=NOW + 20))) == []
     assert list(rules.events(reading(Stalls(()), log, wall=NOW + 60))) == []
     (event,) = rules.events(reading(Stalls(()), log, wall=NOW + 61 + SETTLE_SECONDS))
