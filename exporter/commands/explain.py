@@ -43,7 +43,7 @@ _SAID = {
     RecordState.OPEN: "open: its transaction is not decided",
     RecordState.COMPLETING: "decided, and its marker is under way",
     RecordState.UNMARKED: "decided, but its marker is missing in this partition, and no coordinator will write it",
-    RecordState.NO_TRANSACTION: "in no transaction: written without one, and read at once",
+    RecordState.NO_TRANSACTION: "in no transaction: read_committed consumers get it",
     RecordState.MARKER: "no record, but the marker that ended a transaction",
     RecordState.COMPACTED: "no record any more: compaction took it",
     RecordState.BELOW_LOG_START: "no record any more: retention or DeleteRecords took it",
@@ -51,6 +51,7 @@ _SAID = {
     RecordState.UNKNOWN: "not known",
 }
 _SETTLED = {RecordState.COMMITTED, RecordState.ABORTED, RecordState.NO_TRANSACTION, RecordState.MARKER}
+_READ = {RecordState.COMMITTED, RecordState.NO_TRANSACTION}
 _UNSETTLED = {RecordState.OPEN, RecordState.COMPLETING, RecordState.UNMARKED}
 
 
@@ -166,7 +167,10 @@ def _document(explanation: Explanation) -> ExplainedRecordDocument:
 def _print(cluster: Cluster, explanation: Explanation, *, several: bool) -> None:
     found = explanation.found
     where = f"{cluster.name}: " if several else ""
-    print(printable(f"{where}{found.partition} offset {found.offset}: {_SAID[found.state]}"))
+    said = _SAID[found.state]
+    if found.holds_readers and found.state in _READ:
+        said += ", once the transactions before it in the partition have ended"
+    print(printable(f"{where}{found.partition} offset {found.offset}: {said}"))
     rows = list(_rows(explanation))
     margin = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:

@@ -45,8 +45,8 @@ examples:
 
 An instant is RFC 3339, Unix seconds, a time of the day in UTC (the last such), or a duration before now.
 Several agents of one cluster are merged: what both saw is told once, and only what none could see is a gap.
---history DIR, the --output of `history run`, adds how transactions ended, and where it and the journals differ. It
-needs pip install 'kafka-eos-exporter[report]', no Java and no Spark.
+With --history DIR, the --output of `history run`, it adds how transactions ended, and where that and the journals
+differ: this needs pip install 'kafka-eos-exporter[report]', no Java and no Spark.
 
 exit codes: 0 the report is made, 2 no journal, or not the history, could be read
 """

@@ -95,8 +95,8 @@ def _print(cluster: Cluster, document: ClusterInventoryDocument, *, several: boo
             who = f", by producer ids {', '.join(map(str, ids))}" if (ids := topic["producer_ids"]) else ""
             text = (
                 f"{topic['topic']}: {topic['batches_outside']} of the newest {topic['batches']} batches were written"
-                f" without a transaction{who}. Groups that read it, also with read_committed, get them at once:"
-                f" {some(topic['groups'], MOST_NAMES)}"
+                f" without a transaction{who}. Groups that read it get them like committed ones, also with"
+                f" read_committed: {some(topic['groups'], MOST_NAMES)}"
             )
             print(printable(text))
 

@@ -180,11 +180,12 @@ def written_outside(
     ends = end_offsets(cluster.client, metadata, places[:MOST_PARTITIONS], Isolation.READ_UNCOMMITTED, deadline)
     starts = start_offsets(cluster.client, metadata, ends.values, deadline)
     asked = {place: max(start, ends.values[place] - SAMPLED_OFFSETS) for place, start in starts.values.items()}
-    asked = {place: start for place, start in asked.items() if start < ends.values[place]}
+    empty = {place: BatchWriters() for place, start in asked.items() if start >= ends.values[place]}
+    asked = {place: start for place, start in asked.items() if place not in empty}
     found, faults = sample_writers(cluster.client, metadata, asked, deadline)
     missing += [f"who writes: {fault.detail}" for fault in dict.fromkeys((*ends.faults, *starts.faults, *faults))]
     by_topic: defaultdict[str, list[BatchWriters]] = defaultdict(list)
-    for place, writers in found.items():
+    for place, writers in (*found.items(), *empty.items()):  # of an empty partition all is known
         by_topic[place.topic].append(writers)
     return tuple(
         _summed(topic, tuple(sorted(readers[topic])), len(metadata.topics[topic]), by_topic[topic])

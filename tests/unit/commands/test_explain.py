@@ -1,0 +1,30 @@
+"""What ``transactions explain`` prints of a record."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.applications.applications import Grouping
+from exporter.cluster.cluster import Cluster
+from exporter.commands.explain import Explanation, _print
+from exporter.core.state import StateDir
+from exporter.kafka.client import ClusterClient
+from exporter.kafka.properties.client import Properties
+from exporter.lso.proof.record_fate import RecordEnds, RecordFate
+from exporter.model import TopicPartition
+from exporter.words import RecordState
+
+PROPERTIES = Properties.parse({"bootstrap.servers": "127.0.0.1:1"})
+
+
+@pytest.mark.parametrize("state", [RecordState.COMMITTED, RecordState.NO_TRANSACTION])
+@pytest.mark.parametrize(("stable", "waits"), [(6, False), (5, True), (0, True)])
+def test_a_record_behind_an_open_transaction_is_not_said_to_be_read_already(
+    state: RecordState, stable: int, waits: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = RecordFate(TopicPartition("orders", 0), 5, state, RecordEnds(0, stable, 10))
+    cluster = Cluster(PROPERTIES, ClusterClient(PROPERTIES), Grouping([]), StateDir(None), "prod")
+    _print(cluster, Explanation(found, "", "", None), several=False)
+    said = "read_committed consumers get it"
+    later = ", once the transactions before it in the partition have ended"
+    assert capsys.readouterr().out.splitlines()[0].endswith(f"{said}{later if waits else ''}")
