@@ -653,6 +653,9 @@ def _weeks() -> Iterator[Case]:
     weekly = [*instants, *[instants[-1]] * 9]
     after = {f"{(2 * paused - 1) * 10 + minutes}m": alerts for minutes, alerts in ((60, []), (70, []), (80, [ticket]))}
     yield case(SILENT, "a pause that is as long as one a week ago", [last(commits(weekly))], after, "10m")
+    longer = [*instants[:-1], *[instants[-1] - 1] * 10]
+    at = f"{(2 * paused - 1) * 10 + 70}m"
+    yield case(SILENT, "a second longer than that", [last(commits(longer))], {at: [ticket]}, "10m")
     yield case(SILENT, "not started on a Monday", office(48 * 14), {on(2, 0, 8.5): [], on(2, 0, 14): [ticket]}, "30m")
 
 

@@ -79,11 +79,11 @@ def _unusual() -> Iterator[Case]:
     yield case(UNUSUAL, "on a first day, as ever", [age(SAWTOOTH * 200)], {f"{at}m": [] for at in range(60, 800, 60)})
     new = [age("5x299 " + SAWTOOTH * 150)]
     yield case(UNUSUAL, "on a first day, after five hours", new, {"300m": [], "400m": [ours], "450m": [ours]})
-    yield case(UNUSUAL, "less than a minute", [age(before + "59x400")], {"1600m": [], "1800m": []})
+    yield case(UNUSUAL, "a minute", [age(before + "60x400")], {"1600m": [], "1800m": []})
     yield case(UNUSUAL, "more than a minute", [age(before + "61x400")], {"1600m": [ours]})
-    twice = [age("30x1499 89x400")]
-    yield case(UNUSUAL, "not three times as late as before", twice, {"1600m": [], "1800m": []})
-    yield case(UNUSUAL, "three times as late as before", [age("30x1499 91x400")], {"1600m": [ours]})
+    three = [age("30x1499 90x400")]
+    yield case(UNUSUAL, "three times as late as before", three, {"1600m": [], "1800m": []})
+    yield case(UNUSUAL, "more than three times as late as before", [age("30x1499 91x400")], {"1600m": [ours]})
     burst = [age(before + "200x11 5x200")]
     yield case(UNUSUAL, "for twelve minutes", burst, {f"{at}m": [] for at in range(1500, 1700, 10)})
     topics = spread(TOPIC)
