@@ -58,7 +58,7 @@ class ChaosCluster:
     def __init__(self, version: str = jars.DEFAULT_VERSION, mode: Mode = ORDINARY) -> None:
         self.version = version
         self.mode = mode
-        self.id = ""
+        self.id = self._first_id = ""
         self.lost: list[dict[tuple[str, int], list[SegmentBatch]]] = []
         """The logs of brokers just before leaders that may lack some of their records took their place."""
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-eos-chaos-"))
@@ -159,6 +159,7 @@ class ChaosCluster:
         """Stop all nodes, put their data away, and start a new cluster with the same topics at the same addresses."""
         until = Deadline.after(START_SECONDS)
         self._stop_all(until)
+        self._first_id = self.id
         for number in (CONTROLLER, *BROKERS):
             self.data(number).rename(self._kept_data(number))
         self._format(until, same_id=same_id)
@@ -172,6 +173,7 @@ class ChaosCluster:
         for number in (CONTROLLER, *BROKERS):
             shutil.rmtree(self.data(number))
             self._kept_data(number).rename(self.data(number))
+        self.id = self._first_id
         self._start_all()
         self.wait_whole(until)
         self.wait_replicated(until)

@@ -43,7 +43,7 @@ def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
     queue = deque([first])
     while queue:
         state = queue.popleft()
-        for place, producer, _, said in judgements(state):
+        for place, producer, _, said in judgements(state, bounds.ahead):
             _, records = open_records(state.partitions[place], producer)
             own = frozenset(record.transaction for record in records)
             promised = any(state.clients[each].state == COMMITTED for each in own)
@@ -74,7 +74,7 @@ def _looks(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState]
     """An agent judges open records and keeps that, or restarts without what it saved."""
     if state.spent.looks < bounds.looks:
         spent = state.spent._replace(looks=state.spent.looks + 1)
-        for place, producer, _, said in judgements(state):
+        for place, producer, _, said in judgements(state, bounds.ahead):
             if said.fate is not Fate.UNKNOWN:
                 _, records = open_records(state.partitions[place], producer)
                 kept = KeptJudgement(place, producer, tuple(records), state.next, said.promised_to_nobody)

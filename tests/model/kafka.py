@@ -70,7 +70,8 @@ class KeptJudgement(NamedTuple):
 
 class Bounds(NamedTuple):
     """How often each thing may happen. ``v2``: which producers speak Transactions V2. ``owners``: the producer of each
-    transaction, ``places`` the partitions that a transaction may write to.
+    transaction, ``places`` the partitions that a transaction may write to. ``ahead``: by how many instants the clock of
+    the partitions' leaders is ahead of the coordinator's, negative behind.
     """
 
     v2: tuple[bool, bool]
@@ -83,6 +84,7 @@ class Bounds(NamedTuple):
     late: int = 1
     timeouts: int = 1
     looks: int = 0
+    ahead: int = 0
 
 
 class Spent(NamedTuple):

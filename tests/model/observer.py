@@ -53,8 +53,13 @@ def suspects(state: ModelState) -> Iterator[tuple[int, int, int]]:
                 yield place, producer, start
 
 
-def records_by_a_read(state: ModelState, place: int, producer: int, start: int, *, traced: bool) -> OpenRecords:
-    """What DescribeProducers shows, and with ``traced`` the partition's log from its start."""
+def records_by_a_read(
+    state: ModelState, place: int, producer: int, start: int, *, traced: bool, ahead: int = 0
+) -> OpenRecords:
+    """What DescribeProducers shows, and with ``traced`` the partition's log from its start.
+
+    The clock of the partition's leader is ``ahead`` instants of the coordinator's, which are positive or negative.
+    """
     entries = state.partitions[place]
     last = max(entry.epoch for entry in entries if entry.producer == producer)
     shown = OpenRecords(place_of(place), PRODUCER_IDS[producer], last)
@@ -68,14 +73,19 @@ def records_by_a_read(state: ModelState, place: int, producer: int, start: int, 
     marker = None
     if below:
         offset, each = below[-1]
-        at = each.time * SECONDS * 1000
+        at = (each.time + ahead) * SECONDS * 1000
         marker = Marker(offset, at, PRODUCER_IDS[producer], each.epoch, each.commit, each.coordinator_epoch)
     return shown._replace(first_epoch=entries[start].epoch, marker=marker, unmarked=marker is None)
 
 
-def judgements(state: ModelState) -> Iterator[tuple[int, int, int, Judgement]]:
+def judgements(state: ModelState, ahead: int = 0) -> Iterator[tuple[int, int, int, Judgement]]:
     """Partition, producer, start and what the function says of it, by what may be read of the partition."""
     for place, producer, start in suspects(state):
         log = log_by_a_read(state, producer)
         for traced in (False, True):
-            yield place, producer, start, judge(records_by_a_read(state, place, producer, start, traced=traced), log)
+            yield (
+                place,
+                producer,
+                start,
+                judge(records_by_a_read(state, place, producer, start, traced=traced, ahead=ahead), log),
+            )

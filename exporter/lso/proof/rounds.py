@@ -59,6 +59,7 @@ class Rounds:
         self._begun: _Begun | None = None
         self.judged = JudgedRecords()
         self._unmarked: Mapping[OpenKey, Decision] = {}
+        self._clocks_apart = False
         self._epochs: Mapping[int, int] = {}  # leader epochs of the log at the end of the last round
         self._lost: tuple[str, ...] = ()  # messages about what the last round could not read any more
         # By the leader epoch of the partition: without an election nothing below an open record changes.
@@ -91,10 +92,11 @@ class Rounds:
         ends = self._begun.ends if self._begun is not None else {}
         return sum(max(0, end - self._scan.reached.get(number, 0)) for number, end in ends.items())
 
-    def follow(self, changes: LogChanges | None, torn: Iterable[Torn]) -> None:
-        """Take in what the agent saw of the log: where it lost records, None where it is not followed, and the
-        decisions without a marker.
+    def follow(self, changes: LogChanges | None, torn: Iterable[Torn], *, clocks_apart: bool = False) -> None:
+        """Take in what the agent saw of the log: where it lost records, None where it is not followed, the decisions
+        without a marker, and whether clocks of brokers are too far apart to be compared.
         """
+        self._clocks_apart = clocks_apart
         self.judged.follow(changes)
         self._unmarked = {
             (each.partition, each.decision.producer_id): each.decision
@@ -224,7 +226,10 @@ class Rounds:
         said = judge(shown, log)
         if said.fate is not Fate.UNKNOWN or not log.decisions:
             return said
-        return judge(OpenRecords(*shown[:3], *self._trace(held, leaders, deadline)), log)
+        trace = self._trace(held, leaders, deadline)
+        if self._clocks_apart and not all(decision.v2 for decision in log.decisions):
+            trace = trace._replace(marker=None)  # only its time orders it among the decisions of an older client
+        return judge(OpenRecords(*shown[:3], *trace), log)
 
     def _known(self, held: OpenStart, writer: WriterState, said: Judgement) -> Judgement:
         """The judgement, or where the log does not have it any more what an earlier round or the marker watch knew."""

@@ -26,7 +26,9 @@ from exporter.lso.source.saved_proofs import SavedProofs
 from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
 from exporter.model import Deadline, Facts, Fault, KnownLogEnds, Reason, TopicPartition
+from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS
 from exporter.transactions.decided.marker_watch import TornMarkers
+from exporter.transactions.decided.recent_decisions import ClocksApart
 from exporter.transactions.facts import OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.words import BlockerKind
@@ -130,7 +132,12 @@ class StallHolders:
         torn = facts.get(TornMarkers)
         read = opened is not None and opened.origin == "txnlog" and opened.complete
         changes = facts.get(LogChanges) if read else None
-        self._prover.follow(changes, [watched.torn for watched in torn.found] if torn is not None else ())
+        apart = facts.get(ClocksApart)
+        self._prover.follow(
+            changes,
+            [watched.torn for watched in torn.found] if torn is not None else (),
+            clocks_apart=apart is not None and apart.seconds >= CLOCK_SLACK_SECONDS,
+        )
 
     def stalls(
         self,

@@ -132,9 +132,14 @@ def judge(records: OpenRecords, log: ProducerLog) -> Judgement:
     2. ABORT of the only transaction that they can belong to: aborted.
     3. A log without a gap since before them, and no COMMIT in it: aborted or never.
     """
-    before = max((decision.offset for decision in log.decisions if _is_before(decision, records, log)), default=-1)
+    marked = _marked(records, log)
+    before = max(
+        (decision.offset for decision in log.decisions if _is_before(decision, records, log, marked)), default=-1
+    )
     # The transactions of one id come one after the other: with one decision all earlier ones are before.
-    later = [decision for decision in log.decisions if decision.offset > before and not _is_below(decision, records)]
+    later = [
+        decision for decision in log.decisions if decision.offset > before and not _is_below(decision, records, marked)
+    ]
     candidates = [decision for decision in later if _may_own(decision, records)]
     commits = [candidate for candidate in candidates if candidate.commit]
     if (owner := next((commit for commit in commits if _owns(commit, records)), None)) is not None:
@@ -202,22 +207,47 @@ def _ends(records: OpenRecords) -> frozenset[int]:
     return frozenset(epoch for epoch in (records.first_epoch, records.last_epoch) if epoch is not None)
 
 
-def _is_below(decision: DecidedTransaction, records: OpenRecords) -> bool:
+def _marked(records: OpenRecords, log: ProducerLog) -> int:
+    """Return the log offset of the first decision whose own the marker below the open records may be, -1 for none.
+
+    The partition's leader stamps the marker, and the coordinator the decision. Where no decision is as old as the
+    marker, the clocks of the two differ, and times say nothing of their order.
+    """
+    marker = records.marker
+    if marker is None:
+        return -1
+    at, slack = marker.timestamp_ms / 1000, CLOCK_SLACK_SECONDS
+    return min(
+        (
+            decision.offset
+            for decision in log.decisions
+            if decision.commit is marker.commit
+            and marker.producer_epoch in decision.marker_epochs
+            and (decision.partitions is None or records.partition in decision.partitions)
+            and decision.decided - slack <= at
+            and (decision.completed is None or at <= decision.completed + slack)
+        ),
+        default=-1,
+    )
+
+
+def _is_below(decision: DecidedTransaction, records: OpenRecords, marked: int) -> bool:
     """Return whether the records of the transaction are before a marker below the open records, by epoch or time."""
     marker = records.marker
     if marker is None:
         return False
     higher = marker.producer_epoch > max(decision.client_epochs)
-    return higher or marker.timestamp_ms / 1000 >= decision.decided + CLOCK_SLACK_SECONDS
+    by_time = marker.timestamp_ms / 1000 >= decision.decided + CLOCK_SLACK_SECONDS
+    return higher or (decision.offset <= marked and by_time)
 
 
-def _is_before(decision: DecidedTransaction, records: OpenRecords, log: ProducerLog) -> bool:
+def _is_before(decision: DecidedTransaction, records: OpenRecords, log: ProducerLog, marked: int) -> bool:
     """Return whether the decision was made before the first open record was written.
 
     It was, where the last marker below that record is its own or a later one's. A marker is from before the decision
     where its coordinator has a lower epoch: that is the leader epoch of the log. Else the order is that of the epochs
     in V2, of a COMMIT after the begin of the transaction, about as old as the decision or newer (an ABORT may be
-    written by hand at any time), or of time.
+    written by hand at any time), or of time, as far as ``marked``.
     """
     if decision.offset < log.passed:
         return True
@@ -226,6 +256,8 @@ def _is_before(decision: DecidedTransaction, records: OpenRecords, log: Producer
         return False
     if marker.producer_epoch >= max(decision.marker_epochs) + (0 if decision.v2 else 1):
         return True
+    if decision.offset > marked:
+        return False
     at, slack = marker.timestamp_ms / 1000, CLOCK_SLACK_SECONDS
     if not marker.commit or decision.begun is None:
         return at - slack >= decision.decided

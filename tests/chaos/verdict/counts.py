@@ -164,6 +164,8 @@ def clients_know(evidence: RunEvidence) -> Iterator[Disagreement]:
     seen = Counter(token.rpartition("/")[0] for token in visible)
     perhaps = Counter(token.rpartition("/")[0] for token in elsewhere - visible - gone)
     for transactional_id, history in evidence.histories.items():
+        if transactional_id.startswith(BEFORE_COUNTING):
+            continue  # its records have no tokens
         committed = sum(transaction.outcome == "committed" for transaction in history.transactions)
         least = seen[transactional_id]
         if not least <= committed <= least + perhaps[transactional_id]:

@@ -178,8 +178,11 @@ def _hanging(evidence: RunEvidence, topic: str, at: float) -> int:
 def orphans_found(evidence: RunEvidence) -> Iterator[Disagreement]:
     """An orphan from before the faults is found within two minutes, and ended by its line.
 
-    One that is planted among the faults may be unknown for longer than a run lasts, after an election of the log.
+    One that is planted among the faults may be unknown for longer than a run lasts, after an election of the log, and
+    so may all in a cluster that was stopped and started.
     """
+    if evidence.mode.cluster == "flip" and evidence.elsewhere:
+        return
     found = found_orphans(evidence)
     for orphan in evidence.orphans:
         at = found.get(orphan.place)

@@ -133,6 +133,25 @@ def test_what_an_agent_keeps_over_elections_and_restarts_gives_no_line_for_what_
     assert found.states == states
 
 
+@pytest.mark.parametrize("v2", [False, True])
+@pytest.mark.parametrize("ahead", [-1, 1, 2, 20])
+def test_clocks_of_brokers_that_differ_by_minutes_give_no_line_for_what_was_promised(ahead: int, v2: bool) -> None:
+    """An older client's commit was taken for one from before a marker that its leader stamped with a later time.
+
+    Not where the clocks differ by the time between two decisions: then the marker is as old as the later one.
+    """
+    bounds = NO_FAULTS._replace(owners=(0, 0, 0), places=((0,), (0,), (0,)), drops=2)
+    found = explore(bounds._replace(v2=(v2, False), ahead=ahead))
+    assert not found.wrong, "\n".join(found.wrong)
+    assert found.states == 1849 if not v2 else found.states > 500
+
+
+def test_the_model_finds_an_order_that_is_taken_from_the_clocks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fate, "_marked", lambda *_: 1000)
+    bounds = NO_FAULTS._replace(owners=(0, 0, 0), places=((0,), (0,), (0,)), drops=2, ahead=20)
+    assert "a line, and transaction" in explore(bounds).wrong[0]
+
+
 def test_the_model_finds_a_judgement_that_is_kept_although_the_log_lost_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
