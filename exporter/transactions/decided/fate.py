@@ -151,16 +151,21 @@ def judge(records: OpenRecords, log: ProducerLog) -> Judgement:
         return Judgement(Fate.ABORTED, only)
     if log.whole_from is not None and log.whole_from <= max(0, log.passed, before):
         return Judgement(Fate.ABORTED, aborts[-1]) if aborts else Judgement(Fate.NEVER)
-    return Judgement(Fate.UNKNOWN, None, (*(log.gaps or (NO_ANCHOR,)), HOW_TO_FIND_OUT), gap=True)
+    return Judgement(Fate.UNKNOWN, None, (*(log.gaps or (NO_ANCHOR,)), _how_to_find_out(log)), gap=True)
 
 
 NO_ANCHOR = (
     "the transaction log does not reach back without a gap to before this transaction: a commit of it may be missing"
 )
-HOW_TO_FIND_OUT = (
-    "ask the owner of the producer whether its commit succeeded, and compare with `audit markers`; an agent that has"
-    " followed the log from before the transaction knows by itself"
-)
+
+
+def _how_to_find_out(log: ProducerLog) -> str:
+    """Whom to ask: a producer id belongs to one transactional.id."""
+    owner = f"of {log.decisions[-1].transactional_id!r}" if log.decisions else "of the producer"
+    return (
+        f"ask the owner {owner} whether its commit succeeded, and compare with `audit markers`; an agent that has"
+        " followed the log from before the transaction knows by itself"
+    )
 
 
 def _ambiguous(commit: DecidedTransaction, records: OpenRecords) -> str:

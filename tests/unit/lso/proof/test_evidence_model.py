@@ -318,10 +318,12 @@ def test_no_transaction_that_its_coordinator_has_is_hanging_and_every_orphan_is_
     seen = look()
     for _ in range(15):
         seen = look()
-    standing = [
+    standing = {
         orphan
-        for orphan in model.orphans - model.committed
+        for orphan in model.orphans
         if (partition := world.topics[TOPIC][orphan[0]]).stable is not None
         and partition.stable < partition.high_watermark
-    ]
-    assert seen.value(catalogue.HANGING_TRANSACTIONS, TOPIC) == len(standing)
+    }
+    told = seen.value(catalogue.HANGING_TRANSACTIONS, TOPIC)
+    # Whether records that may be of a commit hang is known, or not known: absent.
+    assert told == len(standing - model.committed) or (told is None and standing & model.committed)
