@@ -257,7 +257,7 @@ class StallRules:
                 at = min(at, max(decision.completed_ms / 1000, ending.stood.shown))
             elif restored:
                 at = max(reading.since, ending.stall.since)
-            found[ending.stall.subject, how, restored and decision is None].append((ending.stall, at))
+            found[ending.stall.subject, how, restored].append((ending.stall, at))
         for (_, how, restored), several in found.items():
             yield from _of_end(how, several, restored_at=reading.since if restored else None)
 

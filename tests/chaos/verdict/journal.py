@@ -77,9 +77,18 @@ def _wrong_holder(evidence: RunEvidence, stall: ToldStall, standing: UnmovedOffs
 
 
 def _wrong_how(evidence: RunEvidence, stall: ToldStall) -> str:
-    """The marker that ended the records is that of how they are told to have ended."""
+    """The marker that ended the records is that of how they are told to have ended.
+
+    An end that no agent saw is told by the decision alone, and says so.
+    """
     truth = evidence.records_at(stall.place, stall.offset)
-    if truth is None or truth.end is None or stall.how not in _MARKERS or _MARKERS[stall.how] is truth.committed:
+    if (
+        truth is None
+        or truth.end is None
+        or not stall.end_seen
+        or stall.how not in _MARKERS
+        or _MARKERS[stall.how] is truth.committed
+    ):
         return ""
     return f"told as {stall.how}; its marker at {truth.end} is {'COMMIT' if truth.committed else 'ABORT'}"
 
