@@ -121,9 +121,9 @@ def wait_for_partitions(topic: str, *members: Consumer, each: int) -> None:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[KafkaCluster, JvmAgents]]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaCluster, JvmAgents]]:
     """Two brokers; a topic needs both, the transaction log one."""
-    agents = JvmAgents(tmp_path / "jvms")
+    agents = JvmAgents(tmp_path_factory.mktemp("jvms"))
     properties = {"transaction.state.log.min.isr": "1"}
     with KafkaCluster("4.3.1", 2, jvm_options=agents.options, properties=properties, transaction_partitions=4) as kafka:
         kafka.create_topic(TOPIC, min_insync_replicas="2")
