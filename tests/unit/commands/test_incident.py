@@ -53,6 +53,7 @@ def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
     assert "<script" not in text.replace("\\<", "")
     (row,) = [line for line in text.splitlines() if line.startswith("| orders-7")]
     assert row.replace("\\|", "").count("|") == 8
+    assert "()" not in row
 
 
 def test_the_report_as_html_has_no_markup_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
