@@ -89,5 +89,5 @@ def lake_audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    with Postgres() as server:
+    with Postgres({"max_prepared_transactions": "4"}) as server:
         yield server
