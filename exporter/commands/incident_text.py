@@ -116,7 +116,7 @@ def _blocked(stall: BlockedDocument, report: IncidentDocument) -> tuple[str, ...
         f"{stall['topic']}-{stall['partition']}",
         _time(stall["began_timestamp"], report),
         format_age(stall["seconds"]),
-        str(stall["records"]),
+        f"{stall['records']}{'' if stall['ended_timestamp'] else ' or more'}",
         f"{holder or 'not known'}{kind}{groups}",
         stall["application"] or "not known",
         ended,

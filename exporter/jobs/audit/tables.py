@@ -128,10 +128,9 @@ def prepared_transactions(session: SparkSession, table: SinkTable) -> list[str]:
     if not found:
         return []
     named = ", ".join(f"{row['gid']} of {row['owner']} since {row['prepared']} UTC" for row in found)
-    return [
-        f"{table.name}: {found[0]['total']} transaction(s) of the database are prepared (XA) and neither committed nor"
-        f" rolled back, the oldest first: {named}. Their rows are not in any table yet"
-    ]
+    total = found[0]["total"]
+    state = "are prepared (XA) and neither committed nor rolled back, so that no table has their rows yet"
+    return [f"{table.name}: {total} transaction(s) of the database {state}; the oldest first: {named}"]
 
 
 def _jdbc(session: SparkSession, sink: SinkTable, table: str) -> DataFrame:

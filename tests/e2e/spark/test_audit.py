@@ -279,7 +279,7 @@ def test_rows_of_a_prepared_transaction_of_the_sink_are_missing_and_the_transact
         f"INSERT INTO prepared VALUES ('{topic}', 0, 0), ('{topic}', 1, 0);"
         f"BEGIN; INSERT INTO prepared VALUES ('{topic}', 0, 1); PREPARE TRANSACTION 'flink-7';"
     )
-    question = {"sink": SinkTable(postgres.jdbc_url, "prepared", "postgres"), "end": parse_bound("2")}
+    question: dict[str, Any] = {"sink": SinkTable(postgres.jdbc_url, "prepared", "postgres"), "end": parse_bound("2")}
     report = audits.report(topic, **question)
     assert [(finding.kind, places(finding)) for finding in report.result.findings] == [("missing", {(0, 1)})]
     [note] = [note for note in report.notes if "prepared (XA)" in note]
