@@ -137,6 +137,12 @@ def _inhibitions() -> list[dict[str, Any]]:
         _inhibit(['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosProducerFenced"'], ["application"]),
         # A storm's fences are the transactions that the share counts: one page for one cause.
         _inhibit(['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosAbortRatioHigh"'], ["application"]),
+        # The storm of an id is the one of its application.
+        _inhibit(
+            ['alertname="KafkaEosProducerFenceStorm"', 'transactional_id=~".+"'],
+            ['alertname="KafkaEosProducerFenceStorm"', 'reason="application"'],
+            ["application"],
+        ),
         # What recurs for hours is one ticket that stays, not one that comes and goes.
         _inhibit(
             ['alertname=~"KafkaEos(ProducerFenced|TransactionTimeouts)"', 'reason="persistent"'],
