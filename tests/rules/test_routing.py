@@ -214,9 +214,11 @@ def test_the_situations_of_the_demo_are_one_page_each_as_alertmanager_sends_them
         alert("TornTransaction", "critical", topic="receipts"),
         alert("VerificationFailures", "warning", broker="1"),
         alert("ZombieProducers", "warning", reason="refused"),
-        *(alert("LsoStalled", "critical", producer_id=holder) for holder in ("777", "5")),
+        alert("LsoStalled", "critical", producer_id="777"),
         *(alert("LsoStalled", "warning", producer_id=holder) for holder in ("777", "5")),
-        *(alert("TransactionTimeouts", "warning", application=name) for name in ("nightly", "reports")),
+        alert("LongRunningTransaction", "warning", application="stuck"),
+        *(alert("TransactionTimeouts", "warning", application=name) for name in ("nightly", "reports", "stuck")),
+        *(alert("PostureFailed", "warning", check=name) for name in ("internal_topic_replication", "topic_min_isr")),
     ]
     for application in ("pay", "ship"):
         firing += [
@@ -230,12 +232,12 @@ def test_the_situations_of_the_demo_are_one_page_each_as_alertmanager_sends_them
             alert("AbortRatioHigh", "warning", application=application, window="6h"),
             alert("AbortRatioHigh", "warning", application=application, reason="never"),
         ]
-    subjects = ("application", "producer_id", "topic", "broker", "reason")
+    subjects = ("application", "producer_id", "topic", "broker", "reason", "check")
     with running(TEXT, tmp_path) as alertmanager:
         alertmanager.send([{"labels": labels} for labels in firing])
         got = [
             (notification.receiver, labels["alertname"], next(labels[name] for name in subjects if name in labels))
-            for notification in alertmanager.received(8)
+            for notification in alertmanager.received(10)
             for labels in notification.alerts
         ]
         assert alertmanager.notified.empty()
@@ -243,14 +245,16 @@ def test_the_situations_of_the_demo_are_one_page_each_as_alertmanager_sends_them
     assert pages == [
         *(("KafkaEosAbortRatioHigh", name) for name in ("crawler", "importer", "nightly", "reports")),
         ("KafkaEosHangingTransaction", "777"),
-        ("KafkaEosLsoStalled", "5"),
         ("KafkaEosProducerFenceStorm", "pay"),
         ("KafkaEosProducerFenceStorm", "ship"),
         ("KafkaEosTornTransaction", "receipts"),
     ]
     assert sorted(each[1:] for each in got if each[0] == "kafka-eos-tickets") == [
-        ("KafkaEosTransactionTimeouts", "nightly"),
-        ("KafkaEosTransactionTimeouts", "reports"),
+        ("KafkaEosLongRunningTransaction", "stuck"),
+        ("KafkaEosLsoStalled", "5"),
+        ("KafkaEosPostureFailed", "internal_topic_replication"),
+        ("KafkaEosPostureFailed", "topic_min_isr"),
+        *(("KafkaEosTransactionTimeouts", name) for name in ("nightly", "reports", "stuck")),
         ("KafkaEosVerificationFailures", "1"),
         ("KafkaEosZombieProducers", "refused"),
     ]
