@@ -112,6 +112,8 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
         metavar="TABLE",
         help="table with kafka_topic, kafka_partition and kafka_offset of each record, or with --sink-key",
     )
+    add("--sink-format", default="", metavar="FORMAT", help="a format of Spark that reads --sink, such as orc")
+    add("--sink-option", action="append", default=[], metavar="NAME=VALUE", help="an option of --sink-format")
     add("--sink-user", default="", metavar="USER", help="user of the sink's database")
     add("--sink-password-file", type=Path, metavar="FILE", help="file with the password")
     add("--sink-key", default="", metavar="EXPR", help="key of a row, if the sink keeps one row for each --key")

@@ -27,6 +27,8 @@ _NEEDS = (
     ("checkpoint", ("follow",), "--checkpoint needs --follow"),
     ("source_where", ("source_topic",), "--source-where needs --source-topic"),
     ("sink_table", ("sink",), "--sink-table needs --sink"),
+    ("sink_format", ("sink",), "--sink-format needs --sink: the path of the format, or a name for the report"),
+    ("sink_option", ("sink_format",), "--sink-option needs --sink-format"),
     ("sink_key", ("sink", "key"), "--sink-key needs --sink, and --key: what its rows are known by in --topic"),
     ("version", ("sink_version",), "--version needs --sink-version"),
     ("sink_version", ("version", "sink_key"), "--sink-version needs --version and --sink-key"),
@@ -150,10 +152,19 @@ def _table(options: argparse.Namespace, flag: str) -> SinkTable | None:
         return None
     if url.startswith("jdbc:") != bool(table):
         raise UsageError(f"--{flag} is a JDBC URL with --{flag}-table, or a table of a lake or a folder without")
+    if named := given.get(f"{flag}_format"):
+        return SinkTable(url, format=named, options=tuple(map(_option, given[f"{flag}_option"])))
     if (lake := _LAKE.fullmatch(url)) is not None:
         return SinkTable(lake["url"], format=lake["format"], snapshot=lake["snapshot"] or "")
     password = _secret(f"--{flag}-password-file", given[f"{flag}_password_file"])
     return SinkTable(url.removeprefix("parquet:"), table, given[f"{flag}_user"], password)
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"--sink-option {text!r}: must be NAME=VALUE")
+    return name, value
 
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:

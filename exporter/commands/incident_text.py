@@ -126,13 +126,14 @@ def _blocked(stall: BlockedDocument, report: IncidentDocument) -> tuple[str, ...
     holder = stall["transactional_id"] or (
         "" if stall["producer_id"] is None else f"producer id {stall['producer_id']}"
     )
+    kind = f" ({stall['holder']})" if stall["holder"] else ""
     groups = f"; groups that waited: {stall['waiting_groups']}" if stall["waiting_groups"] else ""
     return (
         f"{stall['topic']}-{stall['partition']}",
         _time(stall["began_timestamp"], report),
         format_age(stall["seconds"]),
-        str(stall["records"]),
-        f"{holder or 'not known'} ({stall['holder']}){groups}",
+        f"{stall['records']}{'' if stall['ended_timestamp'] else ' or more'}",
+        f"{holder or 'not known'}{kind}{groups}",
         stall["application"] or "not known",
         ended,
     )

@@ -129,7 +129,7 @@ def _replication(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
         if partitions := evidence.topics.get(topic):
             fewest = min(len(partition.replicas) for partition in partitions.values())
-            yield LOG_REPLICATION.says(topic, passed=fewest >= 3, found=f"{fewest} replicas")
+            yield LOG_REPLICATION.says(topic, passed=fewest >= 3, found=f"replication factor {fewest}")
 
 
 def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -215,7 +215,7 @@ def _topic_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
             continue
         minimum = int(settings.get("min.insync.replicas", "1"))
         replicas = min(len(partition.replicas) for partition in partitions.values())
-        found = f"{replicas} replicas, min.insync.replicas={minimum}"
+        found = f"replication factor {replicas}, min.insync.replicas={minimum}"
         yield TOPIC_MIN_ISR.says(topic, passed=2 <= minimum < replicas, found=found)
 
 

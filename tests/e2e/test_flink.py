@@ -15,6 +15,7 @@ from demo.agent import COMMAND, AgentProcess
 from demo.cluster import KafkaCluster
 from demo.flink import FlinkJob, Naming
 from demo.processes import poll
+from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
@@ -185,3 +186,29 @@ def test_a_job_that_is_not_started_in_time_loses_what_it_precommitted(
     (place,) = seen.samples(catalogue.FLINK_LOSS_INFO, application=prefix)
     assert place.labels["topic"] == topic
     assert 0 <= int(place.labels["start_offset"]) < int(place.labels["end_offset"])
+
+
+@pytest.mark.proof
+def test_a_transaction_of_a_subtask_that_a_running_job_has_no_more_is_not_told_to_be_ended_by_a_start(
+    kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
+) -> None:
+    topic, prefix = fresh("flink"), fresh("job")
+    kafka_4.create_topic(topic, 1)
+    keep(FlinkJob(kafka_4, topic, prefix, "INCREMENTING", interval=2, timeout=300, parallelism=1))
+    agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=OFTEN)
+    interval = catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS
+    agent.wait_until(lambda now: now.value(interval, transactional_id_prefix=prefix))
+    with RdkafkaProducer(kafka_4, f"{prefix}-1-1", timeout=300.0) as left:
+        left.init()
+        left.begin()
+        left.send(topic)
+        left.flush()
+        until = Deadline.after(120)
+        while not any("as after a downscale" in stall["next_step"]["text"] for stall in stalls(agent, topic)):
+            assert poll(until), stalls(agent, topic)
+        [stall] = stalls(agent, topic)
+        assert stall["blocker"]["transactional_id"] == f"{prefix}-1-1"
+        assert "The job runs, and committed later checkpoints" in stall["next_step"]["text"]
+        assert "start the job" not in stall["next_step"]["text"].lower()
+        assert stall["next_step"]["command"] is None
+        left.commit()

@@ -225,46 +225,57 @@ def test_nothing_inhibits_what_is_of_another_cluster_or_of_one_with_the_same_nam
 
 
 def test_the_situations_of_the_demo_are_one_page_each_as_alertmanager_sends_them(tmp_path: Path) -> None:
+    """The alerts are those that Prometheus had after a quarter of an hour of `make demo`."""
+
     def alert(name: str, severity: str, **labels: str) -> dict[str, str]:
         return {"alertname": f"KafkaEos{name}", "severity": severity, "kafka_cluster": "demo", **labels}
 
     firing = [
-        alert("HangingTransaction", "critical", producer_id="7"),
-        alert("LsoStalled", "critical", producer_id="7"),
-        alert("LsoStalled", "warning", producer_id="7"),
-        alert("LsoStalled", "critical", producer_id="8"),
-        alert("LsoStalled", "warning", producer_id="8"),
-        alert("TornTransaction", "critical", topic="ledger"),
-        alert("AbortRatioHigh", "critical", application="etl", window="1h"),
-        alert("AbortRatioHigh", "warning", application="etl", window="6h"),
-        alert("TransactionTimeouts", "warning", application="etl"),
+        alert("HangingTransaction", "critical", producer_id="777"),
+        alert("TornTransaction", "critical", topic="receipts"),
+        alert("VerificationFailures", "warning", broker="1"),
+        alert("ZombieProducers", "warning", reason="refused"),
+        alert("LsoStalled", "critical", producer_id="777"),
+        *(alert("LsoStalled", "warning", producer_id=holder) for holder in ("777", "5")),
+        alert("LongRunningTransaction", "warning", application="stuck"),
+        *(alert("TransactionTimeouts", "warning", application=name) for name in ("nightly", "reports", "stuck")),
+        *(alert("PostureFailed", "warning", check=name) for name in ("internal_topic_replication", "topic_min_isr")),
     ]
     for application in ("pay", "ship"):
         firing += [
             alert("ProducerFenceStorm", "critical", application=application, transactional_id=f"{application}-3"),
+            alert("ProducerFenceStorm", "critical", application=application, reason="application"),
             alert("ProducerFenced", "warning", application=application),
-            alert("AbortRatioHigh", "critical", application=application, window="1h"),
-            alert("AbortRatioHigh", "warning", application=application, window="1h"),
-            alert("AbortRatioHigh", "warning", application=application, window="6h"),
         ]
-    subjects = ("application", "producer_id", "topic")
+    for application in ("pay", "ship", "nightly", "reports", "crawler", "importer"):
+        firing += [
+            alert("AbortRatioHigh", "critical", application=application, window="1h"),
+            alert("AbortRatioHigh", "warning", application=application, window="6h"),
+            alert("AbortRatioHigh", "warning", application=application, reason="never"),
+        ]
+    subjects = ("application", "producer_id", "topic", "broker", "reason", "check")
     with running(TEXT, tmp_path) as alertmanager:
         alertmanager.send([{"labels": labels} for labels in firing])
         got = [
             (notification.receiver, labels["alertname"], next(labels[name] for name in subjects if name in labels))
-            for notification in alertmanager.received(6)
+            for notification in alertmanager.received(10)
             for labels in notification.alerts
         ]
         assert alertmanager.notified.empty()
     pages = sorted((name, subject) for receiver, name, subject in got if receiver == "kafka-eos-pages")
     assert pages == [
-        ("KafkaEosAbortRatioHigh", "etl"),
-        ("KafkaEosHangingTransaction", "7"),
-        ("KafkaEosLsoStalled", "8"),
+        *(("KafkaEosAbortRatioHigh", name) for name in ("crawler", "importer", "nightly", "reports")),
+        ("KafkaEosHangingTransaction", "777"),
         ("KafkaEosProducerFenceStorm", "pay"),
         ("KafkaEosProducerFenceStorm", "ship"),
-        ("KafkaEosTornTransaction", "ledger"),
+        ("KafkaEosTornTransaction", "receipts"),
     ]
-    assert [each for each in got if each[0] == "kafka-eos-tickets"] == [
-        ("kafka-eos-tickets", "KafkaEosTransactionTimeouts", "etl")
+    assert sorted(each[1:] for each in got if each[0] == "kafka-eos-tickets") == [
+        ("KafkaEosLongRunningTransaction", "stuck"),
+        ("KafkaEosLsoStalled", "5"),
+        ("KafkaEosPostureFailed", "internal_topic_replication"),
+        ("KafkaEosPostureFailed", "topic_min_isr"),
+        *(("KafkaEosTransactionTimeouts", name) for name in ("nightly", "reports", "stuck")),
+        ("KafkaEosVerificationFailures", "1"),
+        ("KafkaEosZombieProducers", "refused"),
     ]

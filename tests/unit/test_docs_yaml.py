@@ -1,4 +1,4 @@
-"""YAML in the docs: it can be parsed, settings of the agent are settings, and grants are those that the tests use."""
+"""YAML in the docs can be parsed, its settings and grants are real ones, and no wrapped line is an item of a list."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ def documents(page: Path) -> Iterator[Any]:
 def test_yaml_of_a_page_can_be_parsed(page: Path) -> None:
     for document in documents(page):
         assert isinstance(document, dict | list), document
+
+
+def test_no_line_that_is_wrapped_begins_with_a_number_that_markdown_takes_for_an_item_of_a_list() -> None:
+    assert [line for page in PAGES for line in page.read_text().splitlines() if re.match(r" +\d{2,}[.)] ", line)] == []
 
 
 def granted(user: str) -> set[Grant]:

@@ -186,9 +186,10 @@ class _Run:
 
     def _left_out(self, summary: Summary) -> None:
         """Note the records that --where and --null-id leave out."""
-        blanks = tuple(summary.blanks())
-        if self._audit.null_id is not NullId.SKIP:
-            self._remarks.add(*blanks, known=self._audit.null_id is NullId.COUNT)
+        if self._audit.null_id is NullId.COUNT:
+            self._remarks.add(*summary.blanks(), known=True)
+        elif self._audit.null_id is NullId.FAIL:
+            self._remarks.add(*(f"{blank} (--null-id count accepts them)" for blank in summary.blanks()), known=False)
         if out := summary.counts[Fold.LEFT_OUT]:
             self._remarks.note(f"{out:,} of {summary.records:,} records are left out, by --where or as tombstones")
             if out == summary.records and self._portion is None:

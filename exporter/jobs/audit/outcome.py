@@ -19,7 +19,7 @@ from exporter.jobs.audit.findings import Findings, WhoWrote
 from exporter.jobs.audit.job import Say, run
 from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.audit.report_page import page_of
-from exporter.jobs.audit.tables import pinned
+from exporter.jobs.audit.tables import pinned, prepared_transactions
 from exporter.jobs.report.html_page import render
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
@@ -68,6 +68,7 @@ def audit_once(
     """Runs the audit, and replaces the files of its last run when it is done. Raises SessionError, AskError."""
     began = time.monotonic()
     audit, doubts = audit.pinned(lambda table: pinned(session, table))
+    notes = [note for table in audit.tables for note in prepared_transactions(session, table)]
     with unfinished(settings) as folder:
         file = None if folder is None else folder / f"{settings.name}{EVIDENCE_FILE}"
         findings = Findings(audit.topic, file, who_wrote(access), settings.most_shown)
@@ -75,7 +76,7 @@ def audit_once(
             outcome = run(session, access, audit, findings.take, say)
         finally:
             findings.close()
-        outcome = replace(outcome, unknown=(*outcome.unknown, *doubts))
+        outcome = replace(outcome, unknown=(*outcome.unknown, *doubts), notes=(*outcome.notes, *notes))
         seconds = time.monotonic() - began
         report = report_of(audit, settings, outcome, findings.result(), time.time(), seconds, __version__)
         if folder is not None:

@@ -1,4 +1,4 @@
-"""Tables beside a topic: by JDBC, of a lake, or a folder of Parquet files, and expressions over their columns."""
+"""Tables beside a topic: by JDBC, of a lake, of any format that Spark reads, and expressions over their columns."""
 
 from __future__ import annotations
 
@@ -12,35 +12,46 @@ from pyspark.errors import PySparkException
 from exporter.jobs.audit.columns import ExpressionError, columns_of, reason
 from exporter.jobs.lakes.connect_commits import doubts
 from exporter.jobs.lakes.formats import LAKES
+from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import POSTGRESQL, SessionError
 from exporter.jobs.spark_error import error_line
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_DRIVERS = {"jdbc:postgresql:": "org.postgresql.Driver"}
+_POSTGRESQL = "jdbc:postgresql:"
+_DRIVERS = {_POSTGRESQL: "org.postgresql.Driver"}
 _FETCH_ROWS = "50000"
 FEW = 5
+_PREPARED = (
+    "(SELECT gid, owner::text, (prepared AT TIME ZONE 'UTC')::timestamp(0)::text AS prepared, count(*) OVER () AS total"  # noqa: S608 -- numbers of our own
+    f" FROM pg_prepared_xacts WHERE database = current_database() ORDER BY pg_prepared_xacts.prepared LIMIT {FEW}) held"
+)
 MOST_SNAPSHOTS = 5_000
 """Snapshots of a table that are looked at, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkTable:
-    """A table by JDBC, of a lake, or a folder of Parquet files (``table`` is "").
+    """A table by JDBC (``table``), of a lake (``format`` is of ``LAKES``), or of another ``format`` that Spark reads.
 
-    ``format`` is a name of ``LAKES``, or "". ``snapshot`` is what is read of a table of a lake, "" for the newest.
+    ``snapshot`` is what is read of a table of a lake, "" for the newest. ``options`` are those of another format.
     """
 
     url: str
     table: str = ""
     user: str = ""
     password: str = ""
-    format: str = ""
+    format: str = "parquet"
     snapshot: str = ""
+    options: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"Sink({self.url.partition('?')[0]}, {self.table})"
+
+    @property
+    def lake(self) -> type[Lake] | None:
+        return LAKES.get(self.format)
 
     @property
     def jdbc(self) -> bool:
@@ -49,19 +60,19 @@ class SinkTable:
     @property
     def packages(self) -> tuple[str, ...]:
         """What to resolve, where we know it; another driver comes by ``--conf spark.jars...``. Raises SessionError."""
-        if self.format:
-            return tuple(LAKES[self.format].packages(self.url))
-        return (POSTGRESQL,) if self.url.startswith("jdbc:postgresql:") else ()
+        if self.lake:
+            return tuple(self.lake.packages(self.url))
+        return (POSTGRESQL,) if self.url.startswith(_POSTGRESQL) else ()
 
     @property
     def conf(self) -> dict[str, str]:
         """Settings of the session that reads it."""
-        return LAKES[self.format].conf(self.url) if self.format else {}
+        return self.lake.conf(self.url) if self.lake else {}
 
     @property
     def name(self) -> str:
         """Its name for reports, without credentials."""
-        if self.format:
+        if self.format != "parquet":
             return f"{self.format}:{self.url}{f'@{self.snapshot}' if self.snapshot else ''}"
         return f"{self.url.partition('?')[0]} {self.table}".strip()
 
@@ -69,19 +80,21 @@ class SinkTable:
 def rows_of(session: SparkSession, table: SinkTable) -> DataFrame:
     """All rows of one snapshot: by JDBC over one connection, of a lake by its snapshot. Raises SessionError."""
     try:
-        if table.format:
-            return LAKES[table.format](session, table.url).rows(table.snapshot)
-        return _jdbc(session, table) if table.jdbc else session.read.parquet(table.url)
+        if table.lake:
+            return table.lake(session, table.url).rows(table.snapshot)
+        if table.jdbc:
+            return _jdbc(session, table, table.table)
+        return session.read.format(table.format).options(**dict(table.options)).load(table.url)
     except PySparkException as error:
         raise SessionError(f"{table.name} cannot be read: {reason(error)}") from None
 
 
 def pinned(session: SparkSession, table: SinkTable) -> tuple[SinkTable, list[str]]:
     """A table with its snapshot, and what its commits up to there make doubtful. Raises SessionError."""
-    if not table.format:
+    if not table.lake:
         return table, []
     try:
-        snapshots = list(islice(LAKES[table.format](session, table.url).snapshots(), MOST_SNAPSHOTS))
+        snapshots = list(islice(table.lake(session, table.url).snapshots(), MOST_SNAPSHOTS))
     except (PySparkException, Py4JError) as error:
         raise SessionError(f"{table.name} cannot be read: {error_line(error)}") from None
     ids = [snapshot.id for snapshot in snapshots]
@@ -105,8 +118,24 @@ def column(rows: DataFrame, flag: str, text: str) -> Column:
     return f.expr(text)
 
 
-def _jdbc(session: SparkSession, sink: SinkTable) -> DataFrame:
-    options = {"url": sink.url, "dbtable": sink.table, "fetchsize": _FETCH_ROWS}
+def prepared_transactions(session: SparkSession, table: SinkTable) -> list[str]:
+    """Notes on transactions of PostgreSQL that are prepared and not decided: their rows are not in the table yet."""
+    if not table.url.startswith(_POSTGRESQL):
+        return []
+    try:
+        found = _jdbc(session, table, _PREPARED).collect()
+    except (PySparkException, Py4JError) as error:
+        return [f"{table.name}: its prepared transactions (XA) cannot be read: {reason(error)}"]
+    if not found:
+        return []
+    named = ", ".join(f"{row['gid']} of {row['owner']} since {row['prepared']} UTC" for row in found)
+    total = found[0]["total"]
+    state = "are prepared (XA) and neither committed nor rolled back, so that no table has their rows yet"
+    return [f"{table.name}: {total} transaction(s) of the database {state}; the oldest first: {named}"]
+
+
+def _jdbc(session: SparkSession, sink: SinkTable, table: str) -> DataFrame:
+    options = {"url": sink.url, "dbtable": table, "fetchsize": _FETCH_ROWS}
     # The driver's class is named each time: DriverManager does not find one that came with spark.jars.packages.
     for prefix, name in _DRIVERS.items():
         if sink.url.startswith(prefix):

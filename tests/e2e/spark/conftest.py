@@ -108,5 +108,5 @@ def lake(
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    with Postgres() as server:
+    with Postgres({"max_prepared_transactions": "4"}) as server:
         yield server

@@ -262,6 +262,32 @@ def test_a_sink_is_compared_record_by_record(
         [(topic, *place) for place in committed], "kafka_topic string, kafka_partition int, kafka_offset bigint"
     ).write.parquet(str(parquet))
     assert audits.audit(topic, sink=SinkTable(str(parquet))).verdict == "clean"
+    files = tmp_path / "sink.csv"
+    lines = ["kafka_topic;kafka_partition;kafka_offset", *(f"{topic};{at};{offset}" for at, offset in committed[1:])]
+    files.write_text("\n".join(lines))
+    read = SinkTable(str(files), format="csv", options=(("sep", ";"), ("header", "true")))
+    (finding,) = audits.audit(topic, sink=read).findings
+    assert (finding.kind, places(finding)) == ("missing", {committed[0]})
+
+
+def test_rows_of_a_prepared_transaction_of_the_sink_are_missing_and_the_transaction_is_named(
+    audits: Auditor, history: Callable[..., str], postgres: Postgres
+) -> None:
+    topic = history([[record(key, 0) for key in range(3)]])
+    postgres.execute(
+        "CREATE TABLE prepared (kafka_topic text, kafka_partition int, kafka_offset bigint);"  # noqa: S608 -- our own
+        f"INSERT INTO prepared VALUES ('{topic}', 0, 0), ('{topic}', 1, 0);"
+        f"BEGIN; INSERT INTO prepared VALUES ('{topic}', 0, 1); PREPARE TRANSACTION 'flink-7';"
+    )
+    question: dict[str, Any] = {"sink": SinkTable(postgres.jdbc_url, "prepared", "postgres"), "end": parse_bound("2")}
+    report = audits.report(topic, **question)
+    assert [(finding.kind, places(finding)) for finding in report.result.findings] == [("missing", {(0, 1)})]
+    [note] = [note for note in report.notes if "prepared (XA)" in note]
+    assert "1 transaction(s)" in note
+    assert "flink-7 of postgres since " in note
+    postgres.execute("COMMIT PREPARED 'flink-7';")
+    after = audits.report(topic, **question)
+    assert (after.result.findings, [note for note in after.notes if "prepared" in note]) == ((), [])
 
 
 def test_the_command_prints_the_result_and_the_agent_shows_it(

@@ -31,7 +31,7 @@ HOLDER = EventSubject("pay", EVIL, 4711, 5)
 SPAN = ("--from", str(NOW - 60), "--to", str(NOW + 600))
 
 
-def journal(folder: Path, name: str = "prod", cluster_id: str = "id-1") -> Journal:
+def journal(folder: Path, name: str = "prod", cluster_id: str = "id-1", *, over: bool = True) -> Journal:
     made = Journal(JournalSettings(folder, KeptLimits(50 * 1024**2, 30 * DAY), Instants()), lambda: name, dict)
     made.open(cluster_id)
     begun = Event(EventKind.STALL_BEGUN, NOW, "stall_begun:orders-7@100", EVIL, HOLDER, (HELD._replace(seconds=0),))
@@ -41,7 +41,8 @@ def journal(folder: Path, name: str = "prod", cluster_id: str = "id-1") -> Journ
         duration=60.0,
     )
     made.record([begun], NOW + 1)
-    made.record([ended], NOW + 61)
+    if over:
+        made.record([ended], NOW + 61)
     for path in folder.glob("*/journal/*"):
         os.utime(path, (NOW + 61, NOW + 61))
     return made
@@ -61,6 +62,16 @@ def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
     assert "<script" not in text.replace("\\<", "")
     (row,) = [line for line in text.splitlines() if line.startswith("| orders-7")]
     assert row.replace("\\|", "").count("|") == 8
+    assert "()" not in row
+
+
+def test_the_records_of_a_stall_that_lasts_are_those_of_its_last_event_or_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal(tmp_path, over=False)
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| orders-7")]
+    assert "| 42 or more |" in row
 
 
 def test_the_report_as_html_has_no_markup_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,9 @@ def test_the_totals_of_a_filtered_page_are_those_of_the_applications_that_it_sho
     mine = page(whole, shown=Filter(applications=frozenset({"billing"})))
     assert "<b>4</b> committed" in mine
     assert "<b>0</b> fenced" in mine
+    others = page(whole, shown=Filter.parse("q=orders"))
+    assert "No application that the filter names ended a transaction." in others
+    assert "<b>0</b>" not in others
     assert '<td data-label="last commit" class="now">3 min ago</td>' in mine
     assert '<td data-label="last commit" class="now">none in 4 min</td>' in page(whole)
 

@@ -1,7 +1,9 @@
-"""What happened on the page: the newest events that the filter shows, and nothing that a name could break."""
+"""What happened on the page: the newest events that the filter shows, nothing that a name could break, and tables."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,3 +75,14 @@ def test_a_cluster_whose_brokers_are_known_has_a_link_to_the_page_on_stopping_th
     link = '<a href="/roll?cluster=prod">'
     assert link in page(status(*FINE), rolls=True)
     assert link not in page(status(*FINE))
+
+
+TEMPLATES = Path(__file__).parents[3] / "exporter/status/templates"
+
+
+@pytest.mark.parametrize("template", [file.name for file in TEMPLATES.glob("*.html") if "<td" in file.read_text()])
+def test_on_a_phone_each_cell_of_a_table_stands_under_the_other_with_the_name_of_its_column(template: str) -> None:
+    text = (TEMPLATES / template).read_text()
+    assert re.findall(r"<table(?! class=\"rows\")[^>]*>", text) == []
+    columns = re.findall(r'<th scope="col">([^<]+)</th>', text)
+    assert re.findall(r'<td(?: data-label="([^"]+)")?', text) == columns

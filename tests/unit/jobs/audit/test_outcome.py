@@ -163,6 +163,9 @@ def test_a_failure_on_the_way_is_one_sentence(trace: str, said: str) -> None:
         (["--source-topic", "s"], "--source-topic needs --id"),
         (["--source-topic", "orders", "--id", "key"], "is --topic itself"),
         (["--sink", "jdbc:postgresql://x/y"], "with --sink-table"),
+        (["--sink-format", "orc"], "--sink-format needs --sink"),
+        (["--sink", "d", "--sink-option", "a=b"], "--sink-option needs --sink-format"),
+        (["--sink", "d", "--sink-format", "orc", "--sink-option", "a"], "must be NAME=VALUE"),
         (["--follow", "--id", "key"], "--follow needs --checkpoint"),
         (["--follow", "--checkpoint", "c", "--sink", "d"], "--follow is for --id"),
         (["--id", "key", "--name", "../x"], "--name"),
@@ -238,6 +241,7 @@ def test_a_sink_by_key_is_asked_for_by_its_key_and_searched_for_what_it_can_lack
         ("iceberg:lake.shop.orders", SinkTable("lake.shop.orders", format="iceberg"), "iceberg:lake.shop.orders"),
         ("delta:s3a://b/o@12", SinkTable("s3a://b/o", format="delta", snapshot="12"), "delta:s3a://b/o@12"),
         ("parquet:/data", SinkTable("/data"), "/data"),
+        ("delta:/data@x", SinkTable("/data@x", format="delta"), "delta:/data@x"),
         ("/data/iceberg:x", SinkTable("/data/iceberg:x"), "/data/iceberg:x"),
     ],
 )
@@ -245,6 +249,16 @@ def test_a_table_of_a_lake_is_given_by_format_and_perhaps_snapshot(given: str, t
     sink = audit_of_flags("--sink", given).sink
     assert sink == table
     assert sink.name == name
+
+
+def test_a_sink_may_be_of_any_format_that_spark_reads_with_its_options() -> None:
+    options = ("--sink-option", "keyspace=shop", "--sink-option", "table=a=b")
+    sink = audit_of_flags("--sink", "shop.orders", "--sink-format", "org.apache.spark.sql.cassandra", *options).sink
+    assert sink is not None
+    assert (sink.format, sink.url) == ("org.apache.spark.sql.cassandra", "shop.orders")
+    assert sink.options == (("keyspace", "shop"), ("table", "a=b"))
+    assert (sink.name, sink.packages, sink.conf) == ("org.apache.spark.sql.cassandra:shop.orders", (), {})
+    assert "shop" not in repr(SinkTable("/d", options=(("password", "shop"),)))
 
 
 def test_tables_of_a_lake_are_read_at_one_snapshot_and_what_is_doubtful_in_them_is_kept() -> None:
