@@ -65,9 +65,9 @@ class Prover:
         """The records that were judged, to be saved."""
         return self._rounds.judged
 
-    def follow(self, changes: LogChanges | None, torn: Iterable[Torn], *, clocks_apart: bool = False) -> None:
+    def follow(self, changes: LogChanges | None, torn: Iterable[Torn], *, clocks_near: bool = False) -> None:
         """As ``Rounds.follow``."""
-        self._rounds.follow(changes, torn, clocks_apart=clocks_apart)
+        self._rounds.follow(changes, torn, clocks_near=clocks_near)
 
     def close(self) -> None:
         self._rounds.close()

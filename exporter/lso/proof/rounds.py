@@ -49,6 +49,11 @@ class _Begun:
     passed: Mapping[OpenStart, Mapping[int, int]]
 
 
+CLOCKS = (
+    "the clocks of all brokers are not known to be near: only an agent that sees each of them coordinate knows them"
+)
+
+
 class Rounds:
     """Makes rounds, one at a time. Not thread-safe. ``connect`` makes a reader of the transaction log."""
 
@@ -59,7 +64,7 @@ class Rounds:
         self._begun: _Begun | None = None
         self.judged = JudgedRecords()
         self._unmarked: Mapping[OpenKey, Decision] = {}
-        self._clocks_apart = False
+        self._clocks_near = False
         self._epochs: Mapping[int, int] = {}  # leader epochs of the log at the end of the last round
         self._lost: tuple[str, ...] = ()  # messages about what the last round could not read any more
         # By the leader epoch of the partition: without an election nothing below an open record changes.
@@ -92,11 +97,11 @@ class Rounds:
         ends = self._begun.ends if self._begun is not None else {}
         return sum(max(0, end - self._scan.reached.get(number, 0)) for number, end in ends.items())
 
-    def follow(self, changes: LogChanges | None, torn: Iterable[Torn], *, clocks_apart: bool = False) -> None:
+    def follow(self, changes: LogChanges | None, torn: Iterable[Torn], *, clocks_near: bool = False) -> None:
         """Take in what the agent saw of the log: where it lost records, None where it is not followed, the decisions
-        without a marker, and whether clocks of brokers are too far apart to be compared.
+        without a marker, and whether the clocks of all brokers are known to be near enough to compare times.
         """
-        self._clocks_apart = clocks_apart
+        self._clocks_near = clocks_near
         self.judged.follow(changes)
         self._unmarked = {
             (each.partition, each.decision.producer_id): each.decision
@@ -227,9 +232,12 @@ class Rounds:
         if said.fate is not Fate.UNKNOWN or not log.decisions:
             return said
         trace = self._trace(held, leaders, deadline)
-        if self._clocks_apart and not all(decision.v2 for decision in log.decisions):
-            trace = trace._replace(marker=None)  # only its time orders it among the decisions of an older client
-        return judge(OpenRecords(*shown[:3], *trace), log)
+        # A marker is ordered among the decisions of an older client by its time, which its partition's leader stamped.
+        if self._clocks_near or len(leaders.brokers) == 1 or all(decision.v2 for decision in log.decisions):
+            return judge(OpenRecords(*shown[:3], *trace), log)
+        said = judge(OpenRecords(*shown[:3], *trace._replace(marker=None)), log)
+        unsure = said.fate is Fate.UNKNOWN and trace.marker is not None
+        return said._replace(missing=(CLOCKS, *said.missing)) if unsure else said
 
     def _known(self, held: OpenStart, writer: WriterState, said: Judgement) -> Judgement:
         """The judgement, or where the log does not have it any more what an earlier round or the marker watch knew."""

@@ -136,7 +136,9 @@ class StallHolders:
         self._prover.follow(
             changes,
             [watched.torn for watched in torn.found] if torn is not None else (),
-            clocks_apart=apart is not None and apart.seconds >= CLOCK_SLACK_SECONDS,
+            clocks_near=apart is not None
+            and apart.seconds < CLOCK_SLACK_SECONDS
+            and metadata.brokers.keys() <= apart.brokers,
         )
 
     def stalls(

@@ -30,9 +30,10 @@ class RecentDecisions(Fact):
 
 @dataclass(frozen=True, slots=True)
 class ClocksApart(Fact):
-    """The whole seconds between the clocks of two coordinators that are furthest apart, of those that are known."""
+    """The whole seconds between the clocks of two coordinators that are furthest apart, and whose are known."""
 
     seconds: int
+    brokers: frozenset[int] = frozenset()
 
 
 class DecisionTail:

@@ -204,7 +204,7 @@ class TxnlogSource(KafkaSource):
             yield ends
         yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
         if self._log is not None:
-            yield ClocksApart(round(self._log.clocks_apart()))
+            yield ClocksApart(round(self._log.clocks_apart()), frozenset(self._log.skews()))
         if self._log is not None and self._cluster.shard.first:
             for broker, skew in self._log.skews().items():
                 yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self.cluster, str(broker))
