@@ -17,7 +17,9 @@ NO_JSON = "is no JSON"
 _CONTAINER_BYTES = 200  # a dict with one item, its share of what holds it, and the list that may stand for it
 _ITEM_BYTES = 150  # a key, a number or a short text, and their places in a container that is growing
 _ESCAPE_BYTES = 136  # a piece of a text that the parser joins
-_LONG_NUMBER = re.compile("[0-9]{41}|[eE][+]?[0-9]{3}")
+_MOST_DIGITS = 40
+_LONG_NUMBER = b"0" * (_MOST_DIGITS + 1)
+_DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
@@ -50,7 +52,7 @@ def parse_json(content: bytes, most_weight: int = MOST_WEIGHT) -> Any:  # noqa: 
         if "\\u" in text:
             text = _ESCAPE.sub(_without_lone_surrogate, text)
         # The hook is called for every number: only where one is that needs it.
-        number = _number if _LONG_NUMBER.search(text) else None
+        number = _number if _LONG_NUMBER in content.translate(_DIGITS_AS_ZEROS) else None
         document = json.loads(text, parse_int=number)
     except (ValueError, RecursionError):
         raise JsonError(NO_JSON) from None
@@ -64,7 +66,7 @@ def _without_lone_surrogate(match: re.Match[str]) -> str:
 
 
 def _number(digits: str) -> int | float:
-    return int(digits) if len(digits.lstrip("-")) <= 40 else float(digits)
+    return int(digits) if len(digits.lstrip("-")) <= _MOST_DIGITS else float(digits)
 
 
 def _deeper(document: object, most: int) -> bool:

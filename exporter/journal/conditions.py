@@ -125,7 +125,7 @@ def _known(reading: LastReads) -> dict[EventKind, list[Condition]]:
     if connects and len(connects) == len(asked) and all(state.up for state in asked):
         found[EventKind.TASK_FAILED] = [task for _, fact in connects for task in _tasks(fact)]
     state, hour = next(reading.facts(LastHour), (None, None))
-    if hour is not None and state is not None and state.up and (view := hour.view()) is not None:
+    if hour is not None and state is not None and state.up and (storms := hour.storms) is not None:
         found[EventKind.FENCE_STORM_BEGUN] = [
             Condition(
                 EventKind.FENCE_STORM_BEGUN,
@@ -134,7 +134,7 @@ def _known(reading: LastReads) -> dict[EventKind, list[Condition]]:
                 EventSubject(storm.application, storm.transactional_id),
                 {"fences": storm.fences},
             )
-            for storm in view.storms
+            for storm in storms
         ]
     state, flink = next(reading.facts(FlinkTransactions), (None, None))
     opened = reading.fact(OpenTransactions)

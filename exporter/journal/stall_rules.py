@@ -222,13 +222,13 @@ class StallRules:
         if decided is None:
             return
         # A holder that is new may have been decided before: its partition stands until the marker is there.
-        start = 0 if holders - self._holders else max(0, self._next - decided.first)
-        for decision in decided.decisions[start:] if holders else ():
+        seen = 0 if holders - self._holders else self._next
+        for decision in decided.since(seen) if holders else ():
             if decision.producer_id in holders:
                 known = self._decisions.setdefault(decision.producer_id, deque(maxlen=MOST_DECISIONS))
                 if all(decision != other for _, other in known):
                     known.append((reading.wall, decision))
-        self._next, self._holders = decided.first + len(decided.decisions), holders
+        self._next, self._holders = decided.end, holders
 
     def _complete(self, stall: OpenStall, stood: _Instant) -> Decision | None:
         """The decision that released the partition: the oldest that its records may belong to, but for one whose marker

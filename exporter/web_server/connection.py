@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from exporter.web_server.hosts import is_host
@@ -100,6 +100,7 @@ class Connection(HttpToolsProtocol):
         self.entering: asyncio.Task[None] | None = None
         self.entered = False  # it has a transport, which reports the end
         self._served = self.app
+        self._running: RequestResponseCycle | None = None  # later requests of the connection wait in its pipeline
         self._watcher, self._limits, self._socket = watcher, watcher.limits, sock
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0
@@ -157,6 +158,10 @@ class Connection(HttpToolsProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._running is not None and not self._running.response_complete:
+            # uvicorn tells the last request only: an earlier one would write to a TLS transport that is gone.
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
         self._broken = True
         self._forget()
@@ -281,6 +286,10 @@ class Connection(HttpToolsProtocol):
             self.cut_in(self._limits.exchange)
         else:
             self._rest()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Callable[..., Any]) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 -- uvicorn's words
         """Refuse an invalid request and close the connection; earlier requests are answered first."""

@@ -118,6 +118,12 @@ class LastHour(Fact):
                     if more > 0 and not first:
                         self._count(application, outcome, more)
 
+    @property
+    def storms(self) -> tuple[FenceStorm, ...] | None:
+        """The fence storms of now, None before the first counters were read."""
+        with self._lock:
+            return None if self._began is None else self._storms
+
     def view(self) -> HourView | None:
         """The hour up to now, None before the first counters were read."""
         with self._lock:

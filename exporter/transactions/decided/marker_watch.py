@@ -90,14 +90,14 @@ class MarkerWatch:
         """
         seen = decided.first if self._seen is None else self._seen
         self.not_compared += max(0, decided.first - seen)
-        for decision in decided.decisions[max(0, seen - decided.first) :]:
+        for decision in decided.since(seen):
             places = frozenset([partition for partition in decision.partitions if is_ours(partition.topic)])
             if places:
                 whole = len(places) == len(decision.partitions)
                 mine = decision if whole else decision._replace(partitions=places)
                 self._waiting.append(_Waiting(mine, now))
                 self._newest_ms = max(self._newest_ms, decision.completed_ms or 0)
-        self._seen = decided.first + len(decided.decisions)
+        self._seen = decided.end
         self._keep([waiting for waiting in self._waiting if _from_ms(waiting.decision) >= self._oldest_ms])
         self._keep(self._waiting[-MOST_PENDING:])
         for waiting in self._waiting:
@@ -183,8 +183,10 @@ class MarkerWatch:
         if not ours:
             return {}
         since_ms = min(waiting.decision.completed_ms or 0 for waiting in ready)
+        producers = {waiting.decision.producer_id for waiting in ready}  # a marker is no other producer's
         rest = (waiting.decision for waiting in self._waiting if id(waiting.decision) not in ours)
-        known = [*(rival for _, rival in self._rivals), *rest, *(waiting.decision for waiting in ready)]
+        others = [each for each in (*(rival for _, rival in self._rivals), *rest) if each.producer_id in producers]
+        known = [*others, *(waiting.decision for waiting in ready)]
         found: dict[int, list[Torn]] = {}
         for torn in judge(known, read, since_ms, compacted).torn:
             marker = torn.marker

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from exporter.model import Fact
 from exporter.transactions.decided.torn import Decision, one_epoch, partitions_of_section
@@ -22,10 +24,19 @@ markers.
 
 @dataclass(frozen=True, slots=True)
 class RecentDecisions(Fact):
-    """The decisions read in the last minute. ``first`` is how many came before them since this process began."""
+    """The decisions of the last minute, by read. ``first`` is how many came before them since this process began."""
 
     first: int
-    decisions: tuple[Decision, ...]
+    reads: tuple[Sequence[Decision], ...]
+
+    @property
+    def end(self) -> int:
+        """How many came since this process began, these included."""
+        return self.first + sum(map(len, self.reads))
+
+    def since(self, number: int) -> Iterator[Decision]:
+        """Those that are left of what came after the first ``number`` of this process."""
+        return islice(chain.from_iterable(self.reads), max(0, number - self.first), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +51,7 @@ class DecisionTail:
     """Collects decisions from the events of the tail. For one thread."""
 
     def __init__(self) -> None:
-        self._kept: deque[tuple[float, Decision]] = deque(maxlen=MOST)
+        self._kept: deque[tuple[float, Sequence[Decision]]] = deque()
         self._taken = 0
         self._newest: deque[Decision] = deque(maxlen=MOST)
         self._fact = RecentDecisions(0, ())
@@ -53,15 +64,19 @@ class DecisionTail:
 
     def read(self, now: float) -> RecentDecisions:
         """Return the decisions of the last minute; ``now`` is monotonic. The same object while they are the same."""
-        changed = bool(self._newest)
-        self._kept.extend((now, decision) for decision in self._newest)
-        self._newest.clear()
-        while self._kept and self._kept[0][0] < now - KEPT_SECONDS:
-            self._kept.popleft()
-            changed = True
-        if changed:
-            kept = tuple([decision for _, decision in self._kept])
-            self._fact = RecentDecisions(self._taken - len(kept), kept)
+        expired = self._kept and self._kept[0][0] < now - KEPT_SECONDS
+        if self._newest or expired:
+            if self._newest:
+                self._kept.append((now, tuple(self._newest)))
+                self._newest.clear()
+            while self._kept and self._kept[0][0] < now - KEPT_SECONDS:
+                self._kept.popleft()
+            while (excess := sum(len(made) for _, made in self._kept) - MOST) > 0:
+                at, oldest = self._kept.popleft()
+                if left := oldest[excess:]:
+                    self._kept.appendleft((at, left))
+            reads = tuple([made for _, made in self._kept])
+            self._fact = RecentDecisions(self._taken - sum(map(len, reads)), reads)
         return self._fact
 
 

@@ -61,10 +61,11 @@ def assigned(decisions: Sequence[Timed], markers: Iterable[Marker]) -> Assigned:
     own: dict[int, Marker] = {}
     taken: set[int] = set()
     _assign(decisions, lists, own, taken, slack_ms=0)
+    if len(own) == len(decisions):
+        return Assigned(own, frozenset(), {})
     exact = len(own)
     left = {key: [marker for marker in found if marker.offset not in taken] for key, found in lists.items()}
-    if len(own) < len(decisions):
-        _assign(decisions, left, own, taken, slack_ms=CLOCK_SLACK_MS)
+    _assign(decisions, left, own, taken, slack_ms=CLOCK_SLACK_MS)
     without = [place for place in range(len(decisions)) if place not in own]
     agree = exact > 0 and exact >= AGREEING * len(own)
     newest_ms = max((decision.completed_ms or decision.prepared_ms for decision in decisions), default=0)

@@ -275,6 +275,8 @@ class _Comparison:
     def _compare_producer(
         self, partition: TopicPartition, own: PartitionMarkers, places: list[int], written: list[Marker], *, whole: bool
     ) -> None:
+        if len(places) == 1 and _has_only_its_own(self._known[places[0]], written):
+            return  # the usual case, without an index
         markers = MarkerIndex(written)
         shared = _SharedEpochs(self._known, places, written)
         asked: AskedMarkers | None = None
@@ -365,6 +367,21 @@ def _around(decision: Decision) -> tuple[float, float]:
     """The time of the markers of a decision, with the allowed difference of clocks."""
     completed_ms = math.inf if decision.completed_ms is None else decision.completed_ms
     return decision.prepared_ms - CLOCK_SLACK_MS, completed_ms + CLOCK_SLACK_MS
+
+
+def _has_only_its_own(decision: Decision, written: list[Marker]) -> bool:
+    """Return whether the markers of a producer, of which only this transaction is known, are that of this transaction
+    alone. Markers from before it are of none that is known: an older client's, whose transactions share an epoch.
+    """
+    first_ms, last_ms = _around(decision)
+    if not decision.v2:
+        begun_ms = min(decision.begun_ms, first_ms)
+        written = [marker for marker in written if marker.timestamp_ms >= begun_ms]
+    if len(written) != 1:
+        return False
+    (marker,) = written
+    in_time = decision.v2 or first_ms <= marker.timestamp_ms <= last_ms
+    return in_time and marker.commit is decision.commit and marker.producer_epoch in decision.epochs
 
 
 def _opposite(decision: Decision, markers: MarkerIndex, *, ended: bool) -> list[Marker]:

@@ -45,7 +45,7 @@ def decided(*, commit: bool, completed: float, producer_id: int = 4711, begun: f
         *(int(begun * 1000), int(completed * 1000) - 5, int(completed * 1000)),
         *(frozenset({ORDERS}), True),
     )
-    return RecentDecisions(0, (made,))
+    return RecentDecisions(0, ((made,),))
 
 
 def kinds(events: Sequence[Event]) -> list[EventKind]:
@@ -118,8 +118,8 @@ def test_how_a_stall_ended_is_what_the_log_decided(
 
 
 def test_a_fence_that_decides_with_the_next_epoch_ends_the_stall_of_the_same_begin() -> None:
-    (fenced,) = decided(commit=False, completed=NOW + 3).decisions
-    log = RecentDecisions(0, (fenced._replace(client_epochs=frozenset({6}), v2=False),))
+    (fenced,) = decided(commit=False, completed=NOW + 3).since(0)
+    log = RecentDecisions(0, ((fenced._replace(client_epochs=frozenset({6}), v2=False),),))
     (event,) = begun().events(reading(Stalls(()), log, wall=NOW + 5))
     assert (event.how, event.at) == (StallEnd.ABORTED, NOW + 3)
 
@@ -175,8 +175,8 @@ def test_a_commit_that_lacks_its_marker_ends_with_the_next_transaction_of_its_pr
     rules = begun(STALL._replace(blocker=HOLDER._replace(kind=BlockerKind.UNMARKED)))
     own = decided(commit=True, completed=NOW + 1)
     assert list(rules.events(reading(Stalls(()), own, wall=NOW + 5))) == []
-    (next_one,) = decided(commit=False, completed=NOW + 4, begun=NOW + 2).decisions
-    both = RecentDecisions(0, (*own.decisions, next_one))
+    (next_one,) = decided(commit=False, completed=NOW + 4, begun=NOW + 2).since(0)
+    both = RecentDecisions(0, (*own.reads, (next_one,)))
     (event,) = rules.events(reading(Stalls(()), both, wall=NOW + 6))
     assert (event.how, event.at) == (StallEnd.PRODUCER_BACK, NOW + 4)
 

@@ -11,6 +11,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from exporter.status.app import App
 from exporter.web_server.config_file import WebFile
 from exporter.web_server.connection import Limits
 from exporter.web_server.server import Server
+from exporter.web_server.tls import TlsServer, build
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
@@ -328,3 +330,31 @@ def test_many_requests_at_once_are_all_answered_over_tls(serve: Serve, authority
         thread.join(30)
     assert len(answers) == 100
     assert all(answer.endswith(b"Healthy.\n") for answer in answers)
+
+
+def test_a_client_that_leaves_before_its_pipelined_answers_leaves_no_error(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls, _ = build(TlsServer(cert_file="server.pem", key_file="server.key"), authority.folder)
+    begun, ended = threading.Event(), threading.Event()
+
+    async def application(_scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        begun.set()
+        left = await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+        assert left == {"type": "http.disconnect"}
+        ended.set()
+
+    listener = Server([("127.0.0.1", 0)], application, lambda: tls)
+    listener.open()
+    try:
+        with plain(listener) as raw, trusting(authority).wrap_socket(raw, server_hostname="127.0.0.1") as secure:
+            secure.sendall(REQUEST.replace(b"Connection: close\r\n", b"") * 3)
+            assert begun.wait(20)
+            secure.unwrap()
+        assert ended.wait(20)
+    finally:
+        listener.close()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -40,7 +40,7 @@ class WatchedPartitions:
 
     def read(self, *reached: TopicPartition, later: float = 10.0) -> list[tuple[str, TopicPartition, FoundMarker]]:
         self.now += later
-        self.watch.note(RecentDecisions(0, tuple(self.decided)), self.now, lambda _: True)
+        self.watch.note(RecentDecisions(0, (self.decided,)), self.now, lambda _: True)
         self.watch.compare(frozenset(reached or (A, B)), self.now)
         return [(each.torn.decision.transactional_id, each.torn.partition, each.found) for each in self.watch.found]
 
@@ -126,7 +126,7 @@ def test_partitions_of_topics_that_are_not_watched_are_left_out() -> None:
     watch = MarkerWatch()
     one = frozenset({4})
     decision = Decision("pay-1", 7, True, one, one, BEGUN, BEGUN, BEGUN, frozenset({A, B}), True)
-    watch.note(RecentDecisions(0, (decision,)), 1.0, lambda topic: topic == "orders")
+    watch.note(RecentDecisions(0, ((decision,),)), 1.0, lambda topic: topic == "orders")
     assert list(watch.wanted()) == [A]
 
 

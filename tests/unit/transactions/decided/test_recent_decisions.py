@@ -46,7 +46,7 @@ def test_a_decision_is_that_of_the_whole_log(v2: bool, commit: bool) -> None:
         log.take_record(key, value, at)
     for event in ended(given):
         tail.take(event)
-    (expected,), (found,) = log.decisions(), tail.read(1.0).decisions
+    (expected,), (found,) = log.decisions(), tail.read(1.0).since(0)
     if not commit:  # an abort may be the server's, whose markers have a raised epoch
         expected = expected._replace(epochs=frozenset({3, 4}))
     assert found == expected
@@ -57,7 +57,7 @@ def test_a_transaction_whose_partitions_compaction_took_is_left_out() -> None:
     tail = DecisionTail()
     for event in ended(records(commit=True, v2=True, raised=1)[2:]):
         tail.take(event)
-    assert tail.read(1.0).decisions == ()
+    assert tail.read(1.0).end == 0
 
 
 def test_decisions_are_handed_on_for_a_minute_and_numbered_from_the_first() -> None:
@@ -65,12 +65,13 @@ def test_decisions_are_handed_on_for_a_minute_and_numbered_from_the_first() -> N
     (event,) = ended(records(commit=True, v2=True, raised=1))
     tail.take(event)
     first = tail.read(1.0)
-    assert (first.first, len(first.decisions)) == (0, 1)
+    assert (first.first, first.end) == (0, 1)
     assert tail.read(2.0) is first
     tail.take(event)
-    assert (tail.read(30.0).first, len(tail.read(30.0).decisions)) == (0, 2)
+    both = tail.read(30.0)
+    assert (both.first, both.end, len(list(both.since(1)))) == (0, 2, 1)
     later = tail.read(2.0 + KEPT_SECONDS)
-    assert (later.first, len(later.decisions)) == (1, 1)
+    assert (later.first, later.end, len(list(later.since(0)))) == (1, 2, 1)
 
 
 def test_a_burst_is_handed_on_up_to_a_number() -> None:
@@ -79,4 +80,8 @@ def test_a_burst_is_handed_on_up_to_a_number() -> None:
     for _ in range(MOST + 7):
         tail.take(event)
     found = tail.read(1.0)
-    assert (found.first, len(found.decisions)) == (7, MOST)
+    assert (found.first, found.end) == (7, MOST + 7)
+    for _ in range(5):
+        tail.take(event)
+    found = tail.read(2.0)
+    assert (found.first, found.end, len(list(found.since(0)))) == (12, MOST + 12, MOST)

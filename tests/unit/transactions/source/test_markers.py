@@ -43,7 +43,7 @@ class MarkersWorld:
 
     def read(self, later: float = INTERVAL, *, apart: int = 0) -> SourceRead:
         self.kafka.time.pass_(later)
-        return read(self.kafka, self.source, RecentDecisions(0, self.decided), ClocksApart(apart))
+        return read(self.kafka, self.source, RecentDecisions(0, (self.decided,)), ClocksApart(apart))
 
 
 def compared(found: SourceRead) -> tuple[float, float]:
