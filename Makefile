@@ -137,7 +137,7 @@ cluster: $(READY) ## install the chart on the Kubernetes that KUBECONFIG names, 
 
 dist: $(READY) ## wheel, source and bill of materials, installed in an empty environment and tried there
 	scripts/build-dist $(PY)
-	$(BIN)/pytest tests/release $(ARGS)
+	$(BIN)/pytest tests/release -m "not proof" $(ARGS)
 
 # The faults are drawn from SEED; the same seed plans the same faults. Reports and logs: build/chaos.
 SEED ?= 1
