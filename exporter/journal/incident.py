@@ -175,7 +175,7 @@ def _summary(
             f"{_count(len(stalls), 'stall', 'stalls')} of {_count(partitions, 'partition', 'partitions')}, the longest"
             f" for {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition})."
         )
-        yield f"The most records that waited in one of them: {most.records} ({most.topic}-{most.partition})."
+        yield f"In one of them {most.records} records or more waited ({most.topic}-{most.partition})."
     else:
         yield "No partition was stalled, as far as the journal knows."
     if open_ := sum(stall.end is None for stall in stalls):
