@@ -104,7 +104,7 @@ def test_no_check_is_unknown_where_everything_may_be_asked_and_faults_are_named(
     assert checks["connect_worker_exactly_once", "main/lines"]["verdict"] == "passed"
     assert checks["transaction_clients", APPLICATIONS[0]]["verdict"] == "passed"
     assert checks["transaction_clients", APPLICATIONS[1]]["verdict"] == "information"
-    assert checks["internal_topic_replication", "__transaction_state"]["found"] == "3 replicas"
+    assert checks["internal_topic_replication", "__transaction_state"]["found"] == "replication factor 3"
     assert checks["plain_writers", POOR]["verdict"] == "passed"
     assert checks["plain_writers", GOOD]["verdict"] == "information"
     assert f"in 1 of 1 partitions; read by {READER}" in checks["plain_writers", GOOD]["found"]
