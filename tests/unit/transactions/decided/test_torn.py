@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from exporter.kafka.log.control import Marker, PartitionMarkers
 from exporter.model import Fault, Reason, TopicPartition
+from exporter.transactions.decided import torn
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import (
     ComparisonStopped,
@@ -285,6 +287,36 @@ def test_the_findings_are_those_of_comparing_every_marker_with_every_decision(
     found, expected = judge(decisions, read, since_ms, compacted), compare_all(decisions, read, since_ms, compacted)
     assert (found.torn, found.judged) == (expected.torn, expected.judged)
     assert set(expected.open_questions) <= set(found.open_questions)
+
+
+FEW_TIMES = st.sampled_from((0, 1_000, 6_500, 13_000))
+FEW_EPOCHS = st.frozensets(st.integers(0, 1), min_size=1)
+
+
+@given(
+    times=st.tuples(FEW_TIMES, FEW_TIMES, FEW_TIMES),
+    epochs=st.tuples(FEW_EPOCHS, FEW_EPOCHS),
+    markers=st.lists(
+        st.builds(Marker, st.integers(0, 9), FEW_TIMES, st.just(PID), st.integers(0, 1), st.booleans(), st.just(1)),
+        max_size=3,
+        unique_by=lambda each: each.offset,
+    ).map(sorted),
+    commit=st.booleans(),
+    v2=st.booleans(),
+)
+def test_the_only_transaction_of_a_producer_is_judged_as_by_the_index(
+    times: tuple[int, int, int],
+    epochs: tuple[frozenset[int], frozenset[int]],
+    markers: list[Marker],
+    commit: bool,
+    v2: bool,
+) -> None:
+    begun, prepared, completed = sorted(times)
+    one = Decision("pay-1", PID, commit, *epochs, begun, prepared, completed, frozenset({A}), v2)
+    read = {A: PartitionMarkers(0, markers=markers)}
+    found = judge([one], read, 0)
+    with patch.object(torn, "_has_only_its_own", return_value=False):
+        assert found == judge([one], read, 0)
 
 
 @pytest.mark.parametrize("v2", [True, False], ids=["v2", "older"])
