@@ -26,7 +26,6 @@ from exporter.lso.source.saved_proofs import SavedProofs
 from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
 from exporter.model import Deadline, Facts, Fault, KnownLogEnds, Reason, TopicPartition
-from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS
 from exporter.transactions.decided.marker_watch import TornMarkers
 from exporter.transactions.decided.recent_decisions import ClocksApart
 from exporter.transactions.facts import OpenTransaction, OpenTransactions, ReleaseTimes
@@ -136,9 +135,7 @@ class StallHolders:
         self._prover.follow(
             changes,
             [watched.torn for watched in torn.found] if torn is not None else (),
-            clocks_near=apart is not None
-            and apart.seconds < CLOCK_SLACK_SECONDS
-            and metadata.brokers.keys() <= apart.brokers,
+            clocks_near=apart is not None and not apart.far and metadata.brokers.keys() <= apart.brokers,
         )
 
     def stalls(

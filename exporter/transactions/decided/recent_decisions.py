@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from exporter.model import Fact
+from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import Decision, one_epoch, partitions_of_section
 from exporter.transactions.machine.entries import Ended
 from exporter.transactions.machine.record_fields import V2
@@ -45,6 +46,11 @@ class ClocksApart(Fact):
 
     seconds: int
     brokers: frozenset[int] = frozenset()
+
+    @property
+    def far(self) -> bool:
+        """Return whether times of two brokers say nothing of an order."""
+        return 1000 * self.seconds >= CLOCK_SLACK_MS
 
 
 class DecisionTail:

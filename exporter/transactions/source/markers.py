@@ -60,7 +60,7 @@ class MarkersSource(KafkaSource):
         self._fill(now)
         decided = facts.get(RecentDecisions)
         apart = facts.get(ClocksApart)
-        self._apart = apart.seconds if apart is not None and 1000 * apart.seconds >= CLOCK_SLACK_MS else 0
+        self._apart = apart.seconds if apart is not None and apart.far else 0
         if decided is not None:
             self._begun = True
             self._watch.note(decided, now, self._is_ours)

@@ -203,10 +203,11 @@ class TxnlogSource(KafkaSource):
         if (ends := self._partitions.known_ends()) is not None:
             yield ends
         yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
+        skews = self._log.skews() if self._log is not None else {}
         if self._log is not None:
-            yield ClocksApart(round(self._log.clocks_apart()), frozenset(self._log.skews()))
-        if self._log is not None and self._cluster.shard.first:
-            for broker, skew in self._log.skews().items():
+            yield ClocksApart(round(self._log.clocks_apart()), frozenset(skews))
+        if self._cluster.shard.first:
+            for broker, skew in skews.items():
                 yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self.cluster, str(broker))
         if (releases := self._census.releases(self._log)) is not None:
             yield releases
