@@ -37,9 +37,11 @@ def values(name: str, metric: Metric) -> dict[tuple[str, ...], float]:
 def test_the_version_of_a_jvm_is_that_of_its_clients() -> None:
     client = parse_object_name("kafka.streams:type=stream-metrics,client-id=totals-1")
     assert client is not None
-    found = versions_of([MBeanValue(client, "version", "4.2.0"), MBeanValue(client, "state", "RUNNING")])
-    assert list(found) == [StreamsVersion("4.2.0")]
-    assert list(versions_of([MBeanValue(client, "version", 4.0)])) == [], "a text that a jmx_exporter made a number"
+    found = versions_of("prod", [MBeanValue(client, "version", "4.2.0"), MBeanValue(client, "state", "RUNNING")])
+    assert list(found) == [StreamsVersion("prod", "4.2.0")]
+    assert list(versions_of("prod", [MBeanValue(client, "version", 4.0)])) == [], (
+        "a text that a jmx_exporter made a number"
+    )
 
 
 def test_commits_and_their_latency_are_read_by_thread() -> None:
