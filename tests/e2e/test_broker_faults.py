@@ -23,7 +23,7 @@ from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 from tests.e2e.ending_lines import rolled
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 SOURCES = 6
 """Sources of a cluster without engines and JVMs."""

@@ -27,7 +27,7 @@ from exporter.model import Deadline, Fault
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.ending_lines import QUIET_SECONDS, ends_something, looks, never, run
 from tests.e2e.ending_lines import committed as committed_records
-from tests.fakes.tcp_proxy import TcpProxy
+from tests.helpers.tcp_proxy import TcpProxy
 
 CONTROLLER = 100
 HEARING, DEAF = 1, 2

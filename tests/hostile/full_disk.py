@@ -17,8 +17,8 @@ from exporter.lso.facts import Stalls
 from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Notes
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
-from tests.fakes.cluster import LOG, FakeKafka, OpenWriter, SourceRead, partitions, read
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord
+from tests.helpers.cluster import LOG, FakeKafka, OpenWriter, SourceRead, partitions, read
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord
 
 
 class Logged(logging.Handler):

@@ -24,9 +24,9 @@ from exporter.model import Clock, Deadline, SampleBatch, Snapshot, Source, Topic
 from exporter.transactions.machine.records import Status
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
-from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, partitions
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorRecord
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, partitions
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorRecord
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 FINISHED, OPEN = 30, 20
 MINUTE = 60

@@ -30,8 +30,8 @@ from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.machine.records import Status, decode_key, decode_value
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, OpenWriter, Partition, partitions, read
-from tests.fakes.coordinator import BEGIN_MS, GeneratedLog, histories
+from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, OpenWriter, Partition, partitions, read
+from tests.helpers.coordinator import BEGIN_MS, GeneratedLog, histories
 
 NAMES = st.text(st.characters(), max_size=40)
 

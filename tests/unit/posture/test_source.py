@@ -9,7 +9,7 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSettings, PostureSource
 from exporter.transactions.facts import TransactionUse
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, SourceRead, partitions, read
+from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, SourceRead, partitions, read
 
 OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 

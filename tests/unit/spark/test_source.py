@@ -24,7 +24,7 @@ from exporter.spark.queries import (
 )
 from exporter.spark.source import FolderSettings, SparkFolderSource, SparkSource, topic_lags
 from exporter.words import QueryState, TerminationReason
-from tests.fakes.cluster import FakeKafka, SourceRead, partitions, read
+from tests.helpers.cluster import FakeKafka, SourceRead, partitions, read
 
 NOW = FakeKafka().time.wall
 WHO = ("spark", "billing", "orders")

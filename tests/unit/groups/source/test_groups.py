@@ -21,8 +21,8 @@ from exporter.kafka.requests.transactions import PROBES
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Notes, Reason, TopicPartition
 from exporter.words import BlockerKind
-from tests.batches import data, marker
-from tests.fakes.cluster import OFFSETS, FakeKafka, partitions, read
+from tests.helpers.batches import data, marker
+from tests.helpers.cluster import OFFSETS, FakeKafka, partitions, read
 
 LAG = catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS
 BLOCKED = catalogue.GROUP_BLOCKED_OFFSETS

@@ -10,7 +10,7 @@ from exporter.groups.facts import GroupCommits
 from exporter.groups.source.offsets import HOUR, MOST_DROPPED, MOST_GROUPS, MOST_SERIES, SPACING, OffsetsSource
 from exporter.kafka.log.offset_commits import GroupGeneration, OffsetCommits
 from exporter.model import Reason
-from tests.fakes.cluster import OFFSETS, FakeKafka, partitions, read
+from tests.helpers.cluster import OFFSETS, FakeKafka, partitions, read
 
 NOW = 1_000_000.0
 

@@ -8,7 +8,7 @@ from exporter.kafka.requests.coordinators import made_up_ids, probe_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
-from tests.fakes.cluster import FakeKafka, FakeTransaction, Partition, partitions
+from tests.helpers.cluster import FakeKafka, FakeTransaction, Partition, partitions
 
 
 def world_of(*leaders: int | None) -> FakeKafka:

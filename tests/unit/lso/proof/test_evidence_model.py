@@ -24,9 +24,9 @@ from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, Status
 from exporter.words import BlockerKind, TransactionState
-from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, SourceRead, partitions, read
-from tests.fakes.coordinator import CoordinatorRecord
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, SourceRead, partitions, read
+from tests.helpers.coordinator import CoordinatorRecord
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 LOG_PARTITIONS = 3
 TOPIC = "orders"

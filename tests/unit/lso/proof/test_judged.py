@@ -16,7 +16,7 @@ from exporter.transactions.decided.marker_watch import TornMarker, TornMarkers
 from exporter.transactions.decided.torn import Decision, judge
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
 from exporter.words import BlockerKind, FoundMarker
-from tests.fakes.cluster import LOG, FakeKafka
+from tests.helpers.cluster import LOG, FakeKafka
 from tests.unit.lso.source.test_lso import ABORT, go_on, opened, source_of, stalls, stand, steps, world_of
 
 FOLLOWED = LogChanges({})

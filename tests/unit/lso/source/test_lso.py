@@ -23,7 +23,7 @@ from exporter.model import Deadline, Fact, Fault, Reason, TopicPartition
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.transactions.machine.records import Status
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
-from tests.fakes.cluster import (
+from tests.helpers.cluster import (
     LOG,
     FakeKafka,
     FakeTail,
@@ -34,8 +34,8 @@ from tests.fakes.cluster import (
     partitions,
     read,
 )
-from tests.fakes.coordinator import CoordinatorRecord
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.coordinator import CoordinatorRecord
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
 STALLED = catalogue.STALLED_PARTITIONS

@@ -23,7 +23,7 @@ from exporter.transactions.source.polled_outcomes import Where
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import POLLED_INSTEAD, TxnlogSettings, TxnlogSource
 from exporter.words import ObservedOutcome
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, SourceRead, partitions, read
+from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, SourceRead, partitions, read
 
 COUNTS = catalogue.TRANSACTIONS_OBSERVED_TOTAL
 LAST = catalogue.LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS

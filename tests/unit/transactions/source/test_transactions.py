@@ -23,7 +23,7 @@ from exporter.transactions.facts import (
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 from exporter.words import TransactionState
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, Partition, partitions, places, read
+from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, Partition, partitions, places, read
 
 TOPICS = catalogue.INTERNAL_TOPIC_PARTITIONS
 OPEN = catalogue.TRANSACTIONS_OPEN

@@ -21,9 +21,17 @@ from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import Status, decode_key, decode_value
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 from exporter.words import Outcome
-from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, Written, histories, merge
-from tests.strategies import encode_key
+from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read
+from tests.helpers.coordinator import (
+    BEGIN_MS,
+    CoordinatorId,
+    CoordinatorRecord,
+    GeneratedLog,
+    Written,
+    histories,
+    merge,
+)
+from tests.helpers.strategies import encode_key
 
 F = TypeVar("F", bound=Fact)
 COUNTED = catalogue.TRANSACTIONS_TOTAL

@@ -33,7 +33,7 @@ from exporter.model import (
     Source,
     TopicPartition,
 )
-from tests.fakes.coordinator import CoordinatorRecord
+from tests.helpers.coordinator import CoordinatorRecord
 
 LOG = "__transaction_state"
 OFFSETS = "__consumer_offsets"
