@@ -630,6 +630,12 @@ class SourceRead:
         return {fault.reason for fault in self.faults}
 
 
+def world_of(log: int = 1, offsets: int = 0, **topics: int) -> FakeKafka:
+    """A cluster with as many partitions of the transaction log, of __consumer_offsets, and of the topics by name."""
+    counts = {LOG: log, OFFSETS: offsets, **topics}
+    return FakeKafka(topics={name: partitions(count) for name, count in counts.items() if count})
+
+
 def read(world: FakeKafka, source: Source, *facts: Fact, seconds: float = 10.0) -> SourceRead:
     deadline = Deadline.after(seconds, world.time.clock.monotonic)
     return SourceRead(source.read(deadline, Facts({type(fact): fact for fact in facts}, facts)))
