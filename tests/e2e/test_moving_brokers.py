@@ -139,7 +139,7 @@ def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_hea
         pair.lead(coordinator_partition(name, LOG_PARTITIONS), DEAF)
         until = Deadline.after(180)
         while pair.listed():  # the old coordinator has unloaded it, and the new one has not heard that it is one
-            assert poll(until, 0.2)
+            assert poll(until, 0.2), "a coordinator lists the transaction all the time"
         for done in looks(run, "--bootstrap-server", kafka.bootstrap):
             assert not ends_something(done.out, done.err), done
         kinds = never(no_reader, "ledger", QUIET_SECONDS)
