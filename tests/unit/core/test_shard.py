@@ -32,6 +32,7 @@ from exporter.transactions.source.transactions import TransactionsSettings, Tran
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 from tests.helpers.cluster import (
     LOG,
+    FakeGroup,
     FakeKafka,
     FakeTransaction,
     OpenWriter,
@@ -229,7 +230,9 @@ def test_shards_are_disjoint_and_together_say_what_one_agent_says(
 ) -> None:
     world = world_of(log=history.log_partitions, offsets=1)
     world.topics |= {topic: partitions(3, lambda: Partition(high_watermark=10)) for topic in TOPICS}
-    world.groups = {f"readers-{number}": {("orders", number % 3): 7, ("payments", 0): 200} for number in range(5)}
+    world.groups = {
+        f"readers-{number}": FakeGroup({("orders", number % 3): 7, ("payments", 0): 200}) for number in range(5)
+    }
     world.settings[LOG] = {"min.insync.replicas": "1"}
     world.read_refused = log_is_refused
     world.time.wall = BEGIN_MS / 1000

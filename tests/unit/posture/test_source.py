@@ -107,7 +107,7 @@ def test_sizes_and_disks_of_the_internal_topics_are_given_by_broker() -> None:
 
 def test_a_partition_that_nobody_compacts_fails_with_its_place() -> None:
     world = upgraded_world()
-    world.partition_bytes[LOG, 1] = 3 * 1024**3
+    world.disk.partition_bytes[LOG, 1] = 3 * 1024**3
     check = sizes_of(world)[1][LOG]
     assert check.verdict is CheckResult.FAILED
     assert "partition 1 on broker 1: 3072.0 MiB" in check.found
@@ -117,7 +117,7 @@ def test_a_partition_that_nobody_compacts_fails_with_its_place() -> None:
 def test_without_the_grant_sizes_are_unknown_and_the_source_is_well(old: bool) -> None:
     world = upgraded_world()
     if old:
-        world.no_dirs = True
+        world.disk.named = False
     else:
         world.refuse["DescribeLogDirs"] = 31
     seen, checks = sizes_of(world)
@@ -130,7 +130,7 @@ def test_without_the_grant_sizes_are_unknown_and_the_source_is_well(old: bool) -
 
 def test_a_broker_before_3_3_gives_sizes_without_its_disk() -> None:
     world = upgraded_world()
-    world.disk = None
+    world.disk.sized = False
     seen, _ = sizes_of(world)
     assert seen.values(catalogue.INTERNAL_TOPIC_SIZE_BYTES)
     assert not seen.values(catalogue.BROKER_LOG_DIR_SIZE_BYTES)

@@ -22,7 +22,7 @@ from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Notes, Reason, TopicPartition
 from exporter.words import BlockerKind
 from tests.helpers.batches import data, marker
-from tests.helpers.cluster import OFFSETS, FakeKafka, read
+from tests.helpers.cluster import OFFSETS, FakeGroup, FakeKafka, read
 from tests.helpers.scenes import held_world
 from tests.helpers.sources import groups_source
 
@@ -33,7 +33,7 @@ RECORDS = catalogue.GROUP_READ_COMMITTED_LAG_RECORDS
 
 def test_lag_is_measured_to_the_last_stable_offset_and_what_is_blocked_behind_it_apart() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 70, ("orders", 1): 80}
+    world.groups["billing"] = FakeGroup({("orders", 0): 70, ("orders", 1): 80})
     seen = read(world, groups_source(world))
     assert not seen.faults
     assert seen.values(LAG) == {("billing", "orders"): 10}
@@ -42,9 +42,9 @@ def test_lag_is_measured_to_the_last_stable_offset_and_what_is_blocked_behind_it
 
 def test_the_groups_that_a_stalled_partition_withholds_records_from_are_named_and_others_are_not() -> None:
     world = held_world(3)
-    world.groups["behind"] = {("orders", 0): 70, ("orders", 1): 70}
-    world.groups["waiting"] = {("orders", 0): 80}
-    world.groups["uncommitted"] = {("orders", 0): 95}
+    world.groups["behind"] = FakeGroup({("orders", 0): 70, ("orders", 1): 70})
+    world.groups["waiting"] = FakeGroup({("orders", 0): 80})
+    world.groups["uncommitted"] = FakeGroup({("orders", 0): 95})
     stalls = Stalls(
         tuple(
             Stall(TopicPartition("orders", number), 0.0, 80, 100, 1, Blocker("", "", 7, 0, 80, BlockerKind.OPEN))
@@ -64,8 +64,8 @@ def test_the_groups_that_a_stalled_partition_withholds_records_from_are_named_an
 def test_of_many_groups_those_with_most_withheld_everywhere_are_named_and_all_are_counted() -> None:
     world = held_world()
     for number in range(20):
-        world.groups[f"g-{number:02}"] = {("orders", 0): 80}
-    world.groups["z"] = {("orders", 0): 80, ("orders", 1): 80}
+        world.groups[f"g-{number:02}"] = FakeGroup({("orders", 0): 80})
+    world.groups["z"] = FakeGroup({("orders", 0): 80, ("orders", 1): 80})
     stalls = Stalls(
         tuple(
             Stall(TopicPartition("orders", number), 0.0, 80, 100, 1, Blocker("", "", 7, 0, 80, BlockerKind.OPEN))
@@ -80,7 +80,7 @@ def test_of_many_groups_those_with_most_withheld_everywhere_are_named_and_all_ar
 
 def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 79, ("orders", 1): 80}
+    world.groups["billing"] = FakeGroup({("orders", 0): 79, ("orders", 1): 80})
     world.topics["orders"][0].batches = marker(79, 7)
     source = groups_source(world)
     seen = read(world, source)
@@ -93,8 +93,8 @@ def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it
 
 def test_the_lag_in_records_is_absent_where_one_partition_does_not_show_it() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 70, ("orders", 1): 80}
-    world.groups["far"] = {("orders", 1): -30}
+    world.groups["billing"] = FakeGroup({("orders", 0): 70, ("orders", 1): 80})
+    world.groups["far"] = FakeGroup({("orders", 1): -30})
     world.topics["orders"][0].batches = data(70, 4, 7) + data(74, 5, 8) + marker(79, 8)
     world.topics["orders"][0].aborted = [(8, 74)]
     seen = read(world, groups_source(world))
@@ -105,7 +105,7 @@ def test_the_lag_in_records_is_absent_where_one_partition_does_not_show_it() -> 
 
 def test_a_topic_that_may_not_be_read_is_no_fault_and_the_grant_is_named() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 79}
+    world.groups["billing"] = FakeGroup({("orders", 0): 79})
     world.refuse["Fetch"] = 29
     source = groups_source(world)
     for _ in range(2):
@@ -125,13 +125,13 @@ def test_a_topic_that_may_not_be_read_is_no_fault_and_the_grant_is_named() -> No
 
 def test_a_commit_beyond_the_last_stable_offset_is_no_negative_lag() -> None:
     world = held_world()
-    world.groups["reader"] = {("orders", 0): 95, ("orders", 1): 70}
+    world.groups["reader"] = FakeGroup({("orders", 0): 95, ("orders", 1): 70})
     assert read(world, groups_source(world)).values(LAG) == {("reader", "orders"): 10}
 
 
 def test_offsets_of_topics_that_are_long_gone_are_no_fault_and_no_sample() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 80, ("gone", 0): 5}
+    world.groups["billing"] = FakeGroup({("orders", 0): 80, ("gone", 0): 5})
     seen = read(world, groups_source(world))
     assert not seen.faults
     assert set(seen.values(LAG)) == {("billing", "orders")}
@@ -140,7 +140,7 @@ def test_offsets_of_topics_that_are_long_gone_are_no_fault_and_no_sample() -> No
 def test_a_topic_of_which_a_partition_did_not_answer_is_absent_not_smaller() -> None:
     world = held_world()
     world.topics["orders"][1].leader = None
-    world.groups["billing"] = {("orders", 0): 80, ("orders", 1): 80}
+    world.groups["billing"] = FakeGroup({("orders", 0): 80, ("orders", 1): 80})
     seen = read(world, groups_source(world))
     assert seen.reasons == {Reason.NO_LEADER}
     assert not seen.values(LAG)
@@ -148,7 +148,7 @@ def test_a_topic_of_which_a_partition_did_not_answer_is_absent_not_smaller() -> 
 
 def test_without_describe_on_groups_what_is_seen_is_given_and_the_grant_is_named() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 80}
+    world.groups["billing"] = FakeGroup({("orders", 0): 80})
     world.refuse["DescribeGroups"] = 30
     seen = read(world, groups_source(world))
     assert seen.reasons == {Reason.AUTHORIZATION}
@@ -158,7 +158,7 @@ def test_without_describe_on_groups_what_is_seen_is_given_and_the_grant_is_named
 
 def test_a_coordinator_that_is_loading_is_a_fault_and_it_recovers() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 80}
+    world.groups["billing"] = FakeGroup({("orders", 0): 80})
     world.refuse["OffsetFetch"] = 14
     source = groups_source(world)
     seen = read(world, source)
@@ -183,7 +183,7 @@ def test_an_empty_cluster_has_no_groups_and_no_fault() -> None:
 def test_above_the_limit_only_included_groups_are_measured_and_the_others_counted() -> None:
     world = held_world()
     for number in range(6):
-        world.groups[f"g-{number}"] = {("orders", 0): 80}
+        world.groups[f"g-{number}"] = FakeGroup({("orders", 0): 80})
     seen = read(world, groups_source(world, include=("^g-1",), limit=5))
     assert set(seen.values(LAG)) == {("g-1", "orders")}
     assert {sample.labels: sample.value for sample in seen.samples if sample.metric is catalogue.SERIES_DROPPED} == {
@@ -202,35 +202,31 @@ def pairs(world: FakeKafka, source: GroupsSource) -> frozenset[tuple[str, str]]:
 
 def test_a_group_that_was_reset_to_the_latest_offset_is_not_accused() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 100}
-    world.members["billing"] = {"m-1"}
+    world.groups["billing"] = FakeGroup({("orders", 0): 100}, {"m-1"})
     source = groups_source(world)
     assert [pairs(world, source) for _ in range(5)] == [frozenset()] * 5
 
 
 def test_running_members_that_commit_on_beyond_the_last_stable_offset_are_proven_to_read_uncommitted() -> None:
     world = held_world()
-    world.groups["reader"] = {("orders", 0): 90}
-    world.members["reader"] = {"m-1", "m-2"}
+    world.groups["reader"] = FakeGroup({("orders", 0): 90}, {"m-1", "m-2"})
     source = groups_source(world)
     assert pairs(world, source) == frozenset()
-    world.groups["reader"] = {("orders", 0): 95}
+    world.groups["reader"].committed = {("orders", 0): 95}
     assert pairs(world, source) == {("reader", "orders")}
     # As long as they run, also when the last stable offset has passed them.
     world.topics["orders"][0].stable = None
     assert pairs(world, source) == {("reader", "orders")}
-    world.members["reader"] = {"m-3"}
+    world.groups["reader"].members = {"m-3"}
     assert pairs(world, source) == frozenset()
 
 
 def test_a_group_that_was_reset_between_two_reads_has_other_members_and_is_not_accused() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 90}
-    world.members["billing"] = {"m-1"}
+    world.groups["billing"] = FakeGroup({("orders", 0): 90}, {"m-1"})
     source = groups_source(world)
     pairs(world, source)
-    world.groups["billing"] = {("orders", 0): 100}
-    world.members["billing"] = {"m-2"}
+    world.groups["billing"] = FakeGroup({("orders", 0): 100}, {"m-2"})
     assert pairs(world, source) == frozenset()
     assert pairs(world, source) == frozenset()
 
@@ -239,18 +235,17 @@ def test_commits_without_members_and_members_that_cannot_be_asked_for_prove_noth
     world = held_world()
     source = groups_source(world)
     for offset in (85, 90, 95):
-        world.groups["assigned"] = {("orders", 0): offset}
+        world.groups["assigned"] = FakeGroup({("orders", 0): offset})
         assert pairs(world, source) == frozenset()
-    world.members["assigned"] = {"m-1"}
     world.refuse["DescribeGroups"] = 30
     for offset in (96, 97, 98):
-        world.groups["assigned"] = {("orders", 0): offset}
+        world.groups["assigned"] = FakeGroup({("orders", 0): offset}, {"m-1"})
         assert pairs(world, source) == frozenset()
 
 
 def test_groups_below_every_last_stable_offset_are_not_described() -> None:
     world = held_world()
-    world.groups["billing"] = {("orders", 0): 80}
+    world.groups["billing"] = FakeGroup({("orders", 0): 80})
     source = groups_source(world)
     pairs(world, source)
     pairs(world, source)
@@ -296,8 +291,8 @@ def stalled(topic: str, partition: int) -> Stalls:
 
 def test_groups_wait_for_the_transaction_over_their_own_offsets_and_others_of_the_partition_do_not() -> None:
     world = held_world()
-    world.groups = {"billing": {("orders", 0): 70, ("orders", 1): 80}, "other": {("orders", 0): 70}}
-    world.unstable = {"billing": {("orders", 1)}}
+    world.groups["billing"] = FakeGroup({("orders", 0): 70, ("orders", 1): 80}, unstable={("orders", 1)})
+    world.groups["other"] = FakeGroup({("orders", 0): 70})
     seen = read(world, groups_source(world), stalled(OFFSETS, 0))
     assert not seen.faults
     assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {("billing", "orders"): 1}
@@ -306,7 +301,7 @@ def test_groups_wait_for_the_transaction_over_their_own_offsets_and_others_of_th
 
 def test_no_group_is_asked_where_no_partition_of_the_offsets_topic_is_stalled() -> None:
     world = held_world()
-    world.groups, world.unstable = {"billing": {("orders", 0): 70}}, {"billing": {("orders", 0)}}
+    world.groups["billing"] = FakeGroup({("orders", 0): 70}, unstable={("orders", 0)})
     for facts in ((), (stalled("orders", 0),), (stalled(OFFSETS, 1),)):
         seen = read(world, groups_source(world), *facts)
         assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {}
@@ -319,10 +314,12 @@ def test_no_group_is_asked_where_no_partition_of_the_offsets_topic_is_stalled() 
 
 def world_with_each_kind() -> FakeKafka:
     world = held_world()
-    world.groups = {"billing": {("orders", 0): 70}, "new": {("orders", 0): 80}, "flow": {}, "workers": {}}
-    world.kinds = {"new": "Consumer", "flow": "Streams", "workers": "Share"}
-    world.members = {"billing": {"b"}, "new": {"n1", "n2"}, "flow": {"f"}, "workers": {"w1", "w2", "w3"}}
-    world.subscribed = {"new": ["orders"], "workers": ["orders", "jobs"]}
+    world.groups = {
+        "billing": FakeGroup({("orders", 0): 70}, {"b"}),
+        "new": FakeGroup({("orders", 0): 80}, {"n1", "n2"}, "Consumer", ["orders"]),
+        "flow": FakeGroup({}, {"f"}, "Streams"),
+        "workers": FakeGroup({}, {"w1", "w2", "w3"}, "Share", ["orders", "jobs"]),
+    }
     world.settings = {"workers": {"share.isolation.level": "read_uncommitted"}}
     return world
 
@@ -362,9 +359,9 @@ def test_a_kind_of_group_that_cannot_be_described_costs_the_others_nothing() -> 
 
 def test_a_group_of_the_consumer_protocol_is_proven_to_read_beyond_the_lso_by_its_own_request() -> None:
     world = world_with_each_kind()
-    world.groups["new"] = {("orders", 0): 90}
+    world.groups["new"].committed = {("orders", 0): 90}
     source = groups_source(world)
     read(world, source)
-    world.groups["new"] = {("orders", 0): 95}
+    world.groups["new"].committed = {("orders", 0): 95}
     beyond = read(world, source).facts[GroupsBeyondLso]
     assert beyond == GroupsBeyondLso(frozenset({("new", "orders")}))
