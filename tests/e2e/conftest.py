@@ -27,8 +27,8 @@ from demo.agent import AgentError, AgentProcess
 from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup
 from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
-from tests.schemas import conform
-from tests.time_limits import allow
+from tests.helpers.schemas import conform
+from tests.helpers.time_limits import allow
 
 VERSIONS = tuple(os.environ.get("KAFKA_VERSIONS", "4.3.1 3.9.2").split())
 """Of brokers; ``3.9.2-zookeeper`` for one with ZooKeeper."""

@@ -27,7 +27,7 @@ from exporter.model import Deadline, Fault
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.ending_lines import QUIET_SECONDS, ends_something, looks, never, run
 from tests.e2e.ending_lines import committed as committed_records
-from tests.fakes.tcp_proxy import TcpProxy
+from tests.helpers.tcp_proxy import TcpProxy
 
 CONTROLLER = 100
 HEARING, DEAF = 1, 2
@@ -139,7 +139,7 @@ def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_hea
         pair.lead(coordinator_partition(name, LOG_PARTITIONS), DEAF)
         until = Deadline.after(180)
         while pair.listed():  # the old coordinator has unloaded it, and the new one has not heard that it is one
-            assert poll(until, 0.2)
+            assert poll(until, 0.2), "a coordinator lists the transaction all the time"
         for done in looks(run, "--bootstrap-server", kafka.bootstrap):
             assert not ends_something(done.out, done.err), done
         kinds = never(no_reader, "ledger", QUIET_SECONDS)

@@ -18,7 +18,7 @@ from exporter import catalogue
 from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
-from tests.fakes.tcp_proxy import TcpProxy
+from tests.helpers.tcp_proxy import TcpProxy
 
 OPTIONS = ("--cluster.name", "parted", "--lso.stall-after", "4s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s"}

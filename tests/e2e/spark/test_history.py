@@ -26,7 +26,7 @@ from demo.settings import Security, free_ports
 from demo.workloads.producers import EndedError, JavaProducer, Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 USER = "eos"
 SECONDS = 240

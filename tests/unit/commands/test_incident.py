@@ -22,7 +22,7 @@ from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
 from exporter.journal.segments import DAY, KeptLimits
 from exporter.words import EventKind, Outcome, StallEnd
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0  # 10:00 UTC
 EVIL = "x|`a`\n\x1b[31m<script>*"

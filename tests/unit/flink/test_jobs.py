@@ -16,7 +16,7 @@ from exporter.flink.kafka_sink_job import MOST_SUBTASKS
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import Outcome, Precommit, TransactionState
-from tests.calls import calls_of
+from tests.helpers.calls import calls_of
 
 T0 = 1_790_000_000.0
 INTERVAL = 60.0

@@ -36,9 +36,9 @@ from exporter.transactions.facts import (
     UncleanId,
 )
 from exporter.words import BlockerKind, MarkerWait, Outcome, TransactionState
-from tests.fakes.pages import page
-from tests.proofs import proven
-from tests.schemas import conform
+from tests.helpers.pages import page
+from tests.helpers.proofs import proven
+from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0
 EVIL = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"

@@ -12,7 +12,7 @@ from exporter.producers.producer_samples import INIT as INIT_TIME
 from exporter.streams.facts import StreamsVersion
 from exporter.streams.source import QUERIES, applications_by_client, changelog_owners, versions_of
 from exporter.streams.streams_samples import guarantee_samples, jvm_samples, states
-from tests.fakes.recordings import RECORDINGS, jolokia_answer
+from tests.helpers.recordings import RECORDINGS, jolokia_answer
 
 CAPTURES = RECORDINGS / "streams"
 HEAD = ("demo", "s1:8778")

@@ -23,7 +23,7 @@ from exporter.transactions.saved import (
     partition_position,
     read,
 )
-from tests.fakes.coordinator import GeneratedLog, histories
+from tests.helpers.coordinator import GeneratedLog, histories
 
 
 def document(partitions: dict[str, Any], **counters: Any) -> dict[str, Any]:

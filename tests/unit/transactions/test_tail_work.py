@@ -24,10 +24,10 @@ from exporter.transactions.machine.progress import PartitionProgress
 from exporter.transactions.machine.record_fields import fields_of
 from exporter.transactions.machine.records import TOPIC, Status, UndecodableRecord
 from exporter.transactions.tail import LogTail
-from tests.calls import calls_of
-from tests.fakes.cluster import FakeKafka
-from tests.fakes.coordinator import BEGIN_MS
-from tests.strategies import encode_key, encode_value, kafka_tags, values
+from tests.helpers.calls import calls_of
+from tests.helpers.cluster import FakeKafka
+from tests.helpers.coordinator import BEGIN_MS
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags, values
 
 TRANSACTIONS = 40
 STEPS = (Status.ONGOING, Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)

@@ -21,7 +21,7 @@ from exporter.kafka.requests.transactions import (
     list_transactions,
 )
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from tests.fakes.kafka import FakeCluster, cluster_of, offsets, partitions
+from tests.helpers.kafka import FakeCluster, cluster_of, offsets, partitions
 
 DOWN = Fault(Reason.UNREACHABLE, "broker 2 at k2:9092 cannot be reached: connection refused")
 DENIED = Fault(Reason.AUTHORIZATION, "Metadata of topic __transaction_state: grant DESCRIBE on it")

@@ -20,7 +20,7 @@ from exporter.transactions.counting.partition_lists import MOST_BYTES
 from exporter.transactions.facts import CommitDurations
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Forgotten, Initialised, encode_section
 from exporter.words import Outcome
-from tests.calls import calls_of
+from tests.helpers.calls import calls_of
 
 NOW = 1_790_000_000.0
 

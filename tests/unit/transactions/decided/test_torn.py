@@ -24,7 +24,7 @@ from exporter.transactions.decided.torn import (
     judge,
 )
 from exporter.transactions.machine.records import LogValue, Status, Tags
-from tests.fakes.marker_comparison import compare_all
+from tests.helpers.marker_comparison import compare_all
 
 A, B = TopicPartition("orders", 0), TopicPartition("payments", 1)
 START = 1_000_000

@@ -10,7 +10,7 @@ from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, TornMark
 from exporter.transactions.decided.recent_decisions import ClocksApart, RecentDecisions
 from exporter.transactions.decided.torn import Decision
 from exporter.transactions.source.markers import INTERVAL, MarkersSource
-from tests.fakes.cluster import FakeKafka, Partition, SourceRead, read
+from tests.helpers.cluster import FakeKafka, Partition, SourceRead, read
 
 PLACE = TopicPartition("orders", 0)
 HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -16,10 +16,10 @@ from exporter.model import Deadline, Facts, Snapshot
 from exporter.transactions.machine.records import Status
 from exporter.transactions.machine.state_machine import ROOM
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
-from tests.calls import calls_of
-from tests.fakes.cluster import LOG, FakeKafka, partitions
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorRecord
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.calls import calls_of
+from tests.helpers.cluster import LOG, world_of
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorRecord
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 APPLICATIONS = 10
 MINUTE = 60
@@ -30,7 +30,7 @@ class WatchedLog:
 
     def __init__(self, directory: Path | None = None, before: int = 0) -> None:
         """With ``before``, so many applications committed before the source began to read."""
-        self.world = FakeKafka(topics={LOG: partitions(1)})
+        self.world = world_of()
         self.world.time.wall = BEGIN_MS / 1000
         self.source = TxnlogSource(self.world.cluster(directory), TxnlogSettings(), self.world.tail)
         self.exposition = Exposition(self.world.time.clock)

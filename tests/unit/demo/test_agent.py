@@ -1,0 +1,25 @@
+"""What a wait that ends in vain tells of the product."""
+
+from __future__ import annotations
+
+from demo.agent import Metrics
+
+PAGE = """\
+kafka_eos_lso_blocker_info{topic="orders",kind="unknown"} 1
+kafka_eos_stalled_partitions{topic="orders"} 1
+kafka_eos_source_up{source="txnlog"} 0
+"""
+
+
+def test_a_wait_in_vain_tells_what_was_asked_and_what_is_there_instead() -> None:
+    metrics = Metrics(PAGE)
+    assert not metrics.samples("kafka_eos_lso_blocker_info", kind="hanging", topic="orders")
+    assert metrics.value("kafka_eos_source_up") == 0
+    assert metrics.answers().splitlines() == [
+        "asked of /metrics:",
+        '  kafka_eos_lso_blocker_info{kind="hanging",topic="orders"}: absent',
+        '  kafka_eos_source_up{}: kafka_eos_source_up{source="txnlog"} 0',
+        "all samples of these metrics, and source_up:",
+        'kafka_eos_lso_blocker_info{kind="unknown",topic="orders"} 1',
+        'kafka_eos_source_up{source="txnlog"} 0',
+    ]
