@@ -18,6 +18,7 @@ from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_cluster_flags, duration
 from exporter.commands.works import Feature, features
 from exporter.connect.grants import GrantVerdict, WorkerSettings
+from exporter.core.documents import document_of
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
 from exporter.kafka.properties.client import Properties
@@ -27,7 +28,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_grant, describe_producers, list_transactions
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.status.command_documents import CapabilityDocument, ConnectionDocument
+from exporter.status.command_documents import CapabilityDocument, ConnectionDocument, FeatureDocument
 
 MOST_PARTITIONS = 500
 DENIED_IDS = (
@@ -251,19 +252,8 @@ def _connection(
     return {
         "kafka_cluster": cluster.name,
         "error": error,
-        "capabilities": [_document(capability) for capability in capabilities],
-        "works": [{"name": feature.name, "works": feature.works, "why": feature.why} for feature in works],
-    }
-
-
-def _document(capability: Capability) -> CapabilityDocument:
-    return {
-        "name": capability.name,
-        "without": capability.without,
-        "faults": list(capability.faults),
-        "unproven": capability.unproven,
-        "unseen": capability.unseen,
-        "verdict": capability.verdict,
+        "capabilities": [document_of(CapabilityDocument, capability) for capability in capabilities],
+        "works": [document_of(FeatureDocument, feature) for feature in works],
     }
 
 

@@ -13,6 +13,7 @@ from exporter.commands.output import print_json, print_not_asked, say
 from exporter.commands.owners import configured, owner_of
 from exporter.commands.waiting_groups import WaitingGroups, waiting_groups
 from exporter.config import ClusterConfig
+from exporter.core.documents import document_of
 from exporter.core.instants import instant
 from exporter.kafka.client import AskError
 from exporter.lso.proof.record_fate import RecordFate
@@ -132,36 +133,30 @@ def _document(explanation: Explanation) -> ExplainedRecordDocument:
     found, waiting = explanation.found, explanation.waiting
     batch, marker = found.batch, found.marker
     writer = marker if found.state is RecordState.MARKER else batch
-    return {
-        "topic": found.partition.topic,
-        "partition": found.partition.partition,
-        "offset": found.offset,
-        "state": found.state,
-        "transactional_id": found.transactional_id,
-        "application": explanation.application,
-        "owner": explanation.owner,
-        "producer_id": writer.producer_id if writer else None,
-        "producer_epoch": writer.producer_epoch if writer else None,
-        "decided": None if found.decided is None else "commit" if found.decided else "abort",
-        "torn": found.torn,
-        "begun": instant(found.begun),
-        "decided_at": instant(found.decided_at),
-        "timeout_seconds": found.timeout,
-        "marker": None if marker is None else "commit" if marker.commit else "abort",
-        "marker_offset": None if marker is None else marker.offset,
-        "marker_is_own": None if marker is None or found.decided is None else found.own_marker,
-        "partitions": None
-        if found.partitions is None
-        else [{"topic": topic, "partition": number} for topic, number in sorted(found.partitions)],
-        "log_start_offset": found.ends.log_start if found.ends else None,
-        "last_stable_offset": found.ends.stable if found.ends else None,
-        "high_watermark": found.ends.high_watermark if found.ends else None,
-        "waiting": None
+    return document_of(
+        ExplainedRecordDocument,
+        found,
+        **found.partition._asdict(),
+        application=explanation.application,
+        owner=explanation.owner,
+        producer_id=writer.producer_id if writer else None,
+        producer_epoch=writer.producer_epoch if writer else None,
+        decided=None if found.decided is None else _kind(found.decided).lower(),
+        begun=instant(found.begun),
+        decided_at=instant(found.decided_at),
+        timeout_seconds=found.timeout,
+        marker=_kind(marker.commit).lower() if marker else None,
+        marker_offset=marker.offset if marker else None,
+        marker_is_own=None if marker is None or found.decided is None else found.own_marker,
+        partitions=None if found.partitions is None else [place._asdict() for place in sorted(found.partitions)],
+        log_start_offset=found.ends.log_start if found.ends else None,
+        last_stable_offset=found.ends.stable if found.ends else None,
+        high_watermark=found.ends.high_watermark if found.ends else None,
+        waiting=None
         if waiting is None
         else [{"group": group.name, "committed_offset": group.committed} for group in waiting.groups],
-        "notes": list(found.notes),
-        "missing": list(explanation.missing),
-    }
+        missing=list(explanation.missing),
+    )
 
 
 def _print(cluster: Cluster, explanation: Explanation, *, several: bool) -> None:

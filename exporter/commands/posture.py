@@ -16,6 +16,7 @@ from exporter.commands.output import print_json, print_table, say
 from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_cluster_flags, config_source, duration
 from exporter.config import ClusterConfig
+from exporter.core.documents import document_of
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
 from exporter.inventory.source import list_readers, written_outside
@@ -77,7 +78,7 @@ def _command(options: argparse.Namespace) -> int:
             documents.append(
                 {
                     "kafka_cluster": cluster.name,
-                    "checks": [_document(check) for check in checks],
+                    "checks": [document_of(CheckDocument, check) for check in checks],
                     "faults": list(faults),
                 }
             )
@@ -147,18 +148,6 @@ def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tup
         if not behind or faults or deadline.over:
             return given, faults
         time.sleep(0.1)
-
-
-def _document(check: PostureCheck) -> CheckDocument:
-    return {
-        "name": check.name,
-        "subject": check.subject,
-        "verdict": check.verdict,
-        "found": check.found,
-        "why": check.why,
-        "fix": check.fix,
-        "error": check.error,
-    }
 
 
 def _print(cluster: Cluster, checks: Iterable[PostureCheck]) -> None:
