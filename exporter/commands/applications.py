@@ -15,7 +15,7 @@ from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import read_all
 from exporter.commands.output import print_json, print_not_asked, print_table
 from exporter.commands.report import ClusterReport
-from exporter.commands.settings import add_cluster_flags, duration
+from exporter.commands.settings import add_reading_flags
 from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
 from exporter.kafka.requests.coordinators import ask_coordinators
@@ -51,11 +51,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         " propose patterns where the ids of one application look like many applications.",
         epilog=_EXAMPLES,
     )
-    add_cluster_flags(parser)
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
-    parser.add_argument(
-        "--timeout", type=duration, default=30.0, metavar="DURATION", help="how long a cluster may take to answer (30s)"
-    )
+    add_reading_flags(parser, 30.0, "how long a cluster may take to answer (30s)")
     parser.set_defaults(command=_command)
 
 

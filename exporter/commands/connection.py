@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
@@ -15,8 +15,8 @@ from exporter.commands.connection_connect import documents as grant_documents
 from exporter.commands.connection_connect import grants_of, print_grants, worker_of
 from exporter.commands.output import print_json, print_table, say
 from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_cluster_flags, duration
-from exporter.commands.works import Feature, features
+from exporter.commands.settings import add_reading_flags
+from exporter.commands.works import Capability, Feature, features
 from exporter.connect.grants import GrantVerdict, WorkerSettings
 from exporter.core.documents import document_of
 from exporter.kafka.client import AskError
@@ -45,23 +45,6 @@ exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answe
 """
 
 
-class Capability(NamedTuple):
-    """One capability. ``faults`` is empty when the cluster allows it; ``unproven`` is why that cannot be determined.
-
-    ``unseen`` is what no answer of a broker can show, whatever the verdict.
-    """
-
-    name: str
-    without: str
-    faults: tuple[str, ...]
-    unproven: str = ""
-    unseen: str = ""
-
-    @property
-    def verdict(self) -> Literal["ok", "missing", "unproven"]:
-        return "missing" if self.faults else "unproven" if self.unproven else "ok"
-
-
 def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``check connection``."""
     parser = checks.add_parser(
@@ -70,11 +53,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         description="Send each kind of request that the agent sends, once, and name each grant that is missing.",
         epilog=_EXAMPLES,
     )
-    add_cluster_flags(parser)
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
-    parser.add_argument(
-        "--timeout", type=duration, default=15.0, metavar="DURATION", help="how long each answer may take (15s)"
-    )
+    add_reading_flags(parser, 15.0, "how long each answer may take (15s)")
     connect = parser.add_argument_group("a Connect worker's principal, for exactly-once sources")
     connect.add_argument(
         "--connect",
@@ -121,11 +100,7 @@ def _about_worker(cluster: Cluster, worker: WorkerSettings, deadline: Callable[[
 def _command(options: argparse.Namespace) -> int:
     code = 0
     documents: list[ConnectionDocument] = []
-    try:
-        worker = worker_of(options.connect, options.connector, options.topic) if options.connect else None
-    except ValueError as error:
-        say(str(error))
-        return 2
+    worker = worker_of(options.connect, options.connector, options.topic) if options.connect else None
 
     def deadline() -> Deadline:
         return Deadline.after(options.timeout)

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import opened
+from exporter.commands.clusters import configured, owner_of, read_all
 from exporter.commands.output import print_json, print_not_asked, say
-from exporter.commands.owners import configured, owner_of
+from exporter.commands.report import ClusterReport
 from exporter.commands.waiting_groups import WaitingGroups, waiting_groups
 from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
 from exporter.core.instants import instant
-from exporter.kafka.client import AskError
 from exporter.lso.proof.record_fate import RecordFate
 from exporter.lso.proof.record_reader import RecordReader
 from exporter.model import Deadline, TopicPartition
@@ -88,26 +87,24 @@ def command(options: argparse.Namespace) -> int:
     """Run the command. Returns the exit code."""
     team = owner_of(configured(options))
     place = TopicPartition(options.topic, options.partition)
-    found: list[tuple[Cluster, Explanation]] = []
-    not_asked: list[tuple[Cluster, str]] = []
-    with opened(options) as clusters:
-        for cluster, settings in clusters:
-            try:
-                fate, waiting = explain(cluster, settings, place, options.offset, Deadline.after(options.timeout))
-            except AskError as error:
-                not_asked.append((cluster, error.fault.detail))
-                continue
-            name = fate.transactional_id
-            application = cluster.grouping.of(name).name if name else ""
-            found.append((cluster, Explanation(fate, application, team(application) if name else "", waiting)))
+
+    def look(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[Explanation]:
+        fate, waiting = explain(cluster, settings, place, options.offset, deadline)
+        application = cluster.grouping.of(fate.transactional_id).name if fate.transactional_id else ""
+        owner = team(application) if fate.transactional_id else ""
+        return ClusterReport(cluster, (Explanation(fate, application, owner, waiting),))
+
+    reports = read_all(options, look)
+    found = [(report.cluster, explanation) for report in reports for explanation in report.found]
+    not_asked = [text for report in reports for text in report.not_asked]
     if options.output == "json":
         records = [{"kafka_cluster": cluster.name, **_document(explanation)} for cluster, explanation in found]
-        print_json({"records": records, "not_asked": [text for _, text in not_asked]})
+        print_json({"records": records, "not_asked": not_asked})
     else:
         for cluster, explanation in found:
             _print(cluster, explanation, several=len(found) > 1)
-    for cluster, text in not_asked:
-        print_not_asked(cluster.target, [text])
+    for report in reports:
+        print_not_asked(report.cluster.target, report.not_asked)
     codes = {_code(explanation.found) for _, explanation in found}
     return UNSETTLED if UNSETTLED in codes else UNKNOWN if not_asked or UNKNOWN in codes else SETTLED
 
