@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-
-from pyspark.sql import SparkSession
 
 from exporter.commands.audit_output import post, print_report, spark_progress
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, following_of, settings_of
@@ -37,8 +34,11 @@ def run_audit(options: argparse.Namespace, connector: str) -> int:
         # Spark's refusal is reported in one line.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         say("starting Spark ...")
+        packages, conf = _spark_settings(options, audit, connector)
         with (
-            _session(options, audit, connector) as session,
+            spark_session(
+                "kafka-eos-audit", master=options.master, packages=packages, conf=conf, java_options=JAVA_OPTIONS
+            ) as session,
             spark_progress(lambda: tasks_of(session)) as tell,
         ):
             if following is not None:
@@ -52,7 +52,8 @@ def run_audit(options: argparse.Namespace, connector: str) -> int:
     return code if delivered else max(code, 2)
 
 
-def _session(options: argparse.Namespace, audit: Audit, connector: str) -> AbstractContextManager[SparkSession]:
+def _spark_settings(options: argparse.Namespace, audit: Audit, connector: str) -> tuple[list[str], dict[str, str]]:
+    """The packages and the settings of Spark that this audit needs."""
     packages = [connector, *{package for table in audit.tables for package in table.packages}]
     if audit.shape.avro_schema is not None:
         packages.append(spark_module("spark-avro"))
@@ -62,10 +63,7 @@ def _session(options: argparse.Namespace, audit: Audit, connector: str) -> Abstr
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "LAST_WIN", **shuffle}
     for table in audit.tables:
         conf |= table.conf
-    conf |= spark_conf(options)
-    return spark_session(
-        "kafka-eos-audit", master=options.master, packages=packages, conf=conf, java_options=JAVA_OPTIONS
-    )
+    return packages, conf | spark_conf(options)
 
 
 def _follow(follow: Follow) -> int:
