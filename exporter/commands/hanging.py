@@ -16,7 +16,7 @@ from exporter.commands.clusters import read_all
 from exporter.commands.log_rounds import Sleep, take_rounds
 from exporter.commands.output import progress
 from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show
-from exporter.commands.settings import duration
+from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.kafka.requests.metadata import Metadata
@@ -54,13 +54,7 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
         description="Search the logs of all partitions for open transactions that no transactional.id has open.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument(
-        "--older-than",
-        type=duration,
-        default=60.0,
-        metavar="DURATION",
-        help="leave out transactions whose producer wrote more recently (1m)",
-    )
+    add_duration_flag(parser, "--older-than", 60.0, "leave out transactions whose producer wrote more recently (1m)")
     parser.add_argument("--topic", help="search this topic only")
     parser.add_argument("--partition", type=int, metavar="N", help="search this partition of --topic only")
     return parser

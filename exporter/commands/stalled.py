@@ -15,7 +15,7 @@ from exporter.commands.log_hour import read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
 from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show, time_of
-from exporter.commands.settings import duration
+from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
@@ -52,13 +52,8 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
         description="Read every partition twice, and list those whose last stable offset did not move in between.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument(
-        "--stall-after",
-        type=duration,
-        default=None,
-        metavar="DURATION",
-        help="time between the two looks (30s, or lso.stall_after of the settings)",
-    )
+    text = "time between the two looks (30s, or lso.stall_after of the settings)"
+    add_duration_flag(parser, "--stall-after", None, text)
     return parser
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from exporter.audits.result import AuditResults
 from exporter.cluster.facts import ClusterIdentity
 from exporter.connect.facts import ConnectState
+from exporter.core.documents import document_of
 from exporter.core.instants import instant
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
@@ -131,9 +132,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         ),
         "last_hour": last_hour_document(group.facts.get(LastHour), shard),
         "posture": posture_document(group.facts.get(Posture)),
-        "ignored": [
-            {"kind": subject.kind, "subject": subject.subject, "reason": subject.reason} for subject in ignored
-        ],
+        "ignored": [document_of(docs.IgnoredDocument, subject) for subject in ignored],
     }
 
 
@@ -149,17 +148,14 @@ def _ignored(group: GroupState) -> list[IgnoredSubject]:
 
 
 def _source(state: SourceState) -> docs.SourceDocument:
-    return {
-        "source": state.source,
-        "target": state.target,
-        "up": state.up,
-        "last_success": instant(state.last_success),
-        "last_success_timestamp": state.last_success,
-        "duration_seconds": state.duration,
-        "faults": [{"reason": fault.reason, "detail": fault.detail} for fault in state.faults],
-        "notes": list(state.notes),
-        "ignored": state.ignored,
-    }
+    return document_of(
+        docs.SourceDocument,
+        state,
+        last_success=instant(state.last_success),
+        last_success_timestamp=state.last_success,
+        duration_seconds=state.duration,
+        faults=[document_of(docs.FaultDocument, fault) for fault in state.faults],
+    )
 
 
 def _age_order(transaction: OpenTransaction) -> tuple[float, str]:

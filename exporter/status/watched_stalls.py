@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from exporter.core.documents import document_of
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
 from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
@@ -87,12 +88,7 @@ class StallContext(NamedTuple):
             "owner": owner,
             "owner_channel": self.owners.channel(owner),
             "producers": [
-                {
-                    "client_id": connection.client_id,
-                    "address": connection.address,
-                    "principal": connection.principal,
-                    "software": connection.software,
-                }
+                document_of(docs.ProducerPlaceDocument, connection)
                 for connection in self.producers.get((self.cluster, who.transactional_id), ())[:MOST_PLACES]
                 if who.transactional_id
             ],
