@@ -63,109 +63,45 @@ STORM_FENCES = 3
 INTERNAL_TOPICS = ("__transaction_state", "__consumer_offsets")
 TASK_STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting", "destroyed")
 STREAMS_CLIENT_STATES = (
-    "created",
-    "rebalancing",
-    "running",
-    "pending_shutdown",
-    "not_running",
-    "pending_error",
-    "error",
-)
+    "created", "rebalancing", "running", "pending_shutdown", "not_running", "pending_error", "error",
+)  # fmt: skip
 STREAMS_THREAD_STATES = (
-    "created",
-    "starting",
-    "partitions_revoked",
-    "partitions_assigned",
-    "running",
-    "pending_shutdown",
-    "dead",
-)
+    "created", "starting", "partitions_revoked", "partitions_assigned", "running", "pending_shutdown", "dead",
+)  # fmt: skip
 STREAMS_GUARANTEES = ("exactly_once_v2", "exactly_once", "at_least_once")
 BROKER_REQUESTS = (
-    "InitProducerId",
-    "AddPartitionsToTxn",
-    "AddPartitionsToTxnVerification",
-    "AddOffsetsToTxn",
-    "EndTxn",
-    "TxnOffsetCommit",
-    "WriteTxnMarkers",
-    "Produce",
-)
+    "InitProducerId", "AddPartitionsToTxn", "AddPartitionsToTxnVerification", "AddOffsetsToTxn", "EndTxn",
+    "TxnOffsetCommit", "WriteTxnMarkers", "Produce",
+)  # fmt: skip
 BROKER_REQUEST_ERRORS = (
-    "PRODUCER_FENCED",
-    "INVALID_PRODUCER_EPOCH",
-    "INVALID_TXN_STATE",
-    "INVALID_PRODUCER_ID_MAPPING",
-    "INVALID_TRANSACTION_TIMEOUT",
-    "CONCURRENT_TRANSACTIONS",
-    "TRANSACTION_COORDINATOR_FENCED",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    "UNKNOWN_PRODUCER_ID",
-    "OUT_OF_ORDER_SEQUENCE_NUMBER",
-    "TRANSACTION_ABORTABLE",
-    "ILLEGAL_GENERATION",
-    "STALE_MEMBER_EPOCH",
-    "UNKNOWN_MEMBER_ID",
-    "FENCED_INSTANCE_ID",
-    "COORDINATOR_NOT_AVAILABLE",
-    "NOT_ENOUGH_REPLICAS",
-)
+    "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING",
+    "INVALID_TRANSACTION_TIMEOUT", "CONCURRENT_TRANSACTIONS", "TRANSACTION_COORDINATOR_FENCED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "UNKNOWN_PRODUCER_ID", "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "TRANSACTION_ABORTABLE", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID",
+    "COORDINATOR_NOT_AVAILABLE", "NOT_ENOUGH_REPLICAS",
+)  # fmt: skip
 """Those that exist at 0 before they happen: a broker makes the counter of an error at its first occurrence."""
 LOAD_STATS = ("avg", "max")
 PRODUCER_OPERATIONS = ("init", "begin", "send_offsets", "prepare", "commit", "abort")
 RDKAFKA_TXN_STATES = (
-    "init",
-    "wait_pid",
-    "ready_not_acked",
-    "ready",
-    "in_transaction",
-    "begin_commit",
-    "committing_transaction",
-    "commit_not_acked",
-    "begin_abort",
-    "aborting_transaction",
-    "aborted_not_acked",
-    "abortable_error",
-    "fatal_error",
+    "init", "wait_pid", "ready_not_acked", "ready", "in_transaction", "begin_commit", "committing_transaction",
+    "commit_not_acked", "begin_abort", "aborting_transaction", "aborted_not_acked", "abortable_error", "fatal_error",
     "unknown",
-)
+)  # fmt: skip
 RDKAFKA_IDEMPOTENCE_STATES = (
-    "init",
-    "terminate",
-    "fatal_error",
-    "request_pid",
-    "wait_transport",
-    "wait_pid",
-    "assigned",
-    "drain_reset",
-    "drain_bump",
-    "wait_txn_abort",
-    "unknown",
-)
+    "init", "terminate", "fatal_error", "request_pid", "wait_transport", "wait_pid", "assigned", "drain_reset",
+    "drain_bump", "wait_txn_abort", "unknown",
+)  # fmt: skip
 SPARK_QUERY_STATES = QueryState.values()
 SPARK_TERMINATION_REASONS = TerminationReason.values()
 SPARK_BATCH_PHASES = (
-    "trigger_execution",
-    "latest_offset",
-    "query_planning",
-    "wal_commit",
-    "get_batch",
-    "add_batch",
-    "commit_batch",
+    "trigger_execution", "latest_offset", "query_planning", "wal_commit", "get_batch", "add_batch", "commit_batch",
     "commit_offsets",
-)
+)  # fmt: skip
 """``durationMs`` of a progress event (ProgressReporter); trigger_execution is the whole of a trigger."""
 AUDIT_KINDS = (
-    "duplicate",
-    "gap",
-    "reordered",
-    "aborted_visible",
-    "missing",
-    "repeated",
-    "ahead",
-    "stale",
-    "phantom",
-)
+    "duplicate", "gap", "reordered", "aborted_visible", "missing", "repeated", "ahead", "stale", "phantom",
+)  # fmt: skip
 """Findings of an audit. In a topic: a record twice, a number missing or out of order, an aborted record that a reader
 took as committed. In a sink compared with its topic: a record missing, twice, or not stable yet; a row of an older
 record of its key, or of none.

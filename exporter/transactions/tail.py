@@ -185,10 +185,6 @@ class LogTail:
         """Seconds by which our clock is ahead of that of each broker that wrote new records."""
         return self._coordinators.skews(self._clock.monotonic(), self._clock.wall())
 
-    def clocks_apart(self) -> float:
-        """Seconds between the two clocks of coordinators that are furthest apart."""
-        return self._coordinators.apart()
-
     def opened(self) -> Iterator[OpenTransaction]:
         """Yield the transactions of ``open``, each with the seconds by which the clock that began it may be behind that
         of ``coordinator_time``. A clock that is not known may be the one furthest behind.
