@@ -20,7 +20,7 @@ from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
 from exporter.transactions.machine.finished import NEVER_MS
-from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
+from exporter.transactions.machine.progress import NO_EPOCH, LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC, UndecodableRecord
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
@@ -199,7 +199,7 @@ class LogTail:
 
     def _led_in(self, number: int, epoch: int) -> int | None:
         progress = self.progress.get(number)
-        return None if progress is None else progress.leaders.get(epoch)
+        return None if progress is None else progress.led.brokers.get(epoch)
 
     @property
     def as_of(self) -> float | None:
@@ -405,11 +405,11 @@ class LogTail:
                 progress.gone, progress.wanted = True, epoch
                 break
             if epoch not in (None, NO_EPOCH, progress.epoch):
-                progress.in_epoch(epoch, max(same[0].offset(), progress.next))
+                progress.led.in_epoch(epoch, max(same[0].offset(), progress.next))
             if epoch is not None:
                 # Before the records are processed: an election is between two clocks.
                 newest = next(message for message in reversed(same) if message.error() is None)
-                broker = progress.leaders.get(epoch)
+                broker = progress.led.brokers.get(epoch)
                 self._coordinators.stamped(broker, newest.timestamp()[1] / 1000, received, live=live)
                 self.machine(number).leader_epoch = epoch
             taken = self._take_run(number, progress, same)
@@ -503,15 +503,12 @@ class LogTail:
 
     # --- Over a restart ---
 
-    def positions(self) -> dict[str, list[Any]]:
+    def positions(self) -> Mapping[int, LogPosition]:
         """The position of counting in every partition; the same object while nothing was read or requested."""
         return self._positions(self.revision)
 
-    def _positions_at(self, _revision: int) -> dict[str, list[Any]]:
-        return {
-            str(number): partition_position(progress, self.machine(number))
-            for number, progress in self.progress.items()
-        }
+    def _positions_at(self, _revision: int) -> dict[int, LogPosition]:
+        return {number: partition_position(known, self.machine(number)) for number, known in self.progress.items()}
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """The state that a restart needs, of every partition."""
