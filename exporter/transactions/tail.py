@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby, takewhile
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any
 
 from exporter.core.derived import Derived
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
@@ -19,7 +19,6 @@ from exporter.transactions.clock import CoordinatorClocks
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
-from exporter.transactions.machine.finished import NEVER_MS
 from exporter.transactions.machine.progress import NO_EPOCH, LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC, UndecodableRecord
 from exporter.transactions.machine.state_machine import StateMachine
@@ -40,15 +39,6 @@ QUIET_MS = 300_000
 """Log time after which an id without a record is put away. Its next record takes it back, and twice the time."""
 _COUNTED = (Ended, Initialised)
 _partition_of = methodcaller("partition")
-
-
-class _UnseenIds(NamedTuple):
-    """The result of ``unseen_since``: the same for any later instant up to the earliest record of the other ids."""
-
-    changes: int
-    since: int
-    earliest: int
-    ids: Counter[str]
 
 
 class LogTail:
@@ -79,7 +69,7 @@ class LogTail:
         self.ended: Callable[[Ended], None] | None = None
         """Called with each transaction that ended."""
         self._positions = Derived(self._positions_at)
-        self._unseen: _UnseenIds | None = None
+        self._unseen = Derived(self._find_unseen)
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._tidied_at = -math.inf
         self._reached_end: set[int] = set()  # the partitions that were read to an end of theirs
@@ -102,26 +92,14 @@ class LogTail:
 
     def unseen_since(self, record_ms: int) -> Counter[str]:
         """How many ids of each application have no record with this timestamp or a later one."""
-        last = self._unseen
-        quiet = last is not None and last.changes == self.changes
-        if last is not None and quiet and last.since <= record_ms <= last.earliest:
-            return last.ids
+        return self._unseen(record_ms, self.changes)
+
+    def _find_unseen(self, record_ms: int, _changes: int) -> Counter[str]:
         found: Counter[str] = Counter()
         for machine in self.machines.values():
             found.update([entry.application for entry in machine.entries.values() if entry.record_ms < record_ms])
             found.update(machine.finished.unseen_since(record_ms))
-        # While records come, there is another result soon in any case.
-        earliest = self._earliest_since(record_ms) if quiet else record_ms
-        self._unseen = _UnseenIds(self.changes, record_ms, earliest, found)
         return found
-
-    def _earliest_since(self, record_ms: int) -> int:
-        """The earliest timestamp of an id's newest record from this one on, ``NEVER_MS`` without one."""
-        found = [NEVER_MS]
-        for machine in self.machines.values():
-            found += [entry.record_ms for entry in machine.entries.values() if entry.record_ms >= record_ms]
-            found.append(machine.finished.earliest_since(record_ms))
-        return min(found)
 
     def open(self) -> Iterator[Entry]:
         """The ids with an open transaction, of the partitions that were read to their end."""
