@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby, takewhile
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any
 
 from exporter.core.derived import Derived
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
@@ -19,8 +19,7 @@ from exporter.transactions.clock import CoordinatorClocks
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
-from exporter.transactions.machine.finished import NEVER_MS
-from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
+from exporter.transactions.machine.progress import NO_EPOCH, LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC, UndecodableRecord
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
@@ -40,15 +39,6 @@ QUIET_MS = 300_000
 """Log time after which an id without a record is put away. Its next record takes it back, and twice the time."""
 _COUNTED = (Ended, Initialised)
 _partition_of = methodcaller("partition")
-
-
-class _UnseenIds(NamedTuple):
-    """The result of ``unseen_since``: the same for any later instant up to the earliest record of the other ids."""
-
-    changes: int
-    since: int
-    earliest: int
-    ids: Counter[str]
 
 
 class LogTail:
@@ -79,7 +69,7 @@ class LogTail:
         self.ended: Callable[[Ended], None] | None = None
         """Called with each transaction that ended."""
         self._positions = Derived(self._positions_at)
-        self._unseen: _UnseenIds | None = None
+        self._unseen = Derived(self._find_unseen)
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._tidied_at = -math.inf
         self._reached_end: set[int] = set()  # the partitions that were read to an end of theirs
@@ -102,26 +92,14 @@ class LogTail:
 
     def unseen_since(self, record_ms: int) -> Counter[str]:
         """How many ids of each application have no record with this timestamp or a later one."""
-        last = self._unseen
-        quiet = last is not None and last.changes == self.changes
-        if last is not None and quiet and last.since <= record_ms <= last.earliest:
-            return last.ids
+        return self._unseen(record_ms, self.changes)
+
+    def _find_unseen(self, record_ms: int, _changes: int) -> Counter[str]:
         found: Counter[str] = Counter()
         for machine in self.machines.values():
             found.update([entry.application for entry in machine.entries.values() if entry.record_ms < record_ms])
             found.update(machine.finished.unseen_since(record_ms))
-        # While records come, there is another result soon in any case.
-        earliest = self._earliest_since(record_ms) if quiet else record_ms
-        self._unseen = _UnseenIds(self.changes, record_ms, earliest, found)
         return found
-
-    def _earliest_since(self, record_ms: int) -> int:
-        """The earliest timestamp of an id's newest record from this one on, ``NEVER_MS`` without one."""
-        found = [NEVER_MS]
-        for machine in self.machines.values():
-            found += [entry.record_ms for entry in machine.entries.values() if entry.record_ms >= record_ms]
-            found.append(machine.finished.earliest_since(record_ms))
-        return min(found)
 
     def open(self) -> Iterator[Entry]:
         """The ids with an open transaction, of the partitions that were read to their end."""
@@ -185,10 +163,6 @@ class LogTail:
         """Seconds by which our clock is ahead of that of each broker that wrote new records."""
         return self._coordinators.skews(self._clock.monotonic(), self._clock.wall())
 
-    def clocks_apart(self) -> float:
-        """Seconds between the two clocks of coordinators that are furthest apart."""
-        return self._coordinators.apart()
-
     def opened(self) -> Iterator[OpenTransaction]:
         """Yield the transactions of ``open``, each with the seconds by which the clock that began it may be behind that
         of ``coordinator_time``. A clock that is not known may be the one furthest behind.
@@ -203,7 +177,7 @@ class LogTail:
 
     def _led_in(self, number: int, epoch: int) -> int | None:
         progress = self.progress.get(number)
-        return None if progress is None else progress.leaders.get(epoch)
+        return None if progress is None else progress.led.brokers.get(epoch)
 
     @property
     def as_of(self) -> float | None:
@@ -409,11 +383,11 @@ class LogTail:
                 progress.gone, progress.wanted = True, epoch
                 break
             if epoch not in (None, NO_EPOCH, progress.epoch):
-                progress.in_epoch(epoch, max(same[0].offset(), progress.next))
+                progress.led.in_epoch(epoch, max(same[0].offset(), progress.next))
             if epoch is not None:
                 # Before the records are processed: an election is between two clocks.
                 newest = next(message for message in reversed(same) if message.error() is None)
-                broker = progress.leaders.get(epoch)
+                broker = progress.led.brokers.get(epoch)
                 self._coordinators.stamped(broker, newest.timestamp()[1] / 1000, received, live=live)
                 self.machine(number).leader_epoch = epoch
             taken = self._take_run(number, progress, same)
@@ -507,15 +481,12 @@ class LogTail:
 
     # --- Over a restart ---
 
-    def positions(self) -> dict[str, list[Any]]:
+    def positions(self) -> Mapping[int, LogPosition]:
         """The position of counting in every partition; the same object while nothing was read or requested."""
         return self._positions(self.revision)
 
-    def _positions_at(self, _revision: int) -> dict[str, list[Any]]:
-        return {
-            str(number): partition_position(progress, self.machine(number))
-            for number, progress in self.progress.items()
-        }
+    def _positions_at(self, _revision: int) -> dict[int, LogPosition]:
+        return {number: partition_position(known, self.machine(number)) for number, known in self.progress.items()}
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """The state that a restart needs, of every partition."""

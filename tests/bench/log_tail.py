@@ -17,7 +17,7 @@ from exporter.kafka.log.tail import Tail, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline
 from exporter.transactions.counting.aggregates import Aggregates, Caps
-from exporter.transactions.machine.progress import PartitionProgress
+from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.tail import BATCH, LogTail
 from tests.bench.machine import CommandCost, ToolError, run
@@ -59,7 +59,7 @@ def with_state_machines(cluster: KafkaCluster) -> Rate:
     ends = {offset.partition: done.result(30).offset for offset, done in admin.list_offsets(asked).items()}
 
     def read() -> int:
-        log.begin({number: (PartitionProgress(0, 0), None) for number in numbers})
+        log.begin({number: (PartitionProgress(0, LogPosition(0)), None) for number in numbers})
         log.asked(ends, time.monotonic())
         while log.lag:
             if faults := log.follow(Deadline.after(1.0)):

@@ -20,7 +20,7 @@ from demo.processes import poll
 from demo.settings import free_ports
 from demo.workloads.producers import Producer, ProducerClass, ProducerError, RdkafkaProducer
 from exporter import catalogue
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 from tests.e2e.ending_lines import rolled

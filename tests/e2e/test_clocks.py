@@ -13,7 +13,7 @@ from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from tests.chaos.agent import SKEWED
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 from tests.helpers.shifted_clock import with_clock

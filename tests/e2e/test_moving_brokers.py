@@ -22,7 +22,8 @@ from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.transactions import OPEN_STATES, coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.requests.transactions import OPEN_STATES
 from exporter.model import Deadline, Fault
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.ending_lines import QUIET_SECONDS, ends_something, looks, never, run

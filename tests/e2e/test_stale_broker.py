@@ -15,7 +15,7 @@ from demo.processes import ProcessGroup, poll
 from demo.settings import free_ports
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.helpers.tcp_proxy import TcpProxy

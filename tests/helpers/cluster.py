@@ -18,8 +18,8 @@ from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import (
     Clock,
     Deadline,

@@ -21,6 +21,8 @@ USE_INTERVAL = 60.0
 are eleven minutes apart.
 """
 IDS_PER_INTERVAL = 100_000
+MINUTE_MS = 60_000
+"""The last hour begins with a whole minute: while the log is quiet, ids are counted once in each."""
 
 
 class Census:
@@ -47,7 +49,7 @@ class Census:
 
         Only the first shard has the use of transactions: the posture of the cluster is checked there.
         """
-        now, hour_ago = self._clock.monotonic(), int((log_now - HOUR) * 1000)
+        now, hour_ago = self._clock.monotonic(), MINUTE_MS * int((log_now - HOUR) // 60)
         if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
             self._counted_at = now
             self._aggregates.census({} if log is None else log.unseen_since(hour_ago))

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from exporter.kafka.log.control import Marker
+from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS
 
-CLOCK_SLACK_MS = 5_000
-"""Allowed difference of two brokers' clocks, in milliseconds."""
+CLOCK_SLACK_MS = round(1000 * CLOCK_SLACK_SECONDS)
 AGREEING = 0.9
 """Share of the markers that lie between their records from which two clocks are taken for the same."""
 

@@ -132,7 +132,7 @@ class LogPartitions:
             elected = {
                 number: progress
                 for number, progress in self.progress.items()
-                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != progress.confirmed
+                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != progress.led.confirmed
             }
             if gone or elected:
                 # A broker's answer decides about positions that the log does not have.
@@ -146,18 +146,18 @@ class LogPartitions:
         self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool
     ) -> bool:
         """Check positions, and note elections and losses. Returns whether records were lost."""
-        confirmed = {number: partition.confirmed for number, partition in progress.items()}
+        confirmed = {number: partition.led.confirmed for number, partition in progress.items()}
         checked = check_positions(self._cluster.client, metadata, progress, deadline, seen=seen)
         self.faults += checked.faults
         clock = self._cluster.clock
         for number, partition in progress.items():
-            since, monotonic_since = partition.confirmed_at or (BEFORE, BEFORE)
+            since, monotonic_since = partition.led.confirmed_at or (BEFORE, BEFORE)
             offset = max(partition.next, partition.position)
             window = Window(since, clock.wall(), offset, monotonic_since, clock.monotonic())
-            if partition.confirmed != confirmed[number] != NO_EPOCH:
-                partition.changes = partition.changes.with_election(window)
+            if partition.led.confirmed != confirmed[number] != NO_EPOCH:
+                partition.led.changes = partition.led.changes.with_election(window)
             if number in checked.lost:
-                partition.changes = partition.changes.with_loss(window)
+                partition.led.changes = partition.led.changes.with_loss(window)
         self.lost |= checked.lost
         return bool(checked.lost)
 
@@ -165,9 +165,9 @@ class LogPartitions:
         clock = self._cluster.clock
         instant = clock.wall() - (clock.monotonic() - asked_at), asked_at
         for number, progress in self.progress.items():
-            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == progress.confirmed:
-                progress.confirmed_at = instant
-                progress.led_by(progress.confirmed, metadata.leader(TOPIC, number))
+            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == progress.led.confirmed:
+                progress.led.confirmed_at = instant
+                progress.led.led_by(progress.led.confirmed, metadata.leader(TOPIC, number))
 
     def _start(self, metadata: Metadata, ends: Mapping[int, int], asked_at: float, deadline: Deadline) -> None:
         """Begin the new partitions that answered. The others keep their saved state."""
@@ -196,7 +196,7 @@ class LogPartitions:
                 self._saved.began_at(number, end)
         kept = {number: progress for number, progress in begun.items() if number in waiting}
         for number in begun.keys() - kept.keys():
-            begun[number].confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
+            begun[number].led.confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
         self._check_positions(metadata, kept, deadline, seen=False)
         self.log.begin({number: (progress, waiting.pop(number, None)) for number, progress in begun.items()})
 
@@ -239,7 +239,7 @@ class LogPartitions:
     def changes(self) -> LogChanges:
         """Elections and losses of the partitions that had any."""
         return LogChanges(
-            {number: progress.changes for number, progress in self.progress.items() if progress.changes != NO_CHANGES}
+            {number: known.led.changes for number, known in self.progress.items() if known.led.changes != NO_CHANGES}
         )
 
     def all_faults(self) -> list[Fault]:

@@ -205,7 +205,8 @@ class TxnlogSource(KafkaSource):
         yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
         skews = self._log.skews() if self._log is not None else {}
         if self._log is not None:
-            yield ClocksApart(round(self._log.clocks_apart()), frozenset(skews))
+            apart = max(skews.values(), default=0.0) - min(skews.values(), default=0.0)
+            yield ClocksApart(round(apart), frozenset(skews))
         if self._cluster.shard.first:
             for broker, skew in skews.items():
                 yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self.cluster, str(broker))

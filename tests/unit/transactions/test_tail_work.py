@@ -20,7 +20,7 @@ from exporter.model import Clock
 from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.machine import record_fields
 from exporter.transactions.machine.entries import Entry
-from exporter.transactions.machine.progress import PartitionProgress
+from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.record_fields import fields_of
 from exporter.transactions.machine.records import TOPIC, Status, UndecodableRecord
 from exporter.transactions.tail import LogTail
@@ -79,7 +79,7 @@ class WrittenLog:
 def test_the_calls_for_a_finished_transaction_do_not_grow(v2: bool) -> None:
     log, aggregates = WrittenLog(v2=v2), Aggregates(Grouping(), Caps())
     tail = LogTail(aggregates, FakeKafka().tail, Clock())  # type: ignore[arg-type]  # it is not polled
-    tail.progress[0] = PartitionProgress(0, 0)
+    tail.progress[0] = PartitionProgress(0, LogPosition(0))
     tail._take(log.transactions(TRANSACTIONS))
     again = log.transactions(TRANSACTIONS)
     found = calls_of(lambda: tail._take(again))

@@ -17,7 +17,7 @@ from exporter.groups.facts import (
     ShareGroups,
 )
 from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSource, choose, group_samples
-from exporter.kafka.requests.transactions import PROBES
+from exporter.kafka.requests.by_coordinator import PROBES
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Notes, Reason, TopicPartition
 from exporter.words import BlockerKind

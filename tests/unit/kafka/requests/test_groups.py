@@ -5,8 +5,8 @@ from typing import Any
 from kafka.protocol.admin import DescribeGroupsResponse, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchResponse
 
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline, Fault, Reason
 from exporter.words import GroupKind
 from tests.helpers.kafka import FakeCluster, cluster_of

@@ -10,11 +10,11 @@ from kafka.protocol.admin import (
     ListTransactionsResponse,
 )
 
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.transactions import (
     Description,
     Listing,
     ProducerState,
-    coordinator_partition,
     describe_grant,
     describe_producers,
     describe_transactions,
