@@ -69,7 +69,7 @@ EQUIVALENT = {
     "KafkaEosTransactionLogIncomplete lost(warning,lost): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosCanaryFailing coordinator(critical,coordinator): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionTimeoutRefused(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
-    "KafkaEosProducerFenced persistent(warning,persistent): line 1 column 1: max by -> sum by": _SAME_SIGN,
+    "KafkaEosProducerFenced(warning): line 4 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosLogCleanerStuck(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosLogCleanerStuck(warning): line 3 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosProducerRecordErrors(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
