@@ -70,7 +70,7 @@ def _timeout_refused() -> Alert:
         "KafkaEosTransactionTimeoutRefused",
         Severity.WARNING,
         f"max by (kafka_cluster, broker) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
-        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} producers in 10"
+        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} producer(s) in 10"
         " minutes for their transaction timeout. They cannot start, and write nothing.",
         "First: set a transaction.timeout.ms in the application that is not above the brokers'"
         " transaction.max.timeout.ms (15m by default). Flink's KafkaSink asks for 1h unless its job sets another one.",

@@ -169,7 +169,7 @@ or
 def _recurring(counter: str, hours: int) -> str:
     """Some in each of the last three periods of so many hours."""
     return "\nand ".join(
-        f"max by ({_BY}) (increase({counter}[{hours}h]{back})) > 0"
+        f"group by ({_BY}) (increase({counter}[{hours}h]{back}) > 0)"
         for back in ("", f" offset {hours}h", f" offset {2 * hours}h")
     )
 

@@ -347,6 +347,13 @@ def _persistent_timeouts() -> Iterator[Case]:
     yield case(TIMEOUTS, "each application", [ended(hourly, app) for app in apps], {"500m": whos}, "10m")
     mixed = [ended([50]), ended([170], ("prod", "other")), ended([290], ("other", "pay"))]
     yield case(TIMEOUTS, "three applications, once each", mixed, {f"{at}m": [] for at in range(290, 400, 20)}, "10m")
+    edges = [ended([30, 150, 270])]
+    yield case(TIMEOUTS, "one at the begin of each period", edges, {"260m": [], "370m": [ticket]}, "10m")
+    for two in ([30, 150], [30, 270], [150, 270]):
+        others = [ended(two), ended(hourly, outcome="committed")]
+        yield case(TIMEOUTS, f"two periods, {two}, and others in each", others, {"360m": [], "370m": []}, "10m")
+    missing = [ended([80, 320, 440])]
+    yield case(TIMEOUTS, "one before the first period", missing, {f"{at}m": [] for at in range(450, 540, 10)}, "10m")
     over = [ended(range(20, 400, 61))]
     yield case(TIMEOUTS, "and then none", over, {"400m": [ticket], "480m": [ticket], "520m": []}, "10m")
     pods = [ended([50]), ended([170], agent="b"), ended([290], agent="c")]
