@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 from _pytest.mark import ParameterSet
+from prometheus_client.parser import text_string_to_metric_families
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -207,6 +208,8 @@ def start_agent() -> Iterator[StartAgent]:
                 with suppress(OSError, AgentError):  # the test ended it
                     if (answer := agent.get("/api/v1/status")).status == HTTPStatus.OK:
                         conform("status", json.loads(answer.body))
+                        # The whole page, by a strict parser; waits read only the samples that they ask for.
+                        assert list(text_string_to_metric_families(agent.metrics().text))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
