@@ -179,7 +179,7 @@ real: $(READY) ## the tests of e2e, spark, rules, chart and hostile, but those m
 	@scripts/install-chart-tools >/dev/null
 	@$(PY) -m tests.e2e.spark.packages
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-2} FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/pytest -m "not proof" -n $(WORKERS) $(REAL) \
-	  tests/e2e tests/rules tests/chart tests/hostile tests/fuzz $(ARGS)
+	  tests/fuzz tests/rules tests/chart tests/hostile tests/e2e $(ARGS)
 
 test: $(READY) ## all that a change can break
 	@$(MAKE) --jobs=2 --output-sync=target unit dist check golden
