@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import signal
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ STOP_SECONDS = 10.0
 CALL_SECONDS = 30.0
 WAIT_SECONDS = 180.0
 """For a state to be seen, on a machine that does other work: what is awaited comes in seconds, or not at all."""
+_END_OF_NAME = re.compile("[{ ]")
 
 
 class AgentError(RuntimeError):
@@ -48,21 +50,30 @@ class Metrics:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._by_name: dict[str, list[MetricSample]] = {}
+        self._lines: dict[str, list[str]] = {}
+        self._read: dict[str, list[MetricSample]] = {}
         self._asked: dict[str, tuple[str, list[MetricSample]]] = {}
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                found = MetricSample(sample.name, sample.labels, sample.value)
-                self._by_name.setdefault(sample.name, []).append(found)
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                self._lines.setdefault(_END_OF_NAME.split(line, 1)[0], []).append(line)
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(self._by_name)
+        return frozenset(self._lines)
+
+    def _of(self, name: str) -> list[MetricSample]:
+        """The samples of this name. Only these are parsed: a page has hundreds, and waits read several in a second."""
+        if name not in self._read:
+            families = text_string_to_metric_families("\n".join(self._lines.get(name, ())) + "\n")
+            self._read[name] = [
+                MetricSample(sample.name, sample.labels, sample.value) for each in families for sample in each.samples
+            ]
+        return self._read[name]
 
     def samples(self, name: Metric | str, **labels: str) -> list[MetricSample]:
         """The samples of this name that have these labels."""
         wanted = labels.items()
-        found = [sample for sample in self._by_name.get(str(name), ()) if wanted <= sample.labels.items()]
+        found = [sample for sample in self._of(str(name)) if wanted <= sample.labels.items()]
         self._asked[f"{name}{{{_joined(labels)}}}"] = (str(name), found)
         return found
 
@@ -83,7 +94,7 @@ class Metrics:
             f"  {asked}: {'; '.join(map(str, found[:6])) or 'absent'}" for asked, (_, found) in self._asked.items()
         ]
         names = sorted({name for name, _ in self._asked.values()} | {"kafka_eos_source_up"})
-        samples = [str(sample) for name in names for sample in self._by_name.get(name, ())]
+        samples = [str(sample) for name in names for sample in self._of(name)]
         return "\n".join(["asked of /metrics:", *lines, "all samples of these metrics, and source_up:", *samples])
 
 
