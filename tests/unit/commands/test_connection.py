@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.commands.connection import Capability, _print
-from exporter.commands.works import NEEDS, OUTCOMES, features
+from exporter.commands.connection import _print
+from exporter.commands.works import NEEDS, OUTCOMES, Capability, features
 from tests.fakes.one_broker import OneBroker
 
 
