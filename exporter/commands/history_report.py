@@ -31,8 +31,8 @@ examples:
 Needs pip install 'kafka-eos-exporter[report]', no Java and no Spark; with --format iceberg or delta the extra
 [spark] and Java. Instants are UTC unless they carry a zone.
 
-exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out, torn or aborted by the
-server, 2 could not read the history
+exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out or torn, 2 could not
+read the history
 """
 
 

@@ -115,23 +115,10 @@ def report_of(
     seconds: float,
     version: str,
 ) -> AuditReport:
-    """The result, and the page of it."""
-    result = result_of(audit, settings, outcome, findings, now, seconds)
-    return AuditReport(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
-
-
-def result_of(
-    audit: Audit,
-    settings: AuditSettings,
-    outcome: AuditOutcome,
-    findings: tuple[Finding, ...],
-    now: float,
-    seconds: float,
-) -> AuditResult:
-    """The result: ``findings`` also when something is unknown; ``clean`` only when nothing is."""
+    """The result, and the page of it: ``findings`` also when something is unknown; ``clean`` only when nothing is."""
     verdict = AuditVerdict.FINDINGS if findings else AuditVerdict.UNKNOWN if outcome.unknown else AuditVerdict.CLEAN
     offsets = {str(number): [span.start, span.end] for number, span in sorted(outcome.spans.items())}
-    return AuditResult(
+    result = AuditResult(
         audit=settings.name,
         finished_at=now,
         verdict=verdict,
@@ -149,6 +136,7 @@ def result_of(
             "seconds": round(seconds, 1),
         },
     )
+    return AuditReport(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
 
 
 def described(audit: Audit) -> dict[str, str]:
@@ -165,18 +153,13 @@ def described(audit: Audit) -> dict[str, str]:
         "--sparse": "yes" if audit.sparse else "",
         "--sink": next((table.name for table in (audit.sink, audit.keyed and audit.keyed.table) if table), ""),
         **({} if audit.keyed is None else {**audit.keyed.expressions, "--deleted": audit.deleted}),
-        **_outbox(audit),
+        "--outbox": audit.outbox.table.name if audit.outbox else "",
+        "--outbox-id": audit.outbox.id if audit.outbox else "",
+        "--outbox-where": audit.outbox.where if audit.outbox else "",
         "--from": audit.begin.text,
         "--to": "" if audit.end is None else audit.end.text,
     }
     return {flag: text for flag, text in given.items() if text}
-
-
-def _outbox(audit: Audit) -> dict[str, str]:
-    outbox = audit.outbox
-    if outbox is None:
-        return {}
-    return {"--outbox": outbox.table.name, "--outbox-id": outbox.id, "--outbox-where": outbox.where}
 
 
 @contextmanager

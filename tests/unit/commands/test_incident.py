@@ -158,7 +158,7 @@ def test_an_agent_is_asked_page_by_page_and_for_its_clusters_id_beside_a_history
 def history(tmp_path: Path) -> Path:
     """One transaction of two that the journal does not have, in a history of the same cluster."""
     at = round(NOW * 1000) + 5_000
-    ended = ("pay-1", "pay", 7, 2, 2, Outcome.FENCED.value, False, at - 100, at, at, 0.1, 0.0, None, 60_000, 0, 1)
+    ended = ("pay-1", "pay", 7, 2, 2, Outcome.FENCED.value, at - 100, at, at, 0.1, 0.0, None, 60_000, 0, 1)
     with opened(tmp_path / "history", "id-1", "", at) as store, store.under_way() as made:
         files = RowFiles(made / ROWS)
         files.add([Row(*ended)])

@@ -180,7 +180,8 @@ def test_the_bodies_that_slow_readers_hold_are_bounded_in_bytes_and_those_who_re
 ) -> None:
     ledger = Ledger()
     limits = Limits(arrival=3600.0, exchange=3600.0, rest=3600.0)
-    server = Server([("127.0.0.1", 0)], App(ChangingBody(), dict, lambda: True, list), limits=limits, ledger=ledger)
+    app = App(ChangingBody(), dict, lambda: True, list)  # type: ignore[arg-type]  # as the exposition
+    server = Server([("127.0.0.1", 0)], app, limits=limits, ledger=ledger)
     server.open()
     try:
         for number in range(12):  # 36 MB
