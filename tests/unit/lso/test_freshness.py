@@ -21,7 +21,7 @@ def transaction(producer_id: int, started: float | None, *partitions: TopicParti
 
 
 def producer(producer_id: int, start_offset: int) -> LogProducer:
-    return LogProducer(producer_id, 3, start_offset, None)
+    return LogProducer(producer_id, 3, start_offset)
 
 
 def ages(
