@@ -143,7 +143,7 @@ class TxnlogSource(KafkaSource):
                 yield from self._gauges()
             yield from self._flink(time.now(clock.wall()), gauges=gauges)
         yield self._decisions.read(clock.monotonic())
-        yield self._aggregates.logged_ends()
+        yield self._aggregates.unclean.logged()
         self._save()
         if trouble := self._saved.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
@@ -193,7 +193,8 @@ class TxnlogSource(KafkaSource):
         yield LoggedTransactions(opened, self._time, frozenset(self._aggregates.applications))
         if (ends := self._partitions.known_ends()) is not None:
             yield ends
-        yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
+        unclean = self._aggregates.unclean
+        yield UncleanEnds(unclean.latest(log_now), *unclean.ids.last_hour(log_now))
         clock = self._cluster.clock
         skews = self._log.coordinators.skews(clock.monotonic(), clock.wall())
         apart = max(skews.values(), default=0.0) - min(skews.values(), default=0.0)
