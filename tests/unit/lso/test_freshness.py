@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from exporter.lso.dating import Dated
-from exporter.lso.freshness import earliest_starts, withheld_since
 from exporter.lso.rules import Coordinators, LogProducer, Standing
+from exporter.lso.topic_series import earliest_starts, withheld_since
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import TransactionState
