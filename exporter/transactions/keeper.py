@@ -100,7 +100,7 @@ class Keeper:
 
     def save(
         self,
-        tail: LogTail | None,
+        tail: LogTail,
         aggregates: Aggregates,
         log_partitions: int,
         waiting: Mapping[int, SavedPartition],
@@ -115,8 +115,8 @@ class Keeper:
         """
         if not self._state.kept or self._other:
             return
-        positions = tail.positions() if tail is not None else {}
-        undecodable = tail.undecodable if tail is not None else 0
+        positions = tail.positions()
+        undecodable = tail.undecodable
         moved = {number: position for number, position in positions.items() if self._positions.get(number) != position}
         changed: dict[str, Any] = aggregates.saved(everything=False)
         if undecodable != self._undecodable:
@@ -147,16 +147,16 @@ class Keeper:
 
     def _snapshot(
         self,
-        tail: LogTail | None,
+        tail: LogTail,
         aggregates: Aggregates,
         log_partitions: int,
         waiting: Mapping[int, SavedPartition],
     ) -> bool:
         """Return whether the snapshot was written. If not, a restart uses the one before and its journal."""
         partitions = {str(number): kept_document(saved) for number, saved in waiting.items()}
-        partitions |= tail.snapshot() if tail is not None else {}
+        partitions |= tail.snapshot()
         counters: dict[str, Any] = aggregates.saved(everything=True)
-        counters["undecodable"] = tail.undecodable if tail is not None else 0
+        counters["undecodable"] = tail.undecodable
         document = {
             "format": FORMAT,
             "topic_id": self._topic_id,

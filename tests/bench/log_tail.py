@@ -52,7 +52,8 @@ def measure(read: Callable[[], int]) -> Rate:
 def with_state_machines(cluster: KafkaCluster) -> Rate:
     """As the agent reads it, by its own code: decoded, its state machines run, and every transaction counted."""
     numbers = partitions_of_log(cluster)
-    log = LogTail(Aggregates(Grouping(), Caps()), Tail(Properties.parse(cluster.client_properties()), TOPIC), Clock())
+    properties = Properties.parse(cluster.client_properties())
+    log = LogTail(Aggregates(Grouping(), Caps()), lambda: Tail(properties, TOPIC), Clock())
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka's
     asked = {Position(TOPIC, number): newest for number in numbers}
     admin = cluster.admin()

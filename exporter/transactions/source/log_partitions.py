@@ -36,7 +36,7 @@ LOG_END_SECONDS = 1.0
 class LogPartitions:
     """Starts the tail, and checks its positions against the leaders. Not thread-safe: for the worker of ``txnlog``.
 
-    ``log`` is None until the topic was seen; ``seen`` is how many partitions it has by the last metadata.
+    ``log`` has the partitions that were begun; ``seen`` is how many the topic has by the last metadata.
     """
 
     def __init__(
@@ -49,11 +49,8 @@ class LogPartitions:
     ) -> None:
         """``ended`` is called with each transaction that ended."""
         self._cluster = cluster
-        self._aggregates = aggregates
         self._saved = saved
-        self._open_tail = open_tail
-        self._ended = ended
-        self.log: LogTail | None = None
+        self.log = LogTail(aggregates, lambda: open_tail(cluster.properties, TOPIC), cluster.clock, ended)
         self.seen = 0
         self.is_new = False
         """Whether the topic is newer than this process."""
@@ -67,12 +64,12 @@ class LogPartitions:
 
     @property
     def progress(self) -> Mapping[int, PartitionProgress]:
-        return self.log.progress if self.log is not None else {}
+        return self.log.progress
 
     @property
     def readable(self) -> bool:
         """Return whether the log was readable in this process: a grant that was taken away since is a fault."""
-        return self.log is not None and self.log.readable
+        return self.log.readable
 
     @property
     def empty(self) -> bool:
@@ -82,7 +79,7 @@ class LogPartitions:
     @property
     def due(self) -> bool:
         """Return whether the metadata is to be requested. While a part of the log is missing, every read does."""
-        behind = self.log is not None and (len(self.progress) < self.seen or self.log.gone or self.log.unconfirmed)
+        behind = len(self.progress) < self.seen or self.log.gone or self.log.unconfirmed
         interval = CHECK_INTERVAL if (self.progress and not behind) or self.faults else RETRY_INTERVAL
         now = self._cluster.clock.monotonic()
         return self._checked_at is None or now - self._checked_at >= interval
@@ -91,20 +88,19 @@ class LogPartitions:
         """Read the topic's metadata and ends, start new partitions, and check the others. Raises AskError without an
         answer.
         """
-        if self.log is not None and self.log.unconfirmed:
+        if self.progress and self.log.unconfirmed:
             self._cluster.client.verify_identity(deadline.within(METADATA_SECONDS))
         self._check(deadline.within(METADATA_SECONDS))
-        if self.log is not None and self.log.unconfirmed and self.seen:
+        if self.log.unconfirmed and self.seen:
             self.log.confirm()
 
     def failed(self, fault: Fault) -> None:
         """Note that ``check`` had no answer."""
         self.faults = (fault,)
         self._checked_at = self._cluster.clock.monotonic()
-        if self.log is not None:
-            if fault.reason is Reason.IDENTITY:
-                self.log.unconfirmed = True
-            self.log.asked({}, self._cluster.clock.monotonic())
+        if fault.reason is Reason.IDENTITY:
+            self.log.unconfirmed = True
+        self.log.asked({}, self._cluster.clock.monotonic())
 
     def _check(self, deadline: Deadline) -> None:
         asked_at = self._checked_at = self._cluster.clock.monotonic()
@@ -113,34 +109,33 @@ class LogPartitions:
         if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
             raise AskError(fault)
         partitions = metadata.topics.get(TOPIC, {})
-        if not partitions and self.log is not None:
+        if not partitions and self.progress:
             self.log.unconfirmed = True  # a topic of this name may be another one
         self.seen = len(partitions)
         if self._saved.load(metadata.topic_ids.get(TOPIC, ""), self.seen):
             self.is_new = not partitions
+            self.log.undecodable = self._saved.undecodable
         wanted = [TopicPartition(TOPIC, number) for number in partitions]
         ends = end_offsets(self._cluster.client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         self.faults = ends.faults
         found = {partition.partition: end for partition, end in ends.values.items()}
-        if self.log is not None:
-            self.log.asked(found, asked_at)
-            with_open = [number for number in self.log.with_open() if number in found]
-            self.log.log_ends_asked(self._ask_log_ends(metadata, with_open, deadline), asked_at)
+        self.log.asked(found, asked_at)
+        with_open = [number for number in self.log.with_open() if number in found]
+        self.log.log_ends_asked(self._ask_log_ends(metadata, with_open, deadline), asked_at)
         self._start(metadata, found, asked_at, deadline)
-        if self.log is not None:
-            gone = self.log.gone
-            elected = {
-                number: progress
-                for number, progress in self.progress.items()
-                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != progress.led.confirmed
-            }
-            if gone or elected:
-                # A broker's answer decides about positions that the log does not have.
-                lost = self._check_positions(metadata, {**elected, **gone}, deadline, seen=True)
-                if gone or lost:
-                    self.log.assign()
-            self._note_confirmed(metadata, found, asked_at)
-            self._follow_leaders(metadata, self.log)
+        gone = self.log.gone
+        elected = {
+            number: progress
+            for number, progress in self.progress.items()
+            if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != progress.led.confirmed
+        }
+        if gone or elected:
+            # A broker's answer decides about positions that the log does not have.
+            lost = self._check_positions(metadata, {**elected, **gone}, deadline, seen=True)
+            if gone or lost:
+                self.log.assign()
+        self._note_confirmed(metadata, found, asked_at)
+        self._follow_leaders(metadata)
 
     def _check_positions(
         self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool
@@ -174,11 +169,6 @@ class LogPartitions:
         fresh = {number: end for number, end in ends.items() if number not in self.progress}
         if not fresh:
             return
-        if self.log is None:
-            tail = self._open_tail(self._cluster.properties, TOPIC)
-            self.log = LogTail(self._aggregates, tail, self._cluster.clock)
-            self.log.undecodable = self._saved.undecodable
-            self.log.ended = self._ended
         waiting, partitions = self._saved.waiting, self._saved.log_partitions
         hour_ago = {
             TopicPartition(TOPIC, number): int((self._cluster.clock.wall() - HOUR) * 1000)
@@ -200,16 +190,16 @@ class LogPartitions:
         self._check_positions(metadata, kept, deadline, seen=False)
         self.log.begin({number: (progress, waiting.pop(number, None)) for number, progress in begun.items()})
 
-    def _follow_leaders(self, metadata: Metadata, log: LogTail) -> None:
+    def _follow_leaders(self, metadata: Metadata) -> None:
         """Read partitions that are stuck from the brokers that lead them by the newest metadata."""
         now = self._cluster.clock.monotonic()
-        if not (stuck := log.stuck()) or now - self._reconnected_at < STUCK_SECONDS:
+        if not (stuck := self.log.stuck()) or now - self._reconnected_at < STUCK_SECONDS:
             return
         leaders = set(metadata.leaders(TopicPartition(TOPIC, number) for number in stuck).values())
         servers = [metadata.brokers[node] for node in sorted(leaders) if node in metadata.brokers]
         if servers:
             self._reconnected_at = now
-            log.reconnect(",".join(servers))
+            self.log.reconnect(",".join(servers))
 
     # --- What is known of them ---
 
@@ -244,8 +234,6 @@ class LogPartitions:
 
     def all_faults(self) -> list[Fault]:
         """The faults of the tail, of partitions that lost records, and partitions that are stuck."""
-        if self.log is None:
-            return []
         found = []
         fault = self.log.trouble()
         # The fault of the request for log ends is more exact than librdkafka's "all brokers are down".
@@ -265,7 +253,7 @@ class LogPartitions:
     def unknown(self) -> list[Fault]:
         """A fault for each partition that lost records whose ids were not settled since."""
         found = []
-        for number, ids in self.log.unknown.items() if self.log is not None else ():
+        for number, ids in self.log.unknown.items():
             text = f"{TOPIC}-{number} lost records that were read: whether {ids} of its ids have a transaction open"
             text += " is unknown until its coordinator answers, or until their next record"
             found.append(Fault(Reason.LOST, text))

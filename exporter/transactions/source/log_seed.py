@@ -76,7 +76,7 @@ class LogSeed:
         received = self._cluster.clock.monotonic()
         for known in asked.transactions:
             if known.started is not None:
-                log.stamped(known.started, received)
+                log.coordinators.stamped(None, known.started, received, live=False)
             number = coordinator_partition(known.transactional_id, partitions)
             log.take(number, log.machine(number).seed(known))
         for transactional_id, number in asked.ids:

@@ -78,7 +78,7 @@ class WrittenLog:
 @pytest.mark.parametrize("v2", [False, True])
 def test_the_calls_for_a_finished_transaction_do_not_grow(v2: bool) -> None:
     log, aggregates = WrittenLog(v2=v2), Aggregates(Grouping(), Caps())
-    tail = LogTail(aggregates, FakeKafka().tail, Clock())  # type: ignore[arg-type]  # it is not polled
+    tail = LogTail(aggregates, lambda: FakeKafka().tail, Clock())  # type: ignore[arg-type,return-value]  # it is not polled
     tail.progress[0] = PartitionProgress(0, LogPosition(0))
     tail._take(log.transactions(TRANSACTIONS))
     again = log.transactions(TRANSACTIONS)

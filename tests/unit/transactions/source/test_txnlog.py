@@ -1369,7 +1369,7 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
         machine, counted = source._log.machine(0), source._aggregates
         held = {"entries": machine.entries, "open": machine.open, "applications": counted._by_name}
         held |= {"fences": counted._fences, "seen": counted._seen, "unread": unread_of(source)}
-        held |= {"ends": counted._ends, "folded": counted._folded, "counted ids": counted.ids[0]}
+        held |= {"ends": counted.unclean._ends, "folded": counted._folded, "counted ids": counted.ids[0]}
         return {name: len(cast("Sized", each)) for name, each in held.items()} | {
             "unsettled": len(machine.unsettled),
             "ids": sum(sum(each.values()) for each in fact(seen, KnownIds).by_partition.values()),
