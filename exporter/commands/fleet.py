@@ -54,7 +54,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         required=True,
         metavar="FILE|URL",
         help="where agents are listed: a file of URLs; file_sd of Prometheus (.json, .yml, .yaml); http_sd; SRV records"
-        "by dns+srv://NAME; repeatable",
+        " by dns+srv://NAME; repeatable",
     )
     parser.add_argument(
         "--interval", type=duration, default=ASK_INTERVAL, metavar="DURATION", help="how often to ask (15s)"

@@ -72,7 +72,7 @@ class MarkerSearch:
             for place in new:
                 say(
                     printable(
-                        f"TORN: {place.transactional_id} (pid {place.producer_id}) was decided {place.decided}, and"
+                        f"TORN: {place.transactional_id} (producer id {place.producer_id}) was decided {place.decided}, and"
                         f" {place.topic}-{place.partition} has {place.found}"
                     )
                 )
