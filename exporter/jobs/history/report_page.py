@@ -215,7 +215,8 @@ APPLICATION_COLUMNS = (
     "median", "p99", "longest", "suggested timeout",
 )  # fmt: skip
 TRANSACTION_COLUMNS = (
-    "transactional.id", "producer id", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout", "partitions",
+    "transactional.id", "producer id", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout",
+    "partitions",
 )  # fmt: skip
 HOLD_COLUMNS = ("partition", "transactional.id", "producer id", "epoch", "outcome", "from", "to", "held at most")
 FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
