@@ -1,7 +1,7 @@
 """Everything at once, scraped by a real Prometheus: the data with which dashboards are tested.
 
 ``python -m demo.full_stack`` starts a broker, the demo's applications, Connect, Kafka Streams, Spark, two replicas of
-the agent and Prometheus, prints where Prometheus is, and keeps them until Ctrl-C.
+the agent and Prometheus, prints where they are, and keeps them until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -152,6 +152,7 @@ class FullStack:
         self._progress("starting the agents, Prometheus and the applications")
         options = ("--config", str(settings))
         agents = [enter(AgentProcess(cluster.processes, *options, name=f"agent-{replica}")) for replica in (1, 2)]
+        self.pages = [agent.url for agent in agents]
         shards = [
             enter(AgentProcess(cluster.processes, *options, "--shard", f"{at}/{self._shards}", name=f"shard-{at}"))
             for at in range(self._shards)
@@ -272,7 +273,9 @@ def main() -> int:
         signal.signal(number, lambda *_: over.set())
     try:
         with FullStack() as full_stack:
-            print(full_stack.prometheus.url, flush=True)
+            for page in full_stack.pages:
+                print(f"agent       {page}")
+            print(f"Prometheus  {full_stack.prometheus.url}/alerts", flush=True)
             over.wait(120)
             full_stack.fail_a_task()
             full_stack.restore()

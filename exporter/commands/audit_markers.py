@@ -310,7 +310,7 @@ def _print(report: MarkerReport) -> None:
     say(f"{report.judged.judged:,} transactions compared, {len(report.judged.torn)} torn places")
     if report.judged.torn:
         print_table(
-            ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed"),
+            ("transactional.id", "producer id", "decided", "topic", "partition", "found", "completed"),
             (_row(torn) for torn in report.judged.torn),
         )
         print(_ADVICE)

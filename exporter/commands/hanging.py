@@ -71,7 +71,7 @@ def command(options: argparse.Namespace) -> int:
     form: ReportFormat[Stall] = ReportFormat(
         "hanging",
         "no hanging transactions",
-        ("topic", "partition", "pid", "epoch", "offset", "kind", "last write", "lag"),
+        ("topic", "partition", "producer id", "epoch", "offset", "kind", "last write", "lag"),
         lambda stall: _row(stall, now),
         lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, now),
         lambda stall: stall.since,

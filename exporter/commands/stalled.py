@@ -67,7 +67,18 @@ def command(options: argparse.Namespace) -> int:
     form: ReportFormat[Stall] = ReportFormat(
         "stalled_partitions",
         "no stalled partitions",
-        ("topic", "partition", "kind", "application", "transactional.id", "pid", "epoch", "offset", "stalled", "lag"),
+        (
+            "topic",
+            "partition",
+            "kind",
+            "application",
+            "transactional.id",
+            "producer id",
+            "epoch",
+            "offset",
+            "stalled",
+            "lag",
+        ),
         lambda stall: _row(stall, now),
         lambda cluster, stall: stall_document(
             stall, cluster.properties.bootstrap_servers, now, time_of(looks, cluster)

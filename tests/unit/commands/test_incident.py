@@ -55,7 +55,7 @@ def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
     assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "# Incident on prod" in text
-    assert "1 stall of 1 partition, the longest for 60 s" in text
+    assert "1 stall of 1 partition, the longest for 1m" in text
     assert "committed: 1" in text
     assert "Gap from 10:01:01 UTC to 10:10:00 UTC: the agent did not run, as far as its journal shows" in text
     assert "\x1b" not in text
