@@ -190,10 +190,13 @@ class StallRules:
         for each in stalls.stalls:
             stall = OpenStall.of(each)
             before = self._open.get(stall.place)
+            followed = before is not None and stall.place not in self._restored
             if before is None and (ending := self._ending.pop(stall.place, None)) is not None:
                 before = ending.stall  # it only could not be read
             if before is None and len(self._open) >= MOST_STALLS:
                 continue
+            if before is not None and not followed:
+                stall = stall._replace(since=min(before.since, stall.since))
             stall = _still_named(stall, before)
             self._open[stall.place] = stall
             self._restored.discard(stall.place)
@@ -319,8 +322,8 @@ def _place(stall: Stall) -> Place:
 def _still_named(stall: OpenStall, before: OpenStall | None) -> OpenStall:
     """The stall with the holder that was known before, where this read could not ask for it."""
     if before is None or stall.named or not before.named or stall.kind != BlockerKind.UNKNOWN.value:
-        return stall if before is None else stall._replace(since=before.since)
-    return before._replace(records=stall.records)
+        return stall
+    return before._replace(records=stall.records, since=stall.since)
 
 
 def _news(stall: OpenStall, before: OpenStall | None) -> Iterator[EventKind]:
