@@ -209,6 +209,9 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         assert offline is not None
         assert 0 < offline < 50
         kafka.brokers[1].start()
+        kafka.wait_ready()
+        for broker in kafka.brokers:  # an agent that saw a record of each knows their clocks
+            keep(RdkafkaProducer(kafka, _coordinated_by(kafka, broker.id, fresh("seen")))).init()
         agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"))
 
 
@@ -327,6 +330,12 @@ def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(
         # A hung peer delays the end by five seconds at most; after ten the agent would be killed.
         kafka.brokers[0].pause()
         assert agent.stop() == 0
+
+
+def _coordinated_by(kafka: KafkaCluster, leader: int, stem: str) -> str:
+    """A transactional.id whose partition of the log this broker leads."""
+    names = (f"{stem}-{number}" for number in range(1000))
+    return next(name for name in names if _leader(kafka, "__transaction_state", coordinator_partition(name)) == leader)
 
 
 def _until_led(kafka: KafkaCluster, topic: str, leader: int) -> None:
