@@ -181,17 +181,20 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 def is_event(document: Mapping[str, Any]) -> bool:
     """Return whether a line is an event, whose keys have the types of ``documents.EventDocument``."""
-    evidence, partitions = document.get("evidence") or {}, document.get("partitions") or []
-    recorded, subject = document.get("recorded_timestamp"), document.get("subject")
+    known = {key: value for key, value in document.items() if value is not None}
+    recorded, partitions = known.get("recorded_timestamp"), known.get("partitions", [])
     return (
         _is_number(recorded)
         and 0 <= recorded < MOST_RECORDED
-        and _is_number(document.get("timestamp"))
-        and _is_number(document.get("duration_seconds") or 0)
+        and _is_number(known.get("timestamp"))
+        and _is_number(known.get("duration_seconds", 0))
         and isinstance(document.get("count", 1), int)
-        and all(isinstance(document.get(key), str) for key in ("kind", "key"))
-        and all(isinstance(document.get(key) or "", str) for key in ("cluster", "agent", "what", "how", "owner"))
-        and all(isinstance(fields, dict) and all(map(is_plain, fields.values())) for fields in (subject, evidence))
+        and all(isinstance(known.get(key), str) for key in ("kind", "key"))
+        and all(isinstance(known.get(key, ""), str) for key in ("cluster", "agent", "what", "how", "owner"))
+        and all(
+            isinstance(fields, dict) and all(map(is_plain, fields.values()))
+            for fields in (known.get("subject"), known.get("evidence", {}))
+        )
         and isinstance(partitions, list)
         and all(map(_is_held, partitions))
     )

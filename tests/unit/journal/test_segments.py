@@ -144,9 +144,9 @@ WRONG: Mapping[str, tuple[Any, ...]] = {
         *([{**HELD, "since_timestamp": ENDLESS}], [{**HELD, "seconds": None}]),
     ),
     "subject": ([], {"application": []}, {"topic": {}}, {"partition": NAN}),
-    "evidence": (5, [5], {"holder": []}, {"since_timestamp": ENDLESS}),
+    "evidence": (5, [], [5], {"holder": []}, {"since_timestamp": ENDLESS}),
     "count": ("2", None),
-    **dict.fromkeys(("kind", "key", "cluster", "agent", "what", "how", "owner", "duration_seconds"), ([1],)),
+    **dict.fromkeys(("kind", "key", "cluster", "agent", "what", "how", "owner", "duration_seconds"), ([1], {})),
 }
 
 
