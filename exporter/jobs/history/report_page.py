@@ -26,9 +26,9 @@ MOST_PLOTTED = 12
 MOST_LANES = 20
 MOST_NAMED = 3
 _NUMBERS = frozenset({
-    "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "not committed", "median",
+    "transactions", "committed", "aborted", "timed out", "fenced", "not committed", "median",
     "p99", "longest", "suggested timeout",
-    "open", "markers", "timeout", "pid", "epoch", "times", "held at most", "completed",
+    "open", "markers", "timeout", "producer id", "epoch", "times", "held at most", "completed",
 })  # fmt: skip
 
 
@@ -41,7 +41,6 @@ def verdict(found: HistoryReport) -> tuple[str, str]:
     parts = (
         (found.counts.fenced, "fenced"),
         (found.counts.timed_out, "timed out"),
-        (found.by_server, "aborted by the server"),
         (len(found.markers.torn) if found.markers else 0, "torn"),
     )
     return "bad", ", ".join(f"{count:,} {what}" for count, what in parts if count)
@@ -82,7 +81,7 @@ def _sections(found: HistoryReport) -> Sequence[PageSection]:
     ]
 
 
-TORN_COLUMNS = ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed")
+TORN_COLUMNS = ("transactional.id", "producer id", "decided", "topic", "partition", "found", "completed")
 
 
 def torn_row(torn: TornPlace) -> tuple[object, ...]:
@@ -108,7 +107,7 @@ def _torn(record: MarkerRecord) -> list[Block]:
     blocks: list[Block] = [Note(compared(record))]
     if record.torn:
         rows = [torn_row(torn) for torn in record.torn]
-        blocks.append(Table(TORN_COLUMNS, rows, frozenset({"pid", "partition"}), ["bad"] * len(rows)))
+        blocks.append(Table(TORN_COLUMNS, rows, frozenset({"producer id", "partition"}), ["bad"] * len(rows)))
     blocks += [Note(f"Not compared: {question}.") for question in record.questions]
     return blocks
 
@@ -140,8 +139,7 @@ def _over_time(found: HistoryReport) -> list[Block]:
 def _applications(found: HistoryReport) -> list[Block]:
     rows = [application_row(application) for application in found.applications]
     marks = [
-        "bad" if application.counts.fenced or application.counts.timed_out or application.by_server else ""
-        for application in found.applications
+        "bad" if application.counts.fenced or application.counts.timed_out else "" for application in found.applications
     ]
     blocks: list[Block] = [Table(APPLICATION_COLUMNS, rows, _NUMBERS, marks, linked=True)]
     shown = [
@@ -211,20 +209,21 @@ def _transactions(rows: Sequence[TransactionSummary], nothing: str) -> Block:
 # --- Rows, for the page and for the terminal ---
 
 APPLICATION_COLUMNS = (
-    "application", "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "not committed",
+    "application", "transactions", "committed", "aborted", "timed out", "fenced", "not committed",
     "median", "p99", "longest", "suggested timeout",
 )  # fmt: skip
 TRANSACTION_COLUMNS = (
-    "transactional.id", "pid", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout", "partitions",
+    "transactional.id", "producer id", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout",
+    "partitions",
 )  # fmt: skip
-HOLD_COLUMNS = ("partition", "transactional.id", "pid", "epoch", "outcome", "from", "to", "held at most")
+HOLD_COLUMNS = ("partition", "transactional.id", "producer id", "epoch", "outcome", "from", "to", "held at most")
 FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
 
 
 def application_row(application: ApplicationSummary) -> tuple[object, ...]:
     """Cells of ``APPLICATION_COLUMNS``."""
     counts = application.counts
-    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced, application.by_server)
+    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced)
     return (
         application.name,
         *(f"{count:,}" for count in shown),
