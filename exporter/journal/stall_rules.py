@@ -93,6 +93,8 @@ class OpenStall(NamedTuple):
             topic, partition, offset, since, application, transactional_id, producer_id, epoch, kind, records, start = (
                 saved
             )
+            if not all(math.isfinite(instant) for instant in (float(since), float(start or 0))):
+                return None
             return cls(
                 str(topic),
                 int(partition),

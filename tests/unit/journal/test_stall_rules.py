@@ -272,7 +272,12 @@ def test_a_stop_tells_the_ends_that_were_waited_for_and_leaves_open_stalls_open(
 
 
 @pytest.mark.parametrize(
-    "document", [None, [], "x", ["orders", "no number", 1, 2, "", "", 1, 1, "", 1, None], [{}] * 11]
+    "document",
+    [
+        *(None, [], "x", ["orders", "no number", 1, 2, "", "", 1, 1, "", 1, None], [{}] * 11),
+        ["orders", 1, 1, "NaN", "", "", 1, 1, "", 1, None],
+        ["orders", 1, 1, 2, "", "", 1, 1, "", 1, "inf"],
+    ],
 )
 def test_a_saved_stall_that_is_none_is_left_out(document: object) -> None:
     assert OpenStall.read(document) is None
