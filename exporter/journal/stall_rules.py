@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exporter.groups.facts import GroupsHeld
@@ -40,6 +40,26 @@ _RELEASED_BY_THE_NEXT = frozenset({BlockerKind.HANGING.value, BlockerKind.UNMARK
 
 Place = tuple[str, int, int]
 """Topic, partition and last stable offset of a stall."""
+
+
+def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else kind(value)
+
+
+_KINDS: tuple[Callable[[Any], Any], ...] = (
+    str,
+    int,
+    int,
+    float,
+    str,
+    str,
+    _or_none(int),
+    _or_none(int),
+    str,
+    int,
+    _or_none(float),
+)
+"""Types of the fields of an ``OpenStall``."""
 
 
 class OpenStall(NamedTuple):
@@ -90,22 +110,7 @@ class OpenStall(NamedTuple):
     def read(cls, saved: Any) -> OpenStall | None:  # noqa: ANN401 -- JSON
         """Return the stall that was saved as a list, None for anything else."""
         try:
-            topic, partition, offset, since, application, transactional_id, producer_id, epoch, kind, records, start = (
-                saved
-            )
-            return cls(
-                str(topic),
-                int(partition),
-                int(offset),
-                float(since),
-                str(application),
-                str(transactional_id),
-                None if producer_id is None else int(producer_id),
-                None if epoch is None else int(epoch),
-                str(kind),
-                int(records),
-                None if start is None else float(start),
-            )
+            return cls(*(kind(value) for kind, value in zip(_KINDS, saved, strict=True)))
         except (TypeError, ValueError, OverflowError):
             return None
 
