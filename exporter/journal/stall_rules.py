@@ -192,8 +192,8 @@ class StallRules:
         waiting = (reading.fact(GroupsHeld) or GroupsHeld({})).by_partition
         found: dict[tuple[EventKind, EventSubject, str], list[OpenStall]] = defaultdict(list)
         groups: dict[tuple[EventKind, EventSubject, str], set[str]] = defaultdict(set)
-        for each in stalls.stalls:
-            stall = OpenStall.of(each)
+        for stalled in stalls.stalls:
+            stall = OpenStall.of(stalled)
             before = self._open.get(stall.place)
             if before is None and (ending := self._ending.pop(stall.place, None)) is not None:
                 before = ending.stall  # it only could not be read
@@ -359,7 +359,7 @@ def _of_holder(
 
 
 def _of_end(how: StallEnd, several: Sequence[tuple[OpenStall, float]], *, restored_at: float | None) -> Iterator[Event]:
-    for part in _parts(sorted(several, key=lambda each: each[0])):
+    for part in _parts(sorted(several, key=lambda end: end[0])):
         stalls = [stall for stall, _ in part]
         held = tuple(_held(stall, at) for stall, at in part)
         at = max(at for _, at in part)

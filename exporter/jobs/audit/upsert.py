@@ -43,7 +43,7 @@ class Comparing:
 
     @property
     def same(self) -> Column:
-        """Whether a record, of the frame ``h``, is the one that a row, of the frame ``s``, was made of."""
+        """The condition that a row, of the frame ``s``, was made of a record, of the frame ``h``."""
         tests = ["true"]
         if self.version:
             tests.append("h.version = s.version")
