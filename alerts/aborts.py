@@ -309,8 +309,8 @@ def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Al
         _WHO
         + " has committed no transaction for {{ $value | humanizeDuration }}."
         + each(
-            f"(max({GAP_LIMIT}{{kafka_cluster=%q, application=%q}}) - 600) / 2",
-            " Before, it seldom went longer than {{ .Value | humanizeDuration }} without one.",
+            f"max({GAP_LIMIT}{{kafka_cluster=%q, application=%q}})",
+            " By its habit there would have been one within {{ .Value | humanizeDuration }}.",
             *_LABELS,
         ),
         "First: see whether it is stopped on purpose, or has nothing to do. Otherwise look in its log for"

@@ -31,7 +31,7 @@ _ENDED = "kafka_cluster:kafka_eos_broker_end_requests:increase10m"
 
 def alerts(_: Settings) -> Iterator[Alert]:
     """Refused zombie producers, broken sequences, and writes that verification refused."""
-    yield from _zombies()
+    yield _zombies()
     yield Alert(
         "KafkaEosSequenceErrors",
         Severity.WARNING,
@@ -70,7 +70,7 @@ def _timeout_refused() -> Alert:
         "KafkaEosTransactionTimeoutRefused",
         Severity.WARNING,
         f"max by (kafka_cluster, broker) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
-        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} producers in 10"
+        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} producer(s) in 10"
         " minutes for their transaction timeout. They cannot start, and write nothing.",
         "First: set a transaction.timeout.ms in the application that is not above the brokers'"
         " transaction.max.timeout.ms (15m by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
@@ -138,8 +138,7 @@ def records() -> Iterator[Record]:
         yield Record(_REFUSED[window], f"{every} - on (kafka_cluster) 1.1 * {own} or {every}")
 
 
-def _zombies() -> Iterator[Alert]:
-    who_writes = " They write nothing twice, and throw each other out for as long as two share a transactional.id."
+def _zombies() -> Alert:
     where = each(
         f"topk(5, max by (broker, request, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}"
         f"{{kafka_cluster=%q, {_FENCING}}}[1h])) >= 1)",
@@ -151,36 +150,22 @@ def _zombies() -> Iterator[Alert]:
         "\n- producers of {{ .Labels.application }} were initialised {{ .Value | humanize }} times in 1h",
         "kafka_cluster",
     )
-    first = (
+    hours = "\nand ".join(f"{_REFUSED['1h']}{back} > 0" for back in ("", " offset 1h", " offset 2h"))
+    return Alert(
+        "KafkaEosZombieProducers",
+        Severity.WARNING,
+        f"{_REFUSED['10m']} >= 3\nor\n{hours}",
+        "{{ $labels.kafka_cluster }}: brokers refused"
+        + each(f"{_REFUSED['1h']}{{kafka_cluster=%q}}", " {{ .Value | humanize }}", "kafka_cluster")
+        + " requests of fenced clients in an hour. They write nothing twice, and throw each other out for as long as"
+        " two share a transactional.id.",
         "First: find two live instances with one transactional.id, and stop one. Their logs have"
         " ProducerFencedException or InvalidProducerEpochException; the broker's request log has their addresses."
         + where
         + who
         + "\nA client whose transaction had timed out is refused as well, and one that asks again after its coordinator"
         " moved (KAFKA-20310): then there is no second instance. Where no transaction was open, the transaction log"
-        " shows no fence."
-    )
-    yield Alert(
-        "KafkaEosZombieProducers",
-        Severity.WARNING,
-        f"{_REFUSED['10m']} >= 3",
-        "{{ $labels.kafka_cluster }}: brokers refused {{ $value | humanize }} requests of fenced clients in 10 minutes."
-        + who_writes,
-        first,
+        " shows no fence.",
         DASHBOARD,
-        labels=(("reason", "refused"),),
-        when="brokers refused 3 requests or more of fenced clients in 10m",
-    )
-    hours = [f"{_REFUSED['1h']}{back} > 0" for back in ("", " offset 1h", " offset 2h")]
-    yield Alert(
-        "KafkaEosZombieProducers",
-        Severity.WARNING,
-        "\nand ".join(hours),
-        "{{ $labels.kafka_cluster }}: brokers refused requests of fenced clients in each of the last three hours."
-        + who_writes,
-        first,
-        DASHBOARD,
-        keeps=False,
-        labels=(("reason", "persistent"),),
-        when="brokers refused requests of fenced clients in each of the last 3 hours",
+        when="brokers refused 3 requests or more of fenced clients in 10m, or some in each of the last 3 hours",
     )

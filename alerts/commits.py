@@ -53,7 +53,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         Severity.WARNING,
         f"max by ({_CLIENT}) (increase({PRODUCER_RECORD_ERRORS_TOTAL}[10m])) > 0",
         "{{ $labels.kafka_cluster }}: producer {{ $labels.client_id }} of {{ $labels.target }} could not send"
-        " {{ $value | humanize }} records in 10 minutes. In a transaction they make it abort; outside of one they are"
+        " {{ $value | humanize }} record(s) in 10 minutes. In a transaction they make it abort; outside of one they are"
         " lost unless the application sends them again.",
         "First: read the exception in the application's log. ProducerFencedException, OutOfOrderSequenceException and"
         " authorization errors are fatal to a Java producer: it has to be closed and made anew. After any other error"

@@ -77,19 +77,9 @@ READERS = (
     + each(f"count({_TOPICS}) - 1 > 0", " (+{{ .Value }} topics)", *_HOLDER)
     + " get no new records"
     + each(f"min({WORST}{_AT})", " since " + CLOCK, *_HOLDER)
-    + "."
-    + each(
-        f"count(group by (group) ({WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS}))",
-        " {{ .Value }} group(s) wait",
-        "kafka_cluster",
-        *_HOLDER,
-    )
-    + each(
-        f"topk(1, {WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS})",
-        ", most: {{ .Labels.group }}, {{ .Value }}.",
-        "kafka_cluster",
-        *_HOLDER,
-    )
+    + f"{{{{ with query (printf `sort_desc(max by (group) ({WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS}))`"
+    " $labels.kafka_cluster $labels.kafka_cluster $labels.producer_id) }}; {{ len . }} group(s) wait, most:"
+    ' {{ . | first | label "group" }}, {{ . | first | value }}{{ end }}.'
 )
 """Who is hit: topics, since when, and the consumer groups that wait, of the five of a topic that wait for most."""
 
@@ -100,12 +90,12 @@ WHO = " Held by " + each(
     *_HOLDER,
     otherwise="a transaction",
 )
-WHO += ", producer id {{ $labels.producer_id }}."
+WHO += ", producer id {{ $labels.producer_id }}"
 """The transaction that holds the partitions."""
 
 ENDS = each(
     f"floor(min({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}) + max({OPEN_TRANSACTION_TIMEOUT_SECONDS}{_AT}))",
-    " Kafka ends it by itself at " + CLOCK + ".",
+    ", which Kafka ends by itself at " + CLOCK,
     *_HOLDER,
     *_HOLDER,
 )

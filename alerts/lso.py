@@ -52,7 +52,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
     Those that are due longest come first: a holder leaves the list only when it is over.
     """
     summary_of = "{{ $labels.kafka_cluster }}: " + READERS + WHO
-    summary = summary_of + ENDS
+    summary = summary_of + ENDS + "."
     description = STEP + HELD + WAITING
     yield Alert(
         "KafkaEosLsoStalled",
@@ -95,8 +95,7 @@ time() - min by ({_HOLDER}) (
         "KafkaEosHangingTransaction",
         Severity.CRITICAL,
         _endless("hanging", _NOT_HANGING),
-        summary_of
-        + " No coordinator has this transaction, and nobody was promised its records: it never ends by itself.",
+        summary_of + ", which never ends by itself: no coordinator has it, and nobody was promised its records.",
         STEP + HELD + WAITING,
         DASHBOARD,
         of_holder=True,
@@ -107,7 +106,7 @@ time() - min by ({_HOLDER}) (
         "KafkaEosUnmarkedTransaction",
         Severity.CRITICAL,
         _endless("unmarked", _KNOWN),
-        summary_of + " It was committed, and its marker was lost: do not end it by hand.",
+        summary_of + ", which was committed and lost its marker: do not end it by hand.",
         STEP + " An abort would destroy its committed records; the next commit of the same producer on these partitions"
         " releases them." + HELD + WAITING,
         DASHBOARD,

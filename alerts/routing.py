@@ -157,12 +157,6 @@ def _inhibitions() -> list[dict[str, Any]]:
             ['alertname="KafkaEosAbortRatioHigh"', 'window="6h"', 'severity="critical"'],
             ["application"],
         ),
-        # What recurs for hours is one ticket that stays, not one that comes and goes.
-        _inhibit(
-            ['alertname=~"KafkaEos(ProducerFenced|TransactionTimeouts)"', 'reason="persistent"'],
-            ['alertname=~"KafkaEos(ProducerFenced|TransactionTimeouts)"', 'reason=""'],
-            ["alertname", "application"],
-        ),
         # Its queries are named in the page or ticket about the topic.
         _inhibit(
             ['alertname=~"KafkaEos(LsoStalled|HangingTransaction|UnmarkedTransaction)"'],

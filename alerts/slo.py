@@ -92,8 +92,8 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield _late(
         "objective",
         burns,
-        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} were late for {{ $value | humanizePercentage }} of"
-        " the time, and may be for 1%.",
+        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} waited longer than it allows (fresh_within) for"
+        " {{ $value | humanizePercentage }} of the time. For 1% of the time they may.",
         "2m",
         "the oldest withheld record of a topic is older than its threshold (topic: fresh_within, never) for more than"
         " 14.4% of 1h, 6% of 6h or 1% of 3d, and of 5m, 30m or 6h, for 2m",

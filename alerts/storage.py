@@ -30,7 +30,7 @@ max by ({_BROKER}) (max_over_time({BROKER_UNCLEANABLE_PARTITIONS}[{BRIDGE}])) > 
 or
 max by ({_BROKER}) (max_over_time({BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}])) > 0""",
         "{{ $labels.kafka_cluster }}: the log cleaner of broker {{ $labels.broker }} has given up {{ $value }}"
-        " partitions or threads. Compacted topics, the transaction log among them, grow there without bounds.",
+        " partition(s) or thread(s). Compacted topics, the transaction log among them, grow there without bounds.",
         "First: find the partitions in log-cleaner.log of the broker (`uncleanable`), and the error beside them. A"
         " restart of the broker makes the cleaner try again; if it gives up again, the log is damaged or the version"
         " has a bug.",

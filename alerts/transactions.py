@@ -58,22 +58,24 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosProducerFenced",
         "fenced",
         "a producer was fenced in an open transaction",
-        "a producer was fenced {{ $value | humanizeDuration }} ago. A new producer with its transactional.id rolled"
-        " back its open transaction.",
-        "First: see whether an instance crashed then: its successor cleans up so. Otherwise two live instances share"
-        " one transactional.id: find both, and stop one.",
+        "a producer was fenced",
+        "A new producer with its transactional.id rolled back its open transaction.",
+        "First: see whether an instance crashed then: its successor cleans up so. If not, or if it recurs for hours,"
+        " two live instances share one transactional.id: find both, and stop one.",
         FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
+        _recurring(str(PRODUCER_FENCES_TOTAL), 1),
     )
-    yield _persistent()
     yield from _storms()
     yield _event(
         "KafkaEosTransactionTimeouts",
         "timed_out",
         "a coordinator ended a transaction at its timeout",
-        "a transaction ran into its timeout {{ $value | humanizeDuration }} ago. Kafka rolled back what it wrote.",
+        "a transaction ran into its timeout",
+        "Kafka rolled back what it wrote.",
         "First: see in the application's log whether the producer died, hung, or works longer than its"
         " transaction.timeout.ms between begin and commit. If it lives, it is fenced now, and must be started again.",
         FLINK_LOSS_TIMESTAMP_SECONDS,
+        _recurring(f'{TRANSACTIONS_TOTAL}{{outcome="timed_out"}}', 2),
     )
     yield _observed_event(
         "KafkaEosProducerFenced",
@@ -92,7 +94,6 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "First: see in the application's log whether the producer died, hung, or works longer than its"
         " transaction.timeout.ms between begin and commit.",
     )
-    yield _persistent_timeouts()
     yield from _completion()
 
 
@@ -135,20 +136,41 @@ def _long_running() -> Alert:
     )
 
 
-def _event(name: str, outcome: str, when: str, summary: str, details: str, of_flink: Metric) -> Alert:
-    """The last such end, without those of Flink jobs, which ``of_flink`` dates."""
+def _event(
+    name: str, outcome: str, when: str, what: str, impact: str, details: str, of_flink: Metric, recurring: str
+) -> Alert:
+    """The last such end, without those of Flink jobs, which ``of_flink`` dates; and ends that recur for hours, more
+    slowly than the ticket about one lasts.
+    """
     last = f'max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}})'
+    at = f'{{kafka_cluster=%q, application=%q, outcome="{outcome}"}}'
     return Alert(
         name,
         Severity.WARNING,
         f"""\
 time() - {last} < {EVENT_SECONDS}
-unless {last} <= max by ({_BY}) ({of_flink})""",
-        _WHO + ": " + summary,
-        details + unclean_ends(outcome, EVENT_SECONDS) + "\n`kafka-eos-exporter transactions recent` lists them.",
+unless {last} <= max by ({_BY}) ({of_flink})
+or
+{recurring}""",
+        f"{_WHO}: {what}"
+        + each(
+            f"time() - max({LAST_TRANSACTION_TIMESTAMP_SECONDS}{at})", " {{ .Value | humanizeDuration }} ago", *_LABELS
+        )
+        + each(f"max(increase({TRANSACTIONS_TOTAL}{at}[6h])) >= 2", ", {{ .Value | humanize }} times in 6h", *_LABELS)
+        + f". {impact}",
+        details + unclean_ends(outcome, 7200) + "\n`kafka-eos-exporter transactions recent` lists them.",
         DASHBOARD,
         _LABELS,
-        when=f"{when}; fires until {EVENT_WINDOW} after the last one",
+        when=f"{when}; fires until {EVENT_WINDOW} after the last one, and while there are some in each of three periods"
+        f" of {'1h' if outcome == 'fenced' else '2h'}",
+    )
+
+
+def _recurring(counter: str, hours: int) -> str:
+    """Some in each of the last three periods of so many hours."""
+    return "\nand ".join(
+        f"group by ({_BY}) (increase({counter}[{hours}h]{back}) > 0)"
+        for back in ("", f" offset {hours}h", f" offset {2 * hours}h")
     )
 
 
@@ -228,48 +250,6 @@ and on ({_BY}) (
         labels=(("reason", "application"),),
         when="10 fences or more of an application in 5m, and 10 or more in the 5m that ended 10m ago; more than half of"
         " its inits in 15m are fences, and one of its ids was fenced twice",
-    )
-
-
-def _persistent() -> Alert:
-    """Two instances that fence each other slowly, which no window of minutes shows."""
-    fences = [
-        f"max by ({_BY}) (increase({PRODUCER_FENCES_TOTAL}[1h]{back})) > 0" for back in ("", " offset 1h", " offset 2h")
-    ]
-    return Alert(
-        "KafkaEosProducerFenced",
-        Severity.WARNING,
-        "\nand ".join(fences),
-        _WHO + ": producers were fenced in each of the last three hours, {{ $value | humanize }} times in the last one."
-        " Each fence rolls back a transaction.",
-        "First: find two live instances with one transactional.id, or an instance that crashes regularly. One crash"
-        " does not look like this." + unclean_ends("fenced", 3600) + "\n`kafka-eos-exporter transactions recent` lists"
-        " them.",
-        DASHBOARD,
-        _LABELS,
-        labels=(("reason", "persistent"),),
-        when="producers of an application were fenced in each of the last 3 hours",
-    )
-
-
-def _persistent_timeouts() -> Alert:
-    """Timeouts that recur more slowly than the tickets of single ones last."""
-    timeouts = f'{TRANSACTIONS_TOTAL}{{outcome="timed_out"}}'
-    parts = [f"max by ({_BY}) (increase({timeouts}[2h]{back})) > 0" for back in ("", " offset 2h", " offset 4h")]
-    return Alert(
-        "KafkaEosTransactionTimeouts",
-        Severity.WARNING,
-        "\nand ".join(parts),
-        _WHO + ": transactions have run into their timeout for hours, {{ $value | humanize }} in the last two. Kafka"
-        " rolled back what they wrote.",
-        "First: see in the application's log what happens at these times: a producer that dies or hangs regularly, or a"
-        " batch that takes longer than its transaction.timeout.ms."
-        + unclean_ends("timed_out", 7200)
-        + "\n`kafka-eos-exporter transactions recent` lists them.",
-        DASHBOARD,
-        _LABELS,
-        labels=(("reason", "persistent"),),
-        when="transactions of an application ran into their timeout in each of the last three periods of 2h",
     )
 
 

@@ -29,6 +29,7 @@ from exporter.transactions.decided.torn import (
     DecisionLog,
     MarkerComparison,
     Torn,
+    clocks_apart_ms,
     judge,
 )
 from exporter.transactions.machine.records import UndecodableRecord
@@ -143,6 +144,10 @@ def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callabl
     with progress(f"reading the markers of {cluster.target}", offsets) as advance:
         reading = deadline.within(READ_SHARE * deadline.remaining())
         read = read_markers(cluster.client, metadata, ranges, reading, _checked(advance, reading, check))
+    apart = clocks_apart_ms(decisions, read)
+    if apart >= CLOCK_SLACK_MS:  # markers are found, and told apart, by their times
+        text = f"clocks of brokers are {apart / 1000:.0f} s apart: no markers were compared, see NTP on each"
+        return MarkerReport(cluster.name, MarkerComparison((), 0, (text,)), offsets)
     judged = judge(decisions, read, since_ms, compacted, check)
     questions = (*(fault.detail for fault in faults), *judged.open_questions)
     if log.undecodable:
@@ -305,7 +310,7 @@ def _print(report: MarkerReport) -> None:
     say(f"{report.judged.judged:,} transactions compared, {len(report.judged.torn)} torn places")
     if report.judged.torn:
         print_table(
-            ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed"),
+            ("transactional.id", "producer id", "decided", "topic", "partition", "found", "completed"),
             (_row(torn) for torn in report.judged.torn),
         )
         print(_ADVICE)

@@ -54,7 +54,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         required=True,
         metavar="FILE|URL",
         help="where agents are listed: a file of URLs; file_sd of Prometheus (.json, .yml, .yaml); http_sd; SRV records"
-        "by dns+srv://NAME; repeatable",
+        " by dns+srv://NAME; repeatable",
     )
     add_duration_flag(parser, "--interval", ASK_INTERVAL, "how often to ask (15s)")
     add_duration_flag(parser, "--timeout", ASK_TIMEOUT, "how long an agent may take to answer (5s)")

@@ -26,11 +26,10 @@ from exporter.lso.facts import Blocker, Stall
 from exporter.lso.holders import as_unmarked
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenStart, WriterState
-from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import Open, held_in
 from exporter.model import Deadline, Fault, TopicPartition
 from exporter.status.transaction_documents import stall_document
-from exporter.transactions.source.log_range import RangeConsumer
+from exporter.transactions.source.log_range import RangeConsumer, RangeReader
 from exporter.words import BlockerKind
 
 _EXAMPLES = """\
@@ -72,7 +71,7 @@ def command(options: argparse.Namespace) -> int:
     form: ReportFormat[Stall] = ReportFormat(
         "hanging",
         "no hanging transactions",
-        ("topic", "partition", "pid", "epoch", "offset", "kind", "last write", "lag"),
+        ("topic", "partition", "producer id", "epoch", "offset", "kind", "last write", "lag"),
         lambda stall: _row(stall, now),
         lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, now),
         lambda stall: stall.since,
@@ -101,7 +100,7 @@ def search(
     deadline: Deadline,
     older_than: float,
     sleep: Sleep,
-    connect: Callable[[], OpenRangeReader] | None = None,
+    connect: Callable[[], RangeReader] | None = None,
     where: Where = EVERYWHERE,
 ) -> ClusterReport[Stall]:
     """Search one cluster. Where a transaction may hang, this reads the log and takes 30 s more. Raises AskError.

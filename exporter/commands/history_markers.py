@@ -72,8 +72,8 @@ class MarkerSearch:
             for place in new:
                 say(
                     printable(
-                        f"TORN: {place.transactional_id} (pid {place.producer_id}) was decided {place.decided}, and"
-                        f" {place.topic}-{place.partition} has {place.found}"
+                        f"TORN: {place.transactional_id} (producer id {place.producer_id}) was decided {place.decided},"
+                        f" and {place.topic}-{place.partition} has {place.found}"
                     )
                 )
 

@@ -21,7 +21,18 @@ from exporter.core.durations import format_duration
 from exporter.lso.next_step import CHECK_FIRST, NextStep
 from exporter.lso.shell import shown
 
-_NUMBERS = {"age", "timeout", "lag", "partition", "partitions", "pid", "epoch", "offset", "stalled", "last write"}
+_NUMBERS = {
+    "age",
+    "timeout",
+    "lag",
+    "partition",
+    "partitions",
+    "producer id",
+    "epoch",
+    "offset",
+    "stalled",
+    "last write",
+}
 _NAMES = {"application", "transactional.id"}
 """Columns of names from the cluster, which are one word of a shell where they begin a line."""
 _WIDEST = 100

@@ -74,7 +74,7 @@ def command(options: argparse.Namespace) -> int:
     form: ReportFormat[UncleanEnd] = ReportFormat(
         "unclean_ends",
         "no unclean ends in the last hour",
-        ("application", "transactional.id", "pid", "epoch", "outcome", "age", "ended"),
+        ("application", "transactional.id", "producer id", "epoch", "outcome", "age", "ended"),
         lambda end: _row(end, now),
         lambda _, end: unclean_end_document(end, now),
         lambda end: -end.ended,

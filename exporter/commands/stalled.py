@@ -23,13 +23,12 @@ from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import OpenInLog, OpenStart
-from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import held_in
 from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Deadline, Facts, SampleBatch
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
-from exporter.transactions.source.log_range import RangeConsumer
+from exporter.transactions.source.log_range import RangeConsumer, RangeReader
 from exporter.words import BlockerKind, TransactionState
 
 _EXAMPLES = """\
@@ -68,7 +67,18 @@ def command(options: argparse.Namespace) -> int:
     form: ReportFormat[Stall] = ReportFormat(
         "stalled_partitions",
         "no stalled partitions",
-        ("topic", "partition", "kind", "application", "transactional.id", "pid", "epoch", "offset", "stalled", "lag"),
+        (
+            "topic",
+            "partition",
+            "kind",
+            "application",
+            "transactional.id",
+            "producer id",
+            "epoch",
+            "offset",
+            "stalled",
+            "lag",
+        ),
         lambda stall: _row(stall, now),
         lambda cluster, stall: stall_document(
             stall, cluster.properties.bootstrap_servers, now, time_of(looks, cluster)
@@ -89,7 +99,7 @@ def look_twice(
     stall_after: float,
     deadline: Deadline,
     sleep: Sleep,
-    connect: Callable[[], OpenRangeReader] | None = None,
+    connect: Callable[[], RangeReader] | None = None,
     rhythm: Callable[[Cluster, float], tuple[FlinkTransactions, tuple[str, ...]]] | None = None,
 ) -> ClusterReport[Stall]:
     """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
@@ -176,7 +186,7 @@ def _by_the_log(
     cluster: Cluster,
     stalls: Sequence[Stall],
     began: float,
-    connect: Callable[[], OpenRangeReader],
+    connect: Callable[[], RangeReader],
     patience: float,
     sleep: Sleep,
 ) -> tuple[tuple[Stall, ...], tuple[str, ...]]:

@@ -83,7 +83,7 @@ def _open(options: argparse.Namespace) -> int:
     form: ReportFormat[Seen] = ReportFormat(
         "transactions",
         "no open transactions",
-        ("application", "transactional.id", "pid", "epoch", "state", "age", "timeout", "partitions"),
+        ("application", "transactional.id", "producer id", "epoch", "state", "age", "timeout", "partitions"),
         lambda seen: _row(seen.transaction, seen.shown),
         _document,
         # Oldest first. One without a known start comes first: it may be the oldest.

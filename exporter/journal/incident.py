@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from typing_extensions import TypedDict
 
 from exporter.core.documents import document_of
+from exporter.core.durations import format_age
 from exporter.core.instants import instant
 from exporter.journal.beside_history import HistoryDocument, HistoryRows, beside_history
 from exporter.journal.documents import EventDocument
@@ -174,7 +175,7 @@ def _summary(
         partitions = len({(stall.topic, stall.partition) for stall in stalls})
         yield (
             f"{_count(len(stalls), 'stall', 'stalls')} of {_count(partitions, 'partition', 'partitions')}, the longest"
-            f" for {longest.seconds(end):.0f} s ({longest.topic}-{longest.partition})."
+            f" for {format_age(longest.seconds(end))} ({longest.topic}-{longest.partition})."
         )
         yield f"In one of them {most.records} records or more waited ({most.topic}-{most.partition})."
     else:

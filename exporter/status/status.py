@@ -30,7 +30,6 @@ from exporter.status.transaction_documents import (
     unclean_id_document,
 )
 from exporter.status.watched_stalls import Links, StallContext
-from exporter.telemetry.facts import PushedProducers
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.decided.marker_watch import TornMarkers
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, UncleanEnds
@@ -54,10 +53,8 @@ def document(
     ready: bool,
     version: str,
     shard: Shard = WHOLE,
-    pushed: PushedProducers | None = None,
 ) -> docs.StatusDocument:
-    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds; ``pushed`` are the
-    producers that push their metrics.
+    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
 
     Each stalled partition and each open transaction in it is made when it is looked at.
 
@@ -71,15 +68,11 @@ def document(
         "generated_at_timestamp": now,
         "ready": ready,
         "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
-        "clusters": [
-            _cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard, pushed) for group in groups
-        ],
+        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
     }
 
 
-def _cluster(
-    group: GroupState, settings: ClusterSettings, now: float, shard: Shard, pushed: PushedProducers | None
-) -> docs.ClusterDocument:
+def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> docs.ClusterDocument:
     identity = group.facts.get(ClusterIdentity)
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
@@ -97,7 +90,7 @@ def _cluster(
     ignored = _ignored(group)
     reasons = {subject.subject: subject.reason for subject in ignored if subject.kind == "topic"}
     names = (settings.name or named, bootstrap_servers)
-    context = StallContext.of(group, names, now, reasons, settings.owners, settings.links, pushed)
+    context = StallContext.of(group, names, now, reasons, settings.owners, settings.links)
 
     def open_transaction(transaction: OpenTransaction) -> docs.OpenTransactionDocument:
         return open_transaction_document(transaction, theirs, flink.by_producer.get(transaction.producer_id))

@@ -58,7 +58,6 @@ class StallContext(NamedTuple):
         ignored: Mapping[str, str],
         owners: Owners,
         links: Links,
-        pushed: PushedProducers | None,
     ) -> StallContext:
         """Return that of a cluster; ``names`` are its name and its bootstrap servers."""
         blocked = group.facts.get(BlockedGroups)
@@ -70,7 +69,7 @@ class StallContext(NamedTuple):
             ignored,
             blocked.by_partition if blocked else {},
             held.by_partition if held else {},
-            pushed.by_id if pushed else {},
+            {who: places for fact in group.facts.all(PushedProducers) for who, places in fact.by_id.items()},
             owners,
             links,
         )

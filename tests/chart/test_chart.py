@@ -180,6 +180,23 @@ def test_a_network_policy_is_closed_but_for_prometheus_and_the_ingress_of_the_va
     assert peers(ingress=[namespace("web")]) == [namespace("monitoring"), namespace("web")]
 
 
+@pytest.mark.parametrize("part", ["fleet", "audits"])
+def test_a_network_policy_lets_in_the_parts_of_the_release_that_ask_the_agent(charts: Charts, part: str) -> None:
+    objects = charts.objects(CHART / "ci" / f"{part}-values.yaml")
+    asking = [
+        manifest["spec"].get("jobTemplate", manifest)["spec"]["template"]["metadata"]["labels"]
+        for manifest in (*of_kind(objects, "Deployment"), *of_kind(objects, "CronJob"))
+    ]
+    policy = next(
+        manifest["spec"]
+        for manifest in of_kind(objects, "NetworkPolicy")
+        if manifest["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "agent"
+    )
+    [rule] = policy["ingress"]
+    [ours] = [peer["podSelector"]["matchLabels"].items() for peer in rule["from"] if "podSelector" in peer]
+    assert all(ours <= labels.items() for labels in asking)
+
+
 def test_secrets_stay_out_of_config_maps(charts: Charts) -> None:
     objects = charts.objects(CHART / "ci" / "secret-config-values.yaml")
     [secret] = of_kind(objects, "Secret")

@@ -202,7 +202,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
         story = page["annotations"]["description"]
         headline = page["annotations"]["summary"]
         assert f"Held by {stuck_id} (application {stuck_id[:-2]})" in headline
-        assert "Kafka ends it by itself at " in headline
+        assert "Kafka ends by itself at " in headline
         assert "1 partition(s) held, open." in story
         assert f"- {orders}-0 since " in story
         assert "kafka-transactions" not in story + hanging["annotations"]["description"]

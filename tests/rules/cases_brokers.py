@@ -12,7 +12,7 @@ from exporter.catalogue import (
 )
 from tests.rules.promtool import Case, Series, case, scraped
 
-REFUSED, PERSISTENT = "KafkaEosZombieProducers refused", "KafkaEosZombieProducers persistent"
+ZOMBIES = "KafkaEosZombieProducers"
 GENERATION, CONCURRENT = "KafkaEosConsumerGenerationFenced", "KafkaEosConcurrentTransactions"
 SEQUENCE, VERIFICATION = "KafkaEosSequenceErrors", "KafkaEosVerificationFailures"
 PLACE = ("prod", "1", "Produce", "INVALID_PRODUCER_EPOCH")
@@ -32,20 +32,20 @@ def errors(values: str, who: tuple[str, ...] = PLACE, agent: str = "a") -> Serie
     return scraped(BROKER_REQUEST_ERRORS_TOTAL, *who, values=values, agent=agent)
 
 
-def _zombies(reason: str, cluster: str = "prod") -> dict[str, str]:
-    return {"severity": "warning", "reason": reason, "kafka_cluster": cluster}
+def _zombies(cluster: str = "prod") -> dict[str, str]:
+    return {"severity": "warning", "kafka_cluster": cluster}
 
 
 def _refused() -> Iterator[Case]:
-    ours = _zombies("refused")
+    ours = _zombies()
     for error in ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"):
         who = ("prod", "1", "EndTxn", error)
-        yield case(REFUSED, error, [errors("0x9 3x60", who)], {"9m": [], "11m": [ours]})
-    yield case(REFUSED, "two of them, as after one takeover", [errors("0x9 2x60")], {f"{at}m": [] for at in range(25)})
+        yield case(ZOMBIES, error, [errors("0x9 3x60", who)], {"9m": [], "11m": [ours]})
+    yield case(ZOMBIES, "two of them, as after one takeover", [errors("0x9 2x60")], {f"{at}m": [] for at in range(25)})
     # Over the whole of its window nothing is extrapolated: exactly three.
-    yield case(REFUSED, "three", [errors("0 0 0 0 0 3 3 3 3 3 3x20")], {"10m": [ours], "13m": [ours]})
+    yield case(ZOMBIES, "three", [errors("0 0 0 0 0 3 3 3 3 3 3x20")], {"10m": [ours], "13m": [ours]})
     yield case(
-        REFUSED,
+        ZOMBIES,
         "one each of two brokers, requests and errors",
         [
             errors("0x9 1x60"),
@@ -56,43 +56,43 @@ def _refused() -> Iterator[Case]:
         {"11m": [ours]},
     )
     brokers = [errors("0x9 1x60", ("prod", broker, *PLACE[2:])) for broker in "123"]
-    yield case(REFUSED, "one each of three brokers", brokers, {"11m": [ours]})
+    yield case(ZOMBIES, "one each of three brokers", brokers, {"11m": [ours]})
     yield case(
-        REFUSED,
+        ZOMBIES,
         "each cluster by itself",
         [errors("0x9 4x60"), errors("0x9 4x60", ("other", *PLACE[1:])), errors("0x9 2x60", ("third", *PLACE[1:]))],
-        {"11m": [ours, _zombies("refused", "other")]},
+        {"11m": [ours, _zombies("other")]},
     )
     two = [errors("0x9 2x60", agent=agent) for agent in "ab"]
-    yield case(REFUSED, "two replicas count the same two", two, {"11m": [], "18m": []})
+    yield case(ZOMBIES, "two replicas count the same two", two, {"11m": [], "18m": []})
     late = [errors("0x9 4x60"), errors("4x60", agent="b")]
-    yield case(REFUSED, "a replica that was started later", late, {"11m": [ours]})
-    yield case(REFUSED, "it ends ten minutes and seven later", [errors("0x9 4x60")], {"26m": [ours], "28m": []})
+    yield case(ZOMBIES, "a replica that was started later", late, {"11m": [ours]})
+    yield case(ZOMBIES, "it ends ten minutes and seven later", [errors("0x9 4x60")], {"26m": [ours], "28m": []})
     yield case(
-        REFUSED,
+        ZOMBIES,
         "errors that are normal",
         [errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))],
         {"20m": [], "40m": []},
     )
 
     canary = [errors("0+1x60"), fenced("0+1x60"), fenced("0+5x60", outcome="committed")]
-    yield case(REFUSED, "the canary's own", canary, {f"{at}m": [] for at in range(0, 60, 5)})
+    yield case(ZOMBIES, "the canary's own", canary, {f"{at}m": [] for at in range(0, 60, 5)})
     done = fenced("0+5x60", outcome="committed")
     more = [errors("0+1.45x60"), fenced("0+1x60"), fenced("0x60", "2"), done, errors("0+2x60", ("other", *PLACE[1:]))]
-    yield case(REFUSED, "more than the canary's", more, {"45m": [ours, _zombies("refused", "other")]})
+    yield case(ZOMBIES, "more than the canary's", more, {"45m": [ours, _zombies("other")]})
     hardly = [errors("0+1.35x60"), fenced("0+1x60"), done]
-    yield case(REFUSED, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(12, 60, 5)})
+    yield case(ZOMBIES, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(12, 60, 5)})
     apart = [
         errors("0x9 1x60", ("prod", "1", *each))
         for each in (PLACE[2:], ("EndTxn", PLACE[3]), ("Produce", "PRODUCER_FENCED"))
     ]
-    yield case(REFUSED, "one each of three requests and errors", apart, {"11m": [ours]})
+    yield case(ZOMBIES, "one each of three requests and errors", apart, {"11m": [ours]})
     two = [errors("0+3x60"), fenced("0+1x60", "1"), fenced("0+2x60", "2")]
-    yield case(REFUSED, "the canary's through two coordinators", two, {"30m": []})
+    yield case(ZOMBIES, "the canary's through two coordinators", two, {"30m": []})
     anew = [errors("0+1x60"), fenced("0+1x30"), fenced("_x30 0+1x30", agent="canary-2")]
-    yield case(REFUSED, "the canary in a new pod", anew, {f"{at}m": [] for at in range(0, 60, 5)})
+    yield case(ZOMBIES, "the canary in a new pod", anew, {f"{at}m": [] for at in range(0, 60, 5)})
     tenth = [errors("0+10x60"), fenced("0+9x60")]
-    yield case(REFUSED, "a tenth more than the canary's", tenth, {"20m": []})
+    yield case(ZOMBIES, "a tenth more than the canary's", tenth, {"20m": []})
 
 
 def fenced(values: str, coordinator: str = "1", outcome: str = "fenced", agent: str = "canary") -> Series:
@@ -100,58 +100,58 @@ def fenced(values: str, coordinator: str = "1", outcome: str = "fenced", agent: 
 
 
 def _persistent() -> Iterator[Case]:
-    ours = _zombies("persistent")
+    ours = _zombies()
     canary = [errors("0+10x40"), fenced("0+10x40"), fenced("0+50x40", outcome="committed")]
-    yield case(PERSISTENT, "the canary's own", canary, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
+    yield case(ZOMBIES, "the canary's own", canary, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
     done = fenced("0+50x40", outcome="committed")
     more = [errors("0+12x40"), errors("240x40", agent="b"), fenced("0+10x40"), done]
-    yield case(PERSISTENT, "more than the canary's, and a replica that sees none", more, {"240m": [ours]}, "10m")
+    yield case(ZOMBIES, "more than the canary's, and a replica that sees none", more, {"240m": [ours]}, "10m")
     hardly = [*(errors("0+10.5x40", agent=agent) for agent in "ab"), fenced("0+10x40"), done]
-    yield case(PERSISTENT, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
+    yield case(ZOMBIES, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
     for another in (("prod", "2", *PLACE[2:]), ("prod", "1", "EndTxn", PLACE[3]), (*PLACE[:3], "PRODUCER_FENCED")):
         both = [errors("0+6x40"), errors("0+6x40", another), fenced("0+10x40"), done]
-        yield case(PERSISTENT, f"more than the canary's, {' '.join(another[1:])}", both, {"240m": [ours]}, "10m")
+        yield case(ZOMBIES, f"more than the canary's, {' '.join(another[1:])}", both, {"240m": [ours]}, "10m")
     anew = [errors("0+10x40"), fenced("0+10x15"), fenced("_x15 0+10x25", agent="canary-2")]
-    yield case(PERSISTENT, "the canary in a new pod", anew, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
+    yield case(ZOMBIES, "the canary in a new pod", anew, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
     two = [errors("0+10x40"), fenced("0+5x40"), fenced("0+5x40", "2"), errors("0+1x40", ("other", *PLACE[1:]))]
-    elsewhere = [_zombies("persistent", "other")]
-    yield case(PERSISTENT, "the canary's through two coordinators", two, {"240m": elsewhere}, "10m")
+    elsewhere = [_zombies("other")]
+    yield case(ZOMBIES, "the canary's through two coordinators", two, {"240m": elsewhere}, "10m")
     slow = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40")  # a step is ten minutes: one in an hour
-    yield case(PERSISTENT, "one an hour", [slow], {"90m": [], "200m": [ours], "230m": [ours]}, "10m")
+    yield case(ZOMBIES, "one an hour", [slow], {"90m": [], "200m": [ours], "230m": [ours]}, "10m")
     first = errors("0 0 0 1 1 1 1 1 1 2x20")
-    yield case(PERSISTENT, "two hours of it", [first], {f"{at}m": [] for at in range(60, 250, 10)}, "10m")
-    pause = errors("0 0 0 3 3 3 3 3 3 3 3 3 3 3 3 6x20")
-    yield case(PERSISTENT, "an hour without any", [pause], {f"{at}m": [] for at in range(60, 250, 10)}, "10m")
+    yield case(ZOMBIES, "two hours of it", [first], {f"{at}m": [] for at in range(60, 250, 10)}, "10m")
+    pause = errors("0 0 0 2 2 2 2 2 2 2 2 2 2 2 2 4x20")
+    yield case(ZOMBIES, "an hour without any", [pause], {f"{at}m": [] for at in range(60, 250, 10)}, "10m")
     begins = errors("0x10 1 1 1 1 1 1 2x20")
-    yield case(PERSISTENT, "two hours of it, and well before", [begins], {f"{at}m": [] for at in (190, 210)}, "10m")
+    yield case(ZOMBIES, "two hours of it, and well before", [begins], {f"{at}m": [] for at in (190, 210)}, "10m")
     over = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40")
-    yield case(PERSISTENT, "and then none", [over], {"140m": [], "150m": [ours], "240m": []}, "10m")
+    yield case(ZOMBIES, "and then none", [over], {"140m": [], "150m": [ours], "240m": []}, "10m")
     moved = [
         errors("0 0 0 1x40"),
         errors("0x8 1x40", ("prod", "2", *PLACE[2:])),
         errors("0x14 1x40", ("prod", "3", *PLACE[2:])),
     ]
-    yield case(PERSISTENT, "on another broker each hour", moved, {"190m": [ours]}, "10m")
+    yield case(ZOMBIES, "on another broker each hour", moved, {"190m": [ours]}, "10m")
     yield case(
-        PERSISTENT,
+        ZOMBIES,
         "each cluster by itself",
         [slow, errors("0 0 0 1x40", ("other", *PLACE[1:])), errors("0x14 1x40", ("other", *PLACE[1:]), agent="b")],
         {"200m": [ours]},
         "10m",
     )
     gap = errors("0 0 1x12 2 2 2 2 2 3x20")
-    yield case(PERSISTENT, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
+    yield case(ZOMBIES, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
     for error in ("PRODUCER_FENCED", "FENCED_INSTANCE_ID"):
         kind = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40", ("prod", "1", "EndTxn", error))
-        yield case(PERSISTENT, error, [kind], {"140m": [], "150m": [ours], "200m": [ours], "210m": []}, "10m")
+        yield case(ZOMBIES, error, [kind], {"140m": [], "150m": [ours], "200m": [ours], "220m": []}, "10m")
     normal = errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))
     for missing, values in enumerate(("0x8 1 1 1 1 1 1 2x20", "0 0 0 1x11 2x20", "0 0 0 1 1 1 1 1 1 2x20")):
         title = f"errors that are normal are no fences of hour {missing}"
-        yield case(PERSISTENT, title, [errors(values), normal], {f"{at}m": [] for at in range(0, 250, 10)}, "10m")
+        yield case(ZOMBIES, title, [errors(values), normal], {f"{at}m": [] for at in range(0, 250, 10)}, "10m")
     replicas = [slow, errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40", agent="b")]
-    yield case(PERSISTENT, "two replicas", replicas, {"200m": [ours]}, "10m")
+    yield case(ZOMBIES, "two replicas", replicas, {"200m": [ours]}, "10m")
     other = errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))
-    yield case(PERSISTENT, "errors that are normal", [other], {"200m": []}, "10m")
+    yield case(ZOMBIES, "errors that are normal", [other], {"200m": []}, "10m")
 
 
 def _generations() -> Iterator[Case]:

@@ -43,6 +43,8 @@ def _objective() -> Iterator[Case]:
     yield case(OBJECTIVE, "it has no threshold", [age("9999x300"), within(60, threshold="stall_warning")], {"200m": []})
     one = [age("0x300"), within(60), age("61x300", agent="b"), within(60, agent="b")]
     yield case(OBJECTIVE, "by one of two agents", one, {"9m": [ours]})
+    halves = [series for agent in "ab" for series in (age("40x300", agent=agent), within(60, agent=agent))]
+    yield case(OBJECTIVE, "two agents, whose sum is later than its threshold", halves, {"9m": [], "200m": []})
     unread = [age("61x300"), within(60), within(90, agent="b")]
     yield case(OBJECTIVE, "an agent has another threshold yet", unread, {"9m": []})
     topics = spread(TOPIC)

@@ -294,40 +294,36 @@ def _many() -> Iterator[Case]:
 
 
 def _persistent() -> Iterator[Case]:
-    name = f"{FENCED} persistent"
-
     def fences(values: str, app: tuple[str, ...] = APP, agent: str = "a") -> Series:
         return scraped(PRODUCER_FENCES_TOTAL, *app, values=values, agent=agent)
 
-    ticket = of("warning", reason="persistent")
+    ticket = of("warning")
     slow = "0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40"  # a step is ten minutes: one in an hour
-    yield case(name, "one an hour", [fences(slow)], {"90m": [], "200m": [ticket], "230m": [ticket]}, "10m")
+    yield case(FENCED, "one an hour", [fences(slow)], {"90m": [], "200m": [ticket], "230m": [ticket]}, "10m")
     every = range(60, 250, 10)
-    yield case(name, "two hours of it", [fences("0 0 0 1 1 1 1 1 1 2x20")], {f"{at}m": [] for at in every}, "10m")
+    yield case(FENCED, "two hours of it", [fences("0 0 0 1 1 1 1 1 1 2x20")], {f"{at}m": [] for at in every}, "10m")
     pause = fences("0 0 0 3 3 3 3 3 3 3 3 3 3 3 3 6x20")
-    yield case(name, "an hour without any", [pause], {f"{at}m": [] for at in every}, "10m")
+    yield case(FENCED, "an hour without any", [pause], {f"{at}m": [] for at in every}, "10m")
     begins = fences("0x10 1 1 1 1 1 1 2x20")
-    yield case(name, "two hours of it, and well before", [begins], {"190m": [], "210m": []}, "10m")
+    yield case(FENCED, "two hours of it, and well before", [begins], {"190m": [], "210m": []}, "10m")
     gap = fences("0 0 1x12 2 2 2 2 2 3x20")
-    yield case(name, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
+    yield case(FENCED, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
     over = fences("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40")
-    yield case(name, "and then none", [over], {"140m": [], "150m": [ticket], "240m": []}, "10m")
+    yield case(FENCED, "and then none", [over], {"140m": [], "150m": [ticket], "240m": []}, "10m")
     apps = spread(APP)
-    whos = [of("warning", app, reason="persistent") for app in apps]
-    yield case(name, "each application", [fences(slow, app) for app in apps], {"200m": whos}, "10m")
+    whos = [of("warning", app) for app in apps]
+    yield case(FENCED, "each application", [fences(slow, app) for app in apps], {"200m": whos}, "10m")
     mixed = [
         fences("0 0 0 1x40"),
         fences("0x8 1x40", ("prod", "other")),
         fences("0x14 1x40", ("other", "pay")),
     ]
-    yield case(name, "three applications, once each", mixed, {"190m": []}, "10m")
+    yield case(FENCED, "three applications, once each", mixed, {"190m": []}, "10m")
     pods = [fences("0 0 0 1x5 stale"), fences("_x6 0 0 1x5 stale", agent="b"), fences("_x12 0 0 1x20", agent="c")]
-    yield case(name, "agents that come and go", pods, {"190m": [ticket]}, "10m")
+    yield case(FENCED, "agents that come and go", pods, {"190m": [ticket]}, "10m")
 
 
 def _persistent_timeouts() -> Iterator[Case]:
-    name = f"{TIMEOUTS} persistent"
-
     def ended(
         instants: Sequence[int], app: tuple[str, ...] = APP, agent: str = "a", outcome: str = "timed_out"
     ) -> Series:
@@ -335,26 +331,33 @@ def _persistent_timeouts() -> Iterator[Case]:
         counts = " ".join(str(sum(instant <= 10 * at for instant in instants)) for at in range(180))
         return scraped(TRANSACTIONS_TOTAL, *app, outcome, values=counts, agent=agent)
 
-    ticket = of("warning", reason="persistent")
+    ticket = of("warning")
     hourly = range(20, 1500, 61)
     stays = {f"{at}m": [ticket] for at in range(270, 1500, 30)}
     both = [ended(hourly), ended(hourly, agent="b")]
-    yield case(name, "one in 61 minutes, for a day", both, {"200m": [], **stays}, "10m")
+    yield case(TIMEOUTS, "one in 61 minutes, for a day", both, {"200m": [], **stays}, "10m")
     gap = [ended([*range(150, 300, 50), *range(420, 900, 50)])]
     times: dict[str, list[Mapping[str, str]]] = {f"{at}m": [] for at in (370, 390, 410, 510, 520, 530)}
-    yield case(name, "two hours and more without any", gap, times, "10m")
+    yield case(TIMEOUTS, "two hours and more without any", gap, times, "10m")
     new = [ended([130, 140, 250])]
-    yield case(name, "four hours of it", new, {f"{at}m": [] for at in range(130, 380, 10)}, "10m")
-    yield case(name, "other outcomes", [ended(hourly, outcome="fenced")], {"500m": [], "900m": []}, "10m")
+    yield case(TIMEOUTS, "four hours of it", new, {f"{at}m": [] for at in range(130, 380, 10)}, "10m")
+    yield case(TIMEOUTS, "other outcomes", [ended(hourly, outcome="fenced")], {"500m": [], "900m": []}, "10m")
     apps = spread(APP)
-    whos = [of("warning", app, reason="persistent") for app in apps]
-    yield case(name, "each application", [ended(hourly, app) for app in apps], {"500m": whos}, "10m")
+    whos = [of("warning", app) for app in apps]
+    yield case(TIMEOUTS, "each application", [ended(hourly, app) for app in apps], {"500m": whos}, "10m")
     mixed = [ended([50]), ended([170], ("prod", "other")), ended([290], ("other", "pay"))]
-    yield case(name, "three applications, once each", mixed, {f"{at}m": [] for at in range(290, 400, 20)}, "10m")
+    yield case(TIMEOUTS, "three applications, once each", mixed, {f"{at}m": [] for at in range(290, 400, 20)}, "10m")
+    edges = [ended([30, 150, 270])]
+    yield case(TIMEOUTS, "one at the begin of each period", edges, {"260m": [], "370m": [ticket]}, "10m")
+    for two in ([30, 150], [30, 270], [150, 270]):
+        others = [ended(two), ended(hourly, outcome="committed")]
+        yield case(TIMEOUTS, f"two periods, {two}, and others in each", others, {"360m": [], "370m": []}, "10m")
+    missing = [ended([80, 320, 440])]
+    yield case(TIMEOUTS, "one before the first period", missing, {f"{at}m": [] for at in range(450, 540, 10)}, "10m")
     over = [ended(range(20, 400, 61))]
-    yield case(name, "and then none", over, {"400m": [ticket], "480m": [ticket], "520m": []}, "10m")
+    yield case(TIMEOUTS, "and then none", over, {"400m": [ticket], "480m": [ticket], "520m": []}, "10m")
     pods = [ended([50]), ended([170], agent="b"), ended([290], agent="c")]
-    yield case(name, "three agents, each of which counted one", pods, {"300m": [ticket]}, "10m")
+    yield case(TIMEOUTS, "three agents, each of which counted one", pods, {"300m": [ticket]}, "10m")
 
 
 def _completions() -> Iterator[Case]:

@@ -67,8 +67,8 @@ def test_a_stall_names_its_holder_its_worst_partitions_and_its_end() -> None:
     (text,) = rendered(STALLED, [*stage(), *held, started(), timeout(3600)])
     headline, first, story, *lines = text.splitlines()
     assert headline == (
-        "prod: readers of orders get no new records since 00:00 UTC. Held by pay-1 (application pay), producer id 7."
-        " Kafka ends it by itself at 00:59 UTC."
+        "prod: readers of orders get no new records since 00:00 UTC. Held by pay-1 (application pay), producer id 7,"
+        " which Kafka ends by itself at 00:59 UTC."
     )
     assert first.startswith("First: open the agent's status page (page_url), card orders-0, and do the one step there.")
     assert story == "7 partition(s) held, open. Open since 1969-12-31 23:59:00 +0000 UTC."
@@ -79,7 +79,7 @@ def test_a_holder_whose_id_is_not_known_is_said_to_be_so() -> None:
     unknown = scraped(LSO_HOLDER_PARTITIONS, "prod", "", "", "7", "hanging", values="2x60")
     texts = rendered(STALLED, [due("warning", "0x60"), unknown])
     assert [
-        "Held by a transaction without a known transactional.id, producer id 7." in text
+        "Held by a transaction without a known transactional.id, producer id 7" in text
         and "2 partition(s) held, hanging." in text
         for text in texts
     ] == [True]

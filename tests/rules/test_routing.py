@@ -183,14 +183,6 @@ def test_kafka_down_is_one_page() -> None:
     assert sent([*down, elsewhere]) == ["KafkaEosCanaryFailing", "KafkaEosSourceDown"]
 
 
-def test_what_recurs_for_hours_is_one_ticket() -> None:
-    once = {**page("TransactionTimeouts", application="pay"), "severity": "warning"}
-    for_hours = {**once, "reason": "persistent"}
-    assert sent([once, for_hours]) == ["KafkaEosTransactionTimeouts"]
-    assert len(sent([{**once, "application": "ship"}, for_hours])) == 2
-    assert len(sent([{**once, "reason": "polled"}, for_hours])) == 2
-
-
 def test_a_share_that_several_windows_show_is_one_alert() -> None:
     """The one of the shortest window, and a page before a ticket."""
     ours = {"application": "pay"}

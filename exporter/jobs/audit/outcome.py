@@ -23,7 +23,9 @@ from exporter.jobs.audit.tables import pinned, prepared_transactions
 from exporter.jobs.report.html_page import render
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
-from exporter.kafka.log.record_places import Writer, writers_at
+from exporter.kafka.log.record_batch import RecordBatch, batch_at
+from exporter.kafka.requests.offsets import Isolation
+from exporter.model import Fault, TopicPartition
 from exporter.words import AuditVerdict
 
 if TYPE_CHECKING:
@@ -87,13 +89,19 @@ def audit_once(
 def who_wrote(access: TopicAccess) -> WhoWrote:
     """Look up producers. Those that cannot be read are left out of the evidence."""
 
-    def ask(topic: str, places: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], Writer]:
+    def ask(topic: str, places: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], RecordBatch]:
         deadline = access.deadline()
         try:
             metadata = access.client.metadata(deadline, [topic])
         except AskError:
             return {}
-        return writers_at(access.client, metadata, topic, places, deadline)
+        found = {}
+        for partition, offset in places:
+            place = TopicPartition(topic, partition)
+            at = batch_at(access.client, metadata, place, offset, Isolation.READ_UNCOMMITTED, deadline)
+            if not isinstance(at, Fault) and at.batch is not None:
+                found[partition, offset] = at.batch
+        return found
 
     return ask
 

@@ -28,7 +28,7 @@ MOST_NAMED = 3
 _NUMBERS = frozenset({
     "transactions", "committed", "aborted", "timed out", "fenced", "not committed", "median",
     "p99", "longest", "suggested timeout",
-    "open", "markers", "timeout", "pid", "epoch", "times", "held at most", "completed",
+    "open", "markers", "timeout", "producer id", "epoch", "times", "held at most", "completed",
 })  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def _sections(found: HistoryReport) -> Sequence[PageSection]:
     ]
 
 
-TORN_COLUMNS = ("transactional.id", "pid", "decided", "topic", "partition", "found", "completed")
+TORN_COLUMNS = ("transactional.id", "producer id", "decided", "topic", "partition", "found", "completed")
 
 
 def torn_row(torn: TornPlace) -> tuple[object, ...]:
@@ -107,7 +107,7 @@ def _torn(record: MarkerRecord) -> list[Block]:
     blocks: list[Block] = [Note(compared(record))]
     if record.torn:
         rows = [torn_row(torn) for torn in record.torn]
-        blocks.append(Table(TORN_COLUMNS, rows, frozenset({"pid", "partition"}), ["bad"] * len(rows)))
+        blocks.append(Table(TORN_COLUMNS, rows, frozenset({"producer id", "partition"}), ["bad"] * len(rows)))
     blocks += [Note(f"Not compared: {question}.") for question in record.questions]
     return blocks
 
@@ -213,9 +213,10 @@ APPLICATION_COLUMNS = (
     "median", "p99", "longest", "suggested timeout",
 )  # fmt: skip
 TRANSACTION_COLUMNS = (
-    "transactional.id", "pid", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout", "partitions",
+    "transactional.id", "producer id", "epoch", "outcome", "begin", "completed", "open", "markers", "timeout",
+    "partitions",
 )  # fmt: skip
-HOLD_COLUMNS = ("partition", "transactional.id", "pid", "epoch", "outcome", "from", "to", "held at most")
+HOLD_COLUMNS = ("partition", "transactional.id", "producer id", "epoch", "outcome", "from", "to", "held at most")
 FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
 
 

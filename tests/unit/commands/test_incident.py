@@ -22,7 +22,7 @@ from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
 from exporter.journal.segments import DAY, KeptLimits
 from exporter.words import EventKind, Outcome, StallEnd
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0  # 10:00 UTC
 EVIL = "x|`a`\n\x1b[31m<script>*"
@@ -55,7 +55,7 @@ def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
     assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "# Incident on prod" in text
-    assert "1 stall of 1 partition, the longest for 60 s" in text
+    assert "1 stall of 1 partition, the longest for 1m" in text
     assert "committed: 1" in text
     assert "Gap from 10:01:01 UTC to 10:10:00 UTC: the agent did not run, as far as its journal shows" in text
     assert "\x1b" not in text

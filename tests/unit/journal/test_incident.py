@@ -12,7 +12,7 @@ from exporter.journal.incident import IncidentDocument, Wanted, incident
 from exporter.journal.keeper import slept
 from exporter.journal.rebuild import Gap, common_gaps, gaps_of, merged, stalls_of
 from exporter.words import Outcome
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0
 
@@ -146,7 +146,7 @@ def test_only_what_no_agent_saw_is_a_gap_of_several(other: list[Gap], common: li
 
 def test_the_report_says_who_was_blocked_how_long_and_how_it_ended() -> None:
     found = report([STARTED, BEGUN, ENDED])
-    assert found["summary"][0].startswith("2 stalls of 2 partitions, the longest for 60 s (orders-7).")
+    assert found["summary"][0].startswith("2 stalls of 2 partitions, the longest for 1m (orders-7).")
     assert found["summary"][1] == "In one of them 42 records or more waited (orders-7)."
     assert [(each["partition"], each["seconds"], each["how"]) for each in found["blocked"]] == [
         (7, 60.0, "committed"),

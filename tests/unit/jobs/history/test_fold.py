@@ -21,8 +21,8 @@ from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.counting.application_counters import counter_samples
 from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.state_machine import StateMachine
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories, merge
-from tests.fakes.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories, merge
+from tests.helpers.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 
 QUIET_MS = 6_001
 

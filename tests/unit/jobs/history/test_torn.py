@@ -87,7 +87,7 @@ def test_the_first_comparison_goes_far_back_and_the_next_ones_on_from_there(
     assert record is not None
     assert (record.compared, record.torn, record.questions) == (15, (PLACE,), ("orders-1: not read",))
     said = capsys.readouterr().err
-    assert said.count("TORN: pay-1 (pid 7) was decided COMMIT, and orders-0 has ABORT at offset 12") == 1
+    assert said.count("TORN: pay-1 (producer id 7) was decided COMMIT, and orders-0 has ABORT at offset 12") == 1
 
 
 def test_a_time_in_which_the_job_did_not_run_is_compared_or_said(
