@@ -1,6 +1,6 @@
 # make demo    a real Kafka, workloads that go wrong on purpose, and the agent that says so
 # make quick   what to run before a commit: 3 minutes
-# make test    everything that a change can break: half an hour
+# make test    everything that a change can break: 20 minutes
 # make proof   what takes longer: other versions, faults, fuzzing, oldest libraries, images; `make help` lists the rest
 #
 # Each does its whole set-up itself (virtual environment, Kafka's jars, promtool). Times are of two cores.
@@ -179,7 +179,7 @@ real: $(READY) ## the tests of e2e, spark, rules, chart and hostile, but those m
 	@scripts/install-chart-tools >/dev/null
 	@$(PY) -m tests.e2e.spark.packages
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-2} FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/pytest -m "not proof" -n $(WORKERS) $(REAL) \
-	  tests/e2e tests/rules tests/chart tests/hostile tests/fuzz $(ARGS)
+	  tests/fuzz tests/rules tests/chart tests/hostile tests/e2e $(ARGS)
 
 test: $(READY) ## all that a change can break
 	@$(MAKE) --jobs=2 --output-sync=target unit dist check golden

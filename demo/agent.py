@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import signal
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ STOP_SECONDS = 10.0
 CALL_SECONDS = 30.0
 WAIT_SECONDS = 180.0
 """For a state to be seen, on a machine that does other work: what is awaited comes in seconds, or not at all."""
+_END_OF_NAME = re.compile("[{ ]")
 
 
 class AgentError(RuntimeError):
@@ -36,8 +38,11 @@ class MetricSample(NamedTuple):
     value: float
 
     def __str__(self) -> str:
-        labels = ",".join(f'{key}="{value}"' for key, value in sorted(self.labels.items()))
-        return f"{self.name}{{{labels}}} {self.value:g}"
+        return f"{self.name}{{{_joined(self.labels)}}} {self.value:g}"
+
+
+def _joined(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
 
 
 class Metrics:
@@ -45,20 +50,32 @@ class Metrics:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._by_name: dict[str, list[MetricSample]] = {}
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                found = MetricSample(sample.name, sample.labels, sample.value)
-                self._by_name.setdefault(sample.name, []).append(found)
+        self._lines: dict[str, list[str]] = {}
+        self._read: dict[str, list[MetricSample]] = {}
+        self._asked: dict[str, tuple[str, list[MetricSample]]] = {}
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                self._lines.setdefault(_END_OF_NAME.split(line, 1)[0], []).append(line)
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(self._by_name)
+        return frozenset(self._lines)
+
+    def _of(self, name: str) -> list[MetricSample]:
+        """The samples of this name. Only these are parsed: a page has hundreds, and waits read several in a second."""
+        if name not in self._read:
+            families = text_string_to_metric_families("\n".join(self._lines.get(name, ())) + "\n")
+            self._read[name] = [
+                MetricSample(sample.name, sample.labels, sample.value) for each in families for sample in each.samples
+            ]
+        return self._read[name]
 
     def samples(self, name: Metric | str, **labels: str) -> list[MetricSample]:
         """The samples of this name that have these labels."""
         wanted = labels.items()
-        return [sample for sample in self._by_name.get(str(name), ()) if wanted <= sample.labels.items()]
+        found = [sample for sample in self._of(str(name)) if wanted <= sample.labels.items()]
+        self._asked[f"{name}{{{_joined(labels)}}}"] = (str(name), found)
+        return found
 
     def value(self, name: Metric | str, **labels: str) -> float | None:
         """The value of the one sample that has these labels; None when it is absent. Raises on several."""
@@ -70,6 +87,15 @@ class Metrics:
     def total(self, name: Metric | str, **labels: str) -> float:
         """The sum over all samples that have these labels; 0 when there are none."""
         return sum(sample.value for sample in self.samples(name, **labels))
+
+    def answers(self) -> str:
+        """What was asked of this scrape and what it has: a line each, then all samples of those names."""
+        lines = [
+            f"  {asked}: {'; '.join(map(str, found[:6])) or 'absent'}" for asked, (_, found) in self._asked.items()
+        ]
+        names = sorted({name for name, _ in self._asked.values()} | {"kafka_eos_source_up"})
+        samples = [str(sample) for name in names for sample in self._of(name)]
+        return "\n".join(["asked of /metrics:", *lines, "all samples of these metrics, and source_up:", *samples])
 
 
 class HttpAnswer(NamedTuple):
@@ -143,7 +169,7 @@ class AgentProcess:
     def wait_until(self, what: Callable[[Metrics], object], timeout: float = WAIT_SECONDS) -> Metrics:
         """Scrape until ``what`` is true of the metrics, and return those.
 
-        Raises TimeoutError with all of ours that the last scrape had: among it is what was seen instead.
+        Raises TimeoutError with what was asked of the last scrape, what it had instead, and where the agent's log is.
         """
         until = Deadline.after(timeout)
         while True:
@@ -151,12 +177,8 @@ class AgentProcess:
             if what(metrics):
                 return metrics
             if not poll(until, 0.25):
-                ours = [line for line in metrics.text.splitlines() if line.startswith("kafka_eos_")]
-                raise TimeoutError(
-                    f"not seen in {timeout:g} s; /metrics:\n"
-                    + "\n".join(line for line in ours if "_bucket{" not in line and "source_faults_total" not in line)
-                    + f"\nthe agent's log ends with:\n{self._child.tail(15)}"
-                )
+                log = f"{self._child.log.name}, among the logs of servers, ends with:\n{self._child.tail(15)}"
+                raise TimeoutError(f"not seen in {timeout:g} s; {metrics.answers()}\n{log}")
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""

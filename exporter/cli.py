@@ -17,8 +17,8 @@ from collections.abc import Collection, Sequence
 from typing import NoReturn
 
 import exporter
-from exporter.commands.settings import UsageError
 from exporter.exposition.revision import revision
+from exporter.model import CommandError
 from exporter.settings.layers import ConfigError
 
 CLEAN, FOUND, UNKNOWN, INTERRUPTED = 0, 1, 2, 130
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
-    except (ConfigError, UsageError) as error:
+    except (ConfigError, CommandError) as error:
         for line in str(error).splitlines():
             print(line, file=sys.stderr)
         return UNKNOWN

@@ -30,6 +30,10 @@ class Word(StrEnum):
         return tuple(member.value for member in cls)
 
 
+class CommandError(Exception):
+    """A command cannot do what it was asked to. The text is what is wrong, and what to do instead."""
+
+
 class Kind(Word):
     """The Prometheus type of a metric family."""
 

@@ -54,7 +54,7 @@ class Clients:
         """Apply these settings; ``clusters`` are those that are read, by key."""
         with self._lock:
             if self._receivers is not None and self._config is None:
-                self._fleet.add(Group(_INGEST, self._posted(self._receivers)))
+                self._fleet.add(Group(_INGEST, self._posted(self._receivers), common=True))
             self._config, self._clusters = config, dict(clusters)
             wanted = {entry.file_sd for entry in _entries(config) if entry.file_sd}
             self._files = {paths: self._files.get(paths) or TargetFiles(paths) for paths in wanted}
@@ -120,7 +120,7 @@ class Clients:
         for key, jvm in wanted.items():
             if key not in self._running:
                 cluster = self._clusters[jvm.cluster]
-                group = Group(key, (self._source(jvm, cluster),))
+                group = Group(key, (self._source(jvm, cluster),), common=True)
                 self._running[key] = _Running(jvm, cluster)
                 self._fleet.add(group)
 

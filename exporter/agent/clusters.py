@@ -31,7 +31,6 @@ from exporter.posture.source import PostureSettings, PostureSource
 from exporter.settings.plain import ClusterConfig, Config, TransactionsConfig
 from exporter.status.status import ClusterSettings, document
 from exporter.status.watched_stalls import Links
-from exporter.telemetry.facts import PushedProducers
 from exporter.transactions.counting.aggregates import Caps
 from exporter.transactions.source.markers import MarkersSource
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
@@ -115,7 +114,6 @@ class Clusters:
             ready=self.ready(),
             version=__version__,
             shard=self._shard,
-            pushed=next((pushed for state in states for pushed in state.facts.all(PushedProducers)), None),
         )
 
     @property

@@ -117,7 +117,6 @@ class Agent:
         with self._changing:
             self._server.open()
             self._web.start()
-            self._exposition.start()
             from exporter.agent.clusters import Clusters  # noqa: PLC0415 -- see above
 
             clusters = Clusters(self._config, self._receivers, self._exposition, self._clock)
@@ -136,7 +135,6 @@ class Agent:
             log.warning("a read did not end in time and is left behind: %s", "/".join(filter(None, key[:2])))
         closing.join(STOP_SECONDS)
         self._app.close()
-        self._exposition.stop()
         if self._state_lock is not None:
             os.close(self._state_lock)
         log.info("stopped")

@@ -11,5 +11,6 @@ from exporter.model import Fact
 class BrokerVersion(Fact):
     """The version of Kafka that a broker runs, by its app-info MBean."""
 
+    cluster: str
     broker: int
     version: str

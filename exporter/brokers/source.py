@@ -159,7 +159,7 @@ class BrokersSource(ClusterSource[KnownBrokers]):
             yield from samples(answer, self._cluster.name, str(node_id))
             if version := _version(answer, str(node_id)):
                 yield catalogue.BROKER_INFO(1.0, self._cluster.name, str(node_id), version)
-                yield BrokerVersion(node_id, version)
+                yield BrokerVersion(self._cluster.name, node_id, version)
 
     def _find_node_id(self, answer: JvmAnswer, deadline: Deadline) -> int | None:
         """The broker's node id: as configured, by the JVM (AppInfoParser), or by its host in the metadata."""

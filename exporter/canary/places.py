@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 
 HIDDEN_PLACES = 10
 """Ids that are used in turn where the transaction log is hidden: which coordinator each has is not known then."""

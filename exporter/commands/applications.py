@@ -15,11 +15,12 @@ from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import read_all
 from exporter.commands.output import print_json, print_not_asked, print_table
 from exporter.commands.report import ClusterReport
-from exporter.commands.settings import add_cluster_flags, duration
+from exporter.commands.settings import add_reading_flags
 from exporter.config import ClusterConfig
+from exporter.core.documents import document_of
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
-from exporter.status.command_documents import ApplicationsDocument
+from exporter.status.command_documents import ApplicationsDocument, GroupedIdsDocument, ProposalDocument
 
 _MOST_MERGED = 5
 _EXAMPLES = """\
@@ -50,11 +51,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         " propose patterns where the ids of one application look like many applications.",
         epilog=_EXAMPLES,
     )
-    add_cluster_flags(parser)
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
-    parser.add_argument(
-        "--timeout", type=duration, default=30.0, metavar="DURATION", help="how long a cluster may take to answer (30s)"
-    )
+    add_reading_flags(parser, 30.0, "how long a cluster may take to answer (30s)")
     parser.set_defaults(command=_command)
 
 
@@ -100,20 +97,8 @@ def proposals_of(found: Sequence[GroupedIds]) -> list[Proposal]:
 def _document(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> ApplicationsDocument:
     return {
         "kafka_cluster": report.cluster.name,
-        "applications": [
-            {
-                "application": row.application,
-                "kind": row.kind,
-                "rule": row.rule,
-                "ids": row.ids,
-                "example": row.example,
-            }
-            for row in report.found
-        ],
-        "proposed": [
-            {"pattern": proposal.pattern, "application": proposal.application, "merges": list(proposal.merges)}
-            for proposal in proposals
-        ],
+        "applications": [document_of(GroupedIdsDocument, row) for row in report.found],
+        "proposed": [document_of(ProposalDocument, proposal) for proposal in proposals],
         "not_asked": list(report.not_asked),
     }
 
@@ -123,14 +108,11 @@ def _print(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> 
     if not report.found:
         print("no transactional.ids")
         return
-    print_table(("application", "kind", "ids", "rule", "example"), _cells(report.found))
+    cells = ((row.application, row.kind, row.ids, row.rule, row.example) for row in report.found)
+    print_table(("application", "kind", "ids", "rule", "example"), cells)
     if not proposals:
         return
     print("\nThese look like one application each. If they are, add to the settings:\napplications:")
     for proposal in proposals:
         print(f"  # {printable(some(proposal.merges, _MOST_MERGED))}")
         print(f"  - pattern: {json.dumps(proposal.pattern)}")
-
-
-def _cells(found: Sequence[GroupedIds]) -> list[tuple[object, ...]]:
-    return [(row.application, row.kind, row.ids, row.rule, row.example) for row in found]

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from exporter.cluster.cluster import Cluster
 from exporter.commands import audit_markers
-from exporter.commands.audit_output import post, print_report, spark_progress
-from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, following_of, settings_of
-from exporter.commands.clusters import opened
-from exporter.commands.history_run import until_stopped
-from exporter.commands.output import say
-from exporter.commands.settings import UsageError, add_cluster_flags, duration
-from exporter.commands.spark import add_spark_flags, spark_conf
-from exporter.jobs.session import SessionError, is_local, kafka_connector, spark_module, spark_session
-from exporter.kafka.client import AskError
-
-if TYPE_CHECKING:
-    from exporter.jobs.audit.definition import Audit
-    from exporter.jobs.audit.follow import Follow
-    from exporter.jobs.audit.outcome import AuditReport, AuditSettings
-
-CODES = {"clean": 0, "findings": 1, "unknown": 2}
+from exporter.commands.settings import UsageError, add_cluster_flags, add_duration_flag
+from exporter.commands.spark import add_spark_flags
+from exporter.jobs.session import kafka_connector
 
 _EXAMPLES = """\
 examples:
@@ -131,7 +115,8 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_outputs(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("where the answer goes").add_argument
+    group = parser.add_argument_group("where the answer goes")
+    add = group.add_argument
     add("--name", default="", metavar="NAME", help="name of the audit in metrics and files (the topic's name)")
     add(
         "--output",
@@ -146,100 +131,16 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add("--agent-token-file", type=Path, metavar="FILE", help="the agent's ingest token")
     add("--follow", action="store_true", help="continue with records written from now on, until stopped")
     add("--checkpoint", type=Path, metavar="DIR", help="with --follow: folder of its position and seen values")
-    add("--window", type=duration, default=3600.0, metavar="DURATION", help="with --follow: length of the window (1h)")
-    add(
-        "--interval",
-        type=duration,
-        default=60.0,
-        metavar="DURATION",
-        help="with --follow: time between two batches (1m)",
-    )
+    add_duration_flag(group, "--window", 3600.0, "with --follow: length of the window (1h)")
+    add_duration_flag(group, "--interval", 60.0, "with --follow: time between two batches (1m)")
     add("--examples", type=int, default=5, metavar="N", help="findings of each kind to show, the worst first (5)")
-    add("--timeout", type=duration, default=30.0, metavar="DURATION", help="how long each answer of a broker may take")
+    add_duration_flag(group, "--timeout", 30.0, "how long each answer of a broker may take")
 
 
 def _command(options: argparse.Namespace) -> int:
     if not options.topic:
         raise UsageError("audit needs --topic NAME, or is `audit markers`")
-    try:
-        connector = kafka_connector()
-        audit, settings, agent = audit_of(options), settings_of(options), agent_of(options)
-        with opened(options) as clusters:
-            if len(clusters) != 1:
-                raise UsageError(f"one audit is of one cluster: choose one of {len(clusters)} with --cluster.name")
-            cluster, _ = clusters[0]
-            try:
-                return _audit(options, cluster, audit, settings, agent, connector)
-            except AskError as error:
-                say(f"could not ask {cluster.target}: {error.fault.detail}")
-    except SessionError as error:
-        say(str(error))
-    return 2
+    connector = kafka_connector()
+    from exporter.commands.audit_run import run_audit  # noqa: PLC0415 -- pyspark, of which there is one now, is an extra
 
-
-def _audit(
-    options: argparse.Namespace,
-    cluster: Cluster,
-    audit: Audit,
-    settings: AuditSettings,
-    agent: AgentAddress | None,
-    connector: str,
-) -> int:
-    # These need pyspark, of which kafka_connector has made sure.
-    from exporter.jobs.audit import follow, offset_range, outcome, read  # noqa: PLC0415
-    from exporter.jobs.audit.spark_settings import JAVA_OPTIONS, PLAIN_SHUFFLE  # noqa: PLC0415
-
-    following = following_of(options)
-    access = read.TopicAccess(cluster.client, cluster.properties, options.timeout)
-    for topic in filter(None, (audit.topic, audit.source_topic)):
-        offset_range.described(cluster.client, topic, access.deadline())
-    packages = [connector, *{package for table in audit.tables for package in table.packages}]
-    if audit.shape.avro_schema is not None:
-        packages.append(spark_module("spark-avro"))
-    # What is compared with a table is shuffled as text.
-    shuffle = PLAIN_SHUFFLE if is_local(options.master) and not audit.tables else {}
-    # A value that is not a number becomes null, and is counted, instead of failing the job.
-    conf = {"spark.sql.ansi.enabled": "false", "spark.sql.mapKeyDedupPolicy": "LAST_WIN", **shuffle}
-    for table in audit.tables:
-        conf |= table.conf
-    conf |= spark_conf(options)
-    # Spark's refusal is reported in one line.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    say("starting Spark ...")
-    with (
-        spark_session(
-            "kafka-eos-audit", master=options.master, packages=packages, conf=conf, java_options=JAVA_OPTIONS
-        ) as session,
-        spark_progress(lambda: read.tasks_of(session)) as tell,
-    ):
-        if following is not None:
-            return _follow(follow.Follow(session, access, audit, settings, following, _teller(agent), tell))
-        report: AuditReport = outcome.audit_once(session, access, audit, settings, tell)
-    print_report(report, options.output)
-    if settings.folder is not None:
-        say(f"written to {settings.folder}: {settings.name}.json, .html and {outcome.EVIDENCE_FILE}")
-    delivered = agent is None or post(agent, report.result)
-    code = CODES[report.result.verdict]
-    return code if delivered else max(code, 2)
-
-
-def _follow(follow: Follow) -> int:
-    """Run until it is stopped, then report the result of all batches."""
-    with until_stopped() as over:
-        last = follow.run(over)
-    if last is None:
-        say("nothing was written since it began")
-        return CODES["unknown"]
-    return CODES["findings" if last.findings else "unknown" if last.unknown else "clean"]
-
-
-def _teller(agent: AgentAddress | None) -> Callable[[AuditReport], None]:
-    """Report the result after each batch, and post it to the agent."""
-
-    def on_report(report: AuditReport) -> None:
-        found = ", ".join(f"{finding.count:,} {finding.kind}" for finding in report.result.findings) or "nothing found"
-        say(f"{report.result.records or 0:,} records, {report.result.aborted_records or 0:,} aborted: {found}")
-        if agent is not None:
-            post(agent, report.result)
-
-    return on_report
+    return run_audit(options, connector)

@@ -12,7 +12,7 @@ from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, progress, say
-from exporter.commands.settings import add_cluster_flags, duration
+from exporter.commands.settings import add_duration_flag, add_reading_flags
 from exporter.core.instants import instant
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, read_markers
@@ -29,6 +29,7 @@ from exporter.transactions.decided.torn import (
     DecisionLog,
     MarkerComparison,
     Torn,
+    clocks_apart_ms,
     judge,
 )
 from exporter.transactions.machine.records import UndecodableRecord
@@ -86,14 +87,9 @@ def add_to(audits: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         help="torn transactions: COMMIT in one partition, ABORT or nothing in another",
         description="Compare the decision of each transaction with the markers in each of its partitions.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_cluster_flags(parser)
-    parser.add_argument("--since", type=duration, default=3600.0, metavar="DURATION", help="how far back (1h)")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
-    parser.add_argument(
-        "--timeout", type=duration, default=600.0, metavar="DURATION", help="how long it may take (10m)"
-    )
+    add_reading_flags(parser, 600.0, "how long it may take (10m)")
+    add_duration_flag(parser, "--since", 3600.0, "how far back (1h)")
     parser.set_defaults(command=_command)
 
 
@@ -148,6 +144,10 @@ def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callabl
     with progress(f"reading the markers of {cluster.target}", offsets) as advance:
         reading = deadline.within(READ_SHARE * deadline.remaining())
         read = read_markers(cluster.client, metadata, ranges, reading, _checked(advance, reading, check))
+    apart = clocks_apart_ms(decisions, read)
+    if apart >= CLOCK_SLACK_MS:  # markers are found, and told apart, by their times
+        text = f"clocks of brokers are {apart / 1000:.0f} s apart: no markers were compared, see NTP on each"
+        return MarkerReport(cluster.name, MarkerComparison((), 0, (text,)), offsets)
     judged = judge(decisions, read, since_ms, compacted, check)
     questions = (*(fault.detail for fault in faults), *judged.open_questions)
     if log.undecodable:

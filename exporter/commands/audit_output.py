@@ -14,13 +14,13 @@ from exporter.commands.audit_junit import junit
 from exporter.commands.audit_settings import AgentAddress
 from exporter.commands.output import print_table, say
 from exporter.http_client import Endpoint, HttpError, ask
+from exporter.jobs.audit.outcome import AuditReport
+from exporter.jobs.audit.report_page import MEANING, aborted, cell, columns_of, counted, sentence
 from exporter.model import Deadline
 from exporter.words import AuditVerdict
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
-
-    from exporter.jobs.audit.outcome import AuditReport
 
 POST_SECONDS = 10.0
 POST_BYTES = 60_000
@@ -44,8 +44,6 @@ def print_report(report: AuditReport, form: str) -> None:
 
 
 def _print_text(report: AuditReport) -> None:
-    from exporter.jobs.audit.report_page import MEANING, aborted, cell, columns_of, counted, sentence  # noqa: PLC0415 -- an extra
-
     result = report.result
     print(printable(sentence(result)))
     print(f"{result.records or 0:,} records, {aborted(result)} aborted")

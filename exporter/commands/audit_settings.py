@@ -6,17 +6,17 @@ import argparse
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from exporter.commands.settings import UsageError
+from exporter.jobs.audit import debezium
+from exporter.jobs.audit.columns import Shape
+from exporter.jobs.audit.definition import Audit, KeyedSink, NullId, Outbox
+from exporter.jobs.audit.follow import Following
+from exporter.jobs.audit.offset_range import Bound, BoundError, parse_bound
+from exporter.jobs.audit.outcome import AuditSettings, is_name
+from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.lakes.formats import LAKES
-
-if TYPE_CHECKING:
-    from exporter.jobs.audit.definition import Audit, KeyedSink, Outbox
-    from exporter.jobs.audit.follow import Following
-    from exporter.jobs.audit.offset_range import Bound
-    from exporter.jobs.audit.outcome import AuditSettings
-    from exporter.jobs.audit.tables import SinkTable
 
 _NEEDS = (
     ("source_topic", ("id",), "--source-topic needs --id: by what its records are known in --topic"),
@@ -57,10 +57,6 @@ class AgentAddress(NamedTuple):
 
 def audit_of(options: argparse.Namespace) -> Audit:
     """Return the audit of these flags. Raises UsageError for a contradiction or a file that cannot be read."""
-    from exporter.jobs.audit import debezium  # noqa: PLC0415 -- these need pyspark, an extra
-    from exporter.jobs.audit.columns import Shape  # noqa: PLC0415 -- as above
-    from exporter.jobs.audit.definition import Audit, NullId  # noqa: PLC0415 -- as above
-
     envelope = options.format == "debezium"
     if envelope:
         _fill_in(options)
@@ -94,8 +90,6 @@ def audit_of(options: argparse.Namespace) -> Audit:
 
 def _fill_in(options: argparse.Namespace) -> None:
     """The defaults for Debezium's change events, where the flags do not say it."""
-    from exporter.jobs.audit import debezium  # noqa: PLC0415 -- as above
-
     if not options.id and not options.key:
         options.id, options.key, options.sequence = debezium.EVENT, debezium.ROW_KEY, debezium.SOURCE_POSITION
     options.sparse = options.sparse or options.sequence == debezium.SOURCE_POSITION
@@ -124,8 +118,6 @@ def _check(options: argparse.Namespace, *, envelope: bool) -> None:
 
 def _sinks(options: argparse.Namespace) -> tuple[SinkTable | None, KeyedSink | None]:
     """The sink by the positions of its rows, or by key."""
-    from exporter.jobs.audit.definition import KeyedSink  # noqa: PLC0415 -- as above
-
     table = _table(options, "sink")
     if table is None:
         return None, None
@@ -137,15 +129,11 @@ def _sinks(options: argparse.Namespace) -> tuple[SinkTable | None, KeyedSink | N
 
 
 def _outbox(options: argparse.Namespace) -> Outbox | None:
-    from exporter.jobs.audit.definition import Outbox  # noqa: PLC0415 -- as above
-
     table = _table(options, "outbox")
     return None if table is None else Outbox(table, options.outbox_id, options.outbox_where)
 
 
 def _table(options: argparse.Namespace, flag: str) -> SinkTable | None:
-    from exporter.jobs.audit.tables import SinkTable  # noqa: PLC0415 -- as above
-
     given = vars(options)
     url, table = given[flag], given[f"{flag}_table"]
     if not url:
@@ -169,8 +157,6 @@ def _option(text: str) -> tuple[str, str]:
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:
     """Where the result goes. Raises SettingsError for a name that no file can have."""
-    from exporter.jobs.audit.outcome import AuditSettings, is_name  # noqa: PLC0415 -- as above
-
     name = options.name or options.topic
     if not is_name(name):
         raise UsageError(f"--name {name!r}: letters, digits, dots, dashes and underscores only")
@@ -183,8 +169,6 @@ def settings_of(options: argparse.Namespace) -> AuditSettings:
 
 def following_of(options: argparse.Namespace) -> Following | None:
     """Return how a continuous audit runs; None for a single run. Raises UsageError."""
-    from exporter.jobs.audit.follow import Following  # noqa: PLC0415 -- as above
-
     if not options.follow:
         return None
     if "://" in str(options.checkpoint) or ":/" in str(options.checkpoint):
@@ -204,8 +188,6 @@ def agent_of(options: argparse.Namespace) -> AgentAddress | None:
 
 
 def _bound(flag: str, text: str) -> Bound:
-    from exporter.jobs.audit.offset_range import BoundError, parse_bound  # noqa: PLC0415 -- as above
-
     try:
         return parse_bound(text)
     except BoundError as error:

@@ -10,9 +10,14 @@ from typing import Any
 
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import opened
+from exporter.commands.clusters import configured, one_cluster
 from exporter.commands.output import print_table, say
-from exporter.commands.settings import SERVING, UsageError, add_cluster_flags, add_flags, config_source, duration
+from exporter.commands.settings import (
+    SERVING,
+    add_cluster_flags,
+    add_duration_flag,
+    add_flags,
+)
 from exporter.config import Config
 from exporter.core import logs
 
@@ -41,12 +46,8 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     add_cluster_flags(parser)
     add_flags(parser, SERVING)
     parser.add_argument("--topic", default=catalogue.CANARY, help=f"topic to write to ({catalogue.CANARY})")
-    parser.add_argument(
-        "--interval", type=duration, default=1.0, metavar="DURATION", help="shortest time between two transactions (1s)"
-    )
-    parser.add_argument(
-        "--timeout", type=duration, default=10.0, metavar="DURATION", help="how long each phase may take (10s)"
-    )
+    add_duration_flag(parser, "--interval", 1.0, "shortest time between two transactions (1s)")
+    add_duration_flag(parser, "--timeout", 10.0, "how long each phase may take (10s)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--once", action="store_true", help="one turn for each coordinator partition, then a table")
     what.add_argument("--remove", action="store_true", help="delete the canary's topic and group, and exit")
@@ -54,16 +55,12 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
 
 
 def _command(options: argparse.Namespace) -> int:
-    with opened(options) as clusters:
-        if len(clusters) != 1:
-            raise UsageError("a canary writes to one cluster: name it with --cluster.name")
-        [(cluster, _)] = clusters
-        config = config_source(options).load()
+    with one_cluster(options, "a canary writes to one cluster") as cluster:
         if options.remove:
             return _remove(cluster, options)
         if options.once:
             return _once(cluster, options)
-        return _serve(cluster, config, options)
+        return _serve(cluster, configured(options), options)
 
 
 def _remove(cluster: Cluster, options: argparse.Namespace) -> int:

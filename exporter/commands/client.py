@@ -11,7 +11,7 @@ from exporter import __version__
 from exporter.bounds.text import printable
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, say
-from exporter.commands.settings import add_cluster_flags, duration
+from exporter.commands.settings import add_cluster_flags, add_duration_flag
 from exporter.kafka.client import AskError
 from exporter.linter.all_rules import ClientFinding, Misspelt, findings, misspelt
 from exporter.linter.files import FileError, read
@@ -78,13 +78,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         "--output", choices=("text", "json", "sarif"), default="text", help="text for people, JSON, or SARIF for CI"
     )
     add_cluster_flags(parser)
-    parser.add_argument(
-        "--timeout",
-        type=duration,
-        default=30.0,
-        metavar="DURATION",
-        help="how long requests to the cluster may take (30s)",
-    )
+    add_duration_flag(parser, "--timeout", 30.0, "how long requests to the cluster may take (30s)")
     parser.set_defaults(command=_command)
 
 

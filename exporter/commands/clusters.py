@@ -1,4 +1,4 @@
-"""The clusters that a terminal command reads."""
+"""The clusters that a terminal command reads, and the teams that own their applications."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from exporter.applications.applications import Grouping
+from exporter.bounds.patterns import BoundedPattern
 from exporter.cluster.cluster import Cluster
 from exporter.commands.report import ClusterReport
 from exporter.commands.settings import UsageError, config_source
@@ -15,17 +16,36 @@ from exporter.config import ClusterConfig, Config
 from exporter.core import logs
 from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
-from exporter.model import Deadline
+from exporter.model import CommandError, Deadline
+from exporter.status.inventory_documents import OwnerOf
 
 T = TypeVar("T")
+
+
+def configured(options: argparse.Namespace) -> Config:
+    """The settings that the flags name. With a file, ``--cluster.name`` selects a cluster of it, and is no setting."""
+    given = dict(vars(options))
+    if "config" in given:
+        given.pop("--cluster.name", None)
+    return config_source(argparse.Namespace(**given)).load()
+
+
+def owner_of(config: Config) -> OwnerOf:
+    """By the setting ``owners``: the first entry whose pattern matches the whole name decides."""
+    entries = [
+        (entry.team, BoundedPattern(pattern, "owners", whole=True))
+        for entry in config.owners
+        for pattern in entry.applications
+    ]
+    return lambda application: next((team for team, pattern in entries if pattern.matches(application)), "")
 
 
 @contextlib.contextmanager
 def opened(options: argparse.Namespace) -> Iterator[list[tuple[Cluster, ClusterConfig]]]:
     """The configured clusters with their settings; their connections are closed at the end. Connects to nothing."""
-    config, chosen = _chosen(options)
+    config = configured(options)
     logs.configure(vars(options).get("--log.level", "error"), "text")
-    clusters = [(_cluster(settings, config), settings) for settings in chosen]
+    clusters = [(_cluster(settings, config), settings) for settings in _chosen(options, config)]
     try:
         yield clusters
     finally:
@@ -33,19 +53,30 @@ def opened(options: argparse.Namespace) -> Iterator[list[tuple[Cluster, ClusterC
             cluster.client.close()
 
 
-def _chosen(options: argparse.Namespace) -> tuple[Config, Sequence[ClusterConfig]]:
-    """The settings and the clusters to read: with a file, ``--cluster.name`` selects one."""
+@contextlib.contextmanager
+def one_cluster(options: argparse.Namespace, what: str) -> Iterator[Cluster]:
+    """The only cluster; ``what`` says that there must be one. Raises CommandError, also where it does not answer."""
+    with opened(options) as clusters:
+        if len(clusters) != 1:
+            raise UsageError(f"{what}: choose one of {len(clusters)} with --cluster.name")
+        [(cluster, _)] = clusters
+        try:
+            yield cluster
+        except AskError as error:
+            raise CommandError(f"could not ask {cluster.target}: {error.fault.detail}") from None
+
+
+def _chosen(options: argparse.Namespace, config: Config) -> Sequence[ClusterConfig]:
+    """The clusters to read: with a file, ``--cluster.name`` selects one."""
     given = vars(options)
     name = given.get("--cluster.name")
     if name is None or "config" not in given:
-        config = config_source(options).load()
-        return config, config.clusters
-    config = config_source(argparse.Namespace(**{key: given[key] for key in given if key != "--cluster.name"})).load()
+        return config.clusters
     chosen = [cluster for cluster in config.clusters if cluster.name == name]
     if not chosen:
         names = ", ".join(cluster.name or "(one without a name)" for cluster in config.clusters)
         raise UsageError(f"--cluster.name {name}: no such cluster in {given['config']}; there are: {names}")
-    return config, chosen
+    return chosen
 
 
 def _cluster(settings: ClusterConfig, config: Config) -> Cluster:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
@@ -15,9 +15,10 @@ from exporter.commands.connection_connect import documents as grant_documents
 from exporter.commands.connection_connect import grants_of, print_grants, worker_of
 from exporter.commands.output import print_json, print_table, say
 from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_cluster_flags, duration
-from exporter.commands.works import Feature, features
+from exporter.commands.settings import add_reading_flags
+from exporter.commands.works import Capability, Feature, features
 from exporter.connect.grants import GrantVerdict, WorkerSettings
+from exporter.core.documents import document_of
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
 from exporter.kafka.properties.client import Properties
@@ -27,7 +28,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_grant, describe_producers, list_transactions
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.status.command_documents import CapabilityDocument, ConnectionDocument
+from exporter.status.command_documents import CapabilityDocument, ConnectionDocument, FeatureDocument
 
 MOST_PARTITIONS = 500
 DENIED_IDS = (
@@ -44,23 +45,6 @@ exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answe
 """
 
 
-class Capability(NamedTuple):
-    """One capability. ``faults`` is empty when the cluster allows it; ``unproven`` is why that cannot be determined.
-
-    ``unseen`` is what no answer of a broker can show, whatever the verdict.
-    """
-
-    name: str
-    without: str
-    faults: tuple[str, ...]
-    unproven: str = ""
-    unseen: str = ""
-
-    @property
-    def verdict(self) -> Literal["ok", "missing", "unproven"]:
-        return "missing" if self.faults else "unproven" if self.unproven else "ok"
-
-
 def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``check connection``."""
     parser = checks.add_parser(
@@ -69,11 +53,7 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         description="Send each kind of request that the agent sends, once, and name each grant that is missing.",
         epilog=_EXAMPLES,
     )
-    add_cluster_flags(parser)
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
-    parser.add_argument(
-        "--timeout", type=duration, default=15.0, metavar="DURATION", help="how long each answer may take (15s)"
-    )
+    add_reading_flags(parser, 15.0, "how long each answer may take (15s)")
     connect = parser.add_argument_group("a Connect worker's principal, for exactly-once sources")
     connect.add_argument(
         "--connect",
@@ -120,11 +100,7 @@ def _about_worker(cluster: Cluster, worker: WorkerSettings, deadline: Callable[[
 def _command(options: argparse.Namespace) -> int:
     code = 0
     documents: list[ConnectionDocument] = []
-    try:
-        worker = worker_of(options.connect, options.connector, options.topic) if options.connect else None
-    except ValueError as error:
-        say(str(error))
-        return 2
+    worker = worker_of(options.connect, options.connector, options.topic) if options.connect else None
 
     def deadline() -> Deadline:
         return Deadline.after(options.timeout)
@@ -251,19 +227,8 @@ def _connection(
     return {
         "kafka_cluster": cluster.name,
         "error": error,
-        "capabilities": [_document(capability) for capability in capabilities],
-        "works": [{"name": feature.name, "works": feature.works, "why": feature.why} for feature in works],
-    }
-
-
-def _document(capability: Capability) -> CapabilityDocument:
-    return {
-        "name": capability.name,
-        "without": capability.without,
-        "faults": list(capability.faults),
-        "unproven": capability.unproven,
-        "unseen": capability.unseen,
-        "verdict": capability.verdict,
+        "capabilities": [document_of(CapabilityDocument, capability) for capability in capabilities],
+        "works": [document_of(FeatureDocument, feature) for feature in works],
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
 from exporter.commands.output import print_table
+from exporter.commands.settings import UsageError
 from exporter.connect.grants import Answer, Grant, GrantVerdict, Need, WorkerSettings, judge, needs, worker_settings
 from exporter.kafka.requests.grants import (
     Allowed,
@@ -25,20 +26,14 @@ MOST_TASKS = 1000
 
 
 def worker_of(path: Path, connectors: Sequence[str], topics: Sequence[str]) -> WorkerSettings:
-    """The settings of a worker's file, with connectors as ``NAME`` or ``NAME=TASKS``. Raises ValueError with what is
-    wrong.
-    """
+    """The settings of a worker's file, with connectors as ``NAME`` or ``NAME=TASKS``. Raises UsageError."""
     tasks = dict(map(_tasks, connectors))
     if sum(tasks.values()) > MOST_TASKS:
-        raise ValueError(f"--connector: more than {MOST_TASKS} tasks")
+        raise UsageError(f"--connector: more than {MOST_TASKS} tasks")
     try:
-        values = {setting.name: setting.value for setting in read(path)}
-    except FileError as error:
-        raise ValueError(f"{path} {error}") from None
-    try:
-        return worker_settings(values, tasks, topics)
-    except ValueError as error:
-        raise ValueError(f"{path} {error}") from None
+        return worker_settings({setting.name: setting.value for setting in read(path)}, tasks, topics)
+    except (FileError, ValueError) as error:
+        raise UsageError(f"{path} {error}") from None
 
 
 def _tasks(text: str) -> tuple[str, int]:
@@ -46,7 +41,7 @@ def _tasks(text: str) -> tuple[str, int]:
     if not equals:
         return text, 1
     if not name or not number.isascii() or not number.isdigit() or not int(number[:10]):
-        raise ValueError(f"--connector {text}: expected NAME or NAME=TASKS, such as orders=4")
+        raise UsageError(f"--connector {text}: expected NAME or NAME=TASKS, such as orders=4")
     return name, int(number[:10])
 
 

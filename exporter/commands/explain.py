@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import opened
+from exporter.commands.clusters import configured, owner_of, read_all
 from exporter.commands.output import print_json, print_not_asked, say
-from exporter.commands.owners import configured, owner_of
+from exporter.commands.report import ClusterReport
 from exporter.commands.waiting_groups import WaitingGroups, waiting_groups
 from exporter.config import ClusterConfig
+from exporter.core.documents import document_of
 from exporter.core.instants import instant
-from exporter.kafka.client import AskError
 from exporter.lso.proof.record_fate import RecordFate
 from exporter.lso.proof.record_reader import RecordReader
 from exporter.model import Deadline, TopicPartition
@@ -87,26 +87,24 @@ def command(options: argparse.Namespace) -> int:
     """Run the command. Returns the exit code."""
     team = owner_of(configured(options))
     place = TopicPartition(options.topic, options.partition)
-    found: list[tuple[Cluster, Explanation]] = []
-    not_asked: list[tuple[Cluster, str]] = []
-    with opened(options) as clusters:
-        for cluster, settings in clusters:
-            try:
-                fate, waiting = explain(cluster, settings, place, options.offset, Deadline.after(options.timeout))
-            except AskError as error:
-                not_asked.append((cluster, error.fault.detail))
-                continue
-            name = fate.transactional_id
-            application = cluster.grouping.of(name).name if name else ""
-            found.append((cluster, Explanation(fate, application, team(application) if name else "", waiting)))
+
+    def look(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[Explanation]:
+        fate, waiting = explain(cluster, settings, place, options.offset, deadline)
+        application = cluster.grouping.of(fate.transactional_id).name if fate.transactional_id else ""
+        owner = team(application) if fate.transactional_id else ""
+        return ClusterReport(cluster, (Explanation(fate, application, owner, waiting),))
+
+    reports = read_all(options, look)
+    found = [(report.cluster, explanation) for report in reports for explanation in report.found]
+    not_asked = [text for report in reports for text in report.not_asked]
     if options.output == "json":
         records = [{"kafka_cluster": cluster.name, **_document(explanation)} for cluster, explanation in found]
-        print_json({"records": records, "not_asked": [text for _, text in not_asked]})
+        print_json({"records": records, "not_asked": not_asked})
     else:
         for cluster, explanation in found:
             _print(cluster, explanation, several=len(found) > 1)
-    for cluster, text in not_asked:
-        print_not_asked(cluster.target, [text])
+    for report in reports:
+        print_not_asked(report.cluster.target, report.not_asked)
     codes = {_code(explanation.found) for _, explanation in found}
     return UNSETTLED if UNSETTLED in codes else UNKNOWN if not_asked or UNKNOWN in codes else SETTLED
 
@@ -132,36 +130,30 @@ def _document(explanation: Explanation) -> ExplainedRecordDocument:
     found, waiting = explanation.found, explanation.waiting
     batch, marker = found.batch, found.marker
     writer = marker if found.state is RecordState.MARKER else batch
-    return {
-        "topic": found.partition.topic,
-        "partition": found.partition.partition,
-        "offset": found.offset,
-        "state": found.state,
-        "transactional_id": found.transactional_id,
-        "application": explanation.application,
-        "owner": explanation.owner,
-        "producer_id": writer.producer_id if writer else None,
-        "producer_epoch": writer.producer_epoch if writer else None,
-        "decided": None if found.decided is None else "commit" if found.decided else "abort",
-        "torn": found.torn,
-        "begun": instant(found.begun),
-        "decided_at": instant(found.decided_at),
-        "timeout_seconds": found.timeout,
-        "marker": None if marker is None else "commit" if marker.commit else "abort",
-        "marker_offset": None if marker is None else marker.offset,
-        "marker_is_own": None if marker is None or found.decided is None else found.own_marker,
-        "partitions": None
-        if found.partitions is None
-        else [{"topic": topic, "partition": number} for topic, number in sorted(found.partitions)],
-        "log_start_offset": found.ends.log_start if found.ends else None,
-        "last_stable_offset": found.ends.stable if found.ends else None,
-        "high_watermark": found.ends.high_watermark if found.ends else None,
-        "waiting": None
+    return document_of(
+        ExplainedRecordDocument,
+        found,
+        **found.partition._asdict(),
+        application=explanation.application,
+        owner=explanation.owner,
+        producer_id=writer.producer_id if writer else None,
+        producer_epoch=writer.producer_epoch if writer else None,
+        decided=None if found.decided is None else _kind(found.decided).lower(),
+        begun=instant(found.begun),
+        decided_at=instant(found.decided_at),
+        timeout_seconds=found.timeout,
+        marker=_kind(marker.commit).lower() if marker else None,
+        marker_offset=marker.offset if marker else None,
+        marker_is_own=None if marker is None or found.decided is None else found.own_marker,
+        partitions=None if found.partitions is None else [place._asdict() for place in sorted(found.partitions)],
+        log_start_offset=found.ends.log_start if found.ends else None,
+        last_stable_offset=found.ends.stable if found.ends else None,
+        high_watermark=found.ends.high_watermark if found.ends else None,
+        waiting=None
         if waiting is None
         else [{"group": group.name, "committed_offset": group.committed} for group in waiting.groups],
-        "notes": list(found.notes),
-        "missing": list(explanation.missing),
-    }
+        missing=list(explanation.missing),
+    )
 
 
 def _print(cluster: Cluster, explanation: Explanation, *, several: bool) -> None:

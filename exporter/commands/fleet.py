@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from exporter.commands.agent_access import add_access_flags
-from exporter.commands.settings import SERVING, UsageError, add_flags, duration
+from exporter.commands.settings import SERVING, UsageError, add_duration_flag, add_flags
 from exporter.core import logs
 from exporter.model import Clock
 
@@ -56,16 +56,8 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         help="where agents are listed: a file of URLs; file_sd of Prometheus (.json, .yml, .yaml); http_sd; SRV records"
         " by dns+srv://NAME; repeatable",
     )
-    parser.add_argument(
-        "--interval", type=duration, default=ASK_INTERVAL, metavar="DURATION", help="how often to ask (15s)"
-    )
-    parser.add_argument(
-        "--timeout",
-        type=duration,
-        default=ASK_TIMEOUT,
-        metavar="DURATION",
-        help="how long an agent may take to answer (5s)",
-    )
+    add_duration_flag(parser, "--interval", ASK_INTERVAL, "how often to ask (15s)")
+    add_duration_flag(parser, "--timeout", ASK_TIMEOUT, "how long an agent may take to answer (5s)")
     add_access_flags(parser, "agents'", token=True)
     parser.add_argument(
         "--external-url",

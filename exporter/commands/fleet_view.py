@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from exporter.bounds.text import printable
-from exporter.commands.top_view import COLOURS, TableSection, shares, table_of
+from exporter.commands.top_view import TableSection, screen
 from exporter.core.durations import format_age
 from exporter.fleet.page import worst_holders
 from exporter.lso.next_step import clock_time
@@ -17,25 +16,9 @@ if TYPE_CHECKING:
 
 def fleet_view(fleet: Mapping[str, Any], height: int) -> RenderableType:
     """Return the whole screen: headline, clusters, stalls, changes and agents, in ``height`` lines."""
-    from rich.console import Group  # noqa: PLC0415 -- served without rich
-    from rich.text import Text  # noqa: PLC0415
-
-    at = clock_time(fleet["generated_at_timestamp"])
-    parts = [
-        Text(f"kafka-eos-exporter fleet {fleet['version']}  {at}"),
-        Text(printable(fleet["text"]), style=f"bold {COLOURS[fleet['state']]}"),
-        *(Text(printable(detail)) for detail in fleet["details"]),
-    ]
-    for part in parts:
-        part.no_wrap, part.overflow = True, "ellipsis"
-    urgent = [_clusters(fleet), _stalls(fleet)]
-    others = [_agents(fleet["agents"]), _changes(fleet)]
-    room = max(0, height - len(parts) - 1)
-    shown = shares([len(table.rows) for table in urgent], [len(table.rows) for table in others], room)
-    tables = [
-        table_of(section, rows) for section, rows in zip((*urgent, *others), shown, strict=True) if rows is not None
-    ]
-    return Group(*parts, *tables)
+    head = f"kafka-eos-exporter fleet {fleet['version']}  {clock_time(fleet['generated_at_timestamp'])}"
+    urgent, others = [_clusters(fleet), _stalls(fleet)], [_agents(fleet["agents"]), _changes(fleet)]
+    return screen((head, fleet["text"], *fleet["details"]), fleet["state"], urgent, others, height)
 
 
 def _clusters(fleet: Mapping[str, Any]) -> TableSection:

@@ -18,7 +18,6 @@ from exporter.alerts.files import generated
 from exporter.commands import (
     generate_alerts,
     generate_dashboards,
-    generate_mixin,
     generate_reference,
     generate_schemas,
     generate_shell,
@@ -58,7 +57,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser.add_argument("--directory", type=Path, metavar="DIR", default=Path(), help="the checkout (.)")
     parser.set_defaults(command=_generate)
     what = parser.add_subparsers(title="for your own use", metavar="WHAT")
-    for printed in (generate_alerts, generate_slo, generate_dashboards, generate_mixin, generate_shell):
+    for printed in (generate_alerts, generate_slo, generate_dashboards, generate_shell):
         printed.add_to(what)
 
 

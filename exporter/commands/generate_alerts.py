@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 from exporter.alerts.files import FORMATS
 from exporter.alerts.settings import SettingsError, knobs, settings
 from exporter.alerts.table import names
-from exporter.config import ConfigError, ConfigSource
+from exporter.commands.settings import UsageError
+from exporter.config import ConfigSource
 
 _EXAMPLES = """\
 examples:
@@ -33,7 +33,6 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
         epilog=f"{_EXAMPLES}keys of --set, with their defaults:\n{keys}"
         "  ALERT.for, ALERT.keep_firing_for, ALERT.severity, ALERT.enabled\n"
         "      for every alert by its name, such as KafkaEosProducerFenced.severity=critical\n",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments")
     parser.add_argument("--format", choices=tuple(FORMATS), default="rules", help="what to print (rules)")
@@ -49,11 +48,10 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 def _generate(options: argparse.Namespace) -> int:
     try:
         chosen = settings(options.assignments, names())
-        if options.owners is not None:
-            config = ConfigSource(options.owners).load()
-            chosen = replace(chosen, owners=tuple(owner.owner() for owner in config.owners))
-        print(FORMATS[options.format](chosen), end="")
-    except (SettingsError, ConfigError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    except SettingsError as error:
+        raise UsageError(str(error)) from None
+    if options.owners is not None:
+        config = ConfigSource(options.owners).load()
+        chosen = replace(chosen, owners=tuple(owner.owner() for owner in config.owners))
+    print(FORMATS[options.format](chosen), end="")
     return 0

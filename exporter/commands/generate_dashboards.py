@@ -1,39 +1,52 @@
-"""``generate dashboards``: the Grafana dashboards as JSON files, to import or to provision."""
+"""``generate dashboards``: the Grafana dashboards as JSON files; ``generate mixin``: with alerts, as jsonnet."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from exporter.alerts.mixin import mixin
+from exporter.model import CommandError
+
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter generate dashboards --output /etc/grafana/dashboards/kafka-eos
 """
+_MIXIN_EXAMPLES = """\
+examples:
+  kafka-eos-exporter generate mixin > vendor/kafka-eos/mixin.libsonnet
+"""
 
 
 def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
-    """The command line of ``generate dashboards``."""
+    """The command lines of ``generate dashboards`` and ``generate mixin``."""
     parser = commands.add_parser(
         "dashboards",
         help="write the Grafana dashboards",
         description="Write the Grafana dashboards, a JSON file each.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--output", type=Path, metavar="DIR", default=Path(), help="where to write them (.)")
     parser.set_defaults(command=_generate)
+    whole = commands.add_parser(
+        "mixin",
+        help="print alerts, rules and dashboards as a jsonnet mixin",
+        description="Print mixin.libsonnet: prometheusAlerts, prometheusRules, grafanaDashboards and _config, with a"
+        " selector, group labels and labels to set. Needs the extra: kafka-eos-exporter[generate].",
+        epilog=_MIXIN_EXAMPLES,
+    )
+    whole.set_defaults(command=_print_mixin)
 
 
 def files() -> Mapping[Path, str]:
-    """Generate the committed files, by their paths in a checkout. Raises ValueError without grafanalib."""
+    """Generate the committed files, by their paths in a checkout. Raises CommandError without grafanalib."""
     try:
         from exporter.dashboards.generate import files as made  # noqa: PLC0415 -- grafanalib is an extra that the agent runs without
     except ModuleNotFoundError as error:
-        raise ValueError(f"{error}: pip install 'kafka-eos-exporter[generate]'") from None
+        raise CommandError(f"{error}: pip install 'kafka-eos-exporter[generate]'") from None
     return made()
 
 
@@ -53,6 +66,10 @@ def _generate(options: argparse.Namespace) -> int:
             file.write_text(text, encoding="utf-8")
             print(file)
     except OSError as error:
-        print(error, file=sys.stderr)
-        return 2
+        raise CommandError(str(error)) from None
+    return 0
+
+
+def _print_mixin(_: argparse.Namespace) -> int:
+    print(mixin({path.name: text for path, text in files().items()}), end="")
     return 0

@@ -69,7 +69,6 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         help="print completion for a shell",
         description="Print the completion of commands and flags for a shell.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     completion.add_argument("shell", choices=tuple(_SHELLS), help="the shell")
     completion.set_defaults(command=lambda options: _print(_SHELLS[options.shell](options.whole())))
@@ -78,7 +77,6 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         help="print the manual page",
         description="Print the manual page, section 1.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     page.set_defaults(command=lambda options: _print(man(options.whole())))
 

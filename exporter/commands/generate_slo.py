@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from exporter.alerts.slo_files import SLO_FORMATS, Objective
+from exporter.commands.settings import UsageError
 
 DEFAULTS = {"application": 95.0, "topic": 99.0}
 """In percent: an application's threshold `unclean`, and a topic's share of time, by default."""
@@ -29,7 +28,6 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
         " which readers of a topic get records within its threshold fresh_within (99). The recording rules of"
         " `generate alerts` are needed for topics.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for kind in DEFAULTS:
         parser.add_argument(f"--{kind}", action="append", default=[], metavar="NAME[=PERCENT]", dest=f"{kind}s")
@@ -39,18 +37,17 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
 
 
 def _generate(options: argparse.Namespace) -> int:
-    try:
-        found = [_objective(kind, text, options.cluster) for kind in DEFAULTS for text in getattr(options, f"{kind}s")]
-        _judge(found)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+    found = [_objective(kind, text, options.cluster) for kind in DEFAULTS for text in getattr(options, f"{kind}s")]
+    if not found:
+        raise UsageError("give at least one --application or --topic")
+    if twice := [name for name, count in Counter(objective.name for objective in found).items() if count > 1]:
+        raise UsageError(f"two objectives would have the name {twice[0]}")
     print(SLO_FORMATS[options.format](found), end="")
     return 0
 
 
 def _objective(kind: str, text: str, cluster: str) -> Objective:
-    """Raises ValueError for what is no objective. A name may have an equals sign: the last one is before the number."""
+    """Raises UsageError for what is no objective. A name may have an equals sign: the last one is before the number."""
     name, equals, number = text.rpartition("=")
     if not equals:
         name, number = text, str(DEFAULTS[kind])
@@ -59,15 +56,7 @@ def _objective(kind: str, text: str, cluster: str) -> Objective:
     except ValueError:
         percent = 0.0
     if not name or not 0 < percent < 100:
-        raise ValueError(f"--{kind} {text}: needs NAME or NAME=PERCENT, above 0 and below 100")
+        raise UsageError(f"--{kind} {text}: needs NAME or NAME=PERCENT, above 0 and below 100")
     if "{{" in name + cluster:  # sloth takes queries for templates
-        raise ValueError(f"--{kind} {text}: the name may not have two braces in a row")
+        raise UsageError(f"--{kind} {text}: the name may not have two braces in a row")
     return Objective(kind, name, percent, cluster)
-
-
-def _judge(found: Sequence[Objective]) -> None:
-    """Raises ValueError where there is none, or two have one name."""
-    if not found:
-        raise ValueError("give at least one --application or --topic")
-    if twice := [name for name, count in Counter(objective.name for objective in found).items() if count > 1]:
-        raise ValueError(f"two objectives would have the name {twice[0]}")

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import exporter
 from exporter.bounds.text import printable
 from exporter.commands.output import print_advice, print_json, print_table, say
+from exporter.commands.settings import UsageError
 from exporter.commands.spark import add_format_flag, add_spark_flags, opened_lake
 from exporter.core.durations import parse_duration
-from exporter.jobs.session import SessionError
 
 if TYPE_CHECKING:
     from exporter.jobs.history.report import HistoryReport, HistorySource
@@ -31,8 +31,8 @@ examples:
 Needs pip install 'kafka-eos-exporter[report]', no Java and no Spark; with --format iceberg or delta the extra
 [spark] and Java. Instants are UTC unless they carry a zone.
 
-exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out, torn or aborted by the
-server, 2 could not read the history
+exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out or torn, 2 could not
+read the history
 """
 
 
@@ -72,28 +72,25 @@ def instant(text: str) -> int:
     return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+def check_pyarrow() -> None:
+    """Raise UsageError without the package of the extra ``report``."""
+    if find_spec("pyarrow") is None:
+        raise UsageError("pyarrow is not installed: pip install 'kafka-eos-exporter[report]'")
+
+
 def _command(options: argparse.Namespace) -> int:
     if options.begin is not None and options.end is not None and options.begin >= options.end:
-        say("--from must be before --to")
-        return 2
-    if find_spec("pyarrow") is None:
-        say("pyarrow is not installed: pip install 'kafka-eos-exporter[report]'")
-        return 2
-    # These need pyarrow, which is an extra.
-    from exporter.jobs.history.files import ReportRange  # noqa: PLC0415
-    from exporter.jobs.history.index import HistoryError  # noqa: PLC0415
-    from exporter.jobs.history.report import report  # noqa: PLC0415
-    from exporter.jobs.history.report_document import document  # noqa: PLC0415
+        raise UsageError("--from must be before --to")
+    check_pyarrow()
+    from exporter.jobs.history.files import ReportRange  # noqa: PLC0415 -- pyarrow is an extra
+    from exporter.jobs.history.report import report  # noqa: PLC0415 -- as above
+    from exporter.jobs.history.report_document import document  # noqa: PLC0415 -- as above
 
     try:
         with _opened(options) as history:
             found = report(history, ReportRange(options.begin, options.end, options.application))
-    except (HistoryError, SessionError) as error:
-        say(str(error))
-        return 2
     except OSError as error:
-        say(f"--input {options.input}: cannot be read: {error.strerror}")
-        return 2
+        raise UsageError(f"--input {options.input}: cannot be read: {error.strerror}") from None
     if options.output == "json":
         print_json(document(found))
     elif options.output == "html":

@@ -14,12 +14,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import opened
+from exporter.commands.clusters import one_cluster
 from exporter.commands.history_markers import MarkerSearch
 from exporter.commands.output import say
-from exporter.commands.settings import UsageError, add_cluster_flags, duration
+from exporter.commands.settings import UsageError, add_cluster_flags, add_duration_flag
 from exporter.commands.spark import add_format_flag, add_spark_flags, opened_lake, spark_conf
-from exporter.jobs.session import SessionError, check_installed, spark_session
+from exporter.jobs.session import check_installed, spark_session
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.requests.offsets import Isolation, end_offsets
@@ -67,18 +67,12 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     )
     add_format_flag(parser)
     parser.add_argument("--once", action="store_true", help="stop at the end that the log has at the start")
-    parser.add_argument(
-        "--interval", type=duration, default=60.0, metavar="DURATION", help="from one batch to the next (1m)"
-    )
+    add_duration_flag(parser, "--interval", 60.0, "from one batch to the next (1m)")
     parser.add_argument(
         "--max-records-per-batch", type=_count, default=1_000_000, metavar="N", help="at most in one batch (1000000)"
     )
-    parser.add_argument(
-        "--markers",
-        type=duration,
-        metavar="DURATION",
-        help="also search for torn transactions: this far back at the start, then in new ones",
-    )
+    text = "also search for torn transactions: this far back at the start, then in new ones"
+    add_duration_flag(parser, "--markers", None, text)
     add_spark_flags(parser)
     parser.set_defaults(command=_command)
 
@@ -91,26 +85,15 @@ def _count(text: str) -> int:
 
 def _command(options: argparse.Namespace) -> int:
     if options.format == "parquet" and re.match(r"[a-z0-9]+:/", options.output):
-        say(
+        raise UsageError(
             f"{options.output}: must be a folder on a file system that this machine and all workers mount: a batch"
             " becomes visible by renaming a folder, which object stores cannot do at once; give"
             " --format iceberg or delta"
         )
-        return 2
     if options.format != "parquet" and options.markers is not None:
         raise UsageError("--markers needs --format parquet: its findings are in a file beside the rows")
-    with opened(options) as clusters:
-        if len(clusters) != 1:
-            raise UsageError(f"one history is of one cluster: choose one of {len(clusters)} with --cluster.name")
-        cluster, _ = clusters[0]
-        try:
-            with until_stopped() as over:
-                return _run(options, cluster, over)
-        except AskError as error:
-            say(f"could not ask {cluster.target}: {error.fault.detail}")
-        except SessionError as error:
-            say(str(error))
-    return 2
+    with one_cluster(options, "one history is of one cluster") as cluster, until_stopped() as over:
+        return _run(options, cluster, over)
 
 
 def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -> int:
@@ -121,18 +104,12 @@ def _run(options: argparse.Namespace, cluster: Cluster, over: threading.Event) -
         say("the cluster has no transaction log yet: no transaction was ever run")
         return 0
     check_installed()
-    from exporter.jobs.history.index import HistoryError  # noqa: PLC0415 -- pyarrow is an extra
-
     started = time.monotonic()
     write = _parquet if options.format == "parquet" else _lake
     try:
         last = write(options, cluster, ends or {}, over)
-    except HistoryError as error:
-        say(str(error))
-        return 2
     except OSError as error:
-        say(f"--output {options.output}: {error.filename or ''}: {error.strerror}")
-        return 2
+        raise UsageError(f"--output {options.output}: {error.filename or ''}: {error.strerror}") from None
     _conclude(last, options.output, time.monotonic() - started)
     return 0
 

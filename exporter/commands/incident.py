@@ -10,15 +10,14 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from exporter.bounds.text import printable
 from exporter.commands.agent_access import add_access_flags, agent_endpoint
+from exporter.commands.history_report import check_pyarrow
 from exporter.commands.incident_text import markdown, report_page
-from exporter.commands.output import say
 from exporter.commands.settings import UsageError
 from exporter.core.durations import parse_duration
 from exporter.http_client import Endpoint, HttpError, ask
@@ -26,7 +25,7 @@ from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
 from exporter.journal.query import MOST_EVENTS, QueryError, instant_of
 from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
-from exporter.model import Deadline, Fault, Reason
+from exporter.model import CommandError, Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
 from exporter.words import Outcome
 
@@ -95,21 +94,15 @@ def _run(options: argparse.Namespace) -> int:
     try:
         journals = list(_journals(options, begin))
     except (OSError, HttpError) as error:
-        say(f"incident: {error}")
-        return 2
+        raise CommandError(f"incident: {error}") from None
     names = sorted({name for journal in journals for name in journal.events})
     cluster = options.cluster or (names[0] if len(names) == 1 else "")
     if cluster not in names:
         known = f"there are {', '.join(map(printable, names))}: choose one by --cluster" if names else "there is none"
-        say(f"incident: which cluster? {known}")
-        return 2
+        raise UsageError(f"incident: which cluster? {known}")
     wanted = Wanted(cluster, begin, end, frozenset(options.application))
-    ids = {each for journal in journals for each in journal.ids.get(cluster, ())}
-    try:
-        history = _history(options.history, wanted, ids) if options.history else None
-    except UnusableHistoryError as error:
-        say(f"incident: {error}")
-        return 2
+    ids = {cluster_id for journal in journals for cluster_id in journal.ids.get(cluster, ())}
+    history = _history(options.history, wanted, ids) if options.history else None
     chosen = [journal for journal in journals if cluster in journal.events]
     until = [journal.until.get(cluster) for journal in chosen]
     document = incident([journal.events[cluster] for journal in chosen], wanted, history, until)
@@ -145,38 +138,29 @@ def instant(text: str, now: float) -> float:
         raise UsageError(str(error)) from None
 
 
-class UnusableHistoryError(Exception):
-    """The history cannot be read, or is of another cluster."""
-
-
 def _history(folder: Path, wanted: Wanted, ids: Collection[str]) -> HistoryRows:
-    """What a history has of the time of the report. ``ids`` are the cluster's, where they are known.
+    """The outcomes of a history in the time of the report. ``ids`` are the cluster's, where they are known.
 
-    Raises UnusableHistoryError.
+    Raises CommandError where it cannot be read, or is of another cluster.
     """
-    if find_spec("pyarrow") is None:
-        raise UnusableHistoryError("pyarrow is not installed: pip install 'kafka-eos-exporter[report]'")
-    # These need pyarrow, which is an extra.
-    from exporter.jobs.history.files import HistoryFiles, ReportRange  # noqa: PLC0415
-    from exporter.jobs.history.index import HistoryError  # noqa: PLC0415
-    from exporter.jobs.history.report import report  # noqa: PLC0415
+    check_pyarrow()
+    from exporter.jobs.history.files import HistoryFiles, ReportRange  # noqa: PLC0415 -- pyarrow is an extra
+    from exporter.jobs.history.report import report  # noqa: PLC0415 -- as above
 
     try:
         files = HistoryFiles(folder)
         if files.cluster_id not in ids if ids else wanted.cluster not in {files.cluster, files.cluster_id}:
             whose = f"{files.cluster} (cluster id {files.cluster_id})"
-            raise UnusableHistoryError(f"--history {folder}: is of the cluster {whose}, not of {wanted.cluster}")
+            raise UsageError(f"incident: --history {folder}: is of the cluster {whose}, not of {wanted.cluster}")
         span = ReportRange(round(wanted.begin * 1000), math.floor(wanted.end * 1000) + 1)
         found = report(files, span)
-    except HistoryError as error:
-        raise UnusableHistoryError(f"--history: {error}") from None
     except OSError as error:
-        raise UnusableHistoryError(f"--history {folder}: cannot be read: {error.strerror}") from None
+        raise UsageError(f"incident: --history {folder}: cannot be read: {error.strerror}") from None
     return HistoryRows(
         files.cluster,
         None if found.until_ms is None else found.until_ms / 1000,
-        {each.name: dict(zip(Outcome, each.counts, strict=True)) for each in found.applications},
-        {each.name: each.longest for each in found.applications},
+        {summary.name: dict(zip(Outcome, summary.counts, strict=True)) for summary in found.applications},
+        {summary.name: summary.longest for summary in found.applications},
         found.caveats,
     )
 

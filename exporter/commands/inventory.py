@@ -9,9 +9,8 @@ from typing import Any
 
 from exporter.bounds.text import printable, some
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import opened
+from exporter.commands.clusters import configured, opened, owner_of
 from exporter.commands.output import print_json, print_not_asked, print_table, say
-from exporter.commands.owners import configured, owner_of
 from exporter.inventory.facts import Inventory
 from exporter.inventory.source import read_inventory
 from exporter.kafka.client import AskError

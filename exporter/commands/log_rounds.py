@@ -10,10 +10,11 @@ from exporter.commands.output import progress, say, wait
 from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError
 from exporter.lso.proof.evidence import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
-from exporter.lso.proof.log_scan import Cost, OpenRangeReader
+from exporter.lso.proof.log_scan import Cost
 from exporter.lso.proof.rounds import Rounds, committed_in, held_in
 from exporter.model import Deadline
 from exporter.transactions.facts import OpenTransactions
+from exporter.transactions.source.log_range import RangeReader
 
 Sleep = Callable[[float], object]
 
@@ -39,7 +40,7 @@ class Proofs:
 def take_rounds(
     cluster: Cluster,
     held: Mapping[OpenStart, float],
-    connect: Callable[[], OpenRangeReader],
+    connect: Callable[[], RangeReader],
     patience: float,
     sleep: Sleep,
 ) -> Proofs:

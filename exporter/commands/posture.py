@@ -11,11 +11,12 @@ from exporter.agent.engine_sources import engine_sources
 from exporter.agent.engines import Engines, engines_of
 from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
-from exporter.commands.clusters import opened
+from exporter.commands.clusters import configured, opened
 from exporter.commands.output import print_json, print_table, say
 from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_cluster_flags, config_source, duration
+from exporter.commands.settings import add_reading_flags
 from exporter.config import ClusterConfig
+from exporter.core.documents import document_of
 from exporter.groups.source.groups import GroupsSettings, GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
 from exporter.inventory.source import list_readers, written_outside
@@ -51,19 +52,15 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         description="Check the settings that exactly-once depends on, and print what to set where one is wrong.",
         epilog=_EXAMPLES,
     )
-    add_cluster_flags(parser)
+    add_reading_flags(parser, 60.0, "how long the checks may take (60s)")
     parser.add_argument("--ignore", action="append", default=[], metavar="CHECK[:SUBJECT]", help="leave a check out")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="a table for people, or JSON")
-    parser.add_argument(
-        "--timeout", type=duration, default=60.0, metavar="DURATION", help="how long the checks may take (60s)"
-    )
     parser.set_defaults(command=_command)
 
 
 def _command(options: argparse.Namespace) -> int:
     documents: list[ClusterPostureDocument] = []
     codes = [0]
-    config = config_source(options).load()
+    config = configured(options)
     with opened(options) as clusters:
         for cluster, settings in clusters:
             say(f"looking at {cluster.target} ...")
@@ -77,7 +74,7 @@ def _command(options: argparse.Namespace) -> int:
             documents.append(
                 {
                     "kafka_cluster": cluster.name,
-                    "checks": [_document(check) for check in checks],
+                    "checks": [document_of(CheckDocument, check) for check in checks],
                     "faults": list(faults),
                 }
             )
@@ -147,18 +144,6 @@ def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tup
         if not behind or faults or deadline.over:
             return given, faults
         time.sleep(0.1)
-
-
-def _document(check: PostureCheck) -> CheckDocument:
-    return {
-        "name": check.name,
-        "subject": check.subject,
-        "verdict": check.verdict,
-        "found": check.found,
-        "why": check.why,
-        "fix": check.fix,
-        "error": check.error,
-    }
 
 
 def _print(cluster: Cluster, checks: Iterable[PostureCheck]) -> None:

@@ -14,7 +14,7 @@ from exporter.commands.clusters import opened
 from exporter.commands.log_hour import read_hour
 from exporter.commands.output import print_json, print_not_asked, say
 from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_cluster_flags, duration
+from exporter.commands.settings import add_duration_flag, add_reading_flags
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline, Fact, Facts
@@ -50,17 +50,11 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         description="Say whether a broker may be stopped now without harm to transactions: safe, wait, or no, and why.",
         epilog=_EXAMPLES,
     )
-    add_cluster_flags(parser)
+    add_reading_flags(parser, 60.0, "how long a cluster may take to answer (60s)")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--broker", type=int, metavar="ID", help="the broker that is to be stopped")
     which.add_argument("--all", action="store_true", help="every broker, each as if it were the next one")
-    parser.add_argument(
-        "--outage", type=duration, default=60.0, metavar="DURATION", help="how long the broker will be away (60s)"
-    )
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="text for people, or JSON")
-    parser.add_argument(
-        "--timeout", type=duration, default=60.0, metavar="DURATION", help="how long a cluster may take to answer (60s)"
-    )
+    add_duration_flag(parser, "--outage", 60.0, "how long the broker will be away (60s)")
     parser.set_defaults(command=_command)
 
 

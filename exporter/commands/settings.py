@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.core.durations import parse_duration
+from exporter.model import CommandError
 from exporter.settings.layers import Path as SettingPath
 
 if TYPE_CHECKING:
     from exporter.config import ConfigSource
 
 
-class UsageError(Exception):
+class UsageError(CommandError):
     """The command line cannot be used. The text is one line with what to do instead."""
 
 
@@ -31,21 +32,12 @@ class Flag(NamedTuple):
 
 
 CLUSTER = (
-    Flag(
-        "--bootstrap-server",
-        ("clusters", "kafka", "bootstrap.servers"),
-        "HOST:PORT",
-        "brokers to start from",
-    ),
+    Flag("--bootstrap-server", ("clusters", "kafka", "bootstrap.servers"), "HOST:PORT", "brokers to start from"),
     Flag("--cluster.name", ("clusters", "name"), "NAME", "name of the cluster; for a command: which one of --config"),
 )
 RUN = (
     Flag(
-        "--web.listen-address",
-        ("web", "listen_address"),
-        "ADDRESS:PORT",
-        "where to serve (:10618); repeatable",
-        True,
+        "--web.listen-address", ("web", "listen_address"), "ADDRESS:PORT", "where to serve (:10618); repeatable", True
     ),
     Flag("--web.config.file", ("web", "config_file"), "FILE", "TLS and users, in exporter-toolkit's format"),
     Flag(
@@ -147,6 +139,18 @@ def _unescaped(text: str) -> str:
         lambda match: chr(int(match[1][1:], 16)) if len(match[1]) == 5 else controls.get(match[1], match[1]),
         text,
     )
+
+
+def add_reading_flags(parser: argparse.ArgumentParser, timeout: float, how_long: str) -> None:
+    """The flags of a command that reads clusters: which ones, the form of the result, and a timeout in seconds."""
+    add_cluster_flags(parser)
+    parser.add_argument("--output", choices=("text", "json"), default="text", help="for people, or JSON")
+    add_duration_flag(parser, "--timeout", timeout, how_long)
+
+
+def add_duration_flag(parser: argparse._ActionsContainer, name: str, default: float | str | None, text: str) -> None:
+    """A flag whose value is a duration, in seconds once it is parsed."""
+    parser.add_argument(name, type=duration, default=default, metavar="DURATION", help=text)
 
 
 def duration(text: str) -> float:

@@ -15,7 +15,7 @@ from exporter.commands.log_hour import read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
 from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show, time_of
-from exporter.commands.settings import duration
+from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
@@ -23,13 +23,12 @@ from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import OpenInLog, OpenStart
-from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import held_in
 from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Deadline, Facts, SampleBatch
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
-from exporter.transactions.source.log_range import RangeConsumer
+from exporter.transactions.source.log_range import RangeConsumer, RangeReader
 from exporter.words import BlockerKind, TransactionState
 
 _EXAMPLES = """\
@@ -52,13 +51,8 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
         description="Read every partition twice, and list those whose last stable offset did not move in between.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument(
-        "--stall-after",
-        type=duration,
-        default=None,
-        metavar="DURATION",
-        help="time between the two looks (30s, or lso.stall_after of the settings)",
-    )
+    text = "time between the two looks (30s, or lso.stall_after of the settings)"
+    add_duration_flag(parser, "--stall-after", None, text)
     return parser
 
 
@@ -105,7 +99,7 @@ def look_twice(
     stall_after: float,
     deadline: Deadline,
     sleep: Sleep,
-    connect: Callable[[], OpenRangeReader] | None = None,
+    connect: Callable[[], RangeReader] | None = None,
     rhythm: Callable[[Cluster, float], tuple[FlinkTransactions, tuple[str, ...]]] | None = None,
 ) -> ClusterReport[Stall]:
     """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
@@ -192,7 +186,7 @@ def _by_the_log(
     cluster: Cluster,
     stalls: Sequence[Stall],
     began: float,
-    connect: Callable[[], OpenRangeReader],
+    connect: Callable[[], RangeReader],
     patience: float,
     sleep: Sleep,
 ) -> tuple[tuple[Stall, ...], tuple[str, ...]]:

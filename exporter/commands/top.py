@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from exporter.commands.agent_access import add_access_flags, agent_endpoint
 from exporter.commands.output import say
-from exporter.commands.settings import duration
+from exporter.commands.settings import add_duration_flag
 from exporter.core import logs
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Clock, Deadline, Fault, Reason
@@ -61,7 +61,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser.add_argument(
         "--agents", action="append", metavar="FILE|URL", help="many agents instead of one, listed as for `fleet`"
     )
-    parser.add_argument("--interval", type=duration, default=2.0, metavar="DURATION", help="how often (2s)")
+    add_duration_flag(parser, "--interval", 2.0, "how often (2s)")
     parser.add_argument("--once", action="store_true", help="print it once and end")
     add_access_flags(parser, "agent's")
     parser.set_defaults(command=command)

@@ -30,30 +30,35 @@ def view(status: Mapping[str, Any], url: str, height: int) -> RenderableType:
 
     Rows that do not fit in ``height`` lines are counted; stalls are the last to be left out.
     """
-    from rich.console import Group  # noqa: PLC0415 -- the agent runs without rich
-    from rich.text import Text  # noqa: PLC0415
-
     found = verdict(status)
-    parts = [
-        Text(f"kafka-eos-exporter {status['version']}  {url}  {clock_time(status['generated_at_timestamp'])}  q quits"),
-        Text(printable(found.text), style=f"bold {COLOURS[found.level]}"),
-        *(Text(printable(detail)) for detail in found.details),
-    ]
-    for part in parts:
-        part.no_wrap, part.overflow = True, "ellipsis"
+    head = f"kafka-eos-exporter {status['version']}  {url}  {clock_time(status['generated_at_timestamp'])}  q quits"
     several = len(status["clusters"]) > 1
     stalls = [_stalls(cluster, several) for cluster in status["clusters"]]
     urgent = [section for section in stalls if section.rows]
     others = [section for section in stalls if not section.rows]
     others += [section for cluster in status["clusters"] for section in _sections(cluster, several)]
-    room = max(0, height - len(parts) - 1)
+    return screen((head, found.text, *found.details), found.level, urgent, others, height)
+
+
+def screen(
+    lines: Sequence[str], level: str, urgent: Sequence[TableSection], others: Sequence[TableSection], height: int
+) -> RenderableType:
+    """Return a screen of so many lines: a head, a verdict of this level and its details, then tables."""
+    from rich.console import Group  # noqa: PLC0415 -- the agent runs without rich
+    from rich.text import Text  # noqa: PLC0415
+
+    texts = [
+        Text(printable(line), f"bold {COLOURS[level]}" if place == 1 else "", no_wrap=True, overflow="ellipsis")
+        for place, line in enumerate(lines)
+    ]
+    room = max(0, height - len(texts) - 1)
     shown_rows = shares([len(section.rows) for section in urgent], [len(section.rows) for section in others], room)
     tables = [
         table_of(section, shown)
         for section, shown in zip((*urgent, *others), shown_rows, strict=True)
         if shown is not None
     ]
-    return Group(*parts, *tables)
+    return Group(*texts, *tables)
 
 
 def unreachable(url: str, why: str) -> RenderableType:

@@ -13,7 +13,7 @@ from exporter.commands import explain, hanging, inventory, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.commands.clusters import read_all
 from exporter.commands.report import ClusterReport, ReportFormat, show
-from exporter.commands.settings import add_cluster_flags, duration
+from exporter.commands.settings import add_cluster_flags, add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.kafka.requests.coordinators import ask_coordinators
@@ -60,13 +60,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", choices=("text", "json"), default=argparse.SUPPRESS, help="tables for people, JSON for programs"
     )
-    parser.add_argument(
-        "--timeout",
-        type=duration,
-        default=argparse.SUPPRESS,
-        metavar="DURATION",
-        help="how long a cluster may take to answer (30s)",
-    )
+    add_duration_flag(parser, "--timeout", argparse.SUPPRESS, "how long a cluster may take to answer (30s)")
 
 
 class Seen(NamedTuple):

@@ -11,9 +11,9 @@ from exporter.bounds.patterns import BoundedPattern
 from exporter.cluster.cluster import Cluster
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import choose
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.lso.proof.record_fate import RecordEnds
 from exporter.model import Deadline, TopicPartition
 from exporter.words import GroupKind

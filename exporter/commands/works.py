@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 Works = Literal["yes", "partly", "no", "unproven"]
 
 
-class Answered(Protocol):
-    """A kind of request, as ``check connection`` tried it."""
+class Capability(NamedTuple):
+    """One capability. ``faults`` is empty when the cluster allows it; ``unproven`` is why that cannot be determined.
+
+    ``unseen`` is what no answer of a broker can show, whatever the verdict.
+    """
+
+    name: str
+    without: str
+    faults: tuple[str, ...]
+    unproven: str = ""
+    unseen: str = ""
 
     @property
-    def name(self) -> str: ...
-    @property
-    def faults(self) -> Sequence[str]: ...
-    @property
-    def unproven(self) -> str: ...
+    def verdict(self) -> Literal["ok", "missing", "unproven"]:
+        return "missing" if self.faults else "unproven" if self.unproven else "ok"
 
 
 class Feature(NamedTuple):
@@ -49,7 +55,7 @@ OUTCOMES = "outcomes, fences and timeouts"
 _BY_POLLING = "at least, by polling the coordinators (transactions.outcomes): "
 
 
-def features(answered: Sequence[Answered], outcomes: str) -> tuple[Feature, ...]:
+def features(answered: Sequence[Capability], outcomes: str) -> tuple[Feature, ...]:
     """Return what works. ``outcomes`` is the setting ``transactions.outcomes`` of the cluster."""
     by_name = {capability.name: capability for capability in answered}
     found = [_feature(name, [by_name[need] for need in needs]) for name, needs in NEEDS.items()]
@@ -57,7 +63,7 @@ def features(answered: Sequence[Answered], outcomes: str) -> tuple[Feature, ...]
     return tuple(found)
 
 
-def _outcomes(by_name: Mapping[str, Answered], outcomes: str) -> Feature:
+def _outcomes(by_name: Mapping[str, Capability], outcomes: str) -> Feature:
     log = _feature(OUTCOMES, [by_name["transaction log"]])
     polled = _feature(OUTCOMES, [by_name["every broker answers"], by_name["transactional ids"]])
     if outcomes == "polling":
@@ -69,7 +75,7 @@ def _outcomes(by_name: Mapping[str, Answered], outcomes: str) -> Feature:
     return Feature(OUTCOMES, "partly", _BY_POLLING + log.why)
 
 
-def _feature(name: str, needs: Sequence[Answered]) -> Feature:
+def _feature(name: str, needs: Sequence[Capability]) -> Feature:
     if missing := next((need for need in needs if need.faults), None):
         return Feature(name, "no", missing.faults[0])
     if unproven := next((need.unproven for need in needs if need.unproven), ""):

@@ -1,4 +1,4 @@
-"""Facts that the sources of one cluster publish for each other: the latest of each type."""
+"""Facts that sources publish for each other: the latest of each type."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ class _Stored(NamedTuple):
 
 
 class FactStore:
-    """The latest facts of one group, each for three intervals of the source that made it."""
+    """The latest facts of one group, each for three intervals of the source that made it. ``common`` are the facts that
+    all groups see.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, common: FactStore | None = None) -> None:
+        self._common = common
         self._lock = threading.Lock()
         self._by_type: dict[type[Fact], _Stored] = {}
         self._by_source: dict[Key, tuple[_Stored, ...]] = {}
@@ -39,8 +42,20 @@ class FactStore:
             if snapshot.facts or snapshot.up:
                 self._by_source[source] = tuple(_Stored(fact, source, expires) for fact in snapshot.facts)
 
-    def facts(self, now: float) -> Facts:
-        """The facts that are valid at ``now`` (monotonic)."""
+    def drop(self, source: Key) -> None:
+        """Drop the facts of a source that is read no more."""
         with self._lock:
-            every = [stored.fact for facts in self._by_source.values() for stored in facts if now < stored.expires]
+            self._by_source.pop(source, None)
+            self._by_type = {kind: stored for kind, stored in self._by_type.items() if stored.source != source}
+
+    def facts(self, now: float) -> Facts:
+        """The facts that are valid at ``now`` (monotonic): by type those of the group, and all with the common ones."""
+        every = self._every(now)
+        if self._common is not None:
+            every += self._common._every(now)  # noqa: SLF001 -- one of this class
+        with self._lock:
             return Facts({kind: stored.fact for kind, stored in self._by_type.items() if now < stored.expires}, every)
+
+    def _every(self, now: float) -> list[Fact]:
+        with self._lock:
+            return [stored.fact for facts in self._by_source.values() for stored in facts if now < stored.expires]

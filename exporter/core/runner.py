@@ -21,6 +21,8 @@ WATCH_INTERVAL = 0.5
 class Group(NamedTuple):
     """Sources that share facts: those of one configured cluster. ``key`` is unique and lasts as long as the group.
 
+    The facts of a ``common`` group are seen by all groups: they name their cluster.
+
     ``release`` closes the connections that the sources share, so that blocked reads return. It is called once, after
     the sources got the signal to stop and before their threads are joined.
     """
@@ -28,6 +30,7 @@ class Group(NamedTuple):
     key: str
     sources: tuple[Source, ...]
     release: Callable[[], None] = lambda: None
+    common: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Runner:
         self._clock = clock or Clock()
         self._lock = threading.Lock()
         self._members: dict[str, _Member] = {}
+        self._common = FactStore()
         self._stopping = threading.Event()
         self._running = False
         self._watch = threading.Thread(target=self._keep_watching, name="watch", daemon=True)
@@ -63,7 +67,7 @@ class Runner:
 
     def add(self, group: Group) -> None:
         """Add a group, and start it if the fleet runs."""
-        fact_store = FactStore()
+        fact_store = self._common if group.common else FactStore(self._common)
         names: Counter[str] = Counter()
         workers = []
         for source in group.sources:
@@ -87,6 +91,8 @@ class Runner:
             member = self._members.pop(key)
         hanging = _stop_all([member], deadline)
         self._sink.drop([key for worker in member.workers for key in worker.keys])
+        for worker in member.workers:
+            member.fact_store.drop(worker.key)
         return hanging
 
     def stop(self, deadline: Deadline) -> list[Key]:

@@ -14,6 +14,7 @@ import os
 import re
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,17 +125,15 @@ class StateDir:
         with self._lock:
             if self._written.get(path) == text and path.exists():
                 return True
-            try:
-                path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-                replace_file(path, text, durable=durable, mode=PRIVATE)
-                if durable:
-                    sync(path.parent)
-            except OSError as error:
-                self._failed(path, error)
-                return False
+
+        def replace() -> None:
+            path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            replace_file(path, text, durable=durable, mode=PRIVATE)
+            if durable:
+                sync(path.parent)
             self._written[path] = text if not durable else ""
-            self._wrote(path)
-            return True
+
+        return self._write(path, replace)
 
     # --- Journals ---
 
@@ -144,15 +143,12 @@ class StateDir:
         if path is None:
             return False
         line = _line(entry)
-        with self._lock:
-            try:
-                path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-                append_line(path, line)
-            except OSError as error:
-                self._failed(path, error)
-                return False
-            self._wrote(path)
-            return True
+
+        def append() -> None:
+            path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            append_line(path, line)
+
+        return self._write(path, append)
 
     def journal(self, cluster_id: str, name: str) -> list[dict[str, Any]]:
         """The lines of the journal, up to the first incomplete one."""
@@ -177,16 +173,8 @@ class StateDir:
 
     def forget_journal(self, cluster_id: str, name: str) -> None:
         """Truncate the journal."""
-        path = self._path(cluster_id, name, ".journal")
-        if path is None:
-            return
-        with self._lock:
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                self._failed(path, error)
-                return
-            self._wrote(path)
+        if (path := self._path(cluster_id, name, ".journal")) is not None:
+            self._write(path, lambda: path.unlink(missing_ok=True))
 
     def set_aside(self, cluster_id: str, name: str) -> str:
         """Rename the document and its journal to ``<name>.unusable.*``, so that nothing is written over them.
@@ -213,14 +201,22 @@ class StateDir:
         with self._lock:
             return next(iter(self._failing.values()), "")
 
+    def _write(self, path: Path, change: Callable[[], None]) -> bool:
+        """Return whether a change on disk succeeded."""
+        with self._lock:
+            try:
+                change()
+            except OSError as error:
+                self._failed(path, error)
+                return False
+            if self._failing.pop(path, None) and not self._failing:
+                log.info("state.dir %s is written again", self._directory)
+            return True
+
     def _failed(self, path: Path, error: OSError) -> None:
         if not self._failing:
             log.warning("state.dir %s is not writable, nothing is kept over a restart: %s", self._directory, error)
         self._failing[path] = error.strerror or "it cannot be written"
-
-    def _wrote(self, path: Path) -> None:
-        if self._failing.pop(path, None) and not self._failing:
-            log.info("state.dir %s is written again", self._directory)
 
     def _path(self, cluster_id: str, name: str, suffix: str = ".json") -> Path | None:
         if self._directory is None or not cluster_id:

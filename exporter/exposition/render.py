@@ -1,16 +1,13 @@
-"""Snapshots to the text that Prometheus scrapes: rendered once per change, served from memory.
+"""Snapshots to the text that Prometheus scrapes: rendered on request, at most twice a second.
 
-A worker's ``swap`` hands over samples. They are written to text when a body is made: on request, or ahead by a thread
-after swaps, at most about twice a second, for the formats that are requested often. ``body`` returns bytes and
-never waits for a source.
+A worker's ``swap`` hands over samples. They are written to text when a body is made. ``body`` returns bytes and never
+waits for a source.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -40,14 +37,9 @@ EXPIRY_INTERVALS = 3
 MAX_AGE = 10.0
 """Seconds after which a body is rendered again even if no source swapped: it has the metrics of the process itself."""
 
-SPACING = (0.5, 1.0)
-MAX_SHARE = 0.02
-"""Seconds between two renderings: long enough to use no more than this share of a core, within these bounds."""
-
-RENDER_AHEAD = 2.0
-"""A body is rendered at each change, ahead of the next request, while its last two requests were less than so many
-seconds apart and the last is less than that ago. With scrapes 15 s apart, fourteen renderings of fifteen would not be
-used: there it is rendered on request.
+SHARED_SECONDS = 0.5
+"""Seconds for which a body is given to further requests although a source swapped since: however often it is requested,
+it is made twice a second.
 """
 
 
@@ -58,21 +50,16 @@ class BodyKey(NamedTuple):
     gzip: bool
 
 
-class _Requests(NamedTuple):
-    """Monotonic instants of the last request for a body and of the one before it."""
-
-    last: float = -math.inf
-    before: float = -math.inf
-
-
 @dataclass(frozen=True, slots=True)
 class _Body:
     data: bytes
     generation: int
+    made_at: float
     valid_until: float
 
-
-NEVER = _Requests()
+    def is_usable(self, generation: int, now: float) -> bool:
+        """Return whether it has what sources gave up to this generation, and the metrics of the process are not old."""
+        return now < self.valid_until and self.generation == generation
 
 
 class Exposition:
@@ -98,16 +85,12 @@ class Exposition:
         self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
         self._own, self._held = own, held
         self._headers: dict[tuple[Metric, Format], Chunk] = {}
-        self._lock = threading.Lock()  # guards the four below; held only briefly
+        self._lock = threading.Lock()  # guards the three below; held only briefly
         self._slots: dict[Key, Slot] = {}
         self._generation = 0
         self._bodies: dict[BodyKey, _Body] = {}
-        self._asked: dict[BodyKey, _Requests] = {}
         self._duplicates: dict[str, int] = {}
         self._rendering = threading.Lock()
-        self._changed = threading.Event()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
 
     # --- What sources do --------------------------------------------------------------------------------------------
 
@@ -130,16 +113,10 @@ class Exposition:
             self._change()
 
     def _change(self) -> None:
-        """Note a change, and wake the thread that renders for it if it makes a body. The caller holds the lock.
-
-        A body that is not made again by that thread would not be used any more, and may be megabytes: it is dropped.
-        """
+        """Note a change, and drop bodies that are not given any more, often megabytes. The caller holds the lock."""
         self._generation += 1
-        now = self._clock.monotonic()
-        ahead = {key for key in self._asked if self._is_ahead(key, now)}
-        self._bodies = {key: body for key, body in self._bodies.items() if key in ahead}
-        if ahead:
-            self._changed.set()
+        since = self._clock.monotonic() - SHARED_SECONDS
+        self._bodies = {key: body for key, body in self._bodies.items() if body.made_at > since}
 
     def _slot(self, key: Key, snapshot: Snapshot) -> Slot:
         with self._lock:
@@ -200,32 +177,20 @@ class Exposition:
     # --- Called by the server ---------------------------------------------------------------------------------------
 
     def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
-        """Note a request for this body of ``/metrics``. Returns the body if it is in memory and not too old."""
-        key, now = BodyKey(fmt, gzip), self._clock.monotonic()
+        """Return this body of ``/metrics``, if it is in memory and not too old."""
+        now = self._clock.monotonic()
         with self._lock:
-            ahead = self._is_ahead(key, now)
-            self._asked[key] = _Requests(now, self._asked.get(key, NEVER).last)
-            made = self._bodies.get(key)
-            if made is None or self._is_usable(made, now, ahead=ahead):
-                return None if made is None else made.data
-            del self._bodies[key]  # the next requests may come before it is made again: they wait for that
-            return None
-
-    def _is_ahead(self, key: BodyKey, now: float) -> bool:
-        """Return whether a thread makes this body at each change."""
-        asked = self._asked.get(key, NEVER)
-        often = now - asked.last < RENDER_AHEAD and asked.last - asked.before < RENDER_AHEAD
-        return often and self._thread is not None
-
-    def _is_usable(self, made: _Body, now: float, *, ahead: bool) -> bool:
-        return now < made.valid_until and (ahead or made.generation == self._generation)
+            made = self._bodies.get(BodyKey(fmt, gzip))
+            if made is None or not (made.is_usable(self._generation, now) or now < made.made_at + SHARED_SECONDS):
+                return None
+            return made.data
 
     def body(self, fmt: Format, gzip: bool = False) -> bytes:
         """The body of ``/metrics``, made here unless another request has just made it."""
         key = BodyKey(fmt, gzip)
         with self._rendering:
             made = self._bodies.get(key)
-            if made is None or not self._is_usable(made, self._clock.monotonic(), ahead=False):
+            if made is None or not made.is_usable(self._generation, self._clock.monotonic()):
                 made = self._render(key)
         return made.data
 
@@ -251,7 +216,7 @@ class Exposition:
             pieces.append(Chunk(END_OF_OPENMETRICS))
         data = gzipped(pieces) if key.gzip else b"".join(piece.data for piece in pieces)
         ends = (slot.expires for _, slot in slots if slot.expires > now)
-        made = _Body(data, generation, min((*ends, now + MAX_AGE)))
+        made = _Body(data, generation, now, min((*ends, now + MAX_AGE)))
         with self._lock:
             self._bodies[key] = made
         return made
@@ -281,44 +246,6 @@ class Exposition:
         if piece is None:
             piece = self._headers[metric, fmt] = Chunk(header(metric, fmt))
         return piece
-
-    # --- The thread that renders ahead ------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Render ahead from now on."""
-        self._stopping.clear()
-        self._thread = threading.Thread(target=self._keep_rendering, name="exposition", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop rendering ahead; returns within the time of one rendering."""
-        self._stopping.set()
-        self._changed.set()
-        if self._thread:
-            self._thread.join(1.0)
-            self._thread = None
-
-    def _keep_rendering(self) -> None:
-        while not self._stopping.is_set():
-            self._changed.wait(self._until_next_end())
-            self._changed.clear()
-            began = time.thread_time()
-            for key in self._wanted(self._clock.monotonic()):
-                with self._rendering:
-                    self._render(key)
-            cost = time.thread_time() - began
-            self._stopping.wait(min(max(SPACING[0], cost / MAX_SHARE), SPACING[1]))
-
-    def _until_next_end(self) -> float:
-        now = self._clock.monotonic()
-        with self._lock:
-            ends = (body.valid_until for key, body in self._bodies.items() if self._is_ahead(key, now))
-            return max(0.0, min(ends, default=now + MAX_AGE) - now)
-
-    def _wanted(self, now: float) -> list[BodyKey]:
-        """The formats to make ahead."""
-        with self._lock:
-            return [key for key in self._asked if self._is_ahead(key, now)]
 
 
 def _with_shard(metric: Metric) -> Metric:

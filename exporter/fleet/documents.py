@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from typing_extensions import TypedDict
 
+from exporter.core.documents import document_of
 from exporter.core.instants import instant
 from exporter.fleet.facts import AgentReading, FleetAgent, FleetChange, FleetCluster, FleetHolder, FleetView
 from exporter.model import Reason
@@ -136,58 +137,38 @@ def fleet_document(
     view: FleetView, changes: Iterable[FleetChange], link: Link, *, version: str, watched: float
 ) -> FleetDocument:
     """Return the document of a view. ``watched`` is for how many seconds the fleet was asked."""
-    return {
-        "version": version,
-        "generated_at": instant(view.at),
-        "generated_at_timestamp": view.at,
-        "state": view.state,
-        "text": view.text,
-        "details": list(view.details),
-        "clusters": [_cluster(cluster, link, view.at) for cluster in view.clusters],
-        "agents": [_agent(agent, link) for agent in view.agents],
-        "versions": dict(view.versions),
-        "changes": [_change(change) for change in changes],
-        "watched_seconds": watched,
-        "problems": list(view.problems),
-    }
+    return document_of(
+        FleetDocument,
+        view,
+        version=version,
+        generated_at=instant(view.at),
+        generated_at_timestamp=view.at,
+        clusters=[_cluster(cluster, link, view.at) for cluster in view.clusters],
+        agents=[_agent(agent, link) for agent in view.agents],
+        changes=[
+            document_of(FleetChangeDocument, change, at=instant(change.at), at_timestamp=change.at)
+            for change in changes
+        ],
+        watched_seconds=watched,
+    )
 
 
 def _cluster(cluster: FleetCluster, link: Link, at: float) -> FleetClusterDocument:
-    return {
-        "name": cluster.name,
-        "cluster_id": cluster.cluster_id,
-        "bootstrap_servers": cluster.bootstrap_servers,
-        "owner": cluster.owner,
-        "state": cluster.state,
-        "text": cluster.text,
-        "details": list(cluster.details),
-        "contradictions": list(cluster.contradictions),
-        "stalls_known": cluster.knows_stalls,
-        "stalled_partitions": cluster.stalled,
-        "holders": [_holder(holder, at) for holder in cluster.holders],
-        "agents": [agent.name for agent in cluster.agents],
-        "link": link(cluster.agents[0], cluster.name),
-        "shards": cluster.shards,
-        "missing_shards": list(cluster.missing_shards),
-        "as_of": instant(cluster.as_of),
-        "as_of_timestamp": cluster.as_of,
-        "stale": cluster.stale,
-    }
+    return document_of(
+        FleetClusterDocument,
+        cluster,
+        stalls_known=cluster.knows_stalls,
+        stalled_partitions=cluster.stalled,
+        holders=[_holder(holder, at) for holder in cluster.holders],
+        agents=[agent.name for agent in cluster.agents],
+        link=link(cluster.agents[0], cluster.name),
+        as_of=instant(cluster.as_of),
+        as_of_timestamp=cluster.as_of,
+    )
 
 
 def _holder(holder: FleetHolder, at: float) -> FleetHolderDocument:
-    return {
-        "kind": holder.kind,
-        "transactional_id": holder.transactional_id,
-        "application": holder.application,
-        "owner": holder.owner,
-        "producer_id": holder.producer_id,
-        "partitions": [{"topic": partition.topic, "partition": partition.partition} for partition in holder.partitions],
-        "since_timestamp": at - holder.seconds,
-        "seconds": holder.seconds,
-        "lag_offsets": holder.lag,
-        "ignored": holder.ignored,
-    }
+    return document_of(FleetHolderDocument, holder, since_timestamp=at - holder.seconds, lag_offsets=holder.lag)
 
 
 def _agent(reading: AgentReading, link: Link) -> FleetAgentDocument:
@@ -212,15 +193,4 @@ def _agent(reading: AgentReading, link: Link) -> FleetAgentDocument:
         "age_seconds": reading.age,
         "duration_seconds": reading.took,
         "unreadable_entries": answer.odd if answer else 0,
-    }
-
-
-def _change(change: FleetChange) -> FleetChangeDocument:
-    return {
-        "at": instant(change.at),
-        "at_timestamp": change.at,
-        "kind": change.kind,
-        "cluster": change.cluster,
-        "agent": change.agent,
-        "text": change.text,
     }

@@ -9,10 +9,9 @@ from typing import Any
 
 from exporter.status.html import pieces
 
-MOST_CLUSTERS = 300
 MOST_HOLDERS = 100
-MOST_AGENTS = 300
-MOST_CHANGES = 100
+MOST = {"clusters": 300, "agents": 300, "changes": 100}
+"""Entries of the other lists."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -28,9 +27,7 @@ def fleet_page_pieces(fleet: Mapping[str, Any], prefix: str, *, refresh: bool) -
         fleet=fleet,
         holders=holders,
         more_holders=sum(len(cluster["holders"]) for cluster in fleet["clusters"]) - len(holders),
-        most_clusters=MOST_CLUSTERS,
-        most_agents=MOST_AGENTS,
-        most_changes=MOST_CHANGES,
+        most=MOST,
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from exporter.model import Fact, TopicPartition
 from exporter.words import Precommit
+
+MOST_DIGITS = 18
 
 
 class FlinkId(NamedTuple):
@@ -21,6 +23,18 @@ class FlinkId(NamedTuple):
     prefix: str
     subtask: int
     number: int
+
+    @classmethod
+    def parse(cls, transactional_id: str) -> Self | None:
+        """The parts of an id; None for one of another form."""
+        parts = transactional_id.rsplit("-", 2)
+        if len(parts) < 3 or not parts[0] or not (_is_number(parts[1]) and _is_number(parts[2])):
+            return None
+        return cls(parts[0], int(parts[1]), int(parts[2]))
+
+
+def _is_number(text: str) -> bool:
+    return text.isdigit() and text.isascii() and len(text) <= MOST_DIGITS
 
 
 class FlinkTransaction(NamedTuple):

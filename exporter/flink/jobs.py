@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.flink.facts import FlinkId, FlinkTransaction, JobTimes, Loss
-from exporter.flink.ids import parse
 from exporter.flink.kafka_sink_job import SLACK_SECONDS, UNLEARNED_SECONDS, KafkaSinkJob, Subtask
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import Outcome, Precommit, TransactionState
@@ -74,12 +73,12 @@ class Jobs:
 
     def appeared(self, transactional_id: str, application: str) -> None:
         """There is such an id."""
-        if application not in self.applications and parse(transactional_id) is not None:
+        if application not in self.applications and FlinkId.parse(transactional_id) is not None:
             self.applications.add(application)
 
     def initialised(self, transactional_id: str, application: str, instant: float) -> None:
         """A producer with this id got its producer id and epoch."""
-        who = parse(transactional_id)
+        who = FlinkId.parse(transactional_id)
         if who is None:
             return
         self._job(who, application).initialise(who, instant)
@@ -94,7 +93,7 @@ class Jobs:
         instant: float,
     ) -> Loss | None:
         """A transaction ended. Gives back the loss, where it was precommitted and the server ended it."""
-        who = parse(transactional_id)
+        who = FlinkId.parse(transactional_id)
         if who is None:
             return None
         job = self._job(who, application)
@@ -126,7 +125,7 @@ class Jobs:
 
     def is_job(self, transactional_id: str) -> bool:
         """Return whether this is an id of a job that is known by its behaviour."""
-        who = parse(transactional_id)
+        who = FlinkId.parse(transactional_id)
         job = None if who is None else self._jobs.get(who.prefix)
         return job is not None and job.is_flink
 
@@ -136,7 +135,7 @@ class Jobs:
             return ()
         shortest: dict[str, float] = {}
         for transaction in opened:
-            if transaction.timeout is not None and (who := parse(transaction.transactional_id)) is not None:
+            if transaction.timeout is not None and (who := FlinkId.parse(transaction.transactional_id)) is not None:
                 shortest[who.prefix] = min(transaction.timeout, shortest.get(who.prefix, transaction.timeout))
         return tuple(JobTimes(job.prefix, job.application, job.interval, shortest.get(job.prefix)) for job in self)
 
@@ -169,7 +168,7 @@ class Jobs:
         if not any(self):
             return
         for transaction in opened:
-            who = parse(transaction.transactional_id)
+            who = FlinkId.parse(transaction.transactional_id)
             job = None if who is None else self._jobs.get(who.prefix)
             if who is not None and job is not None and job.is_flink and transaction.started is not None:
                 yield _OfJob(transaction, who, job, transaction.started)

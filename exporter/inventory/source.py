@@ -18,8 +18,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.machine.records import UndecodableRecord, decode_key, decode_value
-from exporter.transactions.source.decision_window import WindowReader
-from exporter.transactions.source.log_range import Range, read_ranges
+from exporter.transactions.source.log_range import Range, RangeReader, read_ranges
 from exporter.words import GroupKind
 
 HOUR = 3600.0
@@ -36,7 +35,7 @@ COMMITTED_OFFSETS = 5_000
 
 
 def read_inventory(
-    cluster: Cluster, connect: Callable[[], WindowReader], deadline: Deadline, most_records: int | None = None
+    cluster: Cluster, connect: Callable[[], RangeReader], deadline: Deadline, most_records: int | None = None
 ) -> Inventory:
     """The inventory of one cluster: of the last hour of the log, or of a part of it that has no more than
     ``most_records``. Raises AskError where the transaction log cannot be read.
@@ -63,7 +62,7 @@ def read_inventory(
 def _read_log(
     cluster: Cluster,
     metadata: Metadata,
-    connect: Callable[[], WindowReader],
+    connect: Callable[[], RangeReader],
     deadline: Deadline,
     most_records: int | None,
 ) -> tuple[ApplicationsInLog, float]:

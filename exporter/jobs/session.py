@@ -22,6 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from exporter.model import CommandError
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -51,7 +53,7 @@ _NOT_DOWNLOADED = re.compile(r"download failed: ([^!\s\]]+)!")
 """Ivy's words for a jar that is missing where a repository, mostly that of Maven on this machine, has its POM."""
 
 
-class SessionError(Exception):
+class SessionError(CommandError):
     """Spark cannot be started or used. The text is what is wrong and what to do."""
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import TypedDict
 
+from exporter.core.documents import document_of
 from exporter.core.durations import format_age
 from exporter.core.instants import instant
 from exporter.journal.beside_history import HistoryDocument, HistoryRows, beside_history
@@ -234,25 +235,17 @@ def _within(gaps: Iterable[Gap], wanted: Wanted) -> list[Gap]:
 
 
 def _blocked(stall: RebuiltStall, end: float) -> BlockedDocument:
-    return {
-        "topic": stall.topic,
-        "partition": stall.partition,
-        "offset": stall.offset,
-        "began": instant(stall.since),
-        "began_timestamp": stall.since,
-        "ended": instant(stall.end),
-        "ended_timestamp": stall.end,
-        "end_seen": stall.end_seen,
-        "how": StallEnd(stall.how) if stall.end is not None and stall.how in StallEnd.values() else None,
-        "seconds": round(stall.seconds(end), 3),
-        "records": stall.records,
-        "holder": stall.kind,
-        "application": stall.application,
-        "transactional_id": stall.transactional_id,
-        "producer_id": stall.producer_id,
-        "producer_epoch": stall.producer_epoch,
-        "waiting_groups": stall.waiting_groups,
-    }
+    return document_of(
+        BlockedDocument,
+        stall,
+        began=instant(stall.since),
+        began_timestamp=stall.since,
+        ended=instant(stall.end),
+        ended_timestamp=stall.end,
+        how=StallEnd(stall.how) if stall.end is not None and stall.how in StallEnd.values() else None,
+        seconds=round(stall.seconds(end), 3),
+        holder=stall.kind,
+    )
 
 
 def _gap(gap: Gap) -> GapDocument:

@@ -74,16 +74,13 @@ _MOST_NAMED = 3
 
 
 class LogProducer(NamedTuple):
-    """A producer with an open transaction in a partition's log (DescribeProducers).
-
-    ``last_timestamp`` is that of its newest record, by the producer's clock, which is not trusted: no instant is
-    derived from it.
+    """A producer with an open transaction in a partition's log (DescribeProducers). No instant is derived from the
+    timestamp of its newest record, which is by the producer's clock.
     """
 
     producer_id: int
     producer_epoch: int
     start_offset: int
-    last_timestamp: float | None
 
 
 class Coordinators(NamedTuple):

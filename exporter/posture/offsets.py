@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.groups.facts import GroupCommits
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.posture.check import PostureCheck, Rule
 from exporter.transactions.facts import OffsetPartitions
 

@@ -108,7 +108,9 @@ class PostureSource(KafkaSource):
             spark_sinks=_spark_sinks(facts.get(SparkView)),
             elsewhere=facts.get(TransactionsElsewhere) is not None,
             broker_versions={
-                fact.broker: fact.version for fact in facts.all(BrokerVersion) if fact.broker in metadata.brokers
+                fact.broker: fact.version
+                for fact in facts.all(BrokerVersion)
+                if fact.cluster == self.cluster and fact.broker in metadata.brokers
             },
             opened=opened.transactions if opened is not None else None,
             opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
@@ -136,11 +138,12 @@ class PostureSource(KafkaSource):
         )
         yield from self._say(checks_of(evidence))
 
-    def _client_software(self, facts: Facts) -> list[tuple[ClientSoftware, int]]:
+    @staticmethod
+    def _client_software(facts: Facts) -> list[tuple[ClientSoftware, int]]:
         """The software of clients that push their metrics, and of those whose MBeans are read."""
-        sent = facts.get(PushedSoftware)
-        read = [ClientSoftware(self.cluster, "", fact.version, streams=True) for fact in facts.all(StreamsVersion)]
-        return [*(sent.clients if sent is not None else ()), *((software, 1) for software in read)]
+        read = [ClientSoftware(fact.cluster, "", fact.version, streams=True) for fact in facts.all(StreamsVersion)]
+        sent = [client for fact in facts.all(PushedSoftware) for client in fact.clients]
+        return [*sent, *((software, 1) for software in read)]
 
     def _sizes(self, logs: Mapping[int, BrokerLogs | Fault]) -> Iterator[Sample]:
         """A refusal is no fault of the source: the check names it."""

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from exporter.bounds.text import some
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import TransactionState

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
@@ -15,40 +17,21 @@ from exporter.settings.values import Pattern, Section, wrong
 _NEVER = "never"
 
 
-def _length(value: object) -> float:
-    if value == _NEVER:
-        return math.inf
-    try:
-        seconds = parse_duration(value) if isinstance(value, str) else -1.0
-    except ValueError:
-        seconds = -1.0
-    if seconds <= 0:
-        raise wrong("must be a duration such as 90s or 1h30m, or never")
-    return seconds
+def _above_zero(parse: Callable[[Any], float], most: float, what: str) -> BeforeValidator:
+    """A validator of a number above 0 and up to ``most``, or ``never``, which is infinite."""
 
+    def read(value: object) -> float:
+        if value == _NEVER:
+            return math.inf
+        try:
+            number = parse(value)
+        except (AttributeError, TypeError, ValueError):
+            number = -1.0
+        if not 0 < number <= most:
+            raise wrong(f"must be {what}, or never")
+        return number
 
-def _share(value: object) -> float:
-    if value == _NEVER:
-        return math.inf
-    try:
-        share = float(value) if isinstance(value, str | int | float) else -1.0
-    except ValueError:
-        share = -1.0
-    if not 0 < share <= 1:
-        raise wrong("must be a share above 0 and up to 1, or never")
-    return share
-
-
-def _count(value: object) -> float:
-    if value == _NEVER:
-        return math.inf
-    try:
-        count = float(value) if isinstance(value, str | int | float) else -1.0
-    except ValueError:
-        count = -1.0
-    if not (0 < count < math.inf):
-        raise wrong("must be a number of offsets above 0, or never")
-    return count
+    return BeforeValidator(read)
 
 
 def _written(value: float | None) -> str | None:
@@ -59,9 +42,12 @@ def _written_share(value: float | None) -> float | str | None:
     return _NEVER if value == math.inf else value
 
 
-Length = Annotated[float | None, BeforeValidator(_length), PlainSerializer(_written)]
-Share = Annotated[float | None, BeforeValidator(_share), PlainSerializer(_written_share)]
-Count = Annotated[float | None, BeforeValidator(_count), PlainSerializer(_written_share)]
+_LENGTH = _above_zero(parse_duration, math.inf, "a duration such as 90s or 1h30m")
+_SHARE = _above_zero(float, 1.0, "a share above 0 and up to 1")
+_COUNT = _above_zero(float, sys.float_info.max, "a number of offsets above 0")
+Length = Annotated[float | None, _LENGTH, PlainSerializer(_written)]
+Share = Annotated[float | None, _SHARE, PlainSerializer(_written_share)]
+Count = Annotated[float | None, _COUNT, PlainSerializer(_written_share)]
 
 
 class ThresholdSection(Section):

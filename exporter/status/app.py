@@ -15,7 +15,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from exporter.core.owners import Owners
-from exporter.exposition.text_format import Format
+from exporter.exposition.render import Exposition
 from exporter.journal.documents import EventsDocument
 from exporter.journal.query import EventQuery, QueryError
 from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
@@ -60,26 +60,15 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _EMPTY = frozenset({204, 304})
+_HTML = "text/html; charset=utf-8"
 
 Handler = Callable[[Request], Awaitable[Answer]]
 Taking = Callable[[bytes, int], bool]
 """Called with a body and how many bytes of it were sent; returns whether the client is still there."""
 
 
-class Bodies(Protocol):
-    """Where ``/metrics`` comes from: the exposition."""
-
-    def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
-        """Note a request; the body if it is in memory. Never waits."""
-
-    def body(self, fmt: Format, gzip: bool = False) -> bytes:
-        """The body, rendered if necessary; called where it was not ready."""
-
-
-class PostHandler(Protocol):
-    """Accepts documents posted to one path. It is called on workers."""
-
-    def __call__(self, request: Request, body: bytes) -> Answer: ...
+PostHandler = Callable[[Request, bytes], Answer]
+"""Accepts documents posted to one path. It is called on workers."""
 
 
 class Events(Protocol):
@@ -127,7 +116,7 @@ class App:
 
     def __init__(
         self,
-        bodies: Bodies,
+        exposition: Exposition,
         status: Callable[[], Mapping[str, Any]] | None,
         ready: Callable[[], bool],
         reload: Callable[[], Sequence[str]] | None,
@@ -150,7 +139,7 @@ class App:
         """
         self._guard = guard or Guard()
         self._posts_have_tokens = posts_have_tokens
-        self._bodies, self._ready, self._prefix, self._has_looks = bodies, ready, prefix, looks is not None
+        self._exposition, self._ready, self._prefix, self._has_looks = exposition, ready, prefix, looks is not None
         self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
         self._owners = owners
@@ -250,9 +239,9 @@ class App:
     async def _metrics(self, request: Request) -> Answer:
         fmt, content_type = negotiate(request.headers.get("accept", ""))
         gzip = takes_gzip(request.headers.get("accept-encoding", ""))
-        body = self._bodies.ready(fmt, gzip)
+        body = self._exposition.ready(fmt, gzip)
         if body is None:
-            body = await self._renderers.run(self._bodies.body, fmt, gzip)
+            body = await self._renderers.run(self._exposition.body, fmt, gzip)
         headers = {"Vary": "Accept, Accept-Encoding"}
         if gzip:
             headers["Content-Encoding"] = "gzip"
@@ -271,16 +260,13 @@ class App:
             owners=self._owners(),
             rolls=self._has_looks,
         )
-        try:
-            body = await self._pages.get(("page", refresh, shown), make, request.client, whole=shown == EVERYTHING)
-        except BusyError:
-            return refused(503, "too many pages wait", {"Retry-After": "1"})
-        return Answer(200, body, "text/html; charset=utf-8")
+        whole = shown == EVERYTHING
+        return await _rendered(self._pages.get(("page", refresh, shown), make, request.client, whole=whole), _HTML)
 
     async def _document(self, request: Request) -> Answer:
         left_out = lists_left_out(request.query)
         make = lambda: json_pieces(without(self._status(), left_out), DOCUMENT_LEVELS)  # noqa: E731 -- as above
-        return await _json(self._pages.get(("document", left_out), make, request.client, whole=not left_out))
+        return await _rendered(self._pages.get(("document", left_out), make, request.client, whole=not left_out))
 
     async def _what_happened(self, request: Request) -> Answer:
         if self._events is None:
@@ -291,7 +277,7 @@ class App:
             return plain(str(error), 400)
         events = self._events
         make = lambda: json_pieces(events.page(query), EVENT_LEVELS)  # noqa: E731 -- as above
-        return await _json(self._pages.get(("events", query), make, request.client, whole=False))
+        return await _rendered(self._pages.get(("events", query), make, request.client, whole=False))
 
     async def _roll(self, request: Request) -> Answer:
         return await self._looked(self._rolls, OF_ROLL, self._looks.roll, request)
@@ -303,12 +289,9 @@ class App:
         try:
             query = await self._posts.run(self._looks.named, LookQuery.parse(request.query, OF_ROLL))
             make = lambda: roll_page_pieces(self._looks.roll(query), self._prefix)  # noqa: E731 -- as above
-            body = await self._rolls.get(("page", query), make, request.client, whole=False)
+            return await _rendered(self._rolls.get(("page", query), make, request.client, whole=False), _HTML)
         except QueryError as error:
             return plain(str(error), 400)
-        except BusyError:
-            return refused(503, "too many pages wait", {"Retry-After": "1"})
-        return Answer(200, body, "text/html; charset=utf-8")
 
     async def _inventory(self, request: Request) -> Answer:
         return await self._looked(self._inventories, OF_INVENTORY, self._looks.inventory, request)
@@ -323,12 +306,12 @@ class App:
         try:
             query = await self._posts.run(self._looks.named, LookQuery.parse(request.query, names))
             make = lambda: json_pieces(look(query), LOOK_LEVELS)  # noqa: E731 -- as above
-            return await _json(renders.get(query, make, request.client, whole=False))
+            return await _rendered(renders.get(query, make, request.client, whole=False))
         except QueryError as error:
             return plain(str(error), 400)
         except RefusedLookError as error:  # not kept: the next request asks again
             refused = error.document
-            return await _json(self._posts.run(lambda: b"".join(json_pieces(refused, LOOK_LEVELS))))
+            return await _rendered(self._posts.run(lambda: b"".join(json_pieces(refused, LOOK_LEVELS))))
 
     async def _runbooks(self, request: Request) -> Answer:
         if takes_html(request.headers.get("accept", "")):
@@ -376,15 +359,16 @@ class App:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
 
 
-async def _json(body: Awaitable[bytes]) -> Answer:
+async def _rendered(body: Awaitable[bytes], content_type: str = "application/json") -> Answer:
     try:
-        return Answer(200, await body, "application/json")
+        return Answer(200, await body, content_type)
     except BusyError:
-        return refused(503, "too many documents wait", {"Retry-After": "1"})
+        what = "pages" if content_type == _HTML else "documents"
+        return refused(503, f"too many {what} wait", {"Retry-After": "1"})
 
 
 def _html(text: str) -> Answer:
-    return Answer(200, text.encode(), "text/html; charset=utf-8", {"Vary": "Accept"})
+    return Answer(200, text.encode(), _HTML, {"Vary": "Accept"})
 
 
 def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI

@@ -462,6 +462,7 @@ class HistoryApplication(TypedDict):
     transactions: int
     outcomes: HistoryCounts
     aborted_by_server: int
+    """0: an abort that no client asked for is timed_out or fenced."""
     abort_ratio: float | None
     timeout_ratio: float | None
     open_seconds: OpenSeconds

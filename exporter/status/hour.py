@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.core.documents import document_of
 from exporter.core.shard import Shard
 from exporter.posture.check import CheckResult
 from exporter.posture.evidence import Posture
@@ -35,9 +36,7 @@ def last_hour_document(noted: LastHour | None, shard: Shard) -> docs.LastHourDoc
         "applications": sorted(applications, key=_most_trouble),
         "applications_left_out": view.left_out,
         "fence_storms": [
-            {"application": storm.application, "transactional_id": storm.transactional_id, "fences": storm.fences}
-            for storm in view.storms
-            if shard.exposes(storm.application)
+            document_of(docs.FenceStormDocument, storm) for storm in view.storms if shard.exposes(storm.application)
         ],
     }
 
@@ -56,13 +55,7 @@ def posture_document(posture: Posture | None) -> docs.PostureDocument | None:
     return {
         "verdicts": {result: sum(check.verdict is result for check in posture.checks) for result in CheckResult},
         "failed": [
-            {
-                "name": check.name,
-                "subject": check.subject,
-                "found": check.found,
-                "why": check.why,
-                "fix": check.fix,
-            }
+            document_of(docs.FailedCheckDocument, check)
             for check in posture.checks
             if check.verdict is CheckResult.FAILED
         ],

@@ -17,18 +17,11 @@ from exporter.transactions.facts import NOTICEABLE_SECONDS
 
 MOST_CLUSTERS = 3
 """Clusters in full below the table of clusters."""
-MOST_DETAILS = 5
-MOST_EVENTS = 50
-MOST_STALLS = 100
-MOST_OPEN = 50
-MOST_ENDS = 50
-MOST_FAILED = 50
-MOST_AUDITS = 50
-MOST_SOURCES = 100
-MOST_FINDINGS = 5
-MOST_NAMES = 5
-MOST_APPLICATIONS = 50
-MOST_NAMES_OF_A_HOLDER = 12
+MOST = {
+    "details": 5, "events": 50, "stalls": 100, "open": 50, "ends": 50, "failed": 50, "audits": 50, "sources": 100,
+    "findings": 5, "names": 5, "applications": 50, "names_of_a_holder": 12,
+}  # fmt: skip
+"""Entries of each list of the page."""
 
 Events = Sequence[Mapping[str, Any]]
 
@@ -65,8 +58,6 @@ def page_pieces(
         shown_names=shown.names(),
         rows=[row for row, _ in rows],
         clusters=[cluster for _, cluster in rows[:MOST_CLUSTERS]],
-        most_details=MOST_DETAILS,
-        most_events=MOST_EVENTS,
         hidden_stalls=hidden_stalls,
         happened=None if happened is None else shown_events(happened, shown),
         event_place=event_place,
@@ -74,7 +65,6 @@ def page_pieces(
         by_holder=by_holder,
         is_new=is_new,
         by_reason=by_reason,
-        most_names_of_a_holder=MOST_NAMES_OF_A_HOLDER,
         filter_of=lambda **name: Filter(
             frozenset({name["cluster"]} if "cluster" in name else shown.clusters),
             frozenset({name["application"]} if "application" in name else ()),
@@ -83,18 +73,10 @@ def page_pieces(
         ).query(),
         blocked_groups=blocked_groups,
         anchors=anchors,
-        most_applications=MOST_APPLICATIONS,
+        most=MOST,
         check_first=CHECK_FIRST,
-        most_stalls=MOST_STALLS,
         noticeable_distance=NOTICEABLE_SECONDS,
-        most_open=MOST_OPEN,
-        most_ends=MOST_ENDS,
-        most_failed=MOST_FAILED,
         failing_first=_failing_first,
-        most_sources=MOST_SOURCES,
-        most_audits=MOST_AUDITS,
-        most_findings=MOST_FINDINGS,
-        most_names=MOST_NAMES,
         unowned=UNOWNED,
         rolls=rolls,
     )
@@ -107,7 +89,7 @@ def _with_stalls(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 def _failing_first(sources: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The sources in their order; those that do not answer first where not all are shown."""
-    return sources if len(sources) <= MOST_SOURCES else sorted(sources, key=lambda source: source["up"] is True)
+    return sources if len(sources) <= MOST["sources"] else sorted(sources, key=lambda source: source["up"] is True)
 
 
 def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -128,7 +110,7 @@ def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any
 def shown_events(happened: Events, shown: Filter) -> list[Mapping[str, Any]]:
     """Return the newest events that the filter shows."""
     query = shown.events()
-    return list(itertools.islice((event for event in happened if query.matches(event)), MOST_EVENTS))
+    return list(itertools.islice((event for event in happened if query.matches(event)), MOST["events"]))
 
 
 def event_place(event: Mapping[str, Any]) -> tuple[str | None, str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from exporter.audits.result import AuditResult, Finding
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
+from exporter.core.documents import document_of
 from exporter.core.instants import instant
 from exporter.posture.connect import interval_hint
 from exporter.spark.queries import Lag, QueryKey, StreamingQuery
@@ -30,7 +31,7 @@ def connect_document(state: ConnectState) -> docs.ConnectDocument:
         "connectors": len(state.connectors),
         "tasks": dict(sorted(Counter(task.state or "unknown" for task in tasks).items())),
         "plugins": _plugins(state.connectors),
-        "failed": LateDocuments(failed, lambda each: _failed(*each)),
+        "failed": LateDocuments(failed, lambda failure: _failed(*failure)),
         "notes": list(state.notes),
     }
 
@@ -80,24 +81,18 @@ def query_document(key: QueryKey, query: StreamingQuery, lag: Lag | None, now: f
 
 def audit_document(result: AuditResult, now: float) -> docs.AuditDocument:
     """The last run of an audit, each finding with the worst of its examples."""
-    return {
-        "audit": result.audit,
-        "verdict": result.verdict,
-        "topics": sorted(result.topics),
-        "finished": instant(result.finished_at),
-        "finished_timestamp": result.finished_at,
-        "seconds_ago": max(0.0, now - result.finished_at),
-        "findings": LateDocuments(result.findings, _finding_document),
-        "unknown": list(result.unknown),
-    }
+    return document_of(
+        docs.AuditDocument,
+        result,
+        topics=sorted(result.topics),
+        finished=instant(result.finished_at),
+        finished_timestamp=result.finished_at,
+        seconds_ago=max(0.0, now - result.finished_at),
+        findings=LateDocuments(result.findings, _finding_document),
+    )
 
 
 def _finding_document(finding: Finding) -> docs.AuditFindingDocument:
     example = finding.examples[0] if finding.examples else {}
-    return {
-        "kind": finding.kind,
-        "topic": finding.topic,
-        "count": finding.count,
-        "partition": example.get("partition"),
-        "offset": example.get("offset"),
-    }
+    place = {key: example.get(key) for key in ("partition", "offset")}
+    return document_of(docs.AuditFindingDocument, finding, **place)

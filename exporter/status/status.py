@@ -8,6 +8,7 @@ from typing import NamedTuple
 from exporter.audits.result import AuditResults
 from exporter.cluster.facts import ClusterIdentity
 from exporter.connect.facts import ConnectState
+from exporter.core.documents import document_of
 from exporter.core.instants import instant
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
@@ -29,7 +30,6 @@ from exporter.status.transaction_documents import (
     unclean_id_document,
 )
 from exporter.status.watched_stalls import Links, StallContext
-from exporter.telemetry.facts import PushedProducers
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.decided.marker_watch import TornMarkers
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, UncleanEnds
@@ -53,10 +53,8 @@ def document(
     ready: bool,
     version: str,
     shard: Shard = WHOLE,
-    pushed: PushedProducers | None = None,
 ) -> docs.StatusDocument:
-    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds; ``pushed`` are the
-    producers that push their metrics.
+    """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
 
     Each stalled partition and each open transaction in it is made when it is looked at.
 
@@ -70,15 +68,11 @@ def document(
         "generated_at_timestamp": now,
         "ready": ready,
         "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
-        "clusters": [
-            _cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard, pushed) for group in groups
-        ],
+        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
     }
 
 
-def _cluster(
-    group: GroupState, settings: ClusterSettings, now: float, shard: Shard, pushed: PushedProducers | None
-) -> docs.ClusterDocument:
+def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> docs.ClusterDocument:
     identity = group.facts.get(ClusterIdentity)
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
@@ -96,7 +90,7 @@ def _cluster(
     ignored = _ignored(group)
     reasons = {subject.subject: subject.reason for subject in ignored if subject.kind == "topic"}
     names = (settings.name or named, bootstrap_servers)
-    context = StallContext.of(group, names, now, reasons, settings.owners, settings.links, pushed)
+    context = StallContext.of(group, names, now, reasons, settings.owners, settings.links)
 
     def open_transaction(transaction: OpenTransaction) -> docs.OpenTransactionDocument:
         return open_transaction_document(transaction, theirs, flink.by_producer.get(transaction.producer_id))
@@ -138,9 +132,7 @@ def _cluster(
         ),
         "last_hour": last_hour_document(group.facts.get(LastHour), shard),
         "posture": posture_document(group.facts.get(Posture)),
-        "ignored": [
-            {"kind": subject.kind, "subject": subject.subject, "reason": subject.reason} for subject in ignored
-        ],
+        "ignored": [document_of(docs.IgnoredDocument, subject) for subject in ignored],
     }
 
 
@@ -156,17 +148,14 @@ def _ignored(group: GroupState) -> list[IgnoredSubject]:
 
 
 def _source(state: SourceState) -> docs.SourceDocument:
-    return {
-        "source": state.source,
-        "target": state.target,
-        "up": state.up,
-        "last_success": instant(state.last_success),
-        "last_success_timestamp": state.last_success,
-        "duration_seconds": state.duration,
-        "faults": [{"reason": fault.reason, "detail": fault.detail} for fault in state.faults],
-        "notes": list(state.notes),
-        "ignored": state.ignored,
-    }
+    return document_of(
+        docs.SourceDocument,
+        state,
+        last_success=instant(state.last_success),
+        last_success_timestamp=state.last_success,
+        duration_seconds=state.duration,
+        faults=[document_of(docs.FaultDocument, fault) for fault in state.faults],
+    )
 
 
 def _age_order(transaction: OpenTransaction) -> tuple[float, str]:

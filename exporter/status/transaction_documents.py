@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.core.documents import document_of
 from exporter.core.instants import instant
 from exporter.flink.facts import FlinkTransaction
 from exporter.lso.facts import Blocker, Completion, Stall
@@ -27,52 +28,36 @@ def stall_document(
     """
     dated = time.shown(now)
     step = next_step(stall, bootstrap_servers, time.advising(now), or_later=time.at_least)
-    return {
-        "topic": stall.partition.topic,
-        "partition": stall.partition.partition,
-        "since": instant(stall.since),
-        "since_timestamp": stall.since,
-        "seconds": max(0.0, dated - stall.since),
-        "last_stable_offset": stall.last_stable_offset,
-        "high_watermark": stall.high_watermark,
-        "lag_offsets": max(0, stall.high_watermark - stall.last_stable_offset),
-        "leader": stall.leader,
-        "blocker": _blocker(stall.blocker),
-        "next_step": step_document(step),
-    }
+    return document_of(
+        docs.StallDocument,
+        stall,
+        **stall.partition._asdict(),
+        since=instant(stall.since),
+        since_timestamp=stall.since,
+        seconds=max(0.0, dated - stall.since),
+        lag_offsets=max(0, stall.high_watermark - stall.last_stable_offset),
+        blocker=_blocker(stall.blocker),
+        next_step=step_document(step),
+    )
 
 
 def step_document(step: NextStep) -> docs.NextStepDocument:
     """A next step."""
-    return {
-        "text": step.text,
-        "command": step.command,
-        "warning": step.warning,
-        "check": step.check,
-        "expect": step.expect,
-    }
+    return document_of(docs.NextStepDocument, step)
 
 
 def _blocker(blocker: Blocker) -> docs.BlockerDocument:
-    return {
-        "transactional_id": blocker.transactional_id,
-        "application": blocker.application,
-        "producer_id": blocker.producer_id,
-        "producer_epoch": blocker.producer_epoch,
-        "start_offset": blocker.start_offset,
-        "kind": blocker.kind,
-        "state": blocker.state,
-        "started": instant(blocker.started),
-        "started_timestamp": blocker.started,
-        "timeout_seconds": blocker.timeout,
-        "missing": list(blocker.missing),
-        "proof": _proof(blocker.evidence) if isinstance(blocker.evidence, HangingProof) else None,
-        "committed": _committed(blocker.evidence) if isinstance(blocker.evidence, Committed) else None,
-        "completion": _completion(blocker.completion),
-        "unmarked_partitions": None
-        if blocker.unmarked is None
-        else [str(partition) for partition in sorted(blocker.unmarked)],
-    }
+    return document_of(
+        docs.BlockerDocument,
+        blocker,
+        started=instant(blocker.started),
+        started_timestamp=blocker.started,
+        timeout_seconds=blocker.timeout,
+        proof=_proof(blocker.evidence) if isinstance(blocker.evidence, HangingProof) else None,
+        committed=_committed(blocker.evidence) if isinstance(blocker.evidence, Committed) else None,
+        completion=_completion(blocker.completion),
+        unmarked_partitions=None if blocker.unmarked is None else list(map(str, sorted(blocker.unmarked))),
+    )
 
 
 def _proof(proof: HangingProof) -> docs.HangingProofDocument:
@@ -91,8 +76,8 @@ def _committed(evidence: Committed) -> docs.CommittedDocument:
         "decided_timestamp": evidence.decision.decided,
         "completed_timestamp": evidence.decision.completed,
         "seen_timestamp": evidence.seen,
-        "marked_partitions": [str(partition) for partition in sorted(evidence.marked)],
-        "unmarked_partitions": [str(partition) for partition in sorted(evidence.unmarked)],
+        "marked_partitions": list(map(str, sorted(evidence.marked))),
+        "unmarked_partitions": list(map(str, sorted(evidence.unmarked))),
     }
 
 
@@ -116,26 +101,20 @@ def open_transaction_document(
     """
     started, timeout = transaction.started, transaction.timeout
     ends = None if started is None or timeout is None else started + timeout
-    return {
-        "transactional_id": transaction.transactional_id,
-        "application": transaction.application,
-        "producer_id": transaction.producer_id,
-        "producer_epoch": transaction.producer_epoch,
-        "state": transaction.state,
-        "started": instant(started),
-        "started_timestamp": started,
-        "seconds": None if started is None else max(0.0, now - transaction.clock_behind - started),
-        "timeout_seconds": timeout,
-        "times_out_timestamp": ends,
-        "prepared": instant(transaction.prepared),
-        "prepared_timestamp": transaction.prepared,
-        "partition_count": len(transaction.partitions),
-        "partitions": [
-            {"topic": partition.topic, "partition": partition.partition}
-            for partition in sorted(transaction.partitions)[:MOST_PARTITIONS]
-        ],
-        "flink": None if checkpoint is None else _checkpoint(checkpoint),
-    }
+    return document_of(
+        docs.OpenTransactionDocument,
+        transaction,
+        started=instant(started),
+        started_timestamp=started,
+        seconds=None if started is None else max(0.0, now - transaction.clock_behind - started),
+        timeout_seconds=timeout,
+        times_out_timestamp=ends,
+        prepared=instant(transaction.prepared),
+        prepared_timestamp=transaction.prepared,
+        partition_count=len(transaction.partitions),
+        partitions=[partition._asdict() for partition in sorted(transaction.partitions)[:MOST_PARTITIONS]],
+        flink=None if checkpoint is None else _checkpoint(checkpoint),
+    )
 
 
 def _checkpoint(found: FlinkTransaction) -> docs.FlinkCheckpointDocument:
@@ -170,28 +149,24 @@ def torn_marker_document(found: TornMarker) -> docs.TornMarkerDocument:
 
 def unclean_end_document(end: UncleanEnd, now: float) -> docs.UncleanEndDocument:
     """A transaction that did not end by its client's own commit or abort."""
-    return {
-        "transactional_id": end.transactional_id,
-        "application": end.application,
-        "producer_id": end.producer_id,
-        "producer_epoch": end.producer_epoch,
-        "outcome": end.outcome,
-        "ended": instant(end.ended),
-        "ended_timestamp": end.ended,
-        "seconds_ago": max(0.0, now - end.ended),
-        "started": instant(end.started),
-        "started_timestamp": end.started,
-    }
+    return document_of(
+        docs.UncleanEndDocument,
+        end,
+        ended=instant(end.ended),
+        ended_timestamp=end.ended,
+        seconds_ago=max(0.0, now - end.ended),
+        started=instant(end.started),
+        started_timestamp=end.started,
+    )
 
 
 def unclean_id_document(found: UncleanId, now: float) -> docs.UncleanIdDocument:
     """A transactional.id with fences or timeouts in the last hour."""
-    return {
-        "transactional_id": found.newest.transactional_id,
-        "application": found.newest.application,
-        "outcome": found.newest.outcome,
-        "ends": found.ends,
-        "first": instant(found.first),
-        "first_timestamp": found.first,
-        "newest": unclean_end_document(found.newest, now),
-    }
+    return document_of(
+        docs.UncleanIdDocument,
+        found.newest,
+        ends=found.ends,
+        first=instant(found.first),
+        first_timestamp=found.first,
+        newest=unclean_end_document(found.newest, now),
+    )

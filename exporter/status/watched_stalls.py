@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from exporter.core.documents import document_of
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
 from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
@@ -57,7 +58,6 @@ class StallContext(NamedTuple):
         ignored: Mapping[str, str],
         owners: Owners,
         links: Links,
-        pushed: PushedProducers | None,
     ) -> StallContext:
         """Return that of a cluster; ``names`` are its name and its bootstrap servers."""
         blocked = group.facts.get(BlockedGroups)
@@ -69,7 +69,7 @@ class StallContext(NamedTuple):
             ignored,
             blocked.by_partition if blocked else {},
             held.by_partition if held else {},
-            pushed.by_id if pushed else {},
+            {who: places for fact in group.facts.all(PushedProducers) for who, places in fact.by_id.items()},
             owners,
             links,
         )
@@ -88,12 +88,7 @@ class StallContext(NamedTuple):
             "owner": owner,
             "owner_channel": self.owners.channel(owner),
             "producers": [
-                {
-                    "client_id": connection.client_id,
-                    "address": connection.address,
-                    "principal": connection.principal,
-                    "software": connection.software,
-                }
+                document_of(docs.ProducerPlaceDocument, connection)
                 for connection in self.producers.get((self.cluster, who.transactional_id), ())[:MOST_PLACES]
                 if who.transactional_id
             ],

@@ -11,4 +11,5 @@ from exporter.model import Fact
 class StreamsVersion(Fact):
     """The version of Kafka Streams that a JVM of the cluster's applications runs, by its MBean."""
 
+    cluster: str
     version: str

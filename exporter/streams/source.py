@@ -83,7 +83,7 @@ class StreamsSource(ClusterSource[Cluster]):
         yield from answer.faults
         self._say_left_out(answer)
         yield from jvm_samples((self.cluster, self.target), answer.values)
-        yield from versions_of(answer.values)
+        yield from versions_of(self.cluster, answer.values)
         applications = applications_by_client(answer.values)
         yield from guarantee_samples((self.cluster, self.target), answer.values, applications)
         if applications:
@@ -118,10 +118,10 @@ class StreamsSource(ClusterSource[Cluster]):
         self._dropped = notes
 
 
-def versions_of(readings: Iterable[MBeanValue]) -> Iterator[StreamsVersion]:
+def versions_of(cluster: str, readings: Iterable[MBeanValue]) -> Iterator[StreamsVersion]:
     """The version of Kafka Streams in this JVM (ClientMetrics); none from a jmx_exporter, which leaves out texts."""
     found = {value for _, attribute, value in readings if attribute == "version" and isinstance(value, str)}
-    yield from (StreamsVersion(cut(version, LONGEST_VERSION)) for version in sorted(found)[:1])
+    yield from (StreamsVersion(cluster, cut(version, LONGEST_VERSION)) for version in sorted(found)[:1])
 
 
 def applications_by_client(readings: Iterable[MBeanValue]) -> Mapping[str, str]:

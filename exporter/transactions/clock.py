@@ -95,10 +95,6 @@ class CoordinatorClocks:
         """Return whether the clock of a broker is known, by a new record that it wrote."""
         return broker in self._live
 
-    def apart(self) -> float:
-        """Return the seconds between the two clocks that are known to be furthest apart."""
-        return max(self._live.values(), default=0.0) - min(self._live.values(), default=0.0)
-
 
 class _Smallest:
     """The smallest value of the last so many seconds. Of each part of them: its begin, its smallest, how many."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from exporter.core.state import StateDir
 from exporter.transactions.counting.aggregates import Aggregates
+from exporter.transactions.machine.progress import LogPosition
 from exporter.transactions.saved import FORMAT, Saved, SavedPartition, UnusableState, kept_document, read
 from exporter.transactions.tail import LogTail
 
@@ -36,7 +37,7 @@ class Keeper:
         self._generation = 0
         self._snapshot_at: float | None = None  # monotonic
         self._refused = False  # the last snapshot could not be written
-        self._positions: dict[str, list[Any]] = {}  # as they were last written
+        self._positions: Mapping[int, LogPosition] = {}  # as they were last written
         self._undecodable = 0
         self._journalled = False  # since the last snapshot
         self._lost = False  # a line of the journal could not be written
@@ -99,7 +100,7 @@ class Keeper:
 
     def save(
         self,
-        tail: LogTail | None,
+        tail: LogTail,
         aggregates: Aggregates,
         log_partitions: int,
         waiting: Mapping[int, SavedPartition],
@@ -114,8 +115,8 @@ class Keeper:
         """
         if not self._state.kept or self._other:
             return
-        positions = tail.positions() if tail is not None else {}
-        undecodable = tail.undecodable if tail is not None else 0
+        positions = tail.positions()
+        undecodable = tail.undecodable
         moved = {number: position for number, position in positions.items() if self._positions.get(number) != position}
         changed: dict[str, Any] = aggregates.saved(everything=False)
         if undecodable != self._undecodable:
@@ -138,23 +139,24 @@ class Keeper:
             self._append(moved, changed)
         self._positions, self._undecodable = positions, undecodable
 
-    def _append(self, positions: Mapping[str, list[Any]], counters: Mapping[str, Any]) -> None:
-        line = {"generation": self._generation, "partitions": positions, "counters": counters}
+    def _append(self, positions: Mapping[int, LogPosition], counters: Mapping[str, Any]) -> None:
+        partitions = {str(number): position.document() for number, position in positions.items()}
+        line = {"generation": self._generation, "partitions": partitions, "counters": counters}
         self._lost = not self._state.append(self._cluster_id, self._name, line)
         self._journalled = True
 
     def _snapshot(
         self,
-        tail: LogTail | None,
+        tail: LogTail,
         aggregates: Aggregates,
         log_partitions: int,
         waiting: Mapping[int, SavedPartition],
     ) -> bool:
         """Return whether the snapshot was written. If not, a restart uses the one before and its journal."""
         partitions = {str(number): kept_document(saved) for number, saved in waiting.items()}
-        partitions |= tail.snapshot() if tail is not None else {}
+        partitions |= tail.snapshot()
         counters: dict[str, Any] = aggregates.saved(everything=True)
-        counters["undecodable"] = tail.undecodable if tail is not None else 0
+        counters["undecodable"] = tail.undecodable
         document = {
             "format": FORMAT,
             "topic_id": self._topic_id,

@@ -15,8 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from exporter.transactions.machine.entries import Ended, Entry
-from exporter.transactions.machine.log_changes import NO_CHANGES, PartitionChanges, read_changes, write_changes
-from exporter.transactions.machine.progress import CONTEXT_RECORDS, NO_EPOCH, PartitionProgress
+from exporter.transactions.machine.progress import CONTEXT_RECORDS, LogPosition, PartitionProgress
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.words import Outcome
 
@@ -38,21 +37,13 @@ class UnusableState(ValueError):  # noqa: N818 it says what was found, not what 
 
 @dataclass
 class SavedPartition:
-    """The saved state of one partition. ``next`` is the offset at which counting continues, with the leader epoch
-    before it.
-
-    ``ids`` are as they were at the offset ``taken_at``, with the log time at which their pending abort is due.
+    """The saved state of one partition. ``ids`` are as they were at the offset ``taken_at``, with the log time at which
+    their pending abort is due.
     """
 
-    next: int
-    epoch: int = NO_EPOCH
-    unsettled: frozenset[int] = frozenset()
-    lost: int = 0
+    position: LogPosition
     taken_at: int | None = None
     ids: list[tuple[Entry, int | None]] = field(default_factory=list)
-    epochs: tuple[tuple[int, int], ...] = ()
-    confirmed: int = NO_EPOCH
-    changes: PartitionChanges = NO_CHANGES
 
 
 @dataclass
@@ -71,34 +62,21 @@ class Saved:
 # --- Writing ---
 
 
-def partition_position(progress: PartitionProgress, machine: StateMachine) -> list[Any]:
-    """The position of counting: offset, leader epoch, offsets of pending aborts that will be counted, lost records,
-    leader epochs with the first offset of each, the confirmed leader epoch, and the changes of the log.
-    """
-    waiting = {decision.transaction.offset for decision in machine.unsettled}
-    unsettled = {offset for offset in waiting if progress.counts(offset)}
-    if progress.next < progress.position:  # still reading records from before the counters began
-        unsettled |= progress.unsettled
-    return [
-        *(max(progress.next, progress.position), progress.epoch, sorted(unsettled), progress.lost),
-        *([list(epoch) for epoch in progress.epochs], progress.confirmed, write_changes(progress.changes)),
-    ]
+def partition_position(progress: PartitionProgress, machine: StateMachine) -> LogPosition:
+    """The position of counting."""
+    return progress.kept(decision.transaction.offset for decision in machine.unsettled)
 
 
 def partition_document(progress: PartitionProgress, machine: StateMachine) -> dict[str, Any]:
     """A partition of a snapshot."""
-    ids = partition_ids(machine)
-    return {"position": partition_position(progress, machine), "taken_at": progress.next, "ids": ids}
+    position = partition_position(progress, machine).document()
+    return {"position": position, "taken_at": progress.next, "ids": partition_ids(machine)}
 
 
-def kept_document(saved: SavedPartition, position: list[Any] | None = None) -> dict[str, Any]:
+def kept_document(saved: SavedPartition, position: LogPosition | None = None) -> dict[str, Any]:
     """A partition of a snapshot whose ids are still those of an earlier one: it was not read to there since."""
-    at = position or [
-        *(saved.next, saved.epoch, sorted(saved.unsettled), saved.lost),
-        *([list(epoch) for epoch in saved.epochs], saved.confirmed, write_changes(saved.changes)),
-    ]
     ids = [_write_entry(entry, due_ms) for entry, due_ms in saved.ids]
-    return {"position": at, "taken_at": saved.taken_at, "ids": ids}
+    return {"position": (position or saved.position).document(), "taken_at": saved.taken_at, "ids": ids}
 
 
 def partition_ids(machine: StateMachine) -> list[list[Any]]:
@@ -132,19 +110,11 @@ def begin(end: int, hour_ago: int | None, saved: SavedPartition | None, *, from_
     """
     recent = () if hour_ago is None else (hour_ago,)
     if saved is None:
-        return PartitionProgress(0, 0) if from_zero else PartitionProgress(min((end, *recent)), end)
+        begun = 0 if from_zero else end
+        return PartitionProgress(min((begun, *recent)), LogPosition(begun))
     context = () if saved.taken_at is None else (saved.taken_at,)
-    start = max(0, min((saved.next, *context, *saved.unsettled)) - CONTEXT_RECORDS)
-    return PartitionProgress(
-        min((start, *recent)),
-        saved.next,
-        saved.unsettled,
-        epoch=saved.epoch,
-        lost=saved.lost,
-        epochs=saved.epochs,
-        confirmed=saved.confirmed,
-        changes=saved.changes,
-    )
+    start = max(0, min((saved.position.offset, *context, *saved.position.unsettled)) - CONTEXT_RECORDS)
+    return PartitionProgress(min((start, *recent)), saved.position)
 
 
 # --- Reading ---
@@ -176,11 +146,8 @@ def read(document: Mapping[str, Any], journal: Iterable[Mapping[str, Any]]) -> S
 
 def _amend(saved: Saved, line: Mapping[str, Any]) -> None:
     for number, position in line.get("partitions", {}).items():
-        known = saved.partitions.get(int(number))
-        if known is None:
-            saved.partitions[int(number)] = _at(position)
-        else:
-            _move(known, position)
+        moved = LogPosition.read(position)
+        saved.partitions.setdefault(int(number), SavedPartition(moved)).position = moved
     saved.log_partitions = max(saved.log_partitions or 0, int(line.get("log_partitions", 0)))
     counters = saved.counters if saved.counters is not None else {}
     for kind, changed in line.get("counters", {}).items():
@@ -191,30 +158,10 @@ def _amend(saved: Saved, line: Mapping[str, Any]) -> None:
             counters[kind] = changed
 
 
-def _at(position: list[Any]) -> SavedPartition:
-    saved = SavedPartition(0)
-    _move(saved, position)
-    return saved
-
-
-def _move(saved: SavedPartition, position: list[Any]) -> None:
-    """Set the position of counting."""
-    offset, epoch, unsettled, lost, *more = position
-    if not _is_offset(offset):
-        raise ValueError(f"the position {offset!r}")
-    saved.next, saved.epoch, saved.lost = int(offset), int(epoch), int(lost)
-    saved.unsettled = frozenset(int(each) for each in unsettled)
-    if more:
-        epochs, confirmed, changes = more
-        saved.epochs = tuple((int(known), int(first)) for known, first in epochs)
-        saved.confirmed, saved.changes = int(confirmed), read_changes(changes)
-
-
 def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:
-    saved = _at(found["position"])
-    saved.taken_at = None if found["taken_at"] is None else int(found["taken_at"])
-    saved.ids = [_read_entry(number, row) for row in found["ids"]]
-    return saved
+    taken_at = None if found["taken_at"] is None else int(found["taken_at"])
+    ids = [_read_entry(number, row) for row in found["ids"]]
+    return SavedPartition(LogPosition.read(found["position"]), taken_at, ids)
 
 
 def _read_entry(number: int, found: list[Any]) -> tuple[Entry, int | None]:
@@ -231,7 +178,3 @@ def _read_entry(number: int, found: list[Any]) -> tuple[Entry, int | None]:
         entry=entry, outcome=Outcome(outcome), section=b64decode(pending_section, validate=True), **by_name
     )
     return entry, int(due_ms)
-
-
-def _is_offset(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -10,17 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby, takewhile
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any
 
 from exporter.core.derived import Derived
 from exporter.kafka.log.tail import Polled, TailReader, fault_of, is_end, is_gone
 from exporter.model import Clock, Deadline, Fault, Reason
 from exporter.transactions.clock import CoordinatorClocks
 from exporter.transactions.counting.aggregates import Aggregates
-from exporter.transactions.facts import CoordinatorTime, OpenTransaction
+from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
-from exporter.transactions.machine.finished import NEVER_MS
-from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
+from exporter.transactions.machine.progress import NO_EPOCH, LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC, UndecodableRecord
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
@@ -42,22 +41,22 @@ _COUNTED = (Ended, Initialised)
 _partition_of = methodcaller("partition")
 
 
-class _UnseenIds(NamedTuple):
-    """The result of ``unseen_since``: the same for any later instant up to the earliest record of the other ids."""
-
-    changes: int
-    since: int
-    earliest: int
-    ids: Counter[str]
-
-
 class LogTail:
     """Every partition of the log that was begun, and its progress. Not thread-safe: for one worker."""
 
-    def __init__(self, aggregates: Aggregates, tail: TailReader, clock: Clock) -> None:
+    def __init__(
+        self,
+        aggregates: Aggregates,
+        open_tail: Callable[[], TailReader],
+        clock: Clock,
+        ended: Callable[[Ended], None] | None = None,
+    ) -> None:
+        """``open_tail`` is called with the first partition, ``ended`` with each transaction that ended."""
         self._aggregates = aggregates
-        self._tail = tail
+        self._open_tail = open_tail
+        self._tail: TailReader | None = None
         self._clock = clock
+        self._ended = ended
         self.machines: dict[int, StateMachine] = {}
         self.progress: dict[int, PartitionProgress] = {}
         self.undecodable = 0
@@ -76,18 +75,17 @@ class LogTail:
         """How often something was read, or an end was requested: without that, neither ``open`` nor ``positions``
         changes.
         """
-        self.ended: Callable[[Ended], None] | None = None
-        """Called with each transaction that ended."""
         self._positions = Derived(self._positions_at)
-        self._unseen: _UnseenIds | None = None
+        self._unseen = Derived(self._find_unseen)
         self._restoring: dict[int, SavedPartition] = {}  # whose saved ids were not reached yet
         self._tidied_at = -math.inf
         self._reached_end: set[int] = set()  # the partitions that were read to an end of theirs
-        self._coordinators = CoordinatorClocks()
+        self.coordinators = CoordinatorClocks()
         self._faults: list[Fault] = []
 
     def close(self) -> None:
-        self._tail.close()
+        if self._tail is not None:
+            self._tail.close()
 
     # --- What is known ---
 
@@ -102,26 +100,14 @@ class LogTail:
 
     def unseen_since(self, record_ms: int) -> Counter[str]:
         """How many ids of each application have no record with this timestamp or a later one."""
-        last = self._unseen
-        quiet = last is not None and last.changes == self.changes
-        if last is not None and quiet and last.since <= record_ms <= last.earliest:
-            return last.ids
+        return self._unseen(record_ms, self.changes)
+
+    def _find_unseen(self, record_ms: int, _changes: int) -> Counter[str]:
         found: Counter[str] = Counter()
         for machine in self.machines.values():
             found.update([entry.application for entry in machine.entries.values() if entry.record_ms < record_ms])
             found.update(machine.finished.unseen_since(record_ms))
-        # While records come, there is another result soon in any case.
-        earliest = self._earliest_since(record_ms) if quiet else record_ms
-        self._unseen = _UnseenIds(self.changes, record_ms, earliest, found)
         return found
-
-    def _earliest_since(self, record_ms: int) -> int:
-        """The earliest timestamp of an id's newest record from this one on, ``NEVER_MS`` without one."""
-        found = [NEVER_MS]
-        for machine in self.machines.values():
-            found += [entry.record_ms for entry in machine.entries.values() if entry.record_ms >= record_ms]
-            found.append(machine.finished.earliest_since(record_ms))
-        return min(found)
 
     def open(self) -> Iterator[Entry]:
         """The ids with an open transaction, of the partitions that were read to their end."""
@@ -174,36 +160,21 @@ class LogTail:
     def lost(self) -> int:
         return sum(progress.lost for progress in self.progress.values())
 
-    # --- The coordinators' clock ---
-
-    @property
-    def coordinator_time(self) -> CoordinatorTime:
-        """The coordinators' clock beside our monotonic one, by the arrival of records."""
-        return self._coordinators.time(self._clock.monotonic())
-
-    def skews(self) -> dict[int, float]:
-        """Seconds by which our clock is ahead of that of each broker that wrote new records."""
-        return self._coordinators.skews(self._clock.monotonic(), self._clock.wall())
-
-    def clocks_apart(self) -> float:
-        """Seconds between the two clocks of coordinators that are furthest apart."""
-        return self._coordinators.apart()
-
     def opened(self) -> Iterator[OpenTransaction]:
         """Yield the transactions of ``open``, each with the seconds by which the clock that began it may be behind that
-        of ``coordinator_time``. A clock that is not known may be the one furthest behind.
+        of ``coordinators``. A clock that is not known may be the one furthest behind.
         """
-        behind = self._coordinators.behind(self._clock.monotonic())
+        behind = self.coordinators.behind(self._clock.monotonic())
         most = max(behind.values(), default=0.0)
         for entry in self.open():
             opened = entry.view or entry.transaction()
             broker = self._led_in(entry.log_partition, entry.begun_in) if behind else None
-            seconds = most if broker is None or not self._coordinators.knows(broker) else behind.get(broker, 0.0)
+            seconds = most if broker is None or not self.coordinators.knows(broker) else behind.get(broker, 0.0)
             yield opened._replace(clock_behind=seconds) if seconds else opened
 
     def _led_in(self, number: int, epoch: int) -> int | None:
         progress = self.progress.get(number)
-        return None if progress is None else progress.leaders.get(epoch)
+        return None if progress is None else progress.led.brokers.get(epoch)
 
     @property
     def as_of(self) -> float | None:
@@ -229,10 +200,6 @@ class LogTail:
         """The partitions in which a transaction is open."""
         return [number for number in self.progress if self.machine(number).open]
 
-    def stamped(self, timestamp: float, received: float) -> None:
-        """Note that a coordinator's answer at ``received`` (monotonic) has this timestamp of its clock (Unix s)."""
-        self._coordinators.stamped(None, timestamp, received, live=False)
-
     def _is_live(self, progress: PartitionProgress, now: float) -> bool:
         """Return whether the next records are newer than a recent read of the log's end."""
         return progress.current and progress.asked_at is not None and now - progress.asked_at <= LIVE_SECONDS
@@ -242,12 +209,14 @@ class LogTail:
         if self.refused:
             detail = f"reading {TOPIC} is refused for {self.refused} partitions: grant READ on Topic:{TOPIC}"
             return Fault(Reason.AUTHORIZATION, detail)
-        return self._tail.trouble()
+        return None if self._tail is None else self._tail.trouble()
 
     # --- Positions ---
 
     def begin(self, partitions: Mapping[int, tuple[PartitionProgress, SavedPartition | None]]) -> None:
-        """Read these partitions, too."""
+        """Read these partitions, too. Raises what ``open_tail`` does."""
+        if self._tail is None:
+            self._tail = self._open_tail()
         for number, (progress, saved) in partitions.items():
             self.progress[number] = progress
             self._changed()
@@ -276,6 +245,8 @@ class LogTail:
         """Assign every partition again at its position: librdkafka reports an end, or a refusal, once for each
         assignment.
         """
+        if self._tail is None:
+            return
         reading = {number: progress for number, progress in self.progress.items() if not progress.gone}
         self._tail.assign(
             {number: progress.next for number, progress in reading.items()},
@@ -284,7 +255,7 @@ class LogTail:
 
     def confirm(self) -> None:
         """Read on where reading ended, after the brokers were found to be of the same cluster."""
-        self._disconnects = self._tail.disconnects
+        self._disconnects = 0 if self._tail is None else self._tail.disconnects
         self.unconfirmed = False
         self.assign()
 
@@ -302,7 +273,8 @@ class LogTail:
 
     def reconnect(self, servers: str) -> None:
         """Read on by a new client, which asks these brokers who leads."""
-        self._tail.reconnect(servers)
+        if self._tail is not None:
+            self._tail.reconnect(servers)
         self.assign()
 
     def asked(self, ends: Mapping[int, int], asked_at: float) -> None:
@@ -323,7 +295,7 @@ class LogTail:
         """Read until the deadline or the end. Returns the faults."""
         self._faults = []
         messages: list[Polled] = []
-        while not self.unconfirmed:
+        while self._tail is not None and not self.unconfirmed:
             messages = self._tail.poll(BATCH, min(0.5, max(0.05, deadline.remaining())))
             if self._tail.disconnects != self._disconnects:
                 # Some of these messages may be of the next connection.
@@ -409,12 +381,12 @@ class LogTail:
                 progress.gone, progress.wanted = True, epoch
                 break
             if epoch not in (None, NO_EPOCH, progress.epoch):
-                progress.in_epoch(epoch, max(same[0].offset(), progress.next))
+                progress.led.in_epoch(epoch, max(same[0].offset(), progress.next))
             if epoch is not None:
                 # Before the records are processed: an election is between two clocks.
                 newest = next(message for message in reversed(same) if message.error() is None)
-                broker = progress.leaders.get(epoch)
-                self._coordinators.stamped(broker, newest.timestamp()[1] / 1000, received, live=live)
+                broker = progress.led.brokers.get(epoch)
+                self.coordinators.stamped(broker, newest.timestamp()[1] / 1000, received, live=live)
                 self.machine(number).leader_epoch = epoch
             taken = self._take_run(number, progress, same)
             if taken is not None:
@@ -460,8 +432,8 @@ class LogTail:
         for event in events:
             new = isinstance(event, _COUNTED) and progress is not None and progress.count(event.offset)
             self._aggregates.take(event, new=new)
-            if self.ended is not None and isinstance(event, Ended):
-                self.ended(event)
+            if self._ended is not None and isinstance(event, Ended):
+                self._ended(event)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -507,15 +479,12 @@ class LogTail:
 
     # --- Over a restart ---
 
-    def positions(self) -> dict[str, list[Any]]:
+    def positions(self) -> Mapping[int, LogPosition]:
         """The position of counting in every partition; the same object while nothing was read or requested."""
         return self._positions(self.revision)
 
-    def _positions_at(self, _revision: int) -> dict[str, list[Any]]:
-        return {
-            str(number): partition_position(progress, self.machine(number))
-            for number, progress in self.progress.items()
-        }
+    def _positions_at(self, _revision: int) -> dict[int, LogPosition]:
+        return {number: partition_position(known, self.machine(number)) for number, known in self.progress.items()}
 
     def snapshot(self) -> dict[str, dict[str, Any]]:
         """The state that a restart needs, of every partition."""

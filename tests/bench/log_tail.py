@@ -17,7 +17,7 @@ from exporter.kafka.log.tail import Tail, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline
 from exporter.transactions.counting.aggregates import Aggregates, Caps
-from exporter.transactions.machine.progress import PartitionProgress
+from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.tail import BATCH, LogTail
 from tests.bench.machine import CommandCost, ToolError, run
@@ -52,14 +52,15 @@ def measure(read: Callable[[], int]) -> Rate:
 def with_state_machines(cluster: KafkaCluster) -> Rate:
     """As the agent reads it, by its own code: decoded, its state machines run, and every transaction counted."""
     numbers = partitions_of_log(cluster)
-    log = LogTail(Aggregates(Grouping(), Caps()), Tail(Properties.parse(cluster.client_properties()), TOPIC), Clock())
+    properties = Properties.parse(cluster.client_properties())
+    log = LogTail(Aggregates(Grouping(), Caps()), lambda: Tail(properties, TOPIC), Clock())
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka's
     asked = {Position(TOPIC, number): newest for number in numbers}
     admin = cluster.admin()
     ends = {offset.partition: done.result(30).offset for offset, done in admin.list_offsets(asked).items()}
 
     def read() -> int:
-        log.begin({number: (PartitionProgress(0, 0), None) for number in numbers})
+        log.begin({number: (PartitionProgress(0, LogPosition(0)), None) for number in numbers})
         log.asked(ends, time.monotonic())
         while log.lag:
             if faults := log.follow(Deadline.after(1.0)):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from exporter.agent.allocator import share_one_arena
 from exporter.applications.applications import Grouping
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import TopicPartition
 from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.machine.entries import encode_key, encode_section

@@ -20,7 +20,7 @@ from exporter.transactions.decided.torn import DecisionLog, judge
 from exporter.transactions.machine.entries import Ended
 from exporter.transactions.machine.records import Status
 from exporter.transactions.machine.state_machine import StateMachine
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 PARTITIONS = 10
 WATCHED_SECONDS, INTERVAL = 600, 10

@@ -22,7 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.kafka.varint import uvarint
-from tests.fakes import kafka as fakes
+from tests.helpers import kafka as fakes
 
 PER_TOPIC = 100
 """Partitions of each topic."""

@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from demo.cluster import KafkaCluster
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.machine.records import TOPIC
 

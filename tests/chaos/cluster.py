@@ -32,8 +32,8 @@ from exporter.kafka.transport.connection import BrokerConnection
 from exporter.model import Deadline
 from tests.chaos.modes import ORDINARY, Mode
 from tests.chaos.oracle.segments import SegmentBatch, batches
-from tests.fakes.tcp_proxy import Matches, TcpProxy
-from tests.shifted_clock import with_clock
+from tests.helpers.shifted_clock import with_clock
+from tests.helpers.tcp_proxy import Matches, TcpProxy
 
 CONTROLLER = 100
 BROKERS = (1, 2, 3)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chart.tools import Charts, install
-from tests.time_limits import allow
+from tests.helpers.time_limits import allow
 
 TEST_SECONDS = 900
 """helm and its judges read megabytes, at times on a busy machine."""

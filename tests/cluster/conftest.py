@@ -15,7 +15,7 @@ import pytest
 
 from tests.chart.tools import Charts, install
 from tests.cluster import kube
-from tests.time_limits import allow
+from tests.helpers.time_limits import allow
 
 TEST_SECONDS = 900
 OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.89.0"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chart.tools import install
-from tests.time_limits import allow
+from tests.helpers.time_limits import allow
 
 TEST_SECONDS = 900
 """The first test of the image carries it out: on a busy machine, with a slow network, that takes minutes."""

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 from _pytest.mark import ParameterSet
+from prometheus_client.parser import text_string_to_metric_families
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -27,8 +28,8 @@ from demo.agent import AgentError, AgentProcess
 from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup
 from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
-from tests.schemas import conform
-from tests.time_limits import allow
+from tests.helpers.schemas import conform
+from tests.helpers.time_limits import allow
 
 VERSIONS = tuple(os.environ.get("KAFKA_VERSIONS", "4.3.1 3.9.2").split())
 """Of brokers; ``3.9.2-zookeeper`` for one with ZooKeeper."""
@@ -54,11 +55,11 @@ class StartAgent(Protocol):
 HERE = Path(__file__).parent
 LOGS = HERE.parents[1] / "build" / "logs"
 LONGEST = (
-    *("test_audit", "test_dashboards", "test_hanging_proof", "test_connect", "test_terminal", "test_broker_faults"),
-    *("test_moving_brokers", "test_runbooks", "spark", "test_flink", "test_unmarked"),
+    *("test_audit", "test_hanging_proof", "test_history", "test_broker_faults", "test_dashboards"),
+    *("test_moving_brokers", "test_connect", "test_access", "test_terminal", "spark", "test_streams", "test_secured"),
+    *("test_runbooks", "test_unmarked", "test_stale_broker", "test_flink"),
 )
-"""Files to begin with, so that none of them is left to run alone at the end."""
-
+"""Files to begin with, so that none is left to run alone at the end: those that wait beside those that compute."""
 
 TOGETHER = "tests/e2e/spark/test_audit"
 """What the names of files begin with that one worker runs, in one Spark session: to start it takes 30 s of CPU."""
@@ -207,6 +208,8 @@ def start_agent() -> Iterator[StartAgent]:
                 with suppress(OSError, AgentError):  # the test ended it
                     if (answer := agent.get("/api/v1/status")).status == HTTPStatus.OK:
                         conform("status", json.loads(answer.body))
+                        # The whole page, by a strict parser; waits read only the samples that they ask for.
+                        assert list(text_string_to_metric_families(agent.metrics().text))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

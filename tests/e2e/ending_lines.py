@@ -15,7 +15,7 @@ from demo.agent import AgentProcess
 from demo.processes import poll
 from exporter import catalogue
 from exporter.model import Deadline
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 LOOKS = (("stalled", "--stall-after", "2s"), ("hanging", "--older-than", "1ms"))
 QUIET_SECONDS = 60.0

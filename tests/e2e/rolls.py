@@ -20,8 +20,8 @@ from exporter.commands.roll import look
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from exporter.roll.facts import BrokerRoll, RollAnswer
 from exporter.roll.rules import roll_of

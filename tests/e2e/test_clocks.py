@@ -13,10 +13,10 @@ from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from tests.chaos.agent import SKEWED
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
-from tests.shifted_clock import with_clock
+from tests.helpers.shifted_clock import with_clock
 
 LATE_SECONDS = 20.0
 """Looks are a second apart, and later on a busy machine; a stall is dated by the look that first saw it."""

@@ -16,7 +16,7 @@ from demo.cluster import KafkaCluster
 from demo.settings import Security
 from demo.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, in_proof
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 USER = "worker"
 TOPICS = ("etl-configs", "etl-offsets", "etl-status", "orders")

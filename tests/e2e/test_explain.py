@@ -28,7 +28,7 @@ from exporter.transactions.source.log_range import RangeConsumer
 from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
 from tests.e2e.ending_lines import explained, run
 from tests.e2e.record_oracle import PARTITIONS, KnownOffset, RecordOracle
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 Fresh = Callable[[str], str]
 

@@ -165,16 +165,27 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
     assert seen.samples(catalogue.RECENT_PRODUCER_FENCES, application=prefix) == []
 
 
+def job_of_one(kafka: KafkaCluster, topic: str, prefix: str, timeout: float) -> FlinkJob:
+    """A job of one subtask, with a checkpoint every 2 s, on a topic of one partition."""
+    kafka.create_topic(topic, 1)
+    return FlinkJob(kafka, topic, prefix, "INCREMENTING", interval=2, timeout=timeout, parallelism=1)
+
+
+def watched(kafka: KafkaCluster, start_agent: StartAgent, prefix: str) -> AgentProcess:
+    """An agent that knows the job's checkpoint interval."""
+    agent = start_agent("--bootstrap-server", kafka.bootstrap, *OPTIONS, environment=OFTEN)
+    interval = catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS
+    agent.wait_until(lambda now: now.value(interval, transactional_id_prefix=prefix))
+    return agent
+
+
 @pytest.mark.proof
 def test_a_job_that_is_not_started_in_time_loses_what_it_precommitted(
     kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     topic, prefix = fresh("flink"), fresh("job")
-    kafka_4.create_topic(topic, 1)
-    job = keep(FlinkJob(kafka_4, topic, prefix, "INCREMENTING", interval=2, timeout=30, parallelism=1))
-    agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=OFTEN)
-    interval = catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS
-    agent.wait_until(lambda now: now.value(interval, transactional_id_prefix=prefix))
+    job = keep(job_of_one(kafka_4, topic, prefix, timeout=30))
+    agent = watched(kafka_4, start_agent, prefix)
     job.hold()
     completes(job)
     number = str(int((job.last_checkpoint or job.checkpoints).name.split("-")[1]))
@@ -193,11 +204,8 @@ def test_a_transaction_of_a_subtask_that_a_running_job_has_no_more_is_not_told_t
     kafka_4: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     topic, prefix = fresh("flink"), fresh("job")
-    kafka_4.create_topic(topic, 1)
-    keep(FlinkJob(kafka_4, topic, prefix, "INCREMENTING", interval=2, timeout=300, parallelism=1))
-    agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=OFTEN)
-    interval = catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS
-    agent.wait_until(lambda now: now.value(interval, transactional_id_prefix=prefix))
+    keep(job_of_one(kafka_4, topic, prefix, timeout=300))
+    agent = watched(kafka_4, start_agent, prefix)
     with RdkafkaProducer(kafka_4, f"{prefix}-1-1", timeout=300.0) as left:
         left.init()
         left.begin()

@@ -14,7 +14,7 @@ from demo.workloads.producers import Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
-from tests.fakes.small_disk import SmallDisk, small_disk
+from tests.helpers.small_disk import SmallDisk, small_disk
 
 SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
 

@@ -19,7 +19,7 @@ from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 from tests.unit.journal.test_segments import check_kills
 
 SLACK_SECONDS = 10.0

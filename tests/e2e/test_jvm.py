@@ -138,7 +138,7 @@ def test_the_rule_that_a_note_gives_shows_what_was_missing(jvms: Jvms, tmp_path:
     target = JvmTarget(AgentKind.JMX_EXPORTER, Endpoint(jvms.agents.jmx_exporter(BROKER)))
     until = Deadline.after(180)
     while _read(target, brokers.QUERIES).missing:
-        assert poll(until, 0.3)
+        assert poll(until, 0.3), f"with the remedies of the notes, {lost} are still missing"
 
 
 def test_the_agent_tells_what_brokers_and_producers_did(
@@ -284,7 +284,7 @@ def test_a_librdkafka_producer_reports_its_state_itself(
     while not agent.metrics().samples(state, client_id=transactional_id, state="in_transaction"):
         producer.flush()  # librdkafka gives statistics only while it is polled
         producer.send(topic)
-        assert poll(until, 0.2)
+        assert poll(until, 0.2), agent.metrics().samples(state)
     metrics = agent.metrics()
     since = metrics.value(catalogue.PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS, client_id=transactional_id)
     assert since is not None

@@ -14,7 +14,7 @@ from demo.cluster import KafkaCluster
 from demo.torn import abort_by_hand
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import EACH_VERSION, cluster_of
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 COMMAND = [sys.executable, "-m", "exporter"]
 

@@ -17,19 +17,20 @@ from kafka.protocol.admin import ListTransactionsRequest
 from demo.agent import Metrics
 from demo.cluster import KafkaCluster
 from demo.processes import poll
-from demo.settings import Security, free_ports
+from demo.settings import Security
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.transactions import OPEN_STATES, coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.requests.transactions import OPEN_STATES
 from exporter.model import Deadline, Fault
+from tests.e2e.behind_proxy import brokers_behind_proxy
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.ending_lines import QUIET_SECONDS, ends_something, looks, never, run
 from tests.e2e.ending_lines import committed as committed_records
-from tests.fakes.tcp_proxy import TcpProxy
+from tests.helpers.tcp_proxy import TcpProxy
 
-CONTROLLER = 100
 HEARING, DEAF = 1, 2
 LOG = "__transaction_state"
 LOG_PARTITIONS = 6
@@ -86,29 +87,16 @@ class ProxiedBrokers(NamedTuple):
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[ProxiedBrokers]:
-    port = free_ports(1)[0]
-    by_proxy = {"controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{port}"}
-    # Or brokers learn the controller's own address from it, and go around the proxy.
-    nodes = {CONTROLLER: {"advertised.listeners": f"CONTROLLER://127.0.0.1:{port}"}, 1: by_proxy, 2: by_proxy}
     # A paused broker stays leader: no other broker answers for its partitions.
     properties = {"transaction.state.log.min.isr": "1", "broker.session.timeout.ms": "120000"}
-    kafka = KafkaCluster(
-        "4.3.1",
-        2,
-        properties=properties,
-        node_properties=nodes,
-        transaction_partitions=LOG_PARTITIONS,
-        security=Security.of(NO_READER),
-        heap_mb=384,
-    )
-    with TcpProxy(kafka.controller_port, port) as proxy:
-        try:
-            with kafka:
-                kafka.access.allow_all_reads(NO_READER)
-                kafka.access.deny(NO_READER, "READ", "Topic", LOG)
-                yield ProxiedBrokers(kafka, proxy)
-        finally:
-            proxy.heal()
+    security = Security.of(NO_READER)
+    with brokers_behind_proxy(properties=properties, transaction_partitions=LOG_PARTITIONS, security=security) as (
+        kafka,
+        proxy,
+    ):
+        kafka.access.allow_all_reads(NO_READER)
+        kafka.access.deny(NO_READER, "READ", "Topic", LOG)
+        yield ProxiedBrokers(kafka, proxy)
 
 
 def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_heard_of_it_is_never_hanging(
@@ -139,7 +127,7 @@ def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_hea
         pair.lead(coordinator_partition(name, LOG_PARTITIONS), DEAF)
         until = Deadline.after(180)
         while pair.listed():  # the old coordinator has unloaded it, and the new one has not heard that it is one
-            assert poll(until, 0.2)
+            assert poll(until, 0.2), "a coordinator lists the transaction all the time"
         for done in looks(run, "--bootstrap-server", kafka.bootstrap):
             assert not ends_something(done.out, done.err), done
         kinds = never(no_reader, "ledger", QUIET_SECONDS)

@@ -21,7 +21,7 @@ from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from exporter.posture.stable_ids import STABLE, START_GAP
 from tests.e2e.conftest import StartAgent
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 GOOD, POOR = "well-kept", "poorly-kept"
 READER = "billing"

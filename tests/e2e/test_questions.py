@@ -16,11 +16,11 @@ from demo.settings import Security
 from demo.workloads.producers import ProducerClass, RdkafkaProducer
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import (
     Listing,
-    coordinator_partition,
     describe_grant,
     describe_producers,
     describe_transactions,

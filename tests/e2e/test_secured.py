@@ -19,7 +19,7 @@ from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.secured import POOR, ROTATED, USER, Refusal, SecuredBroker, Settings, refusals, secured_house
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 SOURCES = {"lso", "transactions", "txnlog", "markers", "groups", "posture"}
 COMMAND_SECONDS = 240

@@ -12,17 +12,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo.agent import Metrics
 from demo.cluster import KafkaCluster
 from demo.processes import ProcessGroup, poll
-from demo.settings import free_ports
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Deadline
+from tests.e2e.behind_proxy import brokers_behind_proxy
 from tests.e2e.conftest import EnterContext, StartAgent
-from tests.fakes.tcp_proxy import TcpProxy
+from tests.helpers.tcp_proxy import TcpProxy
 
 OPTIONS = ("--cluster.name", "parted", "--lso.stall-after", "4s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "1s"}
-CONTROLLER = 100
 LOG_PARTITIONS = 6
 
 
@@ -51,28 +50,24 @@ class ClusterByBroker:
     bootstrap: str
 
 
-@pytest.fixture
-def parted(request: pytest.FixtureRequest) -> Iterator[SeparatedBrokers]:
-    """The parameter is how many partitions the transaction log has."""
-    log_partitions = getattr(request, "param", LOG_PARTITIONS)
-    port = free_ports(1)[0]
-    by_proxy = {"controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{port}"}
-    nodes = {
-        # Or brokers learn the controller's own address from it, and go around the proxy.
-        CONTROLLER: {"advertised.listeners": f"CONTROLLER://127.0.0.1:{port}"},
-        1: by_proxy,
-        2: by_proxy,
-    }
+def log_of(partitions: int) -> pytest.MarkDecorator:
+    """The tests whose transaction log has as many partitions share a cluster."""
+    return pytest.mark.parametrize("separated", [partitions], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def separated(request: pytest.FixtureRequest) -> Iterator[SeparatedBrokers]:
     properties = {"transaction.state.log.min.isr": "1"}
-    kafka = KafkaCluster(
-        "4.3.1", 2, properties=properties, node_properties=nodes, transaction_partitions=log_partitions, heap_mb=384
-    )
-    with TcpProxy(kafka.controller_port, port) as proxy:
-        try:
-            with kafka:
-                yield SeparatedBrokers(kafka, proxy)
-        finally:
-            proxy.heal()
+    with brokers_behind_proxy(properties=properties, transaction_partitions=request.param) as (kafka, proxy):
+        yield SeparatedBrokers(kafka, proxy)
+
+
+@pytest.fixture
+def parted(separated: SeparatedBrokers) -> Iterator[SeparatedBrokers]:
+    """Both brokers reach the controller when a test begins."""
+    yield separated
+    separated.proxy.heal()
+    separated.kafka.wait_ready()
 
 
 def leaders_by(address: str, topic: str) -> list[int]:
@@ -82,6 +77,7 @@ def leaders_by(address: str, topic: str) -> list[int]:
     return [partitions[number].leader for number in sorted(partitions)]
 
 
+@log_of(1)
 def test_a_broker_that_learns_nothing_from_the_controller_is_a_fault_by_its_id(
     parted: SeparatedBrokers, start_agent: StartAgent
 ) -> None:
@@ -103,6 +99,7 @@ def test_a_broker_that_learns_nothing_from_the_controller_is_a_fault_by_its_id(
 
 
 @pytest.mark.proof
+@log_of(LOG_PARTITIONS)
 def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
     parted: SeparatedBrokers, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
@@ -157,7 +154,7 @@ def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
     assert "forceTerminateTransaction" not in agent.get("/").text
 
 
-@pytest.mark.parametrize("parted", [1], indirect=True)
+@log_of(1)
 def test_a_tail_whose_only_broker_was_deposed_goes_to_the_new_leader(
     parted: SeparatedBrokers, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:

@@ -127,7 +127,9 @@ def test_at_least_once_is_shown_as_such_and_a_thread_that_was_replaced_is_counte
     plain = {"processing.guarantee": "at_least_once", "commit.interval.ms": "200", **SOON_GIVEN_UP}
     app = keep(StreamsApp(kafka_4, fresh("count"), topic, settings=plain, jvm_options=agents.options))
     settings: dict[str, Any] = {
-        "clusters": [{"name": "demo", "kafka": {"bootstrap.servers": kafka_4.bootstrap}}],
+        "clusters": [
+            {"name": "demo", "kafka": {"bootstrap.servers": kafka_4.bootstrap}, "posture": {"interval": "5s"}}
+        ],
         "streams": [{"jolokia": agents.jolokia(f"streams-{app.application_id}"), "interval": "300ms"}],
     }
     file = tmp_path / "config.yml"
@@ -138,6 +140,8 @@ def test_at_least_once_is_shown_as_such_and_a_thread_that_was_replaced_is_counte
     producer.run(10, topic, 2)
     seen = agent.wait_until(lambda metrics: bool(guarantees(metrics)))
     assert guarantees(seen) == {(app.application_id, "at_least_once")}
+    version = f"Kafka Streams {kafka_4.version}"  # by its MBean, in the table of known faults
+    agent.wait_until(lambda metrics: metrics.value(catalogue.POSTURE_CHECK, check="known_faults", subject=version) == 1)
     assert seen.value(catalogue.TRANSACTIONS_TOTAL, application=app.application_id, outcome="committed") is None
     assert seen.total(catalogue.STREAMS_FAILED_THREADS_TOTAL) == 0
     kafka_4.delete_topic(topic)  # MissingSourceTopicException, which the application answers with REPLACE_THREAD

@@ -14,7 +14,7 @@ from exporter import catalogue
 from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
 from tests.e2e.ending_lines import command, committed, ends_something, explained, looks, never, run
 from tests.e2e.lost_markers import KEPT, LOST, TOPIC, LoseMarker, cluster, create_topic, dropped, truncated
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s"}
 BEFORE, OPEN = 2, 2

@@ -58,7 +58,7 @@ from exporter.transactions.machine import records
 from exporter.transactions.saved import begin
 from exporter.web_server.config import read_web_config
 from exporter.web_server.messages import Request
-from tests.fakes.wire import exchange, final
+from tests.helpers.wire import exchange, final
 
 Target = Callable[[bytes], None]
 TARGETS: dict[str, Target] = {}

@@ -17,8 +17,8 @@ from exporter.lso.facts import Stalls
 from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Notes
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
-from tests.fakes.cluster import LOG, FakeKafka, OpenWriter, SourceRead, partitions, read
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord
+from tests.helpers.cluster import OpenWriter, SourceRead, read, world_of
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord
 
 
 class Logged(logging.Handler):
@@ -38,7 +38,7 @@ class StalledCluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.world = FakeKafka(topics={LOG: partitions(1), "orders": partitions(1)})
+        self.world = world_of(orders=1)
         self.world.time.wall = BEGIN_MS / 1000
         orders = self.world.topics["orders"][0]
         orders.high_watermark, orders.stable, orders.writers = 25, 10, [OpenWriter(7, 10)]

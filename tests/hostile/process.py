@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -50,7 +50,7 @@ class Hostile(http.server.BaseHTTPRequestHandler):
 def bodies() -> dict[str, bytes]:
     series = b'kafka_producer_txn_commit_time_ns_total{clientId="%d"} 1.0\n'
     return {
-        "keys": b"[{" + b",".join(b'"%d":%d' % (at, at + 1000) for at in range(330_000)) + b"}]",
+        "keys": b"[{" + b",".join(b'"%d":%d' % (at, at + 1000) for at in range(250_000)) + b"}]",
         "lists": b"[" + b"[]," * 300_000 + b"[]]",
         "spaces": b'[{"status":200,"value":{"kafka:' + b" " * 4_000_000 + b'":{}}}]',
         "gzip": gzip.compress(b" " * 500_000_000, 1),
@@ -138,11 +138,12 @@ def settings(root: Path, jvms: int) -> Path:
 class ConfinedAgent:
     """The process, in a cgroup of its own where one can be made."""
 
-    def __init__(self, config: Path, nice: int = 0) -> None:
+    def __init__(self, config: Path, runner: Sequence[str] = ()) -> None:
+        """``runner`` is a command that runs the agent's, such as nice."""
         self._log = config.with_suffix(".log")
         words = [sys.executable, "-m", "exporter", "run", "--config", str(config), "--log.format", "json"]
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(["nice", "-n", str(nice), *words] if nice else words, stderr=log)
+            self.process = subprocess.Popen([*runner, *words], stderr=log)
         self.group = _cgroup(self.process.pid)
         self.port = self._wait_for_port()
 

@@ -1,8 +1,8 @@
 """``python -m tests.hostile.siege``: every attack at once on an agent in a cgroup of 256 MB, and users meanwhile.
 
 The agent has TLS, users, posted data, JVMs, a Connect and Spark's folders. Attackers are processes of the lowest
-priority: the figures are about the agent, not about the processor. Prints how many requests of honest users failed and
-how long they took.
+priority; agent and users, as root, are scheduled before all else: the figures are about the agent, not about the
+processor. Prints how many requests of honest users failed and how long they took.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ ASTRAL = "\N{PILE OF POO}"
 BASIC = "Basic " + base64.b64encode(f"user1:{endpoint.PASSWORD}".encode()).decode()
 GAPS = {"/metrics": 0.2, "/": 2.0, "/api/v1/status": 5.0, "/ingest/librdkafka": 0.5}
 """Seconds between two requests of an honest user, by path."""
+FIRST = ("chrt", "--rr", "1") if os.geteuid() == 0 else ()
+"""Runs a command before all others of the machine: priorities do not hold between sessions of Linux's autogroups."""
 
 Connect = Callable[[int, str], ssl.SSLSocket]
 
@@ -270,6 +272,16 @@ def prepared(root: Path, jvms: int, memory: str = "32MiB") -> Path:
     return config
 
 
+def honest(port: int, seconds: float) -> list[SiegeFigures]:
+    """The figures of all users, who ask for so long."""
+    users = [Honest(port, path, time.monotonic() + seconds) for path in GAPS]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    return [user.figures for user in users]
+
+
 def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple[list[SiegeFigures], dict[str, int]]:
     """Attack for so long; the figures of honest users, and how often each attack struck."""
     words = [sys.executable, "-m", "tests.hostile.siege", "--port", str(agent.port), "--seconds", str(seconds)]
@@ -279,11 +291,7 @@ def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple
         )
         for name in names
     }
-    users = [Honest(agent.port, path, time.monotonic() + seconds) for path in GAPS]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join()
+    users = subprocess.run([*FIRST, *words, "--honest"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     struck = {}
     for name, attacker in attackers.items():
         try:
@@ -292,7 +300,7 @@ def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple
             attacker.kill()
             attacker.wait()
             struck[name] = -1
-    return [user.figures for user in users], struck
+    return [SiegeFigures(*figures) for figures in json.loads(users.stdout)], struck
 
 
 def _row(each: SiegeFigures) -> str:
@@ -304,10 +312,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile.siege", description=__doc__)
     parser.add_argument("--attack", help="only these, with commas between; with --port one, on that agent")
     parser.add_argument("--port", type=int)
+    parser.add_argument("--honest", action="store_true", help="with --port: the users of that agent")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--memory", default="32MiB", help="ingest.memory")
     parser.add_argument("--no-jvms", action="store_true")
     options = parser.parse_args()
+    if options.honest:
+        print(json.dumps(honest(options.port, options.seconds)))
+        return
     if options.port:
         print(ATTACKS[options.attack](options.port, time.monotonic() + options.seconds))
         return
@@ -320,7 +332,7 @@ def main() -> None:
             for key in ("producers", "connect", "spark"):
                 document.pop(key, None)
             config.write_text(json.dumps(document))
-        agent = ConfinedAgent(config, nice=-10 if os.geteuid() == 0 else 0)
+        agent = ConfinedAgent(config, FIRST)
         began = time.monotonic()
         try:
             figures, struck = besiege(agent, options.seconds, names)
@@ -330,7 +342,8 @@ def main() -> None:
             code = agent.stop() if ended is None else ended
     print("| path | answered | failed | p50 | p99 | longest |\n|---|--:|--:|--:|--:|--:|")
     print("\n".join(map(_row, figures)))
-    print(f"\n{time.monotonic() - began:.0f} s; peak {peak:.0f} of {MEMORY_MB} MB; exit code {code}")
+    ended_after, load = time.monotonic() - began, os.getloadavg()[0]
+    print(f"\n{ended_after:.0f} s; peak {peak:.0f} of {MEMORY_MB} MB; exit code {code}; load {load:.0f}")
     print("how often the attacks struck:", json.dumps(struck))
     for figure in figures:
         print(figure.path, *list(figure.failed)[:5], sep="\n  ")

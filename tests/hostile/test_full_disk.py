@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.small_disk import small_disk
+from tests.helpers.small_disk import small_disk
 
 ROOT = Path(__file__).parents[2]
 

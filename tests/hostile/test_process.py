@@ -6,7 +6,7 @@ import json
 import time
 import urllib.error
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -59,6 +59,23 @@ JVMS_OF_EACH_KIND = 3
 """When all attack at once."""
 
 
+@contextmanager
+def attacked(config: Path) -> Iterator[ConfinedAgent]:
+    """An agent that answers and stops in order after what is done to it here, in the memory that it may have."""
+    Hostile.asked.clear()
+    agent = ConfinedAgent(config)
+    try:
+        yield agent
+        agent.page("/")
+        json.loads(agent.page("/api/v1/status"))
+        print(f"{agent.peak_mb:.0f} MB, in a cgroup: {agent.group is not None}")
+        assert agent.peak_mb < MEMORY_MB
+    finally:
+        code = agent.stop()
+    assert code == 0, agent.log[-3000:]
+    assert "Traceback" not in agent.log
+
+
 @pytest.mark.proof  # one after the other what the test below has at once
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile: int) -> None:
@@ -72,9 +89,7 @@ def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile
         if key != ATTACKS[attack] and not (attack == "folders" and key == "audits"):
             del document[key]
     config.write_text(json.dumps(document))
-    Hostile.asked.clear()
-    agent = ConfinedAgent(config)
-    try:
+    with attacked(config) as agent:
         if attack == "posted":
             assert post_without_end(agent) > 100
             _until(agent, lambda: 'kafka_eos_ingest_dropped_total{sender="queries"}' in agent.page())
@@ -85,14 +100,6 @@ def test_no_attack_ends_the_agent_in_256_mb(attack: str, tmp_path: Path, hostile
             )
         else:
             _until(agent, lambda: Hostile.asked.count(attack) > 2)
-        agent.page("/")
-        json.loads(agent.page("/api/v1/status"))
-        print(f"{agent.peak_mb:.0f} MB, in a cgroup: {agent.group is not None}")
-        assert agent.peak_mb < MEMORY_MB
-    finally:
-        code = agent.stop()
-    assert code == 0, agent.log[-3000:]
-    assert "Traceback" not in agent.log
 
 
 @pytest.mark.proof
@@ -105,9 +112,7 @@ def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, host
         text = json.dumps(each).replace("127.0.0.1", f"127.0.1.{number + 1}")  # a target of its own
         document["producers"].append(json.loads(text))
     config.write_text(json.dumps(document))
-    Hostile.asked.clear()
-    agent = ConfinedAgent(config)
-    try:
+    with attacked(config) as agent:
         assert post_without_end(agent, 150) > 100
         _until(
             agent,
@@ -115,14 +120,6 @@ def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, host
         )
         _until(agent, lambda: Hostile.asked.count("connect") > 1)
         assert "kafka_eos_exporter_build_info" in agent.page()
-        agent.page("/")
-        json.loads(agent.page("/api/v1/status"))
-        print(f"{agent.peak_mb:.0f} MB, in a cgroup: {agent.group is not None}")
-        assert agent.peak_mb < MEMORY_MB
-    finally:
-        code = agent.stop()
-    assert code == 0, agent.log[-3000:]
-    assert "Traceback" not in agent.log
 
 
 def _until(agent: ConfinedAgent, met: Callable[[], bool]) -> None:

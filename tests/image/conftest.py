@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.time_limits import allow
 from tests.image.engine import Kafka, engine, kafka
-from tests.time_limits import allow
 
 TEST_SECONDS = 600
 

@@ -21,11 +21,16 @@ from exporter.groups.facts import (
 )
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
-from exporter.kafka.requests.group_members import group_members
-from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
+from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.requests.groups import (
+    committed_offsets,
+    describe_group_grant,
+    group_members,
+    list_groups,
+    unstable_offsets,
+)
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import Ends, both_ends
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample, TopicPartition
 from exporter.words import GroupKind

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from exporter.jobs.audit.columns import Shape
 from exporter.jobs.audit.fold import OffsetSpan
-from exporter.jobs.audit.offset_range import BEGINNING, Bound
+from exporter.jobs.audit.offset_range import BEGINNING, Bound, Covered
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.audit.upsert import KINDS
 from exporter.model import Word
@@ -136,6 +136,23 @@ class Audit:
     @property
     def mask(self) -> int:
         return -1 if self.hash_bits >= 64 else (1 << self.hash_bits) - 1
+
+
+@dataclass
+class Remarks:
+    """Sentences on what could not be compared, which make the audit's answer unknown, and other sentences."""
+
+    unknown: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, *sentences: str, known: bool) -> None:
+        """Add notes, or what could not be compared."""
+        (self.notes if known else self.unknown).extend(sentences)
+
+    def take(self, covered: Covered) -> None:
+        """Add those of the offsets that are audited."""
+        self.unknown += covered.unknown
+        self.notes += covered.notes
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from exporter.audits.result import Finding
 from exporter.jobs.audit.definition import FindingFrame
 from exporter.jobs.audit.evidence import EVIDENCE
-from exporter.kafka.log.record_places import Writer
+from exporter.kafka.log.record_batch import RecordBatch
 
 LOOKED_UP = 200
 """Findings of each kind for which the producer is looked up, those shown included."""
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 
 Place = tuple[int, int]
 Row = dict[str, Any]
-WhoWrote = Callable[[str, Sequence[Place]], Mapping[Place, Writer]]
+WhoWrote = Callable[[str, Sequence[Place]], Mapping[Place, RecordBatch]]
 
 
 class Findings:

@@ -23,19 +23,17 @@ from exporter.jobs.audit.columns import (
     reason,
     uses_headers,
 )
-from exporter.jobs.audit.compaction import markers_in, sentence
-from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Portion
+from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Portion, Remarks
 from exporter.jobs.audit.evidence import ALL, duplicates, located, rows, sequence_findings
 from exporter.jobs.audit.fold import SCHEMA, Fold, OffsetSpan, Plan, folder, parts_of
 from exporter.jobs.audit.hashes import Texts, hashed, key_hashes
-from exporter.jobs.audit.offset_range import Bound, Covered, cover, lost_since
+from exporter.jobs.audit.offset_range import Bound, Covered, cover, lost_since, markers_in
 from exporter.jobs.audit.read import Reader, TopicAccess, exploded
-from exporter.jobs.audit.remarks import Remarks
 from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
-from exporter.jobs.audit.sink import stored
 from exporter.jobs.audit.source_compared import AuditedSource
 from exporter.jobs.audit.spark_settings import DIRECT_READ, UNMEASURED_BATCHES, with_settings
 from exporter.jobs.audit.summary import FEW, Summary, dealt, newest_of, spans_between, within
+from exporter.jobs.audit.tables import SinkTable, positions_of
 from exporter.jobs.audit.tables_compared import AuditedTables
 from exporter.jobs.session import SessionError
 
@@ -132,32 +130,32 @@ class _Run:
         check_expressions(self._reader, audit)
         # Downstream is read first: it then never has more than its source. But the source topic's end is taken before
         # its output's: the output then has every record that the source's end requires.
-        sink = self._sink_folded() if audit.sink is not None else None
-        tables = AuditedTables(self._reader, audit, self._keep, self._found_here, self._say)
+        sink = self._sink_folded(audit.sink) if audit.sink is not None else None
+        tables = AuditedTables(self._reader, audit, self._remarks, self._keep, self._found_here, self._say)
         tables.read()
         source = self._source.covered() if self._source is not None else None
         covered = self._topic_covered(whole=source is not None)
         total = covered.offsets + (source.offsets if source is not None else 0)
         if not total and not audit.tables and self._portion is None:
-            self._remarks.not_known(self._empty())
+            self._remarks.unknown.append(self._empty())
             return self._outcome(covered)
         parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
         self._say(f"reading {total:,} offsets of {' and '.join(filter(None, [audit.topic, audit.source_topic]))}")
         folded = self._keep(self._folded(covered, source, parts))
         summary = Summary(folded)
         if not summary.records and self._portion is None:
-            self._remarks.not_known(self._empty())
+            self._remarks.unknown.append(self._empty())
         self._left_out(summary)
         aborted = self._offsets(folded, summary, covered, sink, parts)
         self._compacted(covered, summary.records + aborted)
         self._duplicates(folded, summary)
         self._sequences(folded, summary)
-        self._remarks.take(*tables.compare(covered, holes=self._taken > 0))
+        tables.compare(covered, holes=self._taken > 0)
         if self._source is not None and source is not None:
             self._source.compare(source, folded, summary, self._taken)
         self._remarks.unknown += lost_since(access.client, audit.topic, covered.spans, access.deadline())
         if not audit.checks:
-            self._remarks.not_known(
+            self._remarks.unknown.append(
                 "nothing was asked: give --id, --key with --sequence, --source-topic, --sink or --outbox"
             )
         return self._outcome(covered, summary.records, aborted)
@@ -191,9 +189,11 @@ class _Run:
         elif self._audit.null_id is NullId.FAIL:
             self._remarks.add(*(f"{blank} (--null-id count accepts them)" for blank in summary.blanks()), known=False)
         if out := summary.counts[Fold.LEFT_OUT]:
-            self._remarks.note(f"{out:,} of {summary.records:,} records are left out, by --where or as tombstones")
+            self._remarks.notes.append(
+                f"{out:,} of {summary.records:,} records are left out, by --where or as tombstones"
+            )
             if out == summary.records and self._portion is None:
-                self._remarks.not_known("all records are left out: nothing was compared")
+                self._remarks.unknown.append("all records are left out: nothing was compared")
 
     def _compacted(self, covered: Covered, there: int) -> None:
         if not covered.compacted:
@@ -201,10 +201,16 @@ class _Run:
         holes = covered.offsets - there
         if holes:
             self._say("counting what compaction took")
-            holes -= markers_in(self._access, self._audit.topic, covered.spans)
+            holes -= markers_in(self._access.client, self._audit.topic, covered.spans, self._access.deadline())
         self._taken = max(0, holes)
         known = not self._taken or self._audit.begin.earliest
-        self._remarks.add(sentence(self._audit.topic, self._taken), known=known)
+        text = "compaction has taken nothing of these offsets"
+        if self._taken:
+            text = (
+                f"up to {self._taken:,} of its records are no longer there: what is still there was judged (--from"
+                " earliest asks about that alone)"
+            )
+        self._remarks.add(f"{self._audit.topic} is compacted, and {text}", known=known)
 
     # --- First and second stage ---
 
@@ -285,7 +291,7 @@ class _Run:
         for kind, found in sequence_findings(suspicious, key, sequence, self._fresh).items():
             if kind == "gap" and (self._audit.sparse or self._taken):
                 if not self._audit.sparse and (count := found.count()):
-                    self._remarks.not_known(f"{count:,} gaps may be numbers that compaction took")
+                    self._remarks.unknown.append(f"{count:,} gaps may be numbers that compaction took")
                 continue
             # A repeated number of a key is reported by --id where there is one: never twice.
             if kind != "duplicate" or not self._audit.id:
@@ -293,14 +299,11 @@ class _Run:
 
     # --- Offsets: aborted records, and the sink ---
 
-    def _sink_folded(self) -> DataFrame:
-        sink = self._audit.sink
-        if sink is None:
-            raise ValueError("no sink")
+    def _sink_folded(self, sink: SinkTable) -> DataFrame:
         self._say(f"reading {sink.name}")
-        rows_of = stored(self._session, sink, self._audit.topic)
+        positions = positions_of(self._session, sink, self._audit.topic)
         # One part for each chunk of offsets, whatever the number of tasks will be.
-        return self._read(rows_of.mapInArrow(fold_sink((0,)), SCHEMA))  # type: ignore[arg-type]
+        return self._read(positions.mapInArrow(fold_sink((0,)), SCHEMA))  # type: ignore[arg-type]
 
     def _offsets(
         self, folded: DataFrame, summary: Summary, covered: Covered, sink: DataFrame | None, parts: tuple[int, ...]
@@ -319,7 +322,7 @@ class _Run:
         if sink is not None:
             newest, blank = newest_of(sink)
             if blank:
-                self._remarks.not_known(f"{blank:,} rows of the sink have no partition or offset")
+                self._remarks.unknown.append(f"{blank:,} rows of the sink have no partition or offset")
             expected = {
                 number: span.end if self._audit.end is not None else newest.get(number, -1) + 1
                 for number, span in covered.spans.items()
@@ -342,11 +345,11 @@ class _Run:
                 records = named(self._reader.at(positions.select("position"), counts[fold]), self._audit.shape)
                 self._found(kind, self._audit.topic, located(records, positions))
         if counts[Fold.SINK_STRANGE]:
-            self._remarks.not_known(
+            self._remarks.unknown.append(
                 f"{counts[Fold.SINK_STRANGE]:,} rows of the sink are of offsets that hold no record"
             )
         if counts[Fold.WAITING]:
-            self._remarks.note(f"{counts[Fold.WAITING]:,} records after the sink's newest are not in it yet")
+            self._remarks.notes.append(f"{counts[Fold.WAITING]:,} records after the sink's newest are not in it yet")
         return counts[Fold.ABORTED]
 
     def _found_here(self, kind: str, frame: DataFrame) -> None:

@@ -16,6 +16,7 @@ from exporter.bounds.text import some
 from exporter.jobs.audit.fold import OFFSET_BITS, OffsetSpan
 from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError, ClusterClient
+from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -165,6 +166,17 @@ def lost_since(
     )
     gone = [partition for partition in partitions if starts[partition] > spans[partition.partition].start]
     return (f"{some(gone, 3)}: retention took records while they were read: run it again, from later",) if gone else ()
+
+
+def markers_in(client: ClusterClient, topic: str, spans: Mapping[int, OffsetSpan], deadline: Deadline) -> int:
+    """Number of transaction markers between these offsets; fewer where not all was read in time. Raises AskError."""
+    ranges = {
+        TopicPartition(topic, span.partition): OffsetRange(span.start, span.end)
+        for span in spans.values()
+        if span.end > span.start
+    }
+    read = read_markers(client, described(client, topic, deadline), ranges, deadline)
+    return sum(len(part.markers) for part in read.values())
 
 
 def _settled(read: Callable[[], T], deadline: Deadline) -> T:

@@ -23,7 +23,9 @@ from exporter.jobs.audit.tables import pinned, prepared_transactions
 from exporter.jobs.report.html_page import render
 from exporter.jobs.session import SessionError
 from exporter.kafka.client import AskError
-from exporter.kafka.log.record_places import Writer, writers_at
+from exporter.kafka.log.record_batch import RecordBatch, batch_at
+from exporter.kafka.requests.offsets import Isolation
+from exporter.model import Fault, TopicPartition
 from exporter.words import AuditVerdict
 
 if TYPE_CHECKING:
@@ -87,13 +89,19 @@ def audit_once(
 def who_wrote(access: TopicAccess) -> WhoWrote:
     """Look up producers. Those that cannot be read are left out of the evidence."""
 
-    def ask(topic: str, places: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], Writer]:
+    def ask(topic: str, places: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], RecordBatch]:
         deadline = access.deadline()
         try:
             metadata = access.client.metadata(deadline, [topic])
         except AskError:
             return {}
-        return writers_at(access.client, metadata, topic, places, deadline)
+        found = {}
+        for partition, offset in places:
+            place = TopicPartition(topic, partition)
+            at = batch_at(access.client, metadata, place, offset, Isolation.READ_UNCOMMITTED, deadline)
+            if not isinstance(at, Fault) and at.batch is not None:
+                found[partition, offset] = at.batch
+        return found
 
     return ask
 
@@ -107,23 +115,10 @@ def report_of(
     seconds: float,
     version: str,
 ) -> AuditReport:
-    """The result, and the page of it."""
-    result = result_of(audit, settings, outcome, findings, now, seconds)
-    return AuditReport(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
-
-
-def result_of(
-    audit: Audit,
-    settings: AuditSettings,
-    outcome: AuditOutcome,
-    findings: tuple[Finding, ...],
-    now: float,
-    seconds: float,
-) -> AuditResult:
-    """The result: ``findings`` also when something is unknown; ``clean`` only when nothing is."""
+    """The result, and the page of it: ``findings`` also when something is unknown; ``clean`` only when nothing is."""
     verdict = AuditVerdict.FINDINGS if findings else AuditVerdict.UNKNOWN if outcome.unknown else AuditVerdict.CLEAN
     offsets = {str(number): [span.start, span.end] for number, span in sorted(outcome.spans.items())}
-    return AuditResult(
+    result = AuditResult(
         audit=settings.name,
         finished_at=now,
         verdict=verdict,
@@ -141,6 +136,7 @@ def result_of(
             "seconds": round(seconds, 1),
         },
     )
+    return AuditReport(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
 
 
 def described(audit: Audit) -> dict[str, str]:
@@ -157,18 +153,13 @@ def described(audit: Audit) -> dict[str, str]:
         "--sparse": "yes" if audit.sparse else "",
         "--sink": next((table.name for table in (audit.sink, audit.keyed and audit.keyed.table) if table), ""),
         **({} if audit.keyed is None else {**audit.keyed.expressions, "--deleted": audit.deleted}),
-        **_outbox(audit),
+        "--outbox": audit.outbox.table.name if audit.outbox else "",
+        "--outbox-id": audit.outbox.id if audit.outbox else "",
+        "--outbox-where": audit.outbox.where if audit.outbox else "",
         "--from": audit.begin.text,
         "--to": "" if audit.end is None else audit.end.text,
     }
     return {flag: text for flag, text in given.items() if text}
-
-
-def _outbox(audit: Audit) -> dict[str, str]:
-    outbox = audit.outbox
-    if outbox is None:
-        return {}
-    return {"--outbox": outbox.table.name, "--outbox-id": outbox.id, "--outbox-where": outbox.where}
 
 
 @contextmanager

@@ -19,8 +19,7 @@ from exporter.model import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from exporter.jobs.audit.definition import Audit
-    from exporter.jobs.audit.remarks import Remarks
+    from exporter.jobs.audit.definition import Audit, Remarks
 
 Keep = Callable[["DataFrame"], "DataFrame"]
 Found = Callable[[str, str, "DataFrame"], None]
@@ -75,11 +74,11 @@ class AuditedSource:
             due = known if must else known.where(up_to(newest))
             late = absent - due.count()
             if late:
-                self.remarks.note(
+                self.remarks.notes.append(
                     f"{late:,} records of {source.topic} are newer than all that {self.audit.topic} has of it"
                 )
             if absent - late and taken:
-                self.remarks.not_known(
+                self.remarks.unknown.append(
                     f"{absent - late:,} records of {source.topic} are not in {self.audit.topic}: compaction may have"
                     " taken them there"
                 )
@@ -113,7 +112,7 @@ class AuditedSource:
         self.found("aborted_visible", audit.topic, aborted.withColumnRenamed("it", "id"))
         rest = left.count() - early.count() - aborted.count()
         if rest:
-            self.remarks.not_known(
+            self.remarks.unknown.append(
                 f"{rest:,} records of {audit.topic} have ids that {source.topic} has no more, or never had"
             )
 

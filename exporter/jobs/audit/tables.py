@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import ExpressionError, columns_of, reason
+from exporter.jobs.audit.fold import OFFSET_BITS
 from exporter.jobs.lakes.connect_commits import doubts
 from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
@@ -19,6 +21,7 @@ from exporter.jobs.spark_error import error_line
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+SINK_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
 _POSTGRESQL = "jdbc:postgresql:"
 _DRIVERS = {_POSTGRESQL: "org.postgresql.Driver"}
 _FETCH_ROWS = "50000"
@@ -89,6 +92,23 @@ def rows_of(session: SparkSession, table: SinkTable) -> DataFrame:
         raise SessionError(f"{table.name} cannot be read: {reason(error)}") from None
 
 
+def positions_of(session: SparkSession, sink: SinkTable, topic: str) -> DataFrame:
+    """The position of each of the sink's rows of this topic, null where a row has none.
+
+    Raises SessionError when it cannot be read.
+    """
+    rows = rows_of(session, sink)
+    if missing := [name for name in SINK_COLUMNS if name not in {column.lower() for column in rows.columns}]:
+        raise SessionError(
+            f"{sink.name} has no column {', '.join(missing)}; it has {', '.join(rows.columns)}. The audit needs"
+            f" {', '.join(SINK_COLUMNS)} of the record that each row was made of; for a sink that keeps the latest row"
+            " of each key, give --sink-key"
+        )
+    partition, offset = f.col("kafka_partition").cast("bigint"), f.col("kafka_offset").cast("bigint")
+    position = f.when((partition >= 0) & (offset >= 0), f.shiftleft(partition, OFFSET_BITS).bitwiseOR(offset))
+    return rows.where(f.col("kafka_topic") == topic).select(position.alias("position"))
+
+
 def pinned(session: SparkSession, table: SinkTable) -> tuple[SinkTable, list[str]]:
     """A table with its snapshot, and what its commits up to there make doubtful. Raises SessionError."""
     if not table.lake:
@@ -109,8 +129,6 @@ def pinned(session: SparkSession, table: SinkTable) -> tuple[SinkTable, list[str
 
 def column(rows: DataFrame, flag: str, text: str) -> Column:
     """The column of one expression over a table's rows. Raises ExpressionError."""
-    from pyspark.sql import functions as f  # noqa: PLC0415 -- as the type
-
     try:
         rows.select(f.expr(text))
     except PySparkException as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
@@ -30,19 +29,11 @@ from exporter.jobs.audit.upsert import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from exporter.jobs.audit.definition import Audit, KeyedSink, Outbox
+    from exporter.jobs.audit.definition import Audit, KeyedSink, Outbox, Remarks
     from exporter.jobs.audit.read import Reader
 
 Found = Callable[[str, "DataFrame"], None]
 Keep = Callable[["DataFrame"], "DataFrame"]
-
-
-@dataclass(frozen=True, slots=True)
-class TableComparison:
-    """Sentences on what could not be compared, and remarks."""
-
-    unknown: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 def keyed_rows(session: SparkSession, sink: KeyedSink) -> DataFrame:
@@ -75,9 +66,10 @@ def judge_keyed(
     ends: Mapping[int, int],
     keep: Keep,
     found: Found,
-) -> TableComparison:
+    remarks: Remarks,
+) -> None:
     """Compare, and hand on each kind of finding. ``everything`` gives the records of a read_uncommitted reader."""
-    unknown = []
+    unknown = remarks.unknown
     if blank := rows.where("it IS NULL").count():
         unknown.append(f"--sink-key gives null for {blank:,} rows of the sink")
     if comparing.version and (blank := rows.where("it IS NOT NULL AND version IS NULL").count()):
@@ -112,9 +104,8 @@ def judge_keyed(
         unknown.append(f"{scattered:,} keys have records in several partitions, and no --version to order them")
     if outside := counts.get(OUTSIDE):
         unknown.append(f"{outside:,} rows of the sink may be of records before the offsets that were read")
-    waiting = counts.get(WAITING, 0)
-    notes = (f"{waiting:,} keys have newer records than the newest in the sink: not in it yet",) if waiting else ()
-    return TableComparison(tuple(unknown), notes)
+    if waiting := counts.get(WAITING):
+        remarks.notes.append(f"{waiting:,} keys have newer records than the newest in the sink: not in it yet")
 
 
 def due_before(records: DataFrame, rows: DataFrame, comparing: Comparing) -> dict[int, int]:
@@ -132,9 +123,9 @@ def outbox_rows(session: SparkSession, outbox: Outbox) -> DataFrame:
     return rows.select(identity(column(rows, "--outbox-id", outbox.id)).alias("it"))
 
 
-def judge_outbox(rows: DataFrame, ids: DataFrame, keep: Keep, found: Found, *, partial: bool) -> TableComparison:
-    """Rows that no record has. ``ids`` are the topic's, as ``it``; ``partial``: not from its first offset on."""
-    unknown, notes = [], []
+def judge_outbox(rows: DataFrame, ids: DataFrame, keep: Keep, found: Found, remarks: Remarks, *, partial: bool) -> None:
+    """Hand on rows that no record has; ``ids`` are the topic's, as ``it``; ``partial``: not from the first offset."""
+    unknown = remarks.unknown
     if blank := rows.where("it IS NULL").count():
         unknown.append(f"--outbox-id gives null for {blank:,} rows of the outbox")
     known = rows.where("it IS NOT NULL").dropDuplicates(["it"])
@@ -144,8 +135,9 @@ def judge_outbox(rows: DataFrame, ids: DataFrame, keep: Keep, found: Found, *, p
     elif not partial and not absent.isEmpty():
         found("missing", absent.withColumn("id", shown(f.col("it"))))
     if more := ids.where("it IS NOT NULL").join(known, "it", "left_anti").count():
-        notes.append(f"{more:,} records have no row in the outbox: deleted there, written since, or never there")
-    return TableComparison(tuple(unknown), tuple(notes))
+        remarks.notes.append(
+            f"{more:,} records have no row in the outbox: deleted there, written since, or never there"
+        )
 
 
 def _partial(covered: Covered) -> bool:
@@ -156,8 +148,10 @@ def _partial(covered: Covered) -> bool:
 class AuditedTables:
     """The tables of one audit. ``read`` comes before the topic's end is taken: what is ahead of it then was ahead."""
 
-    def __init__(self, reader: Reader, audit: Audit, keep: Keep, found: Found, say: Callable[[str], None]) -> None:
-        self._reader, self._audit = reader, audit
+    def __init__(
+        self, reader: Reader, audit: Audit, remarks: Remarks, keep: Keep, found: Found, say: Callable[[str], None]
+    ) -> None:
+        self._reader, self._audit, self._remarks = reader, audit, remarks
         self._keep, self._found, self._say = keep, found, say
         self._rows: DataFrame | None = None
         self._outbox: DataFrame | None = None
@@ -174,20 +168,20 @@ class AuditedTables:
             self._outbox = self._keep(outbox_rows(session, audit.outbox))
             self._outbox.count()
 
-    def compare(self, covered: Covered, *, holes: bool) -> Iterator[TableComparison]:
+    def compare(self, covered: Covered, *, holes: bool) -> None:
         """Compare the tables with the topic; ``holes``: compaction took records of it. Raises AskError."""
         if self._rows is not None:
             self._say("comparing the latest record of each key")
             version, content = bool(self._audit.version), bool(self._audit.content)
             comparing = Comparing(version, content, holes, _partial(covered))
-            yield self._keyed(covered, self._rows, comparing)
+            self._keyed(covered, self._rows, comparing)
         if self._outbox is not None:
             self._say("comparing the outbox")
             frame = self._records(covered.spans, committed=True)
             ids = frame.select(identity(checked(frame, "--id", self._audit.id)).alias("it"))
-            yield judge_outbox(self._outbox, ids, self._keep, self._found, partial=_partial(covered))
+            judge_outbox(self._outbox, ids, self._keep, self._found, self._remarks, partial=_partial(covered))
 
-    def _keyed(self, covered: Covered, rows: DataFrame, comparing: Comparing) -> TableComparison:
+    def _keyed(self, covered: Covered, rows: DataFrame, comparing: Comparing) -> None:
         audit = self._audit
         # Up to the last stable offset, whatever is due: rows may be newer than what --to asks for.
         stable = self._cover().spans
@@ -204,7 +198,7 @@ class AuditedTables:
             return keyed_records(self._records(heads, committed=False), audit)
 
         records = committed.withColumn("due", f.expr(before(due)))
-        return judge_keyed(records, rows, comparing, everything, ends, self._keep, self._found)
+        judge_keyed(records, rows, comparing, everything, ends, self._keep, self._found, self._remarks)
 
     def _cover(self) -> Covered:
         access = self._reader.access

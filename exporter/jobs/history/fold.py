@@ -32,7 +32,6 @@ class Row(NamedTuple):
     producer_epoch: int
     client_transaction_version: int | None
     outcome: str
-    ended_by_server: bool
     begin: int | None
     prepare: int
     complete: int
@@ -146,7 +145,6 @@ def _row(ended: Ended) -> Row:
         ended.producer_epoch,
         ended.client_version if ended.client_version >= 0 else None,
         ended.outcome.value,
-        False,  # ended_by_server
         begun_ms,
         ended.prepared_ms,
         ended.completed_ms,

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from exporter.jobs.history.fold import FoldState
+from exporter.model import CommandError
 
 FORMAT = 1
 MOST_DETAILS = 10
 
 
-class HistoryError(Exception):
+class HistoryError(CommandError):
     """The history cannot be written or read. The text is what is wrong and what to do."""
 
 

@@ -56,7 +56,6 @@ class ApplicationSummary(NamedTuple):
 
     name: str
     counts: Counts
-    by_server: int
     median: float | None
     p99: float | None
     p999: float | None
@@ -110,7 +109,6 @@ class HistoryReport:
     end_ms: int
     width_ms: int
     counts: Counts
-    by_server: int
     starts: tuple[int, ...]
     timeline: tuple[Counts, ...]
     applications: tuple[ApplicationSummary, ...]
@@ -128,7 +126,7 @@ class HistoryReport:
     def unclean_found(self) -> int:
         """How many did not end by their own client's will."""
         torn = 0 if self.markers is None else len(self.markers.torn)
-        return self.counts.timed_out + self.counts.fenced + self.by_server + torn
+        return self.counts.timed_out + self.counts.fenced + torn
 
 
 class HistorySource(Protocol):
@@ -176,7 +174,6 @@ def report(history: HistorySource, span: ReportRange) -> HistoryReport:
         end_ms,
         width,
         _counts(tally.cells),
-        _by_server(tally.cells),
         starts,
         _timeline(tally.cells, starts, width),
         _applications(tally, starts),
@@ -216,10 +213,6 @@ def _counts(cells: Mapping[Cell, int]) -> Counts:
     return Counts(*(found[outcome] for outcome in Outcome))
 
 
-def _by_server(cells: Mapping[Cell, int]) -> int:
-    return sum(count for cell, count in cells.items() if cell.by_server)
-
-
 def _timeline(cells: Mapping[Cell, int], starts: Sequence[int], width: int) -> tuple[Counts, ...]:
     """Counts by outcome in each step."""
     by_step: dict[int, dict[Cell, int]] = {}
@@ -237,10 +230,10 @@ def _applications(tally: HistoryTally, starts: Sequence[int]) -> tuple[Applicati
     for name, cells in by_name.items():
         median, p99, p999, longest = tally.open_seconds(name, (0.5, 0.99, QUANTILE, 1.0))
         timeline = _timeline(cells, starts, tally.width_ms)
-        found.append(ApplicationSummary(name, _counts(cells), _by_server(cells), median, p99, p999, longest, timeline))
+        found.append(ApplicationSummary(name, _counts(cells), median, p99, p999, longest, timeline))
     found.sort(
         key=lambda application: (
-            -(application.counts.fenced + application.counts.timed_out + application.by_server),
+            -(application.counts.fenced + application.counts.timed_out),
             -application.counts.total,
         )
     )

@@ -2,79 +2,70 @@
 
 from __future__ import annotations
 
-from exporter.jobs.history.report import Counts, HistoryReport, TransactionSummary
+from exporter.core.documents import document_of
+from exporter.jobs.history.holds import Hold
+from exporter.jobs.history.report import ApplicationSummary, HistoryReport, TransactionSummary
 from exporter.jobs.history.torn import MarkerRecord
-from exporter.status.command_documents import HistoryCounts, HistoryMarkers, HistoryOutput, HistoryTransaction
+from exporter.status.command_documents import (
+    HeldSeconds,
+    HistoryApplication,
+    HistoryFences,
+    HistoryHold,
+    HistoryMarkers,
+    HistoryOutput,
+    HistoryTorn,
+    HistoryTransaction,
+)
 
 
 def document(found: HistoryReport) -> HistoryOutput:
     """The report for programs: instants as Unix seconds, as in ``/api/v1/status``."""
-    return {
-        "kafka_cluster": found.cluster,
-        "from": found.begin_ms / 1000,
-        "to": found.end_ms / 1000,
-        "written_until": None if found.until_ms is None else found.until_ms / 1000,
-        "transactions": found.counts.total,
-        "outcomes": _counts(found.counts),
-        "aborted_by_server": found.by_server,
-        "applications": [
-            {
-                "application": application.name,
-                "transactions": application.counts.total,
-                "outcomes": _counts(application.counts),
-                "aborted_by_server": application.by_server,
-                "abort_ratio": application.counts.ratio("aborted"),
-                "timeout_ratio": application.counts.ratio("timed_out"),
-                "open_seconds": {
-                    "median": application.median,
-                    "p99": application.p99,
-                    "p999": application.p999,
-                    "max": application.longest,
-                },
-                "suggested_timeout_seconds": application.suggested_timeout,
-                "timeline": [_counts(counts) for counts in application.timeline],
-            }
-            for application in found.applications
-        ],
-        "timeline": {
+    return document_of(
+        HistoryOutput,
+        found,
+        **{"from": found.begin_ms / 1000, "to": found.end_ms / 1000},
+        kafka_cluster=found.cluster,
+        written_until=_seconds(found.until_ms),
+        transactions=found.counts.total,
+        outcomes=found.counts._asdict(),
+        aborted_by_server=0,
+        applications=list(map(_application, found.applications)),
+        timeline={
             "step_seconds": found.width_ms / 1000,
             "starts": [start / 1000 for start in found.starts],
-            "outcomes": [_counts(counts) for counts in found.timeline],
+            "outcomes": [counts._asdict() for counts in found.timeline],
         },
-        "fences": [
-            {
-                "transactional_id": fenced.transactional_id,
-                "application": fenced.application,
-                "count": fenced.times,
-                "last": fenced.last_ms / 1000,
-            }
+        fences=[
+            document_of(HistoryFences, fenced, count=fenced.times, last=fenced.last_ms / 1000)
             for fenced in found.fenced
         ],
-        "longest": [_transaction(transaction) for transaction in found.longest],
-        "unclean_ends": [_transaction(transaction) for transaction in found.unclean],
-        "holds": [
-            {
-                "topic": hold.partition.topic,
-                "partition": hold.partition.partition,
-                "from": hold.begin_ms / 1000,
-                "to": hold.end_ms / 1000,
-                "seconds": hold.seconds,
-                "transactional_id": hold.holder.transactional_id,
-                "application": hold.holder.application,
-                "producer_id": hold.holder.producer_id,
-                "producer_epoch": hold.holder.producer_epoch,
-                "outcome": hold.holder.outcome,
-            }
-            for hold in found.holds
-        ],
-        "holds_found": found.holds_found,
-        "held": [
-            {"topic": partition.topic, "partition": partition.partition, "seconds": seconds}
-            for partition, seconds in found.held_seconds
-        ],
-        "caveats": list(found.caveats),
-        "markers": None if found.markers is None else _markers(found.markers),
-    }
+        longest=list(map(_transaction, found.longest)),
+        unclean_ends=list(map(_transaction, found.unclean)),
+        holds=list(map(_hold, found.holds)),
+        held=[document_of(HeldSeconds, partition, seconds=seconds) for partition, seconds in found.held_seconds],
+        markers=None if found.markers is None else _markers(found.markers),
+    )
+
+
+def _application(summary: ApplicationSummary) -> HistoryApplication:
+    return document_of(
+        HistoryApplication,
+        summary,
+        application=summary.name,
+        transactions=summary.counts.total,
+        outcomes=summary.counts._asdict(),
+        aborted_by_server=0,
+        abort_ratio=summary.counts.ratio("aborted"),
+        timeout_ratio=summary.counts.ratio("timed_out"),
+        open_seconds={"median": summary.median, "p99": summary.p99, "p999": summary.p999, "max": summary.longest},
+        suggested_timeout_seconds=summary.suggested_timeout,
+        timeline=[counts._asdict() for counts in summary.timeline],
+    )
+
+
+def _hold(hold: Hold) -> HistoryHold:
+    times = {"from": hold.begin_ms / 1000, "to": hold.end_ms / 1000, "seconds": hold.seconds}
+    return document_of(HistoryHold, hold.holder, **hold.partition._asdict(), **times)
 
 
 def _markers(record: MarkerRecord) -> HistoryMarkers:
@@ -83,15 +74,7 @@ def _markers(record: MarkerRecord) -> HistoryMarkers:
         "until": record.until_ms / 1000,
         "transactions": record.compared,
         "torn": [
-            {
-                "transactional_id": torn.transactional_id,
-                "producer_id": torn.producer_id,
-                "decided": torn.decided.lower(),
-                "topic": torn.topic,
-                "partition": torn.partition,
-                "found": torn.found,
-                "completed": torn.completed_ms / 1000,
-            }
+            document_of(HistoryTorn, torn, decided=torn.decided.lower(), completed=torn.completed_ms / 1000)
             for torn in record.torn
         ],
         "not_compared": list(record.questions),
@@ -99,27 +82,14 @@ def _markers(record: MarkerRecord) -> HistoryMarkers:
 
 
 def _transaction(transaction: TransactionSummary) -> HistoryTransaction:
-    return {
-        "transactional_id": transaction.transactional_id,
-        "application": transaction.application,
-        "producer_id": transaction.producer_id,
-        "producer_epoch": transaction.producer_epoch,
-        "outcome": transaction.outcome,
-        "open_seconds": transaction.open_seconds,
-        "completion_seconds": transaction.completion_seconds,
-        "begin": None if transaction.begin_ms is None else transaction.begin_ms / 1000,
-        "complete": transaction.complete_ms / 1000,
-        "timeout_seconds": None if transaction.timeout_ms is None else transaction.timeout_ms / 1000,
-        "partitions": None
-        if transaction.partitions is None
-        else [{"topic": place.topic, "partition": place.partition} for place in transaction.partitions],
-    }
+    return document_of(
+        HistoryTransaction,
+        transaction,
+        begin=_seconds(transaction.begin_ms),
+        complete=_seconds(transaction.complete_ms),
+        timeout_seconds=_seconds(transaction.timeout_ms),
+    )
 
 
-def _counts(counts: Counts) -> HistoryCounts:
-    return {
-        "committed": counts.committed,
-        "aborted": counts.aborted,
-        "timed_out": counts.timed_out,
-        "fenced": counts.fenced,
-    }
+def _seconds(millis: int | None) -> float | None:
+    return None if millis is None else millis / 1000

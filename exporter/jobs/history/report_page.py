@@ -26,7 +26,7 @@ MOST_PLOTTED = 12
 MOST_LANES = 20
 MOST_NAMED = 3
 _NUMBERS = frozenset({
-    "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "not committed", "median",
+    "transactions", "committed", "aborted", "timed out", "fenced", "not committed", "median",
     "p99", "longest", "suggested timeout",
     "open", "markers", "timeout", "producer id", "epoch", "times", "held at most", "completed",
 })  # fmt: skip
@@ -41,7 +41,6 @@ def verdict(found: HistoryReport) -> tuple[str, str]:
     parts = (
         (found.counts.fenced, "fenced"),
         (found.counts.timed_out, "timed out"),
-        (found.by_server, "aborted by the server"),
         (len(found.markers.torn) if found.markers else 0, "torn"),
     )
     return "bad", ", ".join(f"{count:,} {what}" for count, what in parts if count)
@@ -140,8 +139,7 @@ def _over_time(found: HistoryReport) -> list[Block]:
 def _applications(found: HistoryReport) -> list[Block]:
     rows = [application_row(application) for application in found.applications]
     marks = [
-        "bad" if application.counts.fenced or application.counts.timed_out or application.by_server else ""
-        for application in found.applications
+        "bad" if application.counts.fenced or application.counts.timed_out else "" for application in found.applications
     ]
     blocks: list[Block] = [Table(APPLICATION_COLUMNS, rows, _NUMBERS, marks, linked=True)]
     shown = [
@@ -211,7 +209,7 @@ def _transactions(rows: Sequence[TransactionSummary], nothing: str) -> Block:
 # --- Rows, for the page and for the terminal ---
 
 APPLICATION_COLUMNS = (
-    "application", "transactions", "committed", "aborted", "timed out", "fenced", "by the server", "not committed",
+    "application", "transactions", "committed", "aborted", "timed out", "fenced", "not committed",
     "median", "p99", "longest", "suggested timeout",
 )  # fmt: skip
 TRANSACTION_COLUMNS = (
@@ -225,7 +223,7 @@ FENCED_COLUMNS = ("transactional.id", "application", "times", "last")
 def application_row(application: ApplicationSummary) -> tuple[object, ...]:
     """Cells of ``APPLICATION_COLUMNS``."""
     counts = application.counts
-    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced, application.by_server)
+    shown = (counts.total, counts.committed, counts.aborted, counts.timed_out, counts.fenced)
     return (
         application.name,
         *(f"{count:,}" for count in shown),

@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 50_000
 
 
 class TableColumn(NamedTuple):
-    """A column of the table; its name is that of a field of ``Row``."""
+    """A column of the table; its name is that of a field of ``Row``, but for ``ended_by_server``."""
 
     type: Any
     meaning: str
@@ -37,10 +37,7 @@ COLUMNS: dict[str, TableColumn] = {
     "producer_epoch": TableColumn(pa.int16(), "the epoch that it was written with, where the log showed it"),
     "client_transaction_version": TableColumn(pa.int8(), "2 for a client of Transactions V2, else 0; null if unknown"),
     "outcome": TableColumn(pa.string(), "committed, aborted, timed_out or fenced, as in the metrics"),
-    "ended_by_server": TableColumn(
-        pa.bool_(),
-        "false; true only in rows that an older version wrote for clients before V2: such aborts are fences",
-    ),
+    "ended_by_server": TableColumn(pa.bool_(), "false: an abort that no client asked for is timed_out or fenced"),
     "begin": TableColumn(_INSTANT, "when it began, by the coordinator; null if unknown"),
     "prepare": TableColumn(_INSTANT, "when its end was decided"),
     "complete": TableColumn(_INSTANT, "when its markers were written"),
@@ -67,7 +64,7 @@ KEPT_FIELDS: dict[str, Any] = {
 }  # fmt: skip
 _PENDING_FIELDS: dict[str, Any] = {
     "transactional_id": pa.string(), "producer_id": pa.int64(), "producer_epoch": pa.int32(),
-    "client_version": pa.int16(), "outcome": pa.string(), "by_server": pa.bool_(), "begun_ms": pa.int64(),
+    "client_version": pa.int16(), "outcome": pa.string(), "begun_ms": pa.int64(),
     "prepared_ms": pa.int64(), "completed_ms": pa.int64(), "timeout_ms": pa.int32(),
     "log_partition": pa.int32(), "offset": pa.int64(),
 }  # fmt: skip
@@ -116,12 +113,11 @@ class RowFiles:
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
     """Rows as Arrow, without the day."""
-    columns: dict[str, Sequence[Any]] = dict.fromkeys(COLUMNS, ())
+    columns: dict[str, Sequence[Any]] = {**dict.fromkeys(COLUMNS, ()), "ended_by_server": (False,) * len(rows)}
     if rows:
         columns |= zip(Row._fields, zip(*rows, strict=True), strict=True)
     columns["partitions"] = tuple(
-        None if each is None else [{"topic": topic, "partition": partition} for topic, partition in each]
-        for each in columns["partitions"]
+        None if places is None else [place._asdict() for place in places] for places in columns["partitions"]
     )
     return pa.table([pa.array(columns[name], column.type) for name, column in COLUMNS.items()], schema=SCHEMA)
 
@@ -170,7 +166,7 @@ def _pending(ended: Ended) -> dict[str, Any]:
     """An abort that waits. Its partitions are still those of its entry."""
     found = ended._asdict()
     found |= {"transactional_id": ended.entry.transactional_id, "log_partition": ended.entry.log_partition}
-    return {name: found.get(name) for name in _PENDING_FIELDS} | {"by_server": False}
+    return {name: found.get(name) for name in _PENDING_FIELDS}
 
 
 def _ended(entry: Entry, pending: dict[str, Any]) -> Ended:

@@ -1,6 +1,6 @@
 """The counts that a report needs of a history, made a part of the table at a time: memory does not grow with the rows.
 
-Of most rows five columns are counted (``NARROW``). Whole rows are needed of few, the notable ones: those that lasted,
+Of most rows four columns are counted (``NARROW``). Whole rows are needed of few, the notable ones: those that lasted,
 did not end by their client's will, or were open longest.
 """
 
@@ -22,7 +22,7 @@ MOST = 50
 """Rows of a list in a report; the others are counted."""
 MOST_LASTING = 200_000
 LEAST_HOLD_MS = 1000
-NARROW = ("application", "outcome", "ended_by_server", "complete", "open_seconds")
+NARROW = ("application", "outcome", "complete", "open_seconds")
 _UNCLEAN = (Outcome.TIMED_OUT.value, Outcome.FENCED.value)
 _DENSE = 1 << 22
 _MOST_PENDING = 1_000_000
@@ -35,7 +35,6 @@ class Cell(NamedTuple):
 
     application: str
     outcome: str
-    by_server: bool
     step: int
 
 
@@ -60,19 +59,17 @@ class HistoryTally:
             return
         names, application = _codes(table["application"])
         outcomes, outcome = _codes(table["outcome"])
-        by_server = table["ended_by_server"].to_numpy()
         complete = table["complete"].cast(pa.int64()).to_numpy()
         first, last = int(complete.min()), int(complete.max())
         self._seen(first, last)
         steps = complete // self.width_ms
         least = first // self.width_ms
-        kinds = len(names) * len(outcomes) * 2
-        keys = (steps - least) * kinds + (application * len(outcomes) + outcome) * 2 + by_server
+        kinds = len(names) * len(outcomes)
+        keys = (steps - least) * kinds + application * len(outcomes) + outcome
         for key, count in zip(*_counted(keys, (last // self.width_ms - least + 1) * kinds), strict=True):
             step, kind = divmod(key, kinds)
-            each, server = divmod(kind, 2)
-            name, ended = divmod(each, len(outcomes))
-            self.cells[Cell(names[name], outcomes[ended], bool(server), least + step)] += count
+            name, ended = divmod(kind, len(outcomes))
+            self.cells[Cell(names[name], outcomes[ended], least + step)] += count
         self._add_open(table["open_seconds"].to_numpy(), names, application)
 
     def _add_open(self, seconds: Array, names: Sequence[str], application: Array) -> None:
@@ -222,7 +219,7 @@ def _fences(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _unclean(table: pa.Table) -> Any:  # noqa: ANN401 -- pyarrow ships no types
-    return pc.or_(pc.is_in(table["outcome"], pa.array(_UNCLEAN)), table["ended_by_server"])
+    return pc.is_in(table["outcome"], pa.array(_UNCLEAN))
 
 
 def _lasted(table: pa.Table) -> Any:  # noqa: ANN401 -- as above

@@ -33,20 +33,19 @@ Group = Callable[[str], str]
 
 
 class TaskOutput(Protocol):
-    """Where a task finds the ids that the last batch left, and where its rows and ids go: pickled, and sent to it."""
+    """Where a task finds the ids that the last batch left, and where its rows and ids go. Each task has its own: it is
+    pickled, and sent there.
+    """
 
     def kept(self, given: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Kept]:
         """The ids of these partitions. ``given`` is the state that Spark handed to this task."""
 
-    def begin(self) -> TaskWriter:
-        """Begin to write."""
+    def rows(self, rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
+        """Take rows, or yield them for Spark."""
 
+    def state(self, kept: Mapping[int, list[Kept]]) -> Iterator[pa.RecordBatch]:
+        """Take the ids by partition, or yield them for Spark."""
 
-class TaskWriter(Protocol):
-    """Takes what one task has. What it returns is handed to Spark."""
-
-    def rows(self, rows: Sequence[Row]) -> Iterator[pa.RecordBatch]: ...
-    def state(self, kept: Mapping[int, list[Kept]]) -> Iterator[pa.RecordBatch]: ...
     def end(self) -> tuple[tuple[str, ...], str]:
         """The files of rows and of ids, where there are any."""
 
@@ -90,7 +89,6 @@ class BatchPlan:
     ) -> Iterator[pa.RecordBatch]:
         """Read and fold these ranges."""
         folds = self._begun([piece.range.partition for piece in pieces], output, given)
-        writer = output.begin()
         count = 0
         ranges = {piece.range.partition: piece.range for piece in pieces}
         for messages in self.access.records(ranges):
@@ -99,7 +97,7 @@ class BatchPlan:
                 folds[message.partition()].record(message.offset(), record_ms, message.key() or b"", message.value())
             for fold in folds.values():
                 count += len(fold.rows)
-                yield from writer.rows(fold.rows)
+                yield from output.rows(fold.rows)
                 fold.rows = []
         truncated = []
         for piece in pieces:
@@ -108,9 +106,9 @@ class BatchPlan:
                 truncated.append(piece.range.partition)
             fold.end(piece.range.end, piece.quiet_ms)
             count += len(fold.rows)
-            yield from writer.rows(fold.rows)
-        yield from writer.state({number: fold.kept() for number, fold in folds.items()})
-        files, ids = writer.end()
+            yield from output.rows(fold.rows)
+        yield from output.state({number: fold.kept() for number, fold in folds.items()})
+        files, ids = output.end()
         result = TaskResult(
             {number: fold.standing for number, fold in folds.items()},
             files,
@@ -170,37 +168,31 @@ def spark_type(schema: pa.Schema) -> StructType:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class TaskFiles:
     """Rows and ids in files below folders that driver and workers mount; ``before`` are the ids of the last batch."""
 
-    rows: Path
+    folder: Path
     made: Path
     before: tuple[Path, ...] = ()
+    ids: str = ""
+    files: RowFiles = field(init=False)
 
     def kept(self, _: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Kept]:
         """Raise HistoryError for a file that is damaged."""
+        self.files = RowFiles(self.folder)  # here, in the task: its files have names of their own
         return _read(self.before, numbers, group, ", ".join(map(str, self.before)))
 
-    def begin(self) -> _FileWriter:
-        return _FileWriter(RowFiles(self.rows), self.made)
-
-
-class _FileWriter:
-    def __init__(self, files: RowFiles, made: Path) -> None:
-        self._files, self._made = files, made
-        self._ids = ""
-
     def rows(self, rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
-        self._files.add(rows)
+        self.files.add(rows)
         return iter(())
 
     def state(self, kept: Mapping[int, list[Kept]]) -> Iterator[pa.RecordBatch]:
-        self._ids = write_kept((state for states in kept.values() for state in states), self._made)
+        self.ids = write_kept((state for states in kept.values() for state in states), self.made)
         return iter(())
 
     def end(self) -> tuple[tuple[str, ...], str]:
-        return tuple(self._files.close()), self._ids
+        return tuple(self.files.close()), self.ids
 
 
 class TaskFrames:
@@ -209,9 +201,6 @@ class TaskFrames:
     def kept(self, given: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Kept]:
         """Raise HistoryError for state that is damaged."""
         return _read(map(BytesIO, given), numbers, group, "the state of the last batch")
-
-    def begin(self) -> TaskFrames:
-        return self
 
     def rows(self, rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
         if rows:

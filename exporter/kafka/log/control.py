@@ -29,9 +29,9 @@ MOST_READS = 32
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 _SIZE = struct.Struct(">qi")
-_HEADER = struct.Struct(">qi4xb4xhiqqqh")
-"""DefaultRecordBatch.java: base offset, length, magic, attributes, last offset delta, timestamps of the first and the
-newest record, producer id and epoch.
+_HEADER = struct.Struct(">qiib4xhiqqqh")
+"""DefaultRecordBatch.java: base offset, length, leader epoch, magic, attributes, last offset delta, timestamps of the
+first and the newest record, producer id and epoch.
 """
 _MAGIC = 2
 _CONTROL = 0x20
@@ -73,6 +73,8 @@ class PartitionMarkers:
     ``cut``: retention may have deleted earlier records. ``first_ms`` is the timestamp of the first batch, -1 when there
     was none. ``reached`` is the offset after the last one read; ``fault`` is why reading stopped before the end, None
     otherwise. ``since_ms``: the time from which on no marker is missing that was read, Unix milliseconds.
+    ``leader_epoch`` is that of the last batch read, -1 before the first; ``confirmed`` the one of the leader whose log
+    is known to have what was read.
     """
 
     start: int
@@ -82,6 +84,8 @@ class PartitionMarkers:
     reached: int = 0
     fault: Fault | None = None
     since_ms: int = 0
+    leader_epoch: int = -1
+    confirmed: int = -1
 
 
 def read_markers(
@@ -184,12 +188,15 @@ def take_batches(own: PartitionMarkers, data: bytes, end: int) -> None:
 
 
 def _take(own: PartitionMarkers, data: bytes, at: int, after: int, end: int) -> None:
-    base, _, _, attributes, last_delta, first_ms, max_ms, producer_id, epoch = _HEADER.unpack_from(data, at)
+    base, _, leader_epoch, _, attributes, last_delta, first_ms, max_ms, producer_id, epoch = _HEADER.unpack_from(
+        data, at
+    )
     last = base + last_delta
     if last < own.reached or base >= end:
         own.reached = max(own.reached, min(base, end))
         return
     own.reached = min(end, last + 1)
+    own.leader_epoch = leader_epoch
     if own.first_ms < 0:
         own.first_ms = max_ms
     if not attributes & _CONTROL:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.kafka.log.batches import UNREADABLE
 from exporter.kafka.log.control import Marker, OffsetRange, read_markers
-from exporter.kafka.log.record_places import writers_at
+from exporter.kafka.log.record_batch import batch_at
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import start_offsets
+from exporter.kafka.requests.offsets import Isolation, start_offsets
 from exporter.kafka.requests.routing import BrokerAccess
-from exporter.model import Deadline, TopicPartition
+from exporter.model import Deadline, Fault, TopicPartition
 
 REACHES = (1_000, 20_000)
 """Offsets below the first open record that are read for the producer's last marker, the shorter distance first."""
@@ -38,12 +37,9 @@ def read_trace(
     deadline: Deadline,
 ) -> OpenTrace:
     """Read the partition at the first open record, and backwards from it. What cannot be read is left out."""
-    try:
-        writers = writers_at(client, metadata, place.topic, [(place.partition, start_offset)], deadline)
-    except UNREADABLE:
-        writers = {}
-    writer = writers.get((place.partition, start_offset))
-    first_epoch = writer.producer_epoch if writer is not None and writer.producer_id == producer_id else None
+    at = batch_at(client, metadata, place, start_offset, Isolation.READ_UNCOMMITTED, deadline)
+    first = None if isinstance(at, Fault) else at.batch
+    first_epoch = first.producer_epoch if first is not None and first.producer_id == producer_id else None
     log_start = start_offsets(client, metadata, [place], deadline).values.get(place)
     if log_start is None or log_start > start_offset:
         return OpenTrace(first_epoch)

@@ -12,12 +12,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
 from exporter.kafka.client import AskError
-from exporter.kafka.log.batches import batches, fetch_request
 from exporter.kafka.log.tail import ONLOOKER, fault_of, is_end
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.routing import BrokerAccess
-from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.model import Deadline, Fault, Reason
 
 FETCH_BYTES = 1 << 20
 _NOTHING_THERE = (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001 -- librdkafka's own code, spelt so
@@ -32,47 +29,6 @@ class FoundRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-
-
-class Writer(NamedTuple):
-    """Who wrote a record, by the header of its batch; None for one without an id (acks alone, no idempotence)."""
-
-    producer_id: int | None
-    producer_epoch: int | None
-    transactional: bool
-
-
-def writers_at(
-    client: BrokerAccess, metadata: Metadata, topic: str, places: Iterable[tuple[int, int]], deadline: Deadline
-) -> dict[tuple[int, int], Writer]:
-    """Who wrote the records at these ``(partition, offset)`` places; those that gave no answer are left out.
-
-    One Fetch each, read_uncommitted, of which only the batch's header is read: its records stay compressed.
-    """
-    found: dict[tuple[int, int], Writer] = {}
-    for partition, offset in places:
-        leader = metadata.leader(topic, partition)
-        if leader is None or deadline.over:
-            continue
-        request = fetch_request({TopicPartition(topic, partition): offset}, deadline, FETCH_BYTES, FETCH_BYTES)
-        response = client.ask({leader: request}, deadline)[leader]
-        if isinstance(response, Fault) or response.error_code:
-            continue
-        for told in (part for answer in response.responses for part in answer.partitions):
-            writer = _writer(told.records, offset) if not told.error_code and told.records else None
-            if writer is not None:
-                found[partition, offset] = writer
-    return found
-
-
-def _writer(data: bytes, offset: int) -> Writer | None:
-    for batch in batches(data):
-        if batch.base_offset <= offset <= batch.base_offset + batch.last_offset_delta:
-            known = batch.producer_id >= 0
-            return Writer(
-                batch.producer_id if known else None, batch.producer_epoch if known else None, batch.is_transactional
-            )
-    return None
 
 
 def records_at(

@@ -10,22 +10,23 @@ from types import MappingProxyType
 from typing import NamedTuple
 from uuid import uuid4
 
-from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kafka.protocol.admin import DescribeTransactionsResponse
 
-from exporter.kafka.faults import COORDINATOR_MOVED, TRANSACTIONAL_ID_NOT_FOUND
+from exporter.kafka.faults import TRANSACTIONAL_ID_NOT_FOUND
+from exporter.kafka.requests.by_coordinator import CoordinatorRequest, ask_coordinators_of, coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
+from exporter.kafka.requests.routing import BrokerAccess, Item
 from exporter.kafka.requests.transactions import (
+    DESCRIBE,
     DESCRIBE_IDS,
     IDS_PER_REQUEST,
     Description,
     Listing,
-    coordinator_partition,
     describe_grant,
     describe_transactions,
     list_transactions,
 )
-from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.model import Deadline, Fault, Reason
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import TransactionState
 
@@ -118,16 +119,10 @@ def probe_coordinators(client: BrokerAccess, metadata: Metadata, deadline: Deadl
     """
     partitions = metadata.topics.get(TRANSACTION_STATE, {})
     ids = dict(zip(made_up_ids(len(partitions)), range(len(partitions)), strict=True))
-    question: Question[str, bool] = Question(
-        "DescribeTransactions",
-        "made-up ids",
-        lambda key: TopicPartition(TRANSACTION_STATE, ids[key]),
-        lambda batch, _: DescribeTransactionsRequest(transactional_ids=list(batch)),
-        _read_probes,
-        IDS_PER_REQUEST,
-        COORDINATOR_MOVED,
+    asked: CoordinatorRequest[bool] = CoordinatorRequest(
+        TRANSACTION_STATE, "DescribeTransactions", "made-up ids", DESCRIBE.request, _read_probes, IDS_PER_REQUEST
     )
-    answers = ask_leaders(client, metadata, question, ids, deadline)
+    answers = ask_coordinators_of(client, metadata, ids, asked, deadline)
     proven = frozenset(number for key, number in ids.items() if answers.values.get(key))
     unproven = {}
     for key, number in ids.items():

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from kafka.protocol.admin import (
-    DescribeGroupsRequest,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from exporter.kafka.answers import Answers
-from exporter.kafka.faults import (
-    COORDINATOR_MOVED,
-    GROUP_AUTHORIZATION_FAILED,
-    GROUP_ID_NOT_FOUND,
-    UNSTABLE_OFFSET_COMMIT,
-    AskError,
-    refusal,
-)
-from exporter.kafka.requests.by_coordinator import ask_coordinators_of
+from exporter.kafka.faults import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND, UNSTABLE_OFFSET_COMMIT
+from exporter.kafka.requests.by_coordinator import CoordinatorRequest, ask_coordinators_of, missing_grant
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
-from exporter.kafka.requests.routing import (
-    BrokerAccess,
-    Item,
-    Question,
-    ask_brokers,
-    nobody_answered,
-    where,
-)
-from exporter.kafka.requests.transactions import PROBES, coordinator_partition
+from exporter.kafka.requests.routing import BrokerAccess, Item, ask_brokers
 from exporter.model import Deadline, Fault, TopicPartition
 from exporter.words import GroupKind
 
@@ -41,6 +21,13 @@ T = TypeVar("T")
 GROUPS_PER_REQUEST = 100
 
 DESCRIBE_GROUPS = "DESCRIBE on Group:*"
+_GONE = frozenset({GROUP_ID_NOT_FOUND})
+_MEMBERS = {
+    GroupKind.CLASSIC: "DescribeGroups",
+    GroupKind.CONSUMER: "ConsumerGroupDescribe",
+    GroupKind.SHARE: "ShareGroupDescribe",
+    GroupKind.STREAMS: "StreamsGroupDescribe",
+}
 
 
 def list_groups(
@@ -50,20 +37,21 @@ def list_groups(
 
     Groups without DESCRIBE are left out silently by the broker, unless DESCRIBE on the cluster is granted.
     """
-
-    def read(response: ListGroupsResponse) -> tuple[int, tuple[tuple[str, GroupKind], ...]]:
-        return response.error_code, tuple((group.group_id, _kind(group.group_type)) for group in response.groups)
-
-    return ask_brokers(client, metadata, "ListGroups", ListGroupsRequest, read, deadline)
+    return _list(client, metadata, lambda group: _kind(group.group_type), deadline)
 
 
 def list_group_protocols(
     client: BrokerAccess, metadata: Metadata, deadline: Deadline
 ) -> Answers[int, tuple[tuple[str, str], ...]]:
     """As ``list_groups``, with the protocol type of each group: ``consumer``, ``connect``, or that of a client."""
+    return _list(client, metadata, lambda group: group.protocol_type or "", deadline)
 
-    def read(response: ListGroupsResponse) -> tuple[int, tuple[tuple[str, str], ...]]:
-        return response.error_code, tuple((group.group_id, group.protocol_type or "") for group in response.groups)
+
+def _list(
+    client: BrokerAccess, metadata: Metadata, about: Callable[[Any], T], deadline: Deadline
+) -> Answers[int, tuple[tuple[str, T], ...]]:
+    def read(response: ListGroupsResponse) -> tuple[int, tuple[tuple[str, T], ...]]:
+        return response.error_code, tuple((group.group_id, about(group)) for group in response.groups)
 
     return ask_brokers(client, metadata, "ListGroups", ListGroupsRequest, read, deadline)
 
@@ -72,6 +60,70 @@ def _kind(group_type: str | None) -> GroupKind:
     """An empty type is a broker's that has classic groups only; a type that is not known here is not described."""
     name = (group_type or "classic").lower()
     return GroupKind(name) if name in GroupKind.values() else GroupKind.UNKNOWN
+
+
+# --- Members ---
+
+
+class GroupMembers(NamedTuple):
+    """Ids of the members, and the topics that they subscribe to by name; none where the request does not say."""
+
+    ids: frozenset[str]
+    topics: frozenset[str] = frozenset()
+
+
+def group_members(
+    client: BrokerAccess, metadata: Metadata, groups: Mapping[str, GroupKind], deadline: Deadline
+) -> Answers[str, GroupMembers]:
+    """The members of each group, from its coordinator; none for an empty group, and one that it does not know.
+
+    A member that rejoins has another id (assigned by GroupMetadataManager).
+    """
+    values: dict[str, GroupMembers] = {}
+    unanswered: dict[str, Fault] = {}
+    faults: list[Fault] = []
+    for kind in _MEMBERS:
+        wanted = [group for group, its in groups.items() if its is kind]
+        answers = ask_coordinators_of(client, metadata, wanted, _members(kind), deadline)
+        values |= answers.values
+        unanswered |= answers.unanswered
+        faults += answers.faults
+    return Answers(values, unanswered, tuple(dict.fromkeys(faults)))
+
+
+def _members(kind: GroupKind) -> CoordinatorRequest[GroupMembers]:
+    def request(batch: Sequence[str]) -> Any:  # noqa: ANN401 -- kafka-python ships no types
+        if kind is GroupKind.CLASSIC:
+            return DescribeGroupsRequest(groups=list(batch))
+        # Half a megabyte of classes, which a cluster without such groups does not need.
+        from exporter.kafka.requests.newer_groups import DESCRIBE_REQUESTS  # noqa: PLC0415
+
+        return DESCRIBE_REQUESTS[kind](group_ids=list(batch))
+
+    return CoordinatorRequest(
+        CONSUMER_OFFSETS, _MEMBERS[kind], "groups", request, _read_members, GROUPS_PER_REQUEST, _GONE
+    )
+
+
+def _read_members(response: Any) -> Iterator[Item[str, GroupMembers]]:  # noqa: ANN401 -- as above
+    for group in response.groups:
+        key = group.group_id
+        found = GroupMembers(
+            frozenset(member.member_id for member in group.members),
+            frozenset(topic for member in group.members for topic in getattr(member, "subscribed_topic_names", ())),
+        )
+        yield Item(key, group.error_code, found, f"DESCRIBE on Group:{key}" if group.error_code else "")
+
+
+def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
+    """What is missing of DESCRIBE on all groups; None when the grant is proven: see ``missing_grant``
+    (KafkaApis.handleDescribeGroupsRequest).
+    """
+    asked = _members(GroupKind.CLASSIC)
+    return missing_grant(client, metadata, asked, GROUP_AUTHORIZATION_FAILED, DESCRIBE_GROUPS, deadline)
+
+
+# --- Offsets ---
 
 
 def committed_offsets(
@@ -83,7 +135,7 @@ def committed_offsets(
     ``require_stable`` is off: an open transaction over the offsets must not hide what was committed before it.
     Partitions without a commit (-1) are left out, as are groups that do not exist any more.
     """
-    return _fetch(client, metadata, groups, _request, _read, deadline)
+    return ask_coordinators_of(client, metadata, groups, _fetch(_read, require_stable=False), deadline)
 
 
 def unstable_offsets(
@@ -94,68 +146,18 @@ def unstable_offsets(
     A consumer of the group that starts gets the same answer, UNSTABLE_OFFSET_COMMIT, and waits (KIP-447). A partition
     for which the group never committed before is not answered (OffsetMetadataManager.fetchAllOffsets).
     """
-    return _fetch(client, metadata, groups, _request_stable, _read_unstable, deadline)
+    return ask_coordinators_of(client, metadata, groups, _fetch(_read_unstable, require_stable=True), deadline)
 
 
 def _fetch(
-    client: BrokerAccess,
-    metadata: Metadata,
-    groups: Iterable[str],
-    request: Callable[[Sequence[str], Metadata], OffsetFetchRequest],
-    read: Callable[[OffsetFetchResponse], Iterator[Item[str, T]]],
-    deadline: Deadline,
-) -> Answers[str, T]:
-    """OffsetFetch of every group at its coordinator."""
-    return ask_coordinators_of(
-        client,
-        metadata,
-        CONSUMER_OFFSETS,
-        groups,
-        lambda partitions: Question(
-            "OffsetFetch",
-            "groups",
-            lambda key: TopicPartition(CONSUMER_OFFSETS, coordinator_partition(key, partitions)),
-            request,
-            read,
-            GROUPS_PER_REQUEST,
-            COORDINATOR_MOVED,
-            frozenset({GROUP_ID_NOT_FOUND}),
-        ),
-        deadline,
-    )
+    read: Callable[[OffsetFetchResponse], Iterator[Item[str, T]]], *, require_stable: bool
+) -> CoordinatorRequest[T]:
+    def request(batch: Sequence[str]) -> OffsetFetchRequest:
+        kind = OffsetFetchRequest.OffsetFetchRequestGroup
+        groups = [kind(group_id=group, topics=None) for group in batch]
+        return OffsetFetchRequest(groups=groups, require_stable=require_stable, min_version=8, max_version=9)
 
-
-def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
-    """Return whether DESCRIBE on all groups is proven: None when it is, else what is missing.
-
-    As ``describe_grant`` of the transactions: a broker authorizes first (KafkaApis.handleDescribeGroupsRequest), so
-    for groups that do not exist, any answer but GROUP_AUTHORIZATION_FAILED proves the grant. Not asked before
-    ``__consumer_offsets`` exists.
-    """
-    if CONSUMER_OFFSETS not in metadata.topics:
-        try:
-            metadata = client.metadata(deadline, [CONSUMER_OFFSETS])
-        except AskError as error:
-            return error.fault
-        if CONSUMER_OFFSETS not in metadata.topics and not metadata.denies(CONSUMER_OFFSETS):
-            return None
-    answers = client.ask({node: DescribeGroupsRequest(groups=list(PROBES)) for node in metadata.brokers}, deadline)
-    for node, answer in answers.items():
-        if isinstance(answer, Fault):
-            continue
-        if GROUP_AUTHORIZATION_FAILED in {group.error_code for group in answer.groups}:
-            what = f"DescribeGroups at {where(metadata, node)}"
-            return refusal(what, GROUP_AUTHORIZATION_FAILED, DESCRIBE_GROUPS)
-    return nobody_answered(answers)
-
-
-def _request(batch: Sequence[str], _: Metadata, *, require_stable: bool = False) -> OffsetFetchRequest:
-    return OffsetFetchRequest(
-        groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in batch],
-        require_stable=require_stable,
-        min_version=8,
-        max_version=9,
-    )
+    return CoordinatorRequest(CONSUMER_OFFSETS, "OffsetFetch", "groups", request, read, GROUPS_PER_REQUEST, _GONE)
 
 
 def _read(response: OffsetFetchResponse) -> Iterator[Item[str, Mapping[TopicPartition, int]]]:
@@ -174,9 +176,6 @@ def _read(response: OffsetFetchResponse) -> Iterator[Item[str, Mapping[TopicPart
                 if not partition.error_code and partition.committed_offset >= 0
             },
         )
-
-
-_request_stable = partial(_request, require_stable=True)
 
 
 def _read_unstable(response: OffsetFetchResponse) -> Iterator[Item[str, frozenset[TopicPartition]]]:

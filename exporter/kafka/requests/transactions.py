@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,14 +16,11 @@ from kafka.protocol.admin import (
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.faults import (
-    COORDINATOR_MOVED,
     LEADER_MOVED,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID_NOT_FOUND,
-    AskError,
-    refusal,
 )
-from exporter.kafka.requests.by_coordinator import ask_coordinators_of
+from exporter.kafka.requests.by_coordinator import CoordinatorRequest, ask_coordinators_of, missing_grant
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.routing import (
@@ -34,7 +29,6 @@ from exporter.kafka.requests.routing import (
     Question,
     ask_brokers,
     ask_leaders,
-    nobody_answered,
     where,
 )
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -49,28 +43,7 @@ IDS_PER_REQUEST = 1_000
 PARTITIONS_PER_REQUEST = 500
 """As many as TransactionsCommand.java asks at once: DescribeProducers walks each partition's producer state."""
 
-PROBES = ("__probe__", "~probe~")
-"""Ids that are not in use. Two without a common prefix: a grant for a prefix of one does not cover the other."""
-
 DESCRIBE_IDS = "DESCRIBE on TransactionalId:*"
-
-
-def coordinator_partition(key: str, partitions: int = 50) -> int:
-    """The partition of the internal topic that coordinates a transactional id or a group.
-
-    ``Utils.abs(key.hashCode()) % partitions`` (partitionFor of TransactionStateManager and GroupCoordinatorService):
-    Java's String.hashCode over UTF-16 code units, and of it Math.abs, but 0 for the one number that has none. Kafka's
-    other way to make a hash positive, Utils.toPositive, which drops the sign bit, is not meant.
-    """
-    units = array("H", key.encode("utf-16-le", "surrogatepass"))
-    if sys.byteorder == "big":
-        units.byteswap()
-    value = 0
-    for unit in units:
-        value = (31 * value + unit) & 0xFFFFFFFF
-    if value >= 1 << 31:
-        value = ((1 << 32) - value) & 0x7FFFFFFF
-    return value % partitions
 
 
 class Listing(NamedTuple):
@@ -147,24 +120,7 @@ def describe_transactions(
     ``anywhere``: the brokers have transactions without the topic ``__transaction_state``. See ``ask_coordinators_of``
     for clusters without it and without DESCRIBE on it.
     """
-    return ask_coordinators_of(
-        client,
-        metadata,
-        TRANSACTION_STATE,
-        ids,
-        lambda partitions: Question(
-            "DescribeTransactions",
-            "transactional ids",
-            lambda key: TopicPartition(TRANSACTION_STATE, coordinator_partition(key, partitions)),
-            lambda batch, _: DescribeTransactionsRequest(transactional_ids=list(batch)),
-            _read_descriptions,
-            IDS_PER_REQUEST,
-            COORDINATOR_MOVED,
-            frozenset({TRANSACTIONAL_ID_NOT_FOUND}),
-        ),
-        deadline,
-        anywhere=anywhere,
-    )
+    return ask_coordinators_of(client, metadata, ids, DESCRIBE, deadline, anywhere=anywhere)
 
 
 def describe_producers(
@@ -226,31 +182,12 @@ def _believed(
 
 
 def describe_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
-    """Return whether DESCRIBE on all transactional ids is proven: None when it is, else what is missing.
+    """What is missing of DESCRIBE on all transactional ids; None when the grant is proven.
 
-    Brokers leave ids without that grant out of ListTransactions and report no error, so every live transaction would
-    look hanging. A broker authorizes before it looks (KafkaApis.handleDescribeTransactionsRequest): for ids that are
-    not in use, any answer but "denied" proves the grant at that broker, and a broker that denies hides the ids that it
-    coordinates. A probe cannot detect a DENY for single ids beside an ALLOW for all. DescribeTransactions creates no
-    topic; it is sent only when ``__transaction_state`` may exist.
+    Brokers leave ids without it out of ListTransactions and report no error, so every live transaction would look
+    hanging. DescribeTransactions creates no topic (KafkaApis.handleDescribeTransactionsRequest authorizes first).
     """
-    topic = TRANSACTION_STATE
-    if topic not in metadata.topics:
-        try:
-            metadata = client.metadata(deadline, [topic])
-        except AskError as error:
-            return error.fault
-        if topic not in metadata.topics and not metadata.denies(topic):
-            return None
-    request = DescribeTransactionsRequest
-    answers = client.ask({node: request(transactional_ids=list(PROBES)) for node in metadata.brokers}, deadline)
-    for node, answer in answers.items():
-        if isinstance(answer, Fault):
-            continue
-        if TRANSACTIONAL_ID_AUTHORIZATION_FAILED in {state.error_code for state in answer.transaction_states}:
-            what = f"DescribeTransactions at {where(metadata, node)}"
-            return refusal(what, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DESCRIBE_IDS)
-    return nobody_answered(answers)
+    return missing_grant(client, metadata, DESCRIBE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, DESCRIBE_IDS, deadline)
 
 
 def _read_descriptions(response: DescribeTransactionsResponse) -> Iterator[Item[str, Description]]:
@@ -297,3 +234,14 @@ def _read_producers(response: DescribeProducersResponse) -> Iterator[Item[TopicP
                     for producer in partition.active_producers
                 ),
             )
+
+
+DESCRIBE: CoordinatorRequest[Description] = CoordinatorRequest(
+    TRANSACTION_STATE,
+    "DescribeTransactions",
+    "transactional ids",
+    lambda batch: DescribeTransactionsRequest(transactional_ids=list(batch)),
+    _read_descriptions,
+    IDS_PER_REQUEST,
+    frozenset({TRANSACTIONAL_ID_NOT_FOUND}),
+)

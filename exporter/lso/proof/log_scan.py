@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Polled, fault_of, is_end
@@ -42,12 +42,6 @@ MOST_RECORDS = 2_000
 """Records kept of one producer id, the newest."""
 MOST_PRODUCERS = 1_000
 """Producer ids whose records are kept until a new one is looked for."""
-
-
-class OpenRangeReader(RangeReader, Protocol):
-    """A range reader that holds a connection."""
-
-    def close(self) -> None: ...
 
 
 class Cost(NamedTuple):
@@ -115,10 +109,10 @@ class FoundOpen:
 class LogScan:
     """Not thread-safe: for one worker. ``connect`` makes a reader, which is closed at the end of the scan."""
 
-    def __init__(self, connect: Callable[[], OpenRangeReader], clock: Clock) -> None:
+    def __init__(self, connect: Callable[[], RangeReader], clock: Clock) -> None:
         self._connect = connect
         self._clock = clock
-        self._reader: OpenRangeReader | None = None
+        self._reader: RangeReader | None = None
         self._assigned: set[int] = set()
         self._heard = 0.0  # monotonic: when the reader was made, or gave a message
         self._open: dict[int, dict[bytes, _NewestRecord]] = {}

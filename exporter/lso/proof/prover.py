@@ -14,12 +14,11 @@ from exporter.cluster.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.lso.proof.evidence import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
 from exporter.lso.proof.judged import JudgedRecords
-from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.rounds import Rounds, committed_in
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.decided.torn import Torn
 from exporter.transactions.machine.log_changes import LogChanges
-from exporter.transactions.source.log_range import RangeConsumer
+from exporter.transactions.source.log_range import RangeConsumer, RangeReader
 
 READ_SECONDS = 1.0
 """Seconds of one read of the source in which the log may be read: that read tells nothing before. ``lso.pace`` has when
@@ -41,7 +40,7 @@ WAITING = "it was seen open and unknown to the coordinators once: a proof takes 
 class Prover:
     """Not thread-safe: for one worker."""
 
-    def __init__(self, cluster: Cluster, connect: Callable[[], OpenRangeReader] | None = None) -> None:
+    def __init__(self, cluster: Cluster, connect: Callable[[], RangeReader] | None = None) -> None:
         self._cluster = cluster
         self._rounds = Rounds(cluster, connect or (lambda: RangeConsumer(cluster.properties, QUEUED_KBYTES)))
         self._seen: dict[OpenStart, float] = {}

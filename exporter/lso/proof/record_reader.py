@@ -15,16 +15,16 @@ from exporter.kafka.client import AskError
 from exporter.kafka.log.control import Marker, NextMarker, OffsetRange, next_marker
 from exporter.kafka.log.open_records import read_trace
 from exporter.kafka.log.record_batch import BatchAtOffset, RecordBatch, batch_at
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offsets
-from exporter.kafka.requests.transactions import coordinator_partition
-from exporter.lso.proof.log_scan import OpenRangeReader
 from exporter.lso.proof.one_clock import is_one_clock
 from exporter.lso.proof.record_fate import RecordEnds, RecordFate
 from exporter.lso.proof.unended_record import UnendedRecord, producer_transactions
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.decided.record_owner import EndedRecord, owner_of
 from exporter.transactions.source.decision_window import read_window
+from exporter.transactions.source.log_range import RangeReader
 from exporter.words import RecordState
 
 READ_SECONDS = 15.0
@@ -42,7 +42,7 @@ class RecordReader:
     """Explains records of one cluster. ``connect`` makes a reader of the transaction log."""
 
     cluster: Cluster
-    connect: Callable[[], OpenRangeReader]
+    connect: Callable[[], RangeReader]
 
     def read(self, place: TopicPartition, offset: int, deadline: Deadline) -> RecordFate:
         """Find what became of the record at an offset. Raises AskError when the partition cannot be read."""

@@ -21,13 +21,14 @@ from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.proof.evidence import Committed, Loaded, LogRead, OpenStart, Round, WriterState
 from exporter.lso.proof.judged import JudgedRecords
-from exporter.lso.proof.log_scan import Cost, LogScan, OpenRangeReader
+from exporter.lso.proof.log_scan import Cost, LogScan
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, ProducerLog, judge
 from exporter.transactions.decided.torn import Decision, Torn, decided
 from exporter.transactions.facts import OpenTransactions
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import UndecodableRecord
+from exporter.transactions.source.log_range import RangeReader
 
 TRACE_SECONDS = 5.0
 """Seconds of one round in which the partitions of its transactions may be read."""
@@ -57,7 +58,7 @@ CLOCKS = (
 class Rounds:
     """Makes rounds, one at a time. Not thread-safe. ``connect`` makes a reader of the transaction log."""
 
-    def __init__(self, cluster: Cluster, connect: Callable[[], OpenRangeReader]) -> None:
+    def __init__(self, cluster: Cluster, connect: Callable[[], RangeReader]) -> None:
         self._cluster = cluster
         self._connect = connect
         self._scan = LogScan(connect, cluster.clock)

@@ -12,12 +12,12 @@ from exporter.cluster.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import Marker
 from exporter.kafka.log.open_records import OpenTrace, read_trace
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.coordinators import Asked, ask_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.lso.proof.evidence import OpenStart
-from exporter.lso.proof.log_scan import LogScan, OpenRangeReader
+from exporter.lso.proof.log_scan import LogScan
 from exporter.lso.proof.one_clock import is_one_clock
 from exporter.lso.proof.record_fate import RecordFate
 from exporter.lso.proof.rounds import Rounds, held_in
@@ -26,6 +26,7 @@ from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, Pro
 from exporter.transactions.decided.record_owner import EndedRecord, LogWindow, owner_of
 from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine.records import UndecodableRecord
+from exporter.transactions.source.log_range import RangeReader
 from exporter.words import RecordState, TransactionState
 
 NOT_EXCLUDED = (
@@ -57,7 +58,7 @@ class UnendedRecord:
     """A record of a transaction, read up to the high watermark without a marker of its producer."""
 
     cluster: Cluster
-    connect: Callable[[], OpenRangeReader]
+    connect: Callable[[], RangeReader]
     metadata: Metadata
     found: RecordFate
     producer_id: int

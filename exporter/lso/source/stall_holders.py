@@ -91,19 +91,12 @@ class StallHolders:
             for partition in wanted:
                 producers = answers.values.get(partition)
                 if producers is not None:
-                    self._watch.described(
-                        partition,
-                        tuple(
-                            LogProducer(
-                                producer.producer_id,
-                                producer.producer_epoch,
-                                producer.start_offset,
-                                producer.last_timestamp,
-                            )
-                            for producer in producers
-                            if producer.start_offset is not None
-                        ),
+                    opened_there = tuple(
+                        LogProducer(producer.producer_id, producer.producer_epoch, producer.start_offset)
+                        for producer in producers
+                        if producer.start_offset is not None
                     )
+                    self._watch.described(partition, opened_there)
                 elif (fault := answers.unanswered.get(partition)) is not None:
                     self._watch.described(partition, None, fault.detail)
             # A topic that was deleted between two calls is no fault.

@@ -5,7 +5,7 @@ No I/O; the present is an argument.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ from exporter.transactions.counting.new_applications import NewApplications
 from exporter.transactions.counting.partition_lists import PartitionLists
 from exporter.transactions.counting.recent_fences import RecentFences
 from exporter.transactions.counting.task_commits import CommitsOfTasks
-from exporter.transactions.counting.unclean_ids import UncleanIds
-from exporter.transactions.facts import CommitDurations, LoggedEnds, OffsetPartitions, TaskCommits, UncleanEnd
+from exporter.transactions.counting.unclean_ids import UncleanHistory
+from exporter.transactions.facts import CommitDurations, OffsetPartitions, TaskCommits, UncleanEnd
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
 from exporter.transactions.suggested_timeout import QUANTILE
 from exporter.words import Outcome
@@ -33,8 +33,6 @@ from exporter.words import Outcome
 HOUR = 3600.0
 MOST_FREE_NAMES = 10_000
 """Largest number of applications that ``free_names`` looks at."""
-MOST_LOGGED_ENDS = 2_000
-"""Unclean ends that are handed on at once."""
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
@@ -61,11 +59,7 @@ class Aggregates:
         self._by_name: dict[str, ApplicationCounters] = {}
         self._folded: dict[str, int] = {}  # applications in the overflow with their number of ids
         self._others: dict[str, int] = {}  # applications of other shards with their number of ids
-        self._ends: deque[UncleanEnd] = deque(maxlen=max(200, caps.unclean_ends * 10))
-        self.unclean_ids = UncleanIds()
-        self._logged = LoggedEnds(0, ())
-        self._new_ends: deque[UncleanEnd] = deque(maxlen=MOST_LOGGED_ENDS)
-        self._ends_taken = 0
+        self.unclean = UncleanHistory(caps.unclean_ends)
         self._seen: dict[str, int] = {}
         self._lists = PartitionLists()
         self.flink = Jobs()
@@ -168,11 +162,7 @@ class Aggregates:
         transactional_id, ended = entry.transactional_id, completed_ms / 1000
         if outcome in catalogue.UNCLEAN_OUTCOMES:
             who = (transactional_id, application, producer_id, producer_epoch)
-            end = UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms))
-            self._ends.append(end)
-            self._new_ends.append(end)
-            self._ends_taken += 1
-            self.unclean_ids.note(end)
+            self.unclean.note(UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms)))
         if outcome is Outcome.FENCED:
             self._fences.note(transactional_id, application, ended)
 
@@ -304,7 +294,7 @@ class Aggregates:
             yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
         for transactional_id, application, fences in self._fences.worst(log_now, self._caps.fenced_ids, self._by_name):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
-        for end in self.unclean_ends(log_now):
+        for end in self.unclean.latest(log_now):
             labels = (end.transactional_id, str(end.producer_id), str(end.producer_epoch), end.outcome)
             yield catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS(end.ended, cluster, end.application, *labels)
         if self._folded:
@@ -332,23 +322,6 @@ class Aggregates:
     def census(self, unseen: Mapping[str, int]) -> None:
         """Take in the number of ids of each application without a record in the last hour."""
         self._seen = {name: own.ids - unseen.get(name, 0) for name, own in self._by_name.items()}
-
-    def logged_ends(self) -> LoggedEnds:
-        """Return the unclean ends that this process read. The same object while there is no new one."""
-        if self._new_ends:
-            ends = (*self._logged.ends, *self._new_ends)[-MOST_LOGGED_ENDS:]
-            self._logged = LoggedEnds(self._ends_taken, ends)
-            self._new_ends.clear()
-        return self._logged
-
-    def unclean_ends(self, log_now: float) -> tuple[UncleanEnd, ...]:
-        """The latest unclean ends of the last hour, newest first, one for each id, producer and outcome."""
-        latest: dict[tuple[str, int, int, str], UncleanEnd] = {}
-        for end in sorted(self._ends, key=lambda each: each.ended, reverse=True):
-            if end.ended < log_now - HOUR or len(latest) >= self._caps.unclean_ends:
-                break
-            latest.setdefault((end.transactional_id, end.producer_id, end.producer_epoch, end.outcome), end)
-        return tuple(latest.values())
 
 
 def _seconds(ms: int) -> float | None:

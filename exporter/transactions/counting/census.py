@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from exporter.applications.applications import Grouping
@@ -11,7 +11,6 @@ from exporter.model import Clock, Fact, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.counting.usage import transaction_use
 from exporter.transactions.facts import KnownIds, ReleaseTimes, TransactionUse
-from exporter.transactions.machine.entries import Entry
 from exporter.transactions.tail import LogTail
 
 CENSUS_INTERVAL = 15.0
@@ -21,10 +20,12 @@ USE_INTERVAL = 60.0
 are eleven minutes apart.
 """
 IDS_PER_INTERVAL = 100_000
+MINUTE_MS = 60_000
+"""The last hour begins with a whole minute: while the log is quiet, ids are counted once in each."""
 
 
 class Census:
-    """The counts of one cluster. A cluster without a transaction log has ``log`` None in every call."""
+    """The counts of one cluster."""
 
     def __init__(self, clock: Clock, aggregates: Aggregates, grouping: Grouping, *, first_shard: bool) -> None:
         self._clock = clock
@@ -42,15 +43,15 @@ class Census:
         self._used_at = 0.0
         self._releases: ReleaseTimes | None = None
 
-    def read(self, log: LogTail | None, log_now: float) -> Iterator[Fact]:
+    def read(self, log: LogTail, log_now: float) -> Iterator[Fact]:
         """The known ids, and the use of transactions; counted again when due. ``log_now`` is log time in Unix seconds.
 
         Only the first shard has the use of transactions: the posture of the cluster is checked there.
         """
-        now, hour_ago = self._clock.monotonic(), int((log_now - HOUR) * 1000)
+        now, hour_ago = self._clock.monotonic(), MINUTE_MS * int((log_now - HOUR) // 60)
         if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
             self._counted_at = now
-            self._aggregates.census({} if log is None else log.unseen_since(hour_ago))
+            self._aggregates.census(log.unseen_since(hour_ago))
             self._counted = self._known_ids(self._aggregates.id_changes, self._aggregates.applications)
         yield self._counted
         if not self._first_shard:
@@ -63,20 +64,20 @@ class Census:
                 offset_partitions=self._aggregates.offset_partitions,
                 free_names=self._aggregates.free_names(),
                 durations=self._aggregates.durations(),
-                id_changes=self._aggregates.new_ids.changes(_entries(log), log_now),
+                id_changes=self._aggregates.new_ids.changes(log.entries(), log_now),
             )
         elif len(self._aggregates.topics) != self._topics:
             self._use = replace(self._use, topics=self._use.topics | self._aggregates.topics)
         self._topics = len(self._aggregates.topics)
         yield self._use
 
-    def releases(self, log: LogTail | None) -> ReleaseTimes | None:
+    def releases(self, log: LogTail) -> ReleaseTimes | None:
         """When each partition was last released by a transaction, for the start of stalls that are older than this
         process. Made once, when the tail has first caught up; None before.
         """
-        if self._releases is None and (log is None or log.current):
+        if self._releases is None and log.current:
             ended: dict[TopicPartition, float] = {}
-            for entry in log.entries() if log is not None else ():
+            for entry in log.entries():
                 if entry.open or not entry.section:
                     continue
                 for partition in entry.partitions():
@@ -84,12 +85,10 @@ class Census:
             self._releases = ReleaseTimes(ended)
         return self._releases
 
-    def _transaction_use(self, log: LogTail | None, since_ms: int) -> TransactionUse:
+    def _transaction_use(self, log: LogTail, since_ms: int) -> TransactionUse:
         """Return the use of transactions by the records; made again only when records came, or ids were last used
         before this instant.
         """
-        if log is None:
-            return transaction_use((), self._aggregates.topics, self._grouping, since_ms)
         self._hour_ago_ms = since_ms
         return self._in_use(log, log.changes, self._grouping.learned, log.unseen_since(since_ms))
 
@@ -102,7 +101,3 @@ class Census:
         self._ids = sum(each.total() for each in found.values())
         kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
         return KnownIds({number: own_ids for number, own_ids in kept.items() if own_ids})
-
-
-def _entries(log: LogTail | None) -> Iterable[Entry]:
-    return () if log is None else log.entries()

@@ -68,18 +68,6 @@ class HourView:
 class LastHour(Fact):
     """The ends of the last hour of one cluster. One thread writes; any thread may read."""
 
-    __slots__ = (
-        "_began",
-        "_by_application",
-        "_clock",
-        "_left_out",
-        "_lock",
-        "_minute",
-        "_seen",
-        "_storms",
-        "_together",
-    )
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()

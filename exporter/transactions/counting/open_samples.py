@@ -25,23 +25,12 @@ def open_transaction_samples(
     blockers: AbstractSet[int | None],
     most: int,
     now: float,
-) -> tuple[Sample, ...]:
+) -> Iterator[Sample]:
     """Counts by application, zero for those of ``applications`` with none, and the ``most`` urgent ones by id.
 
     The blockers of stalled partitions, by producer id, are always among them. ``now`` is Unix seconds by the
     coordinators' clock, or earlier: the instant as of which the transactions are known to be open.
     """
-    return tuple(_samples(cluster, transactions, applications, blockers, most, now))
-
-
-def _samples(
-    cluster: str,
-    transactions: Sequence[OpenTransaction],
-    applications: Iterable[str],
-    blockers: AbstractSet[int | None],
-    most: int,
-    now: float,
-) -> Iterator[Sample]:
     counts = {application: dict.fromkeys(TransactionState, 0) for application in applications}
     overdue = dict.fromkeys(counts, 0)
     oldest: dict[str, float] = {}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from exporter.transactions.facts import UncleanEnd, UncleanId
+from exporter.transactions.facts import LoggedEnds, UncleanEnd, UncleanId
 
-HOUR_MINUTES = 60
+HOUR, HOUR_MINUTES = 3600.0, 60
 MOST_IDS = 200
+MOST_LOGGED_ENDS = 2_000
+"""Unclean ends that are handed on at once."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,42 @@ class UncleanIds:
             UncleanId(ends.newest, ends.by_minute.total(), 60.0 * min(ends.by_minute)) for ends in self._kept.values()
         ]
         return tuple(sorted(rows, key=lambda row: (-row.ends, -row.newest.ended))), self._others.total()
+
+
+class UncleanHistory:
+    """The unclean ends that were read: the latest, those by id, and those that this process read, in order."""
+
+    def __init__(self, most: int) -> None:
+        """``most`` is the largest number of ``latest``."""
+        self._most = most
+        self._ends: deque[UncleanEnd] = deque(maxlen=max(200, most * 10))
+        self._logged = LoggedEnds(0, ())
+        self._new: deque[UncleanEnd] = deque(maxlen=MOST_LOGGED_ENDS)
+        self._taken = 0
+        self.ids = UncleanIds()
+
+    def note(self, end: UncleanEnd) -> None:
+        """Take in one end."""
+        self._ends.append(end)
+        self._new.append(end)
+        self._taken += 1
+        self.ids.note(end)
+
+    def logged(self) -> LoggedEnds:
+        """Return the ends that this process read. The same object while there is no new one."""
+        if self._new:
+            self._logged = LoggedEnds(self._taken, (*self._logged.ends, *self._new)[-MOST_LOGGED_ENDS:])
+            self._new.clear()
+        return self._logged
+
+    def latest(self, log_now: float) -> tuple[UncleanEnd, ...]:
+        """The latest ends of the last hour, newest first, one for each id, producer and outcome."""
+        latest: dict[tuple[str, int, int, str], UncleanEnd] = {}
+        for end in sorted(self._ends, key=lambda end: end.ended, reverse=True):
+            if end.ended < log_now - HOUR or len(latest) >= self._most:
+                break
+            latest.setdefault((end.transactional_id, end.producer_id, end.producer_epoch, end.outcome), end)
+        return tuple(latest.values())
 
 
 def _forget(by_minute: Counter[int], minute: int) -> None:

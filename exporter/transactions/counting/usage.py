@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from exporter.applications.applications import Grouping
 from exporter.transactions.facts import ApplicationTimeouts, ConnectTaskId, TransactionUse
+from exporter.transactions.machine.finished import UsedId
 from exporter.transactions.machine.records import NO_TIMEOUT_MS
 from exporter.transactions.machine.state_machine import StateMachine
 
@@ -18,39 +19,31 @@ def transaction_use(
 
     Topics of finished transactions are in ``written``; only those of open ones are decoded here.
     """
-    machines = list(machines)
     topics = set(written)
-    found: Counter[tuple[str, int]] = Counter()
+    used: Counter[UsedId] = Counter()
     connect_ids: dict[str, ConnectTaskId] = {}
     for machine in machines:
+        lately = [entry for entry in machine.entries.values() if entry.record_ms >= since_ms]
+        used.update([(own.application, own.client_version, own.timeout_ms, bool(own.section)) for own in lately])
+        used.update(machine.finished.used_since(since_ms))
         for entry in machine.open.values():
             if entry.record_ms >= since_ms:
                 topics.update([partition.topic for partition in entry.transaction().partitions])
-        lately = [each for each in machine.entries.values() if each.record_ms >= since_ms]
-        found.update([(recent.application, recent.client_version) for recent in lately if recent.section])
-        found.update(machine.finished.clients_since(since_ms))
         for entry in machine.known(grouping.is_connect_task) if grouping.connect_groups else ():
             timeout = entry.timeout_ms / 1000 if 0 <= entry.timeout_ms < NO_TIMEOUT_MS else None
             connect_ids[entry.transactional_id] = ConnectTaskId(entry.record_ms >= since_ms, timeout)
-    timeouts: dict[str, set[int]] = {}
+    clients: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    timeouts: defaultdict[str, set[float]] = defaultdict(set)
     two_phase: Counter[str] = Counter()
-    for machine in machines:
-        lately = [each for each in machine.entries.values() if each.record_ms >= since_ms]
-        seen = [(recent.application, recent.timeout_ms) for recent in lately]
-        for application, timeout_ms in (*seen, *machine.finished.timeouts_since(since_ms)):
-            if timeout_ms == NO_TIMEOUT_MS:
-                two_phase[application] += 1
-            elif timeout_ms > 0:
-                timeouts.setdefault(application, set()).add(timeout_ms)
-    clients: dict[str, dict[int, int]] = {}
-    for (application, version), ids in found.items():
-        if version >= 0:
-            clients.setdefault(application, {})[version] = ids
+    for (application, version, timeout_ms, named), ids in used.items():
+        if named and version >= 0:
+            clients[application][version] += ids
+        if timeout_ms == NO_TIMEOUT_MS:
+            two_phase[application] += ids
+        elif timeout_ms > 0:
+            timeouts[application].add(timeout_ms / 1000)
     limits = {
-        name: ApplicationTimeouts(
-            min(found, default=0) / 1000 or None, max(found, default=0) / 1000 or None, two_phase[name]
-        )
+        name: ApplicationTimeouts(min(timeouts[name], default=None), max(timeouts[name], default=None), two_phase[name])
         for name in timeouts.keys() | two_phase.keys()
-        for found in (timeouts.get(name, set()),)
     }
-    return TransactionUse(frozenset(topics), clients, connect_ids, grouping.connect_groups, timeouts=limits)
+    return TransactionUse(frozenset(topics), dict(clients), connect_ids, grouping.connect_groups, timeouts=limits)

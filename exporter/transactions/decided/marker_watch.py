@@ -129,9 +129,10 @@ class MarkerWatch:
         order = sorted(places, key=lambda place: self.read_at.get(place, -math.inf))
         return {partition: places[partition] for partition in order}
 
-    def follow(self, partition: TopicPartition, start: int, since_ms: int, *, cut: bool) -> None:
+    def follow(self, partition: TopicPartition, start: int, since_ms: int, *, cut: bool) -> PartitionMarkers:
         """Begin to read a partition at the first offset of this time (Unix ms), or again."""
-        self.followed[partition] = PartitionMarkers(start, cut, reached=start, since_ms=since_ms)
+        own = self.followed[partition] = PartitionMarkers(start, cut, reached=start, since_ms=since_ms)
+        return own
 
     def leave(self, partition: TopicPartition) -> None:
         """Read this partition no further; the next decision that names it begins again."""

@@ -13,27 +13,17 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.kafka.log.control import Marker
+from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS
 
-CLOCK_SLACK_MS = 5_000
-"""Allowed difference of two brokers' clocks, in milliseconds."""
+if TYPE_CHECKING:
+    from exporter.transactions.decided.torn import Decision
+
+CLOCK_SLACK_MS = round(1000 * CLOCK_SLACK_SECONDS)
 AGREEING = 0.9
 """Share of the markers that lie between their records from which two clocks are taken for the same."""
-
-
-class Timed(Protocol):
-    """A decision: its type, the epochs of its markers, and its records' times (Unix milliseconds)."""
-
-    @property
-    def commit(self) -> bool: ...
-    @property
-    def epochs(self) -> frozenset[int]: ...
-    @property
-    def prepared_ms(self) -> int: ...
-    @property
-    def completed_ms(self) -> int | None: ...
 
 
 class Assigned(NamedTuple):
@@ -51,7 +41,7 @@ class Assigned(NamedTuple):
 _Key = tuple[int, bool]
 
 
-def assigned(decisions: Sequence[Timed], markers: Iterable[Marker]) -> Assigned:
+def assigned(decisions: Sequence[Decision], markers: Iterable[Marker]) -> Assigned:
     """Assign markers of one producer id to its decisions, which are in the order of time."""
     lists: defaultdict[_Key, list[Marker]] = defaultdict(list)
     for marker in markers:
@@ -86,7 +76,7 @@ def assigned(decisions: Sequence[Timed], markers: Iterable[Marker]) -> Assigned:
 
 
 def _assign(
-    decisions: Sequence[Timed],
+    decisions: Sequence[Decision],
     lists: dict[_Key, list[Marker]],
     own: dict[int, Marker],
     taken: set[int],
@@ -113,7 +103,7 @@ def _assign(
             taken.add(best.offset)
 
 
-def _near(decision: Timed, lists: dict[_Key, list[Marker]]) -> Marker | None:
+def _near(decision: Decision, lists: dict[_Key, list[Marker]]) -> Marker | None:
     """A marker within the allowed time of a decision, whosever it is."""
     first_ms, last_ms = _times(decision, CLOCK_SLACK_MS)
     for key in _keys(decision):
@@ -124,7 +114,7 @@ def _near(decision: Timed, lists: dict[_Key, list[Marker]]) -> Marker | None:
     return None
 
 
-def _times(decision: Timed, slack_ms: int) -> tuple[float, float]:
+def _times(decision: Decision, slack_ms: int) -> tuple[float, float]:
     """The first and the last instant of its marker. Without a Complete record nothing bounds it."""
     completed_ms = decision.completed_ms
     if completed_ms is None:
@@ -133,7 +123,7 @@ def _times(decision: Timed, slack_ms: int) -> tuple[float, float]:
     return decision.prepared_ms - slack_ms, last_ms
 
 
-def _keys(decision: Timed) -> list[_Key]:
+def _keys(decision: Decision) -> list[_Key]:
     return [(epoch, decision.commit) for epoch in decision.epochs]
 
 

@@ -188,6 +188,27 @@ def judge(
     return comparison.result()
 
 
+def clocks_apart_ms(decisions: Iterable[Decision], read: Mapping[TopicPartition, PartitionMarkers]) -> float:
+    """By how many milliseconds the clock of a partition's leader differs from a coordinator's at the least, as far as
+    the markers of Transactions V2 show it: whatever its time, the only one of an epoch is that of its transaction, and
+    it is written between the Prepare and the Complete record.
+    """
+    asked = {
+        (decision.producer_id, epoch, decision.commit): decision
+        for decision in decisions
+        if decision.v2 and decision.completed_ms is not None
+        for epoch in decision.epochs
+    }
+    apart = 0.0
+    for partition, own in read.items():
+        for marker in own.markers:
+            decision = asked.get((marker.producer_id, marker.producer_epoch, marker.commit))
+            if decision is not None and partition in decision.partitions:
+                early = decision.prepared_ms - marker.timestamp_ms
+                apart = max(apart, early, marker.timestamp_ms - (decision.completed_ms or 0))
+    return apart
+
+
 class _Comparison:
     """One call of ``judge``: partition by partition, and in a partition producer id by producer id."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
+from typing import TypeAlias
 
 from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.records import decode_key
@@ -17,27 +18,17 @@ from exporter.transactions.machine.records import decode_key
 _ROW = Struct("<IHIIBqhhhbi6q")
 """Where the key is and its length, application and section by number, layout; then the numbers of an entry."""
 _KEY = Struct("<IH")
-_USE = Struct("<6xII13xh29xq16x")
-"""The part of a row with its section, its application, the version of its client and the time of its newest record."""
-_LIMIT = Struct("<10xI16xi24xq16x")
-"""The part of a row with its application, its timeout and the time of its newest record."""
+_USE = Struct("<6xII13xhxi24xq16x")
+"""Of a row the section, the application, the version and timeout of its client, and when it last wrote."""
 _NONE, _GONE = -1, -2
 NEVER_MS = 2**63 - 1
 """Later than any timestamp."""
+UsedId: TypeAlias = tuple[str, int, int, bool]
+"""Of an id its application, the version and timeout (ms) of its client, and whether its partitions are known."""
 _SMALLEST = 8
 _NUMBERS = (
-    "producer_id",
-    "epoch",
-    "previous_epoch",
-    "client_version",
-    "status",
-    "timeout_ms",
-    "start_ms",
-    "update_ms",
-    "prepared_ms",
-    "record_ms",
-    "offset",
-    "begun_offset",
+    *("producer_id", "epoch", "previous_epoch", "client_version", "status", "timeout_ms", "start_ms", "update_ms"),
+    *("prepared_ms", "record_ms", "offset", "begun_offset"),
 )
 _NO_ROW = _ROW.pack(*[0] * 5, *[-1] * 9, NEVER_MS, -1, -1)
 """Where an id was taken out: as one that is in use, of no known client."""
@@ -126,27 +117,14 @@ class FinishedIds:
     def unseen_since(self, record_ms: int) -> list[str]:
         """The application of each id without a record with this timestamp or a later one."""
         names = self._application_names.values
-        return [str(names[number]) for _, number, _, at in _USE.iter_unpack(self._rows) if at < record_ms]
+        return [str(names[number]) for _, number, *_, at in _USE.iter_unpack(self._rows) if at < record_ms]
 
-    def earliest_since(self, record_ms: int) -> int:
-        """The earliest timestamp of a newest record from this one on, ``NEVER_MS`` without one."""
-        return min([at for *_, at in _USE.iter_unpack(self._rows) if at >= record_ms], default=NEVER_MS)
-
-    def clients_since(self, record_ms: float) -> list[tuple[str, int]]:
-        """The application, and the version of the client where it is known, of each id that wrote since then."""
+    def used_since(self, record_ms: int) -> list[UsedId]:
+        """As ``UsedId``, each id that wrote since then."""
         names, none = self._application_names.values, self._sections.number(b"")
         return [
-            (str(names[number]), version)
-            for section, number, version, at in _USE.iter_unpack(self._rows)
-            if at >= record_ms and section != none and version >= 0
-        ]
-
-    def timeouts_since(self, record_ms: float) -> list[tuple[str, int]]:
-        """The application and the timeout in milliseconds of each id that wrote since then."""
-        names = self._application_names.values
-        return [
-            (str(names[number]), timeout_ms)
-            for number, timeout_ms, at in _LIMIT.iter_unpack(self._rows)
+            (str(names[number]), version, timeout_ms, section != none)
+            for section, number, version, timeout_ms, at in _USE.iter_unpack(self._rows)
             if NEVER_MS > at >= record_ms
         ]
 

@@ -8,9 +8,10 @@ an outcome that was still pending.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
 
-from exporter.transactions.machine.log_changes import NO_CHANGES, PartitionChanges
+from exporter.transactions.machine.log_changes import NO_CHANGES, PartitionChanges, read_changes, write_changes
 
 CONTEXT_RECORDS = 1000
 """Records that a restart reads again before it counts, to know where the ids were: a coordinator may write a Complete
@@ -30,70 +31,117 @@ class Agreement(NamedTuple):
     ask: int | None = None
 
 
+class LogPosition(NamedTuple):
+    """Where counting goes on in a partition of the log, and what a restart needs of the records before it.
+
+    ``epoch`` is the leader epoch of the record before ``offset``, NO_EPOCH when it is not known; ``unsettled`` are the
+    offsets of transactions that finished before it and are not counted yet; ``lost`` counts records. ``epochs`` and
+    ``confirmed`` are those of ``LogLeaders``.
+    """
+
+    offset: int
+    epoch: int = NO_EPOCH
+    unsettled: frozenset[int] = frozenset()
+    lost: int = 0
+    epochs: tuple[tuple[int, int], ...] = ()
+    confirmed: int = NO_EPOCH
+    changes: PartitionChanges = NO_CHANGES
+
+    def document(self) -> list[Any]:
+        """As JSON."""
+        changes = write_changes(self.changes)
+        return [*self[:2], sorted(self.unsettled), self.lost, list(map(list, self.epochs)), self.confirmed, changes]
+
+    @classmethod
+    def read(cls, found: list[Any]) -> Self:
+        """As ``document`` returned it. Raises TypeError or ValueError for anything else."""
+        offset, epoch, unsettled, lost, *more = found
+        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+            raise ValueError(f"the position {offset!r}")
+        position = cls(offset, int(epoch), frozenset(map(int, unsettled)), int(lost))
+        if not more:
+            return position
+        epochs, confirmed, changes = more
+        known = tuple((int(epoch), int(first)) for epoch, first in epochs)
+        return position._replace(epochs=known, confirmed=int(confirmed), changes=read_changes(changes))
+
+
+class LogLeaders:
+    """Who led a partition of the log while it was read. All epochs are leader epochs."""
+
+    def __init__(self, epochs: Iterable[tuple[int, int]], confirmed: int, changes: PartitionChanges) -> None:
+        self.epochs = list(epochs)  # those of records that were read, with the first offset of each
+        self.confirmed = confirmed  # the newest whose leader has what was read
+        self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
+        self.brokers: dict[int, int] = {}  # the broker that leads, by epoch, of the newest
+        self.changes = changes
+
+    def in_epoch(self, epoch: int, offset: int) -> None:
+        """Note that the record at ``offset`` is of this leader epoch, and all from it on up to now."""
+        if not self.epochs or self.epochs[-1][0] < epoch:
+            self.epochs = [*self.epochs[1 - MOST_EPOCHS :], (epoch, offset)]
+
+    def led_by(self, epoch: int, broker: int | None) -> None:
+        """Note who leads in an epoch."""
+        if broker is not None and self.brokers.get(epoch) != broker:
+            newest = dict(list(self.brokers.items())[1 - MOST_EPOCHS :])
+            self.brokers = {**newest, epoch: broker}
+
+    def agreed(self, asked: int, epoch: int, end: int) -> Agreement:
+        """How far the leader has what was read, when it says of the leader epoch ``asked`` that its own log has records
+        up to ``epoch``, which ends at the offset ``end``.
+
+        Kafka's followers truncate by the same comparison (KIP-101, KIP-279; AbstractFetcherThread.
+        getOffsetTruncationState): two logs with one record of an epoch are the same up to it, so the end of an epoch
+        says nothing about records of later epochs, which the leader never had.
+        """
+        earlier = max((known for known, _ in self.epochs if known <= epoch), default=None)
+        if earlier is None:
+            if epoch == asked or not self.epochs:
+                return Agreement(end)
+            return Agreement(min(end, self.epochs[0][1]))
+        if earlier < epoch < asked:
+            return Agreement(end, earlier)
+        return Agreement(min([end, *(first for known, first in self.epochs if known > earlier)]))
+
+
+class _Anchor(NamedTuple):
+    """Log time in milliseconds at a monotonic instant, when the offset to read next was ``next``."""
+
+    next: int
+    log_ms: int
+    at: float
+
+
 class PartitionProgress:
     """One partition of the log. ``position`` is where counting begins, ``next`` the offset to read next."""
 
-    __slots__ = (
-        "_anchor_at",
-        "_anchor_ms",
-        "_anchor_next",
-        "_waits_at",
-        "asked_at",
-        "changes",
-        "confirmed",
-        "confirmed_at",
-        "end",
-        "epoch",
-        "epochs",
-        "gone",
-        "leaders",
-        "log_end",
-        "log_end_asked_at",
-        "lost",
-        "next",
-        "position",
-        "refused",
-        "unsettled",
-        "waits_since",
-        "wanted",
-        "whole_at",
-    )
-
-    def __init__(
-        self,
-        start: int,
-        position: int,
-        unsettled: frozenset[int] = frozenset(),
-        *,
-        epoch: int = NO_EPOCH,
-        lost: int = 0,
-        epochs: tuple[tuple[int, int], ...] = (),
-        confirmed: int = NO_EPOCH,
-        changes: PartitionChanges = NO_CHANGES,
-    ) -> None:
+    def __init__(self, start: int, saved: LogPosition) -> None:
         self.next = start
-        self.position = position
-        self.unsettled = set(unsettled)  # finished before the last process ended, and not counted by it, by offset
-        self.epoch = epoch  # the leader epoch of the record before ``next``; NO_EPOCH when it is not known
-        self.epochs = list(epochs)  # the leader epochs of records that were read, with the first offset of each
-        self.confirmed = confirmed  # the newest leader epoch whose leader has what was read
-        self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
-        self.leaders: dict[int, int] = {}  # the broker that leads, by leader epoch, of the newest epochs
-        self.wanted = NO_EPOCH  # that of a record which is read once its leader has confirmed what is before it
-        self.changes = changes
-        self.waits_since: float | None = None  # monotonic: since when nothing was read although there is more
-        self._waits_at = start
+        self.position = saved.offset
+        self.unsettled = set(saved.unsettled)
+        self.epoch = saved.epoch
+        self.lost = saved.lost
+        self.led = LogLeaders(saved.epochs, saved.confirmed, saved.changes)
+        self.wanted = NO_EPOCH  # the epoch of a record that is read once its leader has confirmed what is before it
         self.end: int | None = None  # the high watermark when it was last asked for; None: no answer
         self.asked_at: float | None = None  # monotonic instant at which it was asked for
-        self.log_end: int | None = None  # when it was last asked for and answered
-        self.log_end_asked_at = 0.0  # monotonic
+        self._log_end: tuple[int, float] | None = None  # when it was last answered, and when it was asked for
         self.whole_at: float | None = None  # the latest instant up to which all records are known to be read
-        self.lost = lost
         self.refused = False
         self.gone = False  # the broker says that the log does not have ``next``
-        self._anchor_ms = -1  # log time at a monotonic instant, when ``next`` was that
-        self._anchor_at = 0.0
-        self._anchor_next = -1
+        self.waits_since: float | None = None  # monotonic: since when nothing was read although there is more
+        self._waits_at = start
+        self._anchor: _Anchor | None = None
+
+    def kept(self, waiting: Iterable[int]) -> LogPosition:
+        """The position to save; ``waiting`` are the offsets of aborts that wait for their outcome."""
+        unsettled = {offset for offset in waiting if self.counts(offset)}
+        if self.next < self.position:  # still reading records from before the counters began
+            unsettled |= self.unsettled
+        led, offset = self.led, max(self.next, self.position)
+        known = frozenset(unsettled), self.lost, tuple(led.epochs), led.confirmed, led.changes
+        return LogPosition(offset, self.epoch, *known)
 
     # --- Counting ---
 
@@ -120,17 +168,6 @@ class PartitionProgress:
         self.next = max(self.next, offset + 1)
         self.refused = False
 
-    def in_epoch(self, epoch: int, offset: int) -> None:
-        """Note that the record at ``offset`` is of this leader epoch, and all from it on up to now."""
-        if not self.epochs or self.epochs[-1][0] < epoch:
-            self.epochs = [*self.epochs[1 - MOST_EPOCHS :], (epoch, offset)]
-
-    def led_by(self, epoch: int, broker: int | None) -> None:
-        """Note who leads in an epoch."""
-        if broker is not None and self.leaders.get(epoch) != broker:
-            newest = dict(list(self.leaders.items())[1 - MOST_EPOCHS :])
-            self.leaders = {**newest, epoch: broker}
-
     def continues(self, epoch: int | None) -> bool:
         """Return whether a record of this leader epoch surely follows what was read. If not, another leader was elected
         that may lack some of it; and a broker that lost it may have other records of an earlier epoch there.
@@ -138,8 +175,8 @@ class PartitionProgress:
         if epoch is None or epoch in (self.epoch, NO_EPOCH):
             return True
         if self.next < self.position or self.epoch == NO_EPOCH:
-            return self.confirmed == NO_EPOCH or epoch <= self.confirmed
-        return self.epoch < epoch <= self.confirmed
+            return self.led.confirmed == NO_EPOCH or epoch <= self.led.confirmed
+        return self.epoch < epoch <= self.led.confirmed
 
     def reached_end(self, offset: int) -> None:
         """The high watermark was reached at ``offset``."""
@@ -154,12 +191,12 @@ class PartitionProgress:
 
     def log_end_asked(self, log_end: int, monotonic: float) -> None:
         """The log end, replicated or not, asked for at ``monotonic``."""
-        self.log_end, self.log_end_asked_at = log_end, monotonic
+        self._log_end = log_end, monotonic
 
     def note_whole(self) -> None:
         """Note that the requested log end was reached."""
-        if self.log_end is not None and self.next >= self.log_end:
-            self.whole_at = self.log_end_asked_at
+        if self._log_end is not None and self.next >= self._log_end[0]:
+            self.whole_at = self._log_end[1]
 
     def note_wait(self, monotonic: float, *, busy: bool) -> None:
         """Note at the end of a read whether this partition has records that did not come. ``busy``: records of others
@@ -184,23 +221,6 @@ class PartitionProgress:
 
     # --- Lost records ---
 
-    def agreed(self, asked: int, epoch: int, end: int) -> Agreement:
-        """How far the leader has what was read, when it says of the leader epoch ``asked`` that its own log has records
-        up to ``epoch``, which ends at the offset ``end``.
-
-        Kafka's followers truncate by the same comparison (KIP-101, KIP-279; AbstractFetcherThread.
-        getOffsetTruncationState): two logs with one record of an epoch are the same up to it, so the end of an epoch
-        says nothing about records of later epochs, which the leader never had.
-        """
-        earlier = max((known for known, _ in self.epochs if known <= epoch), default=None)
-        if earlier is None:
-            if epoch == asked or not self.epochs:
-                return Agreement(end)
-            return Agreement(min(end, self.epochs[0][1]))
-        if earlier < epoch < asked:
-            return Agreement(end, earlier)
-        return Agreement(min([end, *(first for known, first in self.epochs if known > earlier)]))
-
     def truncated(self, offset: int, epoch: int, *, seen: bool) -> None:
         """The log was truncated at ``offset`` and continues with other records; ``epoch`` is that of the record before.
 
@@ -214,15 +234,15 @@ class PartitionProgress:
         else:
             self.lost += self.position - offset
         self.unsettled = {start for start in self.unsettled if start < offset}
-        self.epochs = [each for each in self.epochs if each[1] < offset]
-        self.epoch = self.epochs[-1][0] if self.epochs else epoch
+        self.led.epochs = [known for known in self.led.epochs if known[1] < offset]
+        self.epoch = self.led.epochs[-1][0] if self.led.epochs else epoch
         self.gone = False
 
     def deleted(self, start: int) -> None:
         """The log begins at ``start``, beyond the next offset: the records in between are lost."""
         self.lost += max(0, start - max(self.next, self.position))
         self.next = max(self.next, start)
-        self.epoch, self.epochs = NO_EPOCH, []
+        self.epoch, self.led.epochs = NO_EPOCH, []
         self.gone = False
 
     def given_up(self, end: int) -> None:
@@ -232,20 +252,21 @@ class PartitionProgress:
         self.lost += max(1, end)
         self.next = self.position = end
         self.unsettled.clear()
-        self.epoch, self.epochs = NO_EPOCH, []
+        self.epoch, self.led.epochs = NO_EPOCH, []
         self.gone = False
 
     # --- Log time ---
 
     def timed(self, log_ms: int, monotonic: float) -> None:
         """Note that log time is ``log_ms`` or later at this instant: a record with that timestamp was read."""
-        if self.next != self._anchor_next:
-            self._anchor_ms, self._anchor_at, self._anchor_next = log_ms, monotonic, self.next
+        if self._anchor is None or self.next != self._anchor.next:
+            self._anchor = _Anchor(self.next, log_ms, monotonic)
 
     def log_ms_at(self, monotonic: float) -> int | None:
         """A lower bound of log time at an instant: that of its newest record, advanced by the clock since it was read.
         None while no record was read, or one was since.
         """
-        if self._anchor_ms < 0 or self.next != self._anchor_next:
+        anchor = self._anchor
+        if anchor is None or anchor.log_ms < 0 or self.next != anchor.next:
             return None
-        return self._anchor_ms + max(0, int((monotonic - self._anchor_at) * 1000))
+        return anchor.log_ms + max(0, int((monotonic - anchor.at) * 1000))

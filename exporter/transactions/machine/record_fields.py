@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import Struct
+from typing import TypeAlias
 
 from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.records import (
@@ -26,6 +27,8 @@ from exporter.transactions.machine.records import (
     tags_at,
 )
 
+Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, bytes | None]
+"""See ``fields_of``."""
 V2 = 2
 """ClientTransactionVersion of a Transactions V2 client."""
 _LAST_STATUS = int(Status.COMPLETE_ABORT)
@@ -40,7 +43,7 @@ _FORMS = [Struct(f"{HEAD.format}{size}sqq3s8x").unpack for size in range(_LONGES
 _V2_FORMS = [Struct(f"{HEAD.format}{size}sqq3s8x{_V2_MORE}x").unpack for size in range(_LONGEST_SECTION + 1)]
 
 
-def fields_of(value: bytes, entry: Entry | None) -> tuple[int, int, int, int, int, int, int, int, bytes | None]:
+def fields_of(value: bytes, entry: Entry | None) -> Fields:
     """Layout, producer id, epoch, timeout, status (a number of ``Status``), update and start (Unix ms), client version,
     section.
 
@@ -81,7 +84,7 @@ def _checked(section: bytes) -> bytes | None:
         return None
 
 
-def _fields_of_any(value: bytes, entry: Entry | None) -> tuple[int, int, int, int, int, int, int, int, bytes | None]:
+def _fields_of_any(value: bytes, entry: Entry | None) -> Fields:
     """As ``fields_of``, of a value in any form."""
     # Where the record names partitions: their encoded form, when it is a new one.
     section: bytes | None = None

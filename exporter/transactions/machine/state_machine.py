@@ -27,7 +27,7 @@ from exporter.transactions.machine.entries import (
 )
 from exporter.transactions.machine.finished import FinishedIds
 from exporter.transactions.machine.pending import PendingAborts, Unsettled
-from exporter.transactions.machine.record_fields import V2, fields_of
+from exporter.transactions.machine.record_fields import V2, Fields, fields_of
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, decode_key
 from exporter.transactions.outcome import Verdict, abort_verdict, displaced
 from exporter.words import Outcome
@@ -76,9 +76,8 @@ class StateMachine:
         if value is None:
             passed = self._passed(record_ms)
             return passed if entry is None else (*passed, *self._forget(key, entry))
-        layout, producer_id, epoch, timeout_ms, status, update_ms, start_ms, client_version, section = fields_of(
-            value, entry
-        )
+        fields = fields_of(value, entry)
+        layout, producer_id, epoch, timeout_ms, status, update_ms, start_ms, client_version, section = fields
         events: Sequence[Event] = _NOTHING
         if entry is None:
             entry = Entry(decode_key(key), self.number)
@@ -91,24 +90,9 @@ class StateMachine:
         if status >= 4:
             # It is written again when its first append timed out (TransactionMarkerChannelManager), and by a new
             # coordinator whose log lost the first one.
-            if (
-                entry.status != status
-                or entry.start_ms != start_ms
-                or entry.epoch != epoch
-                or entry.producer_id != producer_id
-            ):
-                ended = self._complete(
-                    entry,
-                    offset,
-                    record_ms,
-                    producer_id,
-                    epoch,
-                    client_version,
-                    timeout_ms,
-                    status,
-                    update_ms,
-                    start_ms,
-                )
+            written = (status, start_ms, epoch, producer_id)
+            if written != (entry.status, entry.start_ms, entry.epoch, entry.producer_id):
+                ended = self._complete(entry, offset, record_ms, fields)
                 events = (*events, *ended) if events else ended
                 self.open.pop(key, None)
         elif status == 1:
@@ -304,19 +288,8 @@ class StateMachine:
 
     # --- Transitions ---
 
-    def _complete(
-        self,
-        entry: Entry,
-        offset: int,
-        record_ms: int,
-        producer_id: int,
-        epoch: int,
-        client_version: int,
-        timeout_ms: int,
-        status: int,
-        update_ms: int,
-        start_ms: int,
-    ) -> Sequence[Event]:
+    def _complete(self, entry: Entry, offset: int, record_ms: int, fields: Fields) -> Sequence[Event]:
+        _, producer_id, epoch, timeout_ms, status, update_ms, start_ms, client_version, _ = fields
         events: Sequence[Event] = self._settle(entry) if entry.pending is not None else _NOTHING
         decided_ms = entry.update_ms
         same = 0 < entry.status < 4 and entry.start_ms == start_ms
@@ -347,23 +320,10 @@ class StateMachine:
             open_ms = decided_ms - start_ms  # across the clocks of two coordinators, as the scan compares them
             verdict = abort_verdict(bumped=bumped, v2_client=v2_client, open_ms=open_ms, timeout_ms=timeout_ms)
         # As Ended(...), whose constructor takes twice as long.
-        transaction = tuple.__new__(
-            Ended,
-            (
-                entry,
-                owner,
-                entry.previous_epoch if known else decided_epoch,
-                entry.client_version,
-                verdict.outcome,
-                start_ms,
-                entry.prepared_ms,
-                record_ms,
-                timeout_ms,
-                offset,
-                entry.section,
-                entry.layout,
-            ),
-        )
+        who = (owner, entry.previous_epoch if known else decided_epoch, entry.client_version)
+        times = (start_ms, entry.prepared_ms, record_ms, timeout_ms)
+        row = (entry, *who, verdict.outcome, *times, offset, entry.section, entry.layout)
+        transaction = tuple.__new__(Ended, row)
         if self._counted and self._counted.pop(entry.transactional_id, None) == start_ms:
             return events
         if verdict.fence_window_ms is None:

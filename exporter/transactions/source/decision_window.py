@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from exporter.cluster.cluster import Cluster
 from exporter.kafka.answers import Answers
@@ -22,12 +22,6 @@ AFTER_SECONDS = 120.0
 MOST_RECORDS = 5_000_000
 
 
-class WindowReader(RangeReader, Protocol):
-    """A range reader that holds a connection."""
-
-    def close(self) -> None: ...
-
-
 class _LogPosition(NamedTuple):
     offset: int
     leader_epoch: int | None
@@ -40,7 +34,7 @@ def read_window(
     number: int,
     producer_id: int,
     instant: float,
-    connect: Callable[[], WindowReader],
+    connect: Callable[[], RangeReader],
     deadline: Deadline,
 ) -> LogWindow:
     """Read partition ``number`` of the log around an instant, Unix seconds.

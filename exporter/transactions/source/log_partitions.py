@@ -36,7 +36,7 @@ LOG_END_SECONDS = 1.0
 class LogPartitions:
     """Starts the tail, and checks its positions against the leaders. Not thread-safe: for the worker of ``txnlog``.
 
-    ``log`` is None until the topic was seen; ``seen`` is how many partitions it has by the last metadata.
+    ``log`` has the partitions that were begun; ``seen`` is how many the topic has by the last metadata.
     """
 
     def __init__(
@@ -49,11 +49,8 @@ class LogPartitions:
     ) -> None:
         """``ended`` is called with each transaction that ended."""
         self._cluster = cluster
-        self._aggregates = aggregates
         self._saved = saved
-        self._open_tail = open_tail
-        self._ended = ended
-        self.log: LogTail | None = None
+        self.log = LogTail(aggregates, lambda: open_tail(cluster.properties, TOPIC), cluster.clock, ended)
         self.seen = 0
         self.is_new = False
         """Whether the topic is newer than this process."""
@@ -67,12 +64,12 @@ class LogPartitions:
 
     @property
     def progress(self) -> Mapping[int, PartitionProgress]:
-        return self.log.progress if self.log is not None else {}
+        return self.log.progress
 
     @property
     def readable(self) -> bool:
         """Return whether the log was readable in this process: a grant that was taken away since is a fault."""
-        return self.log is not None and self.log.readable
+        return self.log.readable
 
     @property
     def empty(self) -> bool:
@@ -82,7 +79,7 @@ class LogPartitions:
     @property
     def due(self) -> bool:
         """Return whether the metadata is to be requested. While a part of the log is missing, every read does."""
-        behind = self.log is not None and (len(self.progress) < self.seen or self.log.gone or self.log.unconfirmed)
+        behind = len(self.progress) < self.seen or self.log.gone or self.log.unconfirmed
         interval = CHECK_INTERVAL if (self.progress and not behind) or self.faults else RETRY_INTERVAL
         now = self._cluster.clock.monotonic()
         return self._checked_at is None or now - self._checked_at >= interval
@@ -91,20 +88,19 @@ class LogPartitions:
         """Read the topic's metadata and ends, start new partitions, and check the others. Raises AskError without an
         answer.
         """
-        if self.log is not None and self.log.unconfirmed:
+        if self.progress and self.log.unconfirmed:
             self._cluster.client.verify_identity(deadline.within(METADATA_SECONDS))
         self._check(deadline.within(METADATA_SECONDS))
-        if self.log is not None and self.log.unconfirmed and self.seen:
+        if self.log.unconfirmed and self.seen:
             self.log.confirm()
 
     def failed(self, fault: Fault) -> None:
         """Note that ``check`` had no answer."""
         self.faults = (fault,)
         self._checked_at = self._cluster.clock.monotonic()
-        if self.log is not None:
-            if fault.reason is Reason.IDENTITY:
-                self.log.unconfirmed = True
-            self.log.asked({}, self._cluster.clock.monotonic())
+        if fault.reason is Reason.IDENTITY:
+            self.log.unconfirmed = True
+        self.log.asked({}, self._cluster.clock.monotonic())
 
     def _check(self, deadline: Deadline) -> None:
         asked_at = self._checked_at = self._cluster.clock.monotonic()
@@ -113,51 +109,50 @@ class LogPartitions:
         if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
             raise AskError(fault)
         partitions = metadata.topics.get(TOPIC, {})
-        if not partitions and self.log is not None:
+        if not partitions and self.progress:
             self.log.unconfirmed = True  # a topic of this name may be another one
         self.seen = len(partitions)
         if self._saved.load(metadata.topic_ids.get(TOPIC, ""), self.seen):
             self.is_new = not partitions
+            self.log.undecodable = self._saved.undecodable
         wanted = [TopicPartition(TOPIC, number) for number in partitions]
         ends = end_offsets(self._cluster.client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         self.faults = ends.faults
         found = {partition.partition: end for partition, end in ends.values.items()}
-        if self.log is not None:
-            self.log.asked(found, asked_at)
-            with_open = [number for number in self.log.with_open() if number in found]
-            self.log.log_ends_asked(self._ask_log_ends(metadata, with_open, deadline), asked_at)
+        self.log.asked(found, asked_at)
+        with_open = [number for number in self.log.with_open() if number in found]
+        self.log.log_ends_asked(self._ask_log_ends(metadata, with_open, deadline), asked_at)
         self._start(metadata, found, asked_at, deadline)
-        if self.log is not None:
-            gone = self.log.gone
-            elected = {
-                number: progress
-                for number, progress in self.progress.items()
-                if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != progress.confirmed
-            }
-            if gone or elected:
-                # A broker's answer decides about positions that the log does not have.
-                lost = self._check_positions(metadata, {**elected, **gone}, deadline, seen=True)
-                if gone or lost:
-                    self.log.assign()
-            self._note_confirmed(metadata, found, asked_at)
-            self._follow_leaders(metadata, self.log)
+        gone = self.log.gone
+        elected = {
+            number: progress
+            for number, progress in self.progress.items()
+            if number in found and metadata.leader_epoch(TopicPartition(TOPIC, number)) != progress.led.confirmed
+        }
+        if gone or elected:
+            # A broker's answer decides about positions that the log does not have.
+            lost = self._check_positions(metadata, {**elected, **gone}, deadline, seen=True)
+            if gone or lost:
+                self.log.assign()
+        self._note_confirmed(metadata, found, asked_at)
+        self._follow_leaders(metadata)
 
     def _check_positions(
         self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool
     ) -> bool:
         """Check positions, and note elections and losses. Returns whether records were lost."""
-        confirmed = {number: partition.confirmed for number, partition in progress.items()}
+        confirmed = {number: partition.led.confirmed for number, partition in progress.items()}
         checked = check_positions(self._cluster.client, metadata, progress, deadline, seen=seen)
         self.faults += checked.faults
         clock = self._cluster.clock
         for number, partition in progress.items():
-            since, monotonic_since = partition.confirmed_at or (BEFORE, BEFORE)
+            since, monotonic_since = partition.led.confirmed_at or (BEFORE, BEFORE)
             offset = max(partition.next, partition.position)
             window = Window(since, clock.wall(), offset, monotonic_since, clock.monotonic())
-            if partition.confirmed != confirmed[number] != NO_EPOCH:
-                partition.changes = partition.changes.with_election(window)
+            if partition.led.confirmed != confirmed[number] != NO_EPOCH:
+                partition.led.changes = partition.led.changes.with_election(window)
             if number in checked.lost:
-                partition.changes = partition.changes.with_loss(window)
+                partition.led.changes = partition.led.changes.with_loss(window)
         self.lost |= checked.lost
         return bool(checked.lost)
 
@@ -165,20 +160,15 @@ class LogPartitions:
         clock = self._cluster.clock
         instant = clock.wall() - (clock.monotonic() - asked_at), asked_at
         for number, progress in self.progress.items():
-            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == progress.confirmed:
-                progress.confirmed_at = instant
-                progress.led_by(progress.confirmed, metadata.leader(TOPIC, number))
+            if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == progress.led.confirmed:
+                progress.led.confirmed_at = instant
+                progress.led.led_by(progress.led.confirmed, metadata.leader(TOPIC, number))
 
     def _start(self, metadata: Metadata, ends: Mapping[int, int], asked_at: float, deadline: Deadline) -> None:
         """Begin the new partitions that answered. The others keep their saved state."""
         fresh = {number: end for number, end in ends.items() if number not in self.progress}
         if not fresh:
             return
-        if self.log is None:
-            tail = self._open_tail(self._cluster.properties, TOPIC)
-            self.log = LogTail(self._aggregates, tail, self._cluster.clock)
-            self.log.undecodable = self._saved.undecodable
-            self.log.ended = self._ended
         waiting, partitions = self._saved.waiting, self._saved.log_partitions
         hour_ago = {
             TopicPartition(TOPIC, number): int((self._cluster.clock.wall() - HOUR) * 1000)
@@ -196,20 +186,20 @@ class LogPartitions:
                 self._saved.began_at(number, end)
         kept = {number: progress for number, progress in begun.items() if number in waiting}
         for number in begun.keys() - kept.keys():
-            begun[number].confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
+            begun[number].led.confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
         self._check_positions(metadata, kept, deadline, seen=False)
         self.log.begin({number: (progress, waiting.pop(number, None)) for number, progress in begun.items()})
 
-    def _follow_leaders(self, metadata: Metadata, log: LogTail) -> None:
+    def _follow_leaders(self, metadata: Metadata) -> None:
         """Read partitions that are stuck from the brokers that lead them by the newest metadata."""
         now = self._cluster.clock.monotonic()
-        if not (stuck := log.stuck()) or now - self._reconnected_at < STUCK_SECONDS:
+        if not (stuck := self.log.stuck()) or now - self._reconnected_at < STUCK_SECONDS:
             return
         leaders = set(metadata.leaders(TopicPartition(TOPIC, number) for number in stuck).values())
         servers = [metadata.brokers[node] for node in sorted(leaders) if node in metadata.brokers]
         if servers:
             self._reconnected_at = now
-            log.reconnect(",".join(servers))
+            self.log.reconnect(",".join(servers))
 
     # --- What is known of them ---
 
@@ -239,13 +229,11 @@ class LogPartitions:
     def changes(self) -> LogChanges:
         """Elections and losses of the partitions that had any."""
         return LogChanges(
-            {number: progress.changes for number, progress in self.progress.items() if progress.changes != NO_CHANGES}
+            {number: known.led.changes for number, known in self.progress.items() if known.led.changes != NO_CHANGES}
         )
 
     def all_faults(self) -> list[Fault]:
         """The faults of the tail, of partitions that lost records, and partitions that are stuck."""
-        if self.log is None:
-            return []
         found = []
         fault = self.log.trouble()
         # The fault of the request for log ends is more exact than librdkafka's "all brokers are down".
@@ -265,7 +253,7 @@ class LogPartitions:
     def unknown(self) -> list[Fault]:
         """A fault for each partition that lost records whose ids were not settled since."""
         found = []
-        for number, ids in self.log.unknown.items() if self.log is not None else ():
+        for number, ids in self.log.unknown.items():
             text = f"{TOPIC}-{number} lost records that were read: whether {ids} of its ids have a transaction open"
             text += " is unknown until its coordinator answers, or until their next record"
             found.append(Fault(Reason.LOST, text))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from exporter.cluster.cluster import Cluster
 from exporter.kafka.client import AskError
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.coordinators import ask_coordinators
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.tail import LogTail
@@ -76,7 +76,7 @@ class LogSeed:
         received = self._cluster.clock.monotonic()
         for known in asked.transactions:
             if known.started is not None:
-                log.stamped(known.started, received)
+                log.coordinators.stamped(None, known.started, received, live=False)
             number = coordinator_partition(known.transactional_id, partitions)
             log.take(number, log.machine(number).seed(known))
         for transactional_id, number in asked.ids:

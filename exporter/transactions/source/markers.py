@@ -11,7 +11,8 @@ from exporter.kafka.client import AskError
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, fetch_request
 from exporter.kafka.log.control import take_batches
-from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.leader_epochs import epoch_ends
+from exporter.kafka.requests.metadata import NO_EPOCH, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
 from exporter.transactions.decided.marker_watch import MarkerWatch, TornMarkers
@@ -95,6 +96,7 @@ class MarkersSource(KafkaSource):
         ends = end_offsets(self._cluster.client, metadata, list(wanted), Isolation.READ_UNCOMMITTED, deadline)
         self._leave_refused(ends.unanswered)
         yield from _told(ends.faults)
+        yield from self._leave_truncated(metadata, deadline)
         yield from self._begin(metadata, wanted, ends.values, deadline)
         compacted = self._taken_by_cleaner({partition.topic for partition in wanted}, deadline)
         yield from self._follow(metadata, ends.values, deadline)
@@ -102,11 +104,32 @@ class MarkersSource(KafkaSource):
         reached = {
             partition
             for partition, end in ends.values.items()
-            if (own := self._watch.followed.get(partition)) and own.reached >= end
+            if (own := self._watch.followed.get(partition))
+            and own.reached == end
+            and own.confirmed == metadata.leader_epoch(partition)
         }
         self._watch.read_at.update(dict.fromkeys(reached, now))
         self._watch.leave_out({partition for partition in wanted if partition.topic in self._refused})
         self._watch.compare(reached, now, compacted)
+
+    def _leave_truncated(self, metadata: Metadata, deadline: Deadline) -> Iterator[Fault]:
+        """Leave the partitions that a new leader has otherwise than they were read (an unclean election)."""
+        elected = {
+            place: own
+            for place, own in self._watch.followed.items()
+            if metadata.leader_epoch(place) not in {NO_EPOCH, own.confirmed}
+        }
+        for place, own in elected.items():
+            if own.leader_epoch == NO_EPOCH:  # nothing was read
+                self._watch.leave(place)
+        known = {place: own.leader_epoch for place, own in elected.items() if own.leader_epoch != NO_EPOCH}
+        answers = epoch_ends(self._cluster.client, metadata, known, deadline)
+        yield from _told(answers.faults)
+        for place, end in answers.values.items():
+            if end.epoch != known[place] or end.offset < elected[place].reached:
+                self._watch.leave(place)
+            else:
+                elected[place].confirmed = metadata.leader_epoch(place)
 
     def _begin(
         self,
@@ -135,7 +158,8 @@ class MarkersSource(KafkaSource):
                 self._watch.leave(place)
                 continue
             begin = ends[place] if start < 0 else start  # nothing was written since
-            self._watch.follow(place, begin, since_ms, cut=log_start > 0 and begin <= log_start)
+            own = self._watch.follow(place, begin, since_ms, cut=log_start > 0 and begin <= log_start)
+            own.confirmed = metadata.leader_epoch(place)
 
     def _taken_by_cleaner(self, topics: set[str], deadline: Deadline) -> frozenset[str]:
         """The topics whose cleaner may take markers before they are read."""

@@ -42,7 +42,7 @@ class OpenSeries:
         self._own = Derived(self._of_shard)
         self._first_overdue = Derived(first_overdue)
         self._blockers = Derived(blocking_producers)
-        self._samples = Derived(open_transaction_samples)
+        self._samples = Derived(lambda *inputs: tuple(open_transaction_samples(*inputs)))
         self._batch = Derived(SampleBatch)
         self._last: SampleBatch = SampleBatch(())
         self._made_at = -math.inf

@@ -68,7 +68,7 @@ def check_positions(
             else:
                 doubtful.append(place)
             each.wanted = NO_EPOCH
-            each.confirmed = leader_epoch
+            each.led.confirmed = leader_epoch
     if doubtful:
         starts = start_offsets(client, metadata, doubtful, deadline)
         log_ends = log_end_offsets(client, metadata, doubtful, deadline)
@@ -106,7 +106,7 @@ def _ends(
             if end.offset < 0:
                 found[place] = end
                 continue
-            agreement = known[place].agreed(asking[place], end.epoch, end.offset)
+            agreement = known[place].led.agreed(asking[place], end.epoch, end.offset)
             if agreement.ask is None:
                 found[place] = EpochEnd(end.epoch, agreement.until)
             else:

@@ -75,11 +75,10 @@ class SavedLog:
         self._caught_up = not self._targets
         return self._caught_up
 
-    def save(self, log: LogTail | None, *, whole: bool) -> None:
+    def save(self, log: LogTail, *, whole: bool) -> None:
         """Save what changed; ``whole`` asks for a snapshot."""
-        losses = log.losses if log is not None else 0
         # A snapshot has ids as lost records showed them.
-        whole |= losses != self._losses
-        self._losses = losses
+        whole |= log.losses != self._losses
+        self._losses = log.losses
         now = self._cluster.clock.monotonic()
         self._keeper.save(log, self._aggregates, self.log_partitions, self.waiting, now, whole=whole)

@@ -78,6 +78,7 @@ class TxnlogSource(KafkaSource):
         self._saved = SavedLog(cluster, self._aggregates, self.name)
         self._decisions = DecisionTail()
         self._partitions = LogPartitions(cluster, self._aggregates, self._saved, open_tail, self._decisions.take)
+        self._log = self._partitions.log
         self._seed = LogSeed(cluster, self._aggregates)
         self._census = Census(cluster.clock, self._aggregates, cluster.grouping, first_shard=cluster.shard.first)
         self._hour = LastHour(cluster.clock)
@@ -86,14 +87,9 @@ class TxnlogSource(KafkaSource):
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
 
-    @property
-    def _log(self) -> LogTail | None:
-        return self._partitions.log
-
     def close(self) -> None:
         self._save(whole=True)
-        if self._log is not None:
-            self._log.close()
+        self._log.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         refused: Fault | None = None
@@ -116,40 +112,38 @@ class TxnlogSource(KafkaSource):
         if (stalls := facts.get(Stalls)) is not self._stalls:
             self._stalls = stalls
             self._places.note(stalls.stalls if stalls is not None else ())
-        partitions = self._partitions
+        partitions, log, clock = self._partitions, self._log, self._cluster.clock
         try:
             if partitions.due:
                 partitions.check(deadline)
                 self._forget_lost()
-                if partitions.log is not None and partitions.seen:
+                if partitions.seen:
                     until = deadline.within(SEED_SECONDS)
-                    self._seed.read(partitions.log, partitions.seen, self._log_now, until, is_new=partitions.is_new)
+                    self._seed.read(log, partitions.seen, self._log_now, until, is_new=partitions.is_new)
         except AskError as error:
             partitions.failed(error.fault)
         yield from partitions.faults
-        if (log := partitions.log) is not None:
-            asked_at = self._cluster.clock.monotonic()
-            log_ends = partitions.log_ends(log.due(asked_at), deadline)
-            # Aborts that are due wait for this read, and for no record.
-            yield from log.follow(deadline.within(DUE_SECONDS if log_ends and not log.lagging else PACE))
-            log.reached(log_ends, asked_at)
-            self.pace = HURRIED_PACE if log.hurries else WAITING_PACE if log.waits else PACE
+        asked_at = clock.monotonic()
+        log_ends = partitions.log_ends(log.due(asked_at), deadline)
+        # Aborts that are due wait for this read, and for no record.
+        yield from log.follow(deadline.within(DUE_SECONDS if log_ends and not log.lagging else PACE))
+        log.reached(log_ends, asked_at)
+        self.pace = HURRIED_PACE if log.hurries else WAITING_PACE if log.waits else PACE
         yield from partitions.all_faults()
         yield partitions.changes()
         counts = gauges = False
         if (partitions.empty and not self._elsewhere(facts)) or partitions.readable:
             if counts := self._saved.caught_up(partitions.progress):
                 yield from self._counters()
-            lag = self._log.lag if self._log is not None else 0
-            if lag is not None:
+            if (lag := log.lag) is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
             time = facts.get(CoordinatorTime) or CoordinatorTime()
-            gauges = self._log is None or self._log.answering_current
+            gauges = partitions.empty or log.answering_current
             if gauges:
                 yield from self._gauges()
-            yield from self._flink(time.now(self._cluster.clock.wall()), gauges=gauges)
-        yield self._decisions.read(self._cluster.clock.monotonic())
-        yield self._aggregates.logged_ends()
+            yield from self._flink(time.now(clock.wall()), gauges=gauges)
+        yield self._decisions.read(clock.monotonic())
+        yield self._aggregates.unclean.logged()
         self._save()
         if trouble := self._saved.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))
@@ -160,11 +154,10 @@ class TxnlogSource(KafkaSource):
 
     def _forget_lost(self) -> None:
         """Make unknown what only lost records showed. Its end is an answer of the coordinator, or the next record."""
-        if self._log is not None:
-            for number, offset in self._partitions.lost.items():
-                self._log.lose(number, offset)
-                self._seed.again(number)
-            self._partitions.lost = {}
+        for number, offset in self._partitions.lost.items():
+            self._log.lose(number, offset)
+            self._seed.again(number)
+        self._partitions.lost = {}
 
     def _log_now(self) -> float:
         """The coordinators' time (Unix seconds), which dates the records; our wall clock's while theirs is not known.
@@ -178,14 +171,13 @@ class TxnlogSource(KafkaSource):
     @property
     def _time(self) -> CoordinatorTime:
         """The coordinators' clock beside our monotonic one."""
-        return self._log.coordinator_time if self._log is not None else CoordinatorTime()
+        return self._log.coordinators.time(self._cluster.clock.monotonic())
 
     # --- Samples and facts ---
 
     def _counters(self) -> Iterator[Sample | SampleBatch | Fact]:
-        undecodable, lost = (self._log.undecodable, self._log.lost) if self._log is not None else (0, 0)
-        yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(undecodable), self.cluster)
-        yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(lost), self.cluster)
+        yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(float(self._log.undecodable), self.cluster)
+        yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(self._log.lost), self.cluster)
         yield self._series.counters(self.cluster)
         yield self._aggregates.task_commits
 
@@ -197,15 +189,16 @@ class TxnlogSource(KafkaSource):
         yield self._series.present(self.cluster)
         yield self._series.recent(self.cluster, log_now)
         missing = self._missing()
-        as_of = self._log.as_of if self._log is not None else None
-        opened = OpenTransactions(self.name, transactions, not missing, missing, as_of)
+        opened = OpenTransactions(self.name, transactions, not missing, missing, self._log.as_of)
         yield LoggedTransactions(opened, self._time, frozenset(self._aggregates.applications))
         if (ends := self._partitions.known_ends()) is not None:
             yield ends
-        yield UncleanEnds(self._aggregates.unclean_ends(log_now), *self._aggregates.unclean_ids.last_hour(log_now))
-        skews = self._log.skews() if self._log is not None else {}
-        if self._log is not None:
-            yield ClocksApart(round(self._log.clocks_apart()), frozenset(skews))
+        unclean = self._aggregates.unclean
+        yield UncleanEnds(unclean.latest(log_now), *unclean.ids.last_hour(log_now))
+        clock = self._cluster.clock
+        skews = self._log.coordinators.skews(clock.monotonic(), clock.wall())
+        apart = max(skews.values(), default=0.0) - min(skews.values(), default=0.0)
+        yield ClocksApart(round(apart), frozenset(skews))
         if self._cluster.shard.first:
             for broker, skew in skews.items():
                 yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self.cluster, str(broker))
@@ -214,7 +207,7 @@ class TxnlogSource(KafkaSource):
 
     def _open_transactions(self) -> tuple[OpenTransaction, ...]:
         """The open transactions; the same tuple as in the last read if they are the same."""
-        return self._opened(self._log, self._log.revision) if self._log is not None else ()
+        return self._opened(self._log, self._log.revision)
 
     @staticmethod
     def _opened_by(log: LogTail, _revision: int) -> tuple[OpenTransaction, ...]:
@@ -226,7 +219,7 @@ class TxnlogSource(KafkaSource):
         an old one is.
         """
         jobs, opened = self._aggregates.flink, self._open_transactions()
-        unread = [entry.view or entry.transaction() for entry in self._log.open_unread()] if self._log else []
+        unread = [entry.view or entry.transaction() for entry in self._log.open_unread()]
         every = (*opened, *unread)
         judged = jobs.judge(every, now)
         if unread:
@@ -246,11 +239,10 @@ class TxnlogSource(KafkaSource):
         missing = [*self._seed.missing, *(fault.detail for fault in self._partitions.faults)]
         if not self._seed.tried and self._partitions.progress:
             missing.append("the coordinators were not asked for the state at the start yet")
-        if self._log is not None:
-            if not self._log.current:
-                missing.append(f"the tail of {TOPIC} is behind its end")
-            missing += [fault.detail for fault in self._partitions.unknown()]
-            missing += [fault.detail for fault in list(self._log.unread.values())[:3]]
+        if not self._log.current:
+            missing.append(f"the tail of {TOPIC} is behind its end")
+        missing += [fault.detail for fault in self._partitions.unknown()]
+        missing += [fault.detail for fault in list(self._log.unread.values())[:3]]
         return tuple(dict.fromkeys(missing))
 
     def _save(self, *, whole: bool = False) -> None:

@@ -145,7 +145,8 @@ def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:
                 if one.ended is not None
                 and one.ended * 1000 <= each.completed + SLACK_MS
                 and one.producer_id == each.producer_id
-                and each.started - 1 <= one.appended * 1000  # the machine has one clock
+                # The machine has one clock, and a marker ends records from before the decision.
+                and each.started - 1 <= one.appended * 1000 <= each.decided + 1
             ]
             if marked and all(marked):
                 where = f"{place[0]}-{place[1]} at {evidence.ago(event['timestamp'])}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,6 +86,23 @@ def write(kafka: KafkaCluster, topic: str, transactions: Iterable[tuple[Iterable
             producer.commit_transaction(SECONDS)
         else:
             producer.abort_transaction(SECONDS)
+
+
+def history_writer(audits: Auditor, fresh: Callable[[str], str], partitions: int) -> Callable[..., str]:
+    """``made(records of each transaction, aborted={3})`` writes them to a topic of its own; gives its name."""
+    numbers = count(1)
+
+    def made(transactions: list[list[PlannedRecord]], aborted: frozenset[int] = frozenset(), **config: str) -> str:
+        topic = fresh(f"history-{next(numbers)}")
+        audits.kafka.create_topic(topic, partitions, **config)
+        write(
+            audits.kafka,
+            topic,
+            ((transaction, number not in aborted) for number, transaction in enumerate(transactions)),
+        )
+        return topic
+
+    return made
 
 
 def by_kind(result: AuditResult) -> dict[str, Finding]:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.tables import SinkTable
 from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
-from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, part, places, write
+from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, history_writer, part, places, write
 
 Fresh = Callable[[str], str]
 ID = "get_json_object(value, '$.id')"
@@ -52,19 +51,7 @@ def offset_of(key: int, sequence: int) -> int:
 @pytest.fixture
 def history(audits: Auditor, fresh: Fresh) -> Callable[..., str]:
     """``history(records of each transaction, aborted={3})`` writes a topic of two partitions; gives its name."""
-    numbers = count(1)
-
-    def made(transactions: list[list[PlannedRecord]], aborted: frozenset[int] = frozenset(), **config: str) -> str:
-        topic = fresh(f"history-{next(numbers)}")
-        audits.kafka.create_topic(topic, 2, **config)
-        write(
-            audits.kafka,
-            topic,
-            ((transaction, number not in aborted) for number, transaction in enumerate(transactions)),
-        )
-        return topic
-
-    return made
+    return history_writer(audits, fresh, 2)
 
 
 def test_a_history_without_an_anomaly_is_clean_by_every_check(

@@ -25,7 +25,7 @@ from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.audit.upsert import Comparing, compared
 from exporter.jobs.session import SessionError
 from exporter.model import Deadline
-from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, part, places, write
+from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, history_writer, part, places, write
 
 Fresh = Callable[[str], str]
 ID = "get_json_object(value, '$.id')"
@@ -42,19 +42,7 @@ COMPACTION_SECONDS = 90.0
 @pytest.fixture
 def history(audits: Auditor, fresh: Fresh) -> Callable[..., str]:
     """``history(records of each transaction, aborted={3})`` writes a topic of one partition; gives its name."""
-    numbers = count(1)
-
-    def made(transactions: list[list[PlannedRecord]], aborted: frozenset[int] = frozenset(), **config: str) -> str:
-        topic = fresh(f"pipeline-{next(numbers)}")
-        audits.kafka.create_topic(topic, 1, **config)
-        write(
-            audits.kafka,
-            topic,
-            ((transaction, number not in aborted) for number, transaction in enumerate(transactions)),
-        )
-        return topic
-
-    return made
+    return history_writer(audits, fresh, 1)
 
 
 def plain(key: str, **fields: object) -> PlannedRecord:

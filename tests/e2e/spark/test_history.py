@@ -26,7 +26,7 @@ from demo.settings import Security, free_ports
 from demo.workloads.producers import EndedError, JavaProducer, Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 USER = "eos"
 SECONDS = 240
@@ -127,7 +127,7 @@ def workload(stage: HistoryRun, over: threading.Event) -> None:
     sleepy.flush()
     for producer in busy:
         producer.init()
-    while not over.wait(0.2):
+    while not over.wait(1.0):
         for producer in busy:
             producer.run_to_every_end(20, "orders")
     # The coordinator looks every ten seconds for what is past its timeout.

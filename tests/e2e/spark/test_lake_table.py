@@ -18,8 +18,8 @@ from exporter.jobs.history.table import DAY
 from exporter.jobs.history.task import BatchPlan
 from exporter.jobs.lakes.lake import Lake
 from tests.e2e.spark.auditing import Auditor
-from tests.fakes import stored_log
-from tests.fakes.stored_log import end, log, pieces
+from tests.helpers import stored_log
+from tests.helpers.stored_log import end, log, pieces
 
 DOCS = Path(__file__).parents[3] / "docs" / "history.md"
 

@@ -100,7 +100,7 @@ def test_each_fact_is_one_series_when_all_ways_see_a_query(spark_stage: SparkSta
     for family in (row for row in c.rows() if row.source == "spark"):
         found = view.metrics.samples(family, kafka_cluster="all", query="copy")
         assert found, family
-        further = set(family.labels) - set(c.SPARK)
+        further = set(family.labels) - set(c.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS.labels)
         facts = {tuple(sample.labels[label] for label in further) for sample in found}
         assert len(found) == len(facts), family
         assert {sample.labels["spark_application"] for sample in found} == {"billing"}, family

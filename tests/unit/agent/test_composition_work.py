@@ -24,9 +24,9 @@ from exporter.model import Clock, Deadline, SampleBatch, Snapshot, Source, Topic
 from exporter.transactions.machine.records import Status
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
-from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, partitions
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorRecord
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, world_of
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorRecord
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 FINISHED, OPEN = 30, 20
 MINUTE = 60
@@ -37,7 +37,7 @@ def scene(quiet: int) -> FakeKafka:
     """Ten applications. Each open transaction holds a partition of ``held``; ``quiet`` more partitions have no
     writers.
     """
-    world = FakeKafka(topics={"held": partitions(OPEN), "quiet": partitions(quiet), LOG: partitions(1)})
+    world = world_of(held=OPEN, quiet=quiet)
     world.time.wall = BEGIN_MS / 1000 + 60
     for number in range(FINISHED + OPEN):
         last = Status.COMPLETE_COMMIT if number < FINISHED else Status.ONGOING

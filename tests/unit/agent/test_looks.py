@@ -15,7 +15,7 @@ from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.model import Facts
 from exporter.status.look_query import LookQuery, RefusedLookError
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 
 def looks(*names: str, shard: Shard = WHOLE) -> ClusterLooks:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.applications.applications import MOST_NOTED, Application, Grouping
-from tests.calls import calls_of
-from tests.strategies import names
+from tests.helpers.calls import calls_of
+from tests.helpers.strategies import names
 
 UUID = "6f1d2c3e-0b1a-4c5d-8e9f-001122334455"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.applications.naming import HOST_ID, UUID_ID, form_of
-from tests.strategies import names
+from tests.helpers.strategies import names
 
 UUID = "6f1d2c3e-0b1a-4c5d-8e9f-001122334455"
 POD = st.tuples(

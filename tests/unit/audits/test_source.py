@@ -18,7 +18,7 @@ from exporter.audits.source import AuditsSource
 from exporter.ingest.latest import RefusedError
 from exporter.model import Reason
 from exporter.words import AuditVerdict
-from tests.fakes.cluster import FakeKafka, ManualClock, SourceRead, read
+from tests.helpers.cluster import FakeKafka, ManualClock, SourceRead, read
 from tests.unit.audits.test_result import DOCUMENT
 
 WHO = ("audits", "orders", "orders")

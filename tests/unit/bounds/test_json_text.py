@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import threading
+import time
 import tracemalloc
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.bounds.json_text import MOST_DEPTH, JsonError, parse_json, weight
+from exporter.bounds import json_text
+from exporter.bounds.json_text import MOST_DEPTH, MOST_ITEMS_AT_ONCE, JsonError, parse_json, weight
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**42), 10**42) | st.floats(allow_nan=False) | st.text(),
@@ -39,6 +44,8 @@ def test_what_is_written_is_read_back(value: Any, ascii_only: bool) -> None:
     if not ascii_only and any("\ud800" <= each <= "\udfff" for each in text):
         return  # no UTF-8 has it
     assert parse_json(text.encode()) == printable(value)
+    with patch.object(json_text, "MOST_ITEMS_AT_ONCE", -1):
+        assert parse_json(text.encode()) == printable(value)
 
 
 @given(st.lists(st.sampled_from(["\\", "\\ud800", "\\uDC00", "\\udbff", "\\u0041", "a", "u", "d800", '\\"', "\\n"])))
@@ -70,8 +77,12 @@ def test_lone_surrogates_become_text_and_nothing_else_changes(parts: list[str]) 
     ],
 )
 def test_bytes_that_are_no_json_are_one_fault(content: bytes) -> None:
-    with pytest.raises(JsonError, match="is no JSON"):
-        parse_json(content)
+    for most in (MOST_ITEMS_AT_ONCE, -1):
+        with (
+            patch.object(json_text, "MOST_ITEMS_AT_ONCE", most),
+            pytest.raises(JsonError, match="is no JSON"),
+        ):
+            parse_json(content)
 
 
 def test_depth_is_bounded() -> None:
@@ -122,3 +133,28 @@ def test_a_sign_is_no_digit_whatever_else_the_document_has(other: int) -> None:
     number, _ = parse_json(json.dumps([-(10**39), other]).encode())
     assert number == -(10**39)
     assert isinstance(number, int)
+
+
+def test_other_threads_run_while_many_items_are_parsed() -> None:
+    content = b"{" + b",".join(b'"%d":%d' % (number, number + 1000) for number in range(100_000)) + b"}"
+    interval = sys.getswitchinterval()
+    runs, done = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal runs
+        last = time.monotonic()
+        while not done.is_set():
+            now = time.monotonic()
+            runs += now - last > 0.0005  # the parser ran in between
+            last = now
+
+    thread = threading.Thread(target=count)
+    sys.setswitchinterval(0.001)  # that of the agent
+    thread.start()
+    try:
+        parse_json(content)
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert runs > 40

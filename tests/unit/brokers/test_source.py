@@ -14,7 +14,7 @@ from exporter.jvm.mbeans import MBeanQuery, parse_object_name
 from exporter.kafka.faults import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Distribution, Facts, Fault, Notes, Reason, Sample
-from tests.fakes.recordings import RECORDINGS, jolokia_answer, recorded
+from tests.helpers.recordings import RECORDINGS, jolokia_answer, recorded
 
 CAPTURES = RECORDINGS / "jvms"
 SPELLINGS = ("jmx_exporter", "confluent", "default")

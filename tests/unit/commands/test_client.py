@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.cli import main
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 
 def write(folder: Path, name: str, text: str) -> str:

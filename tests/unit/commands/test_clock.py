@@ -7,7 +7,7 @@ import pytest
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.facts import CoordinatorTime
-from tests.fakes.one_broker import NOW, OneBroker
+from tests.helpers.one_broker import NOW, OneBroker
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.commands.connection import Capability, _print
-from exporter.commands.works import NEEDS, OUTCOMES, features
-from tests.fakes.one_broker import OneBroker
+from exporter.commands.connection import _print
+from exporter.commands.works import NEEDS, OUTCOMES, Capability, features
+from tests.helpers.one_broker import OneBroker
 
 
 def test_what_no_answer_can_tell_is_said_beside_a_good_verdict(capsys: pytest.CaptureFixture[str]) -> None:

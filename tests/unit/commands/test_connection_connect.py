@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.commands.connection_connect import documents, print_grants, worker_of
+from exporter.commands.settings import UsageError
 from exporter.connect.grants import Grant, GrantVerdict, Need
 
 FILE = "group.id=etl\nconfig.storage.topic=c\noffset.storage.topic=o\nstatus.storage.topic=s\n"
@@ -34,12 +35,12 @@ def test_names_come_from_the_file_and_tasks_from_the_connectors(file: Path) -> N
 
 @pytest.mark.parametrize("connector", ["orders=", "orders=0", "orders=x", "=3", "orders=²", "orders=-1"])
 def test_a_connector_without_a_number_of_tasks_is_refused(file: Path, connector: str) -> None:
-    with pytest.raises(ValueError, match="expected NAME or NAME=TASKS"):
+    with pytest.raises(UsageError, match="expected NAME or NAME=TASKS"):
         worker_of(file, [connector], [])
 
 
 def test_more_tasks_than_are_asked_for_are_refused(file: Path) -> None:
-    with pytest.raises(ValueError, match="more than 1000 tasks"):
+    with pytest.raises(UsageError, match="more than 1000 tasks"):
         worker_of(file, ["a=600", "b=600"], [])
 
 
@@ -48,7 +49,7 @@ def test_a_file_that_is_none_of_a_worker_is_named(tmp_path: Path, text: str | No
     path = tmp_path / "w.properties"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(ValueError, match=problem) as refused:
+    with pytest.raises(UsageError, match=problem) as refused:
         worker_of(path, [], [])
     assert str(path) in str(refused.value)
 

@@ -10,7 +10,7 @@ import pytest
 
 from exporter.cli import main
 from exporter.commands.generate_schemas import schema
-from tests.fakes.fleet_agents import Json, StandInAgents, body, cluster, stall, status
+from tests.helpers.fleet_agents import Json, StandInAgents, body, cluster, stall, status
 
 NOT_KNOWN = cluster(known={**cluster()["known"], "stalled_partitions": False})
 

@@ -10,7 +10,7 @@ from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import CONFIRM_SECONDS
 from exporter.model import Deadline, TopicPartition
 from exporter.words import BlockerKind
-from tests.fakes.one_broker import OneBroker
+from tests.helpers.one_broker import OneBroker
 
 LEDGER = TopicPartition("ledger", 0)
 ORPHAN = (777, 4, 90.0)

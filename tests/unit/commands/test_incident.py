@@ -22,7 +22,7 @@ from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
 from exporter.journal.segments import DAY, KeptLimits
 from exporter.words import EventKind, Outcome, StallEnd
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0  # 10:00 UTC
 EVIL = "x|`a`\n\x1b[31m<script>*"
@@ -158,7 +158,7 @@ def test_an_agent_is_asked_page_by_page_and_for_its_clusters_id_beside_a_history
 def history(tmp_path: Path) -> Path:
     """One transaction of two that the journal does not have, in a history of the same cluster."""
     at = round(NOW * 1000) + 5_000
-    ended = ("pay-1", "pay", 7, 2, 2, Outcome.FENCED.value, False, at - 100, at, at, 0.1, 0.0, None, 60_000, 0, 1)
+    ended = ("pay-1", "pay", 7, 2, 2, Outcome.FENCED.value, at - 100, at, at, 0.1, 0.0, None, 60_000, 0, 1)
     with opened(tmp_path / "history", "id-1", "", at) as store, store.under_way() as made:
         files = RowFiles(made / ROWS)
         files.add([Row(*ended)])

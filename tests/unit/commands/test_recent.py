@@ -10,7 +10,7 @@ import pytest
 from exporter.commands import recent
 from exporter.commands.report import ClusterReport
 from exporter.transactions.facts import UncleanEnd
-from tests.fakes.one_broker import OneBroker
+from tests.helpers.one_broker import OneBroker
 
 NOW = 1_795_255_200.0
 

@@ -12,7 +12,7 @@ from exporter.commands.transactions import Seen, _look
 from exporter.lso.next_step import NextStep, next_step
 from exporter.model import Deadline, TopicPartition
 from exporter.words import BlockerKind
-from tests.fakes.one_broker import OneBroker
+from tests.helpers.one_broker import OneBroker
 
 LONG = "kafka-transactions.sh " + "x" * 500
 FORM: ReportFormat[str] = ReportFormat(

@@ -11,7 +11,7 @@ from exporter.lso.next_step import next_step
 from exporter.model import Deadline, TopicPartition
 from exporter.status.transaction_documents import stall_document
 from exporter.words import BlockerKind
-from tests.fakes.one_broker import NOW, OneBroker
+from tests.helpers.one_broker import NOW, OneBroker
 
 ORDERS = TopicPartition("orders", 0)
 SETTINGS = ConfigSource(None, {"KAFKA_EOS_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "k1:9092"}).load().clusters[0]

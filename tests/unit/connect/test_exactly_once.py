@@ -18,7 +18,7 @@ from exporter.connect.workers import QUERIES, SOURCE_TASK, leader_is_transaction
 from exporter.jvm.answers import JvmAnswer, MBeanValue
 from exporter.jvm.mbeans import MBean
 from exporter.transactions.facts import ConnectTaskId
-from tests.fakes.recordings import RECORDINGS, jolokia_answer
+from tests.helpers.recordings import RECORDINGS, jolokia_answer
 
 GROUPS = frozenset({"etl", "etl-eu"})
 

@@ -9,7 +9,7 @@ import pytest
 from exporter.connect.rest import KEPT_SETTINGS, Connector, RestAnswer, parse, plugin_versions
 from exporter.model import Reason
 from exporter.words import FailureCause
-from tests.fakes.recordings import RECORDINGS
+from tests.helpers.recordings import RECORDINGS
 
 CAPTURE = RECORDINGS / "connect" / "rest.json"
 PASSWORD = "hunter2"

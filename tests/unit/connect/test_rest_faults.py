@@ -14,7 +14,7 @@ from exporter.connect.rest import ConnectRest
 from exporter.connect.worker_versions import worker_versions
 from exporter.http_client import MAX_BYTES, Endpoint
 from exporter.model import Deadline, Reason
-from tests.fakes.recordings import RECORDINGS
+from tests.helpers.recordings import RECORDINGS
 
 CAPTURE = RECORDINGS / "connect" / "rest.json"
 SECONDS = 1.0

@@ -25,7 +25,7 @@ from exporter.jvm.mbeans import MBeanQuery, parse_object_name
 from exporter.model import Deadline, Facts, Fault, Metric, Reason, Sample
 from exporter.transactions.facts import TaskCommits
 from exporter.words import FailureCause
-from tests.fakes.recordings import RECORDINGS, jolokia_answer
+from tests.helpers.recordings import RECORDINGS, jolokia_answer
 
 CAPTURES = RECORDINGS / "connect"
 HEAD = ("demo", "main", "main")

@@ -35,6 +35,7 @@ from exporter.transactions.facts import OpenTransactions
 AGE = Metric("test_age_seconds", Kind.GAUGE, "An age.", ("who",))
 OPEN = Metric("test_open_seconds", Kind.HISTOGRAM, "How long.", ("who",))
 IDENTITY = ClusterIdentity("id", "b:9092", 2, 3)
+ELSEWHERE = ClusterIdentity("other", "c:9092", 2, 3)
 FAULT = Fault(Reason.UNREACHABLE, "broker 1 is gone")
 WAIT = 10.0
 """Longer than anything here takes; a test that waits so long has failed."""
@@ -227,25 +228,44 @@ def test_a_source_that_says_nothing_leaves_the_facts_of_others() -> None:
     assert board.facts(1).get(OpenTransactions) == tailed
 
 
-def test_sources_of_a_group_see_each_others_facts_and_no_other_groups(
+def test_facts_of_a_common_group_are_seen_by_all_until_it_is_removed() -> None:
+    common = FactStore()
+    board = FactStore(common)
+    common.post(("a",), posted(IDENTITY))
+    assert board.facts(1).all(ClusterIdentity) == (IDENTITY,)
+    assert board.facts(1).get(ClusterIdentity) is None, "of which group is not known by the type alone"
+    common.drop(("a",))
+    assert board.facts(1).all(ClusterIdentity) == ()
+
+
+def test_sources_of_a_group_see_each_others_facts_and_those_of_common_groups(
     notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
     seen: dict[str, list[object]] = {"same": [], "other": []}
+    common: list[tuple[ClusterIdentity, ...]] = []
 
     def listen(who: str) -> Callable[[Deadline, Facts], tuple[Sample, ...]]:
         def answer(_: Deadline, facts: Facts) -> tuple[Sample, ...]:
             seen[who].append(facts.get(ClusterIdentity))
+            common.append(facts.all(ClusterIdentity))
             return ()
 
         return answer
 
     maker = ScriptedSource(lambda *_: (IDENTITY,), name="maker")
-    run(
+    runner = run(
         group(maker, ScriptedSource(listen("same"), name="same", cluster=""), key="a"),
         group(ScriptedSource(listen("other"), name="other"), key="b"),
     )
     notebook.wait_for(lambda: IDENTITY in seen["same"] and len(seen["other"]) > 5)
     assert set(seen["other"]) == {None}
+    jvm = ScriptedSource(lambda *_: (ELSEWHERE,), name="jvm")
+    runner.add(Group("c", (jvm,), common=True))
+    notebook.wait_for(lambda: (IDENTITY, ELSEWHERE) in common and (ELSEWHERE,) in common)
+    runner.remove("c", Deadline.after(WAIT))
+    common.clear()
+    notebook.wait_for(lambda: len(common) > 10)
+    assert not [found for found in common[-4:] if ELSEWHERE in found]
 
 
 # --- Metrics of reading -------------------------------------------------------------------------------

@@ -30,8 +30,18 @@ from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.machine.records import Status, decode_key, decode_value
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, OpenWriter, Partition, partitions, read
-from tests.fakes.coordinator import BEGIN_MS, GeneratedLog, histories
+from tests.helpers.cluster import (
+    LOG,
+    FakeGroup,
+    FakeKafka,
+    FakeTransaction,
+    OpenWriter,
+    Partition,
+    partitions,
+    read,
+    world_of,
+)
+from tests.helpers.coordinator import BEGIN_MS, GeneratedLog, histories
 
 NAMES = st.text(st.characters(), max_size=40)
 
@@ -218,9 +228,11 @@ def without_since(samples: Mapping[tuple[str, tuple[str, ...]], object]) -> dict
 def test_shards_are_disjoint_and_together_say_what_one_agent_says(
     history: GeneratedLog, count: int, log_is_refused: bool, data: st.DataObject
 ) -> None:
-    world = FakeKafka(topics={LOG: partitions(history.log_partitions), OFFSETS: partitions(1)})
+    world = world_of(log=history.log_partitions, offsets=1)
     world.topics |= {topic: partitions(3, lambda: Partition(high_watermark=10)) for topic in TOPICS}
-    world.groups = {f"readers-{number}": {("orders", number % 3): 7, ("payments", 0): 200} for number in range(5)}
+    world.groups = {
+        f"readers-{number}": FakeGroup({("orders", number % 3): 7, ("payments", 0): 200}) for number in range(5)
+    }
     world.settings[LOG] = {"min.insync.replicas": "1"}
     world.read_refused = log_is_refused
     world.time.wall = BEGIN_MS / 1000

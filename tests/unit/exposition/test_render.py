@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import logging
-import time
 import tracemalloc
 from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
 
-from exporter.exposition.render import Exposition
+from exporter.exposition.render import SHARED_SECONDS, Exposition
 from exporter.exposition.text_format import Format
 from exporter.model import Clock, Distribution, Fault, Kind, LateBatch, Metric, Reason, Sample, SampleBatch, Snapshot
 
@@ -386,36 +385,28 @@ def test_a_body_is_made_for_each_scrape_and_not_for_each_change_between_two(hand
         return b""
 
     exposition = Exposition(hands.clock(), FAMILIES, own=own)
-    exposition.start()
-    try:
-        for second in range(60):
-            hands.now += 1.0
-            exposition.swap({("a",): snapshot(hands, AGE(second, "x"))})
-            if second % 15 == 14:
-                assert exposition.ready(Format.TEXT) is None
-                assert f'{{who="x"}} {second}.0' in text(exposition)
-            time.sleep(0.01)  # the thread would make one now
-    finally:
-        exposition.stop()
+    for second in range(60):
+        hands.now += 1.0
+        exposition.swap({("a",): snapshot(hands, AGE(second, "x"))})
+        if second % 15 == 14:
+            assert exposition.ready(Format.TEXT) is None
+            assert f'{{who="x"}} {second}.0' in text(exposition)
     assert len(made) == 4
 
 
-def test_requests_that_come_before_a_body_is_made_again_get_no_older_one() -> None:
-    exposition = Exposition(Clock(), FAMILIES)
-    exposition.start()
-    try:
-        now = RenderClock(Clock().monotonic())
-        exposition.swap({("a",): snapshot(now, AGE(1, "x"))})
-        exposition.body(Format.TEXT)
-        exposition.swap({("a",): snapshot(now, AGE(2, "x"))})
-        assert [exposition.ready(Format.TEXT) for _ in range(4)] == [None] * 4
-        assert b'{who="x"} 2.0' in exposition.body(Format.TEXT)
-        assert b'{who="x"} 2.0' in (exposition.ready(Format.TEXT) or b"")
-    finally:
-        exposition.stop()
+def test_a_body_is_given_to_further_requests_for_half_a_second(exposition: Exposition, hands: RenderClock) -> None:
+    exposition.swap({("a",): snapshot(hands, AGE(1, "x"))})
+    made = exposition.body(Format.TEXT)
+    exposition.swap({("a",): snapshot(hands, AGE(2, "x"))})
+    hands.now += SHARED_SECONDS - 0.01
+    assert exposition.ready(Format.TEXT) is made
+    hands.now += 0.01
+    assert exposition.ready(Format.TEXT) is None
+    assert b'{who="x"} 2.0' in exposition.body(Format.TEXT)
+    assert b'{who="x"} 2.0' in (exposition.ready(Format.TEXT) or b"")
 
 
-def test_a_body_of_a_format_that_is_requested_seldom_is_not_kept_over_a_change(hands: RenderClock) -> None:
+def test_a_body_that_is_not_given_any_more_is_not_kept_over_a_change(hands: RenderClock) -> None:
     exposition = Exposition(hands.clock(), FAMILIES, own=lambda _: b"#" * MEGABYTE)
     tracemalloc.start()
     try:
@@ -423,22 +414,8 @@ def test_a_body_of_a_format_that_is_requested_seldom_is_not_kept_over_a_change(h
             assert exposition.ready(fmt) is None
             exposition.body(fmt)
         assert tracemalloc.get_traced_memory()[0] > len(Format) * MEGABYTE
+        hands.now += SHARED_SECONDS
         exposition.swap({("a",): snapshot(hands, AGE(2, "x"))})
         assert tracemalloc.get_traced_memory()[0] < MEGABYTE
     finally:
         tracemalloc.stop()
-
-
-def test_a_body_that_is_requested_often_is_made_ahead_by_the_background() -> None:
-    exposition = Exposition(Clock(), FAMILIES)
-    exposition.start()
-    try:
-        assert exposition.ready(Format.TEXT) is None
-        assert exposition.ready(Format.TEXT) is None
-        now = RenderClock(Clock().monotonic())
-        exposition.swap({("a",): snapshot(now, AGE(1, "x"))})
-        while b"test_age" not in (exposition.ready(Format.TEXT) or b""):
-            pass  # the test's own time limit ends this
-    finally:
-        exposition.stop()
-    assert "exposition" not in [thread.name for thread in __import__("threading").enumerate()]

@@ -16,7 +16,7 @@ from exporter.fleet.facts import AgentReading, FleetAgent
 from exporter.fleet.merge import merge
 from exporter.model import TopicPartition
 from exporter.words import BlockerKind
-from tests.fakes.fleet_agents import body, cluster, source, stall, status
+from tests.helpers.fleet_agents import body, cluster, source, stall, status
 
 
 def test_the_stand_ins_answer_with_the_published_form() -> None:

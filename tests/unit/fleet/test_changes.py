@@ -7,7 +7,7 @@ from exporter.fleet.changes import MOST_CHANGES, FleetChanges
 from exporter.fleet.facts import AgentReading, FleetAgent
 from exporter.fleet.merge import merge
 from exporter.model import Fault, Reason
-from tests.fakes.fleet_agents import Json, body, cluster, stall, status
+from tests.helpers.fleet_agents import Json, body, cluster, stall, status
 
 AT = 1_790_000_000.0
 GONE = Fault(Reason.TIMEOUT, "no answer")

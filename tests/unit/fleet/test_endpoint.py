@@ -11,8 +11,8 @@ import bcrypt
 import pytest
 
 from demo.certificates import Authority
-from tests.fakes.fleet_agents import StandInAgents, body, cluster, status
-from tests.fakes.fleet_process import fleet_process, within
+from tests.helpers.fleet_agents import StandInAgents, body, cluster, status
+from tests.helpers.fleet_process import fleet_process, within
 
 WEB = """\
 tls_server_config: {{cert_file: server.pem, key_file: server.key}}

@@ -14,7 +14,7 @@ from exporter.fleet.facts import FleetAgent
 from exporter.fleet.fleet import DISPUTE_SECONDS, NOT_LISTED, RunningFleet, links
 from exporter.fleet.source.agents import AgentCredentials, FleetAgents
 from exporter.model import Clock, Sample
-from tests.fakes.fleet_agents import (
+from tests.helpers.fleet_agents import (
     Reply,
     StandInAgents,
     body,
@@ -25,7 +25,7 @@ from tests.fakes.fleet_agents import (
     stall,
     status,
 )
-from tests.fakes.fleet_process import fleet_process, within
+from tests.helpers.fleet_process import fleet_process, within
 
 MOST_RESIDENT = 150 * 1024 * 1024
 NOW = [1000.0]

@@ -11,7 +11,7 @@ from exporter.fleet.facts import AgentReading, FleetAgent, FleetView
 from exporter.fleet.merge import merge
 from exporter.model import Fault, Reason
 from exporter.words import FleetState
-from tests.fakes.fleet_agents import Json, body, cluster, source, stall, status
+from tests.helpers.fleet_agents import Json, body, cluster, source, stall, status
 
 AT = 1_790_000_000.0
 

@@ -13,7 +13,7 @@ from exporter.fleet.fleet import links
 from exporter.fleet.merge import merge
 from exporter.fleet.page import MOST_HOLDERS, fleet_page_pieces
 from exporter.model import Fault, Reason
-from tests.fakes.fleet_agents import Json, body, cluster, stall, status
+from tests.helpers.fleet_agents import Json, body, cluster, stall, status
 
 AT = 1_790_000_000.0
 

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.flink.facts import FlinkId, FlinkTransaction
-from exporter.flink.ids import parse
 from exporter.flink.jobs import COMPLETION_SECONDS, MOST_JOBS, Jobs
 from exporter.flink.kafka_sink_job import MOST_SUBTASKS
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import Outcome, Precommit, TransactionState
-from tests.calls import calls_of
+from tests.helpers.calls import calls_of
 
 T0 = 1_790_000_000.0
 INTERVAL = 60.0
@@ -108,7 +107,7 @@ def sink(request: pytest.FixtureRequest) -> SimulatedSink:
     ],
 )
 def test_an_id_has_its_prefix_subtask_and_number(transactional_id: str, parts: FlinkId | None) -> None:
-    assert parse(transactional_id) == parts
+    assert FlinkId.parse(transactional_id) == parts
 
 
 def test_a_job_is_known_and_its_interval_learned_after_a_few_checkpoints(sink: SimulatedSink) -> None:
@@ -306,7 +305,7 @@ def test_a_log_that_is_read_partition_by_partition_shows_the_job_that_a_live_one
             note(transactional_id, lambda: replayed.ended(transactional_id, *rest))
 
     def note(transactional_id: str, event: Event) -> None:
-        who = parse(transactional_id)
+        who = FlinkId.parse(transactional_id)
         assert who is not None
         events[who.subtask, who.number % 6].append(event)
 

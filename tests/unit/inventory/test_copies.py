@@ -10,7 +10,7 @@ import pytest
 from exporter.inventory.copies import copies_of
 from exporter.inventory.facts import ApplicationUse, Inventory
 from exporter.status.inventory_documents import ReadInventory, inventory_document
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 READS = {"pay": frozenset({"orders"}), "other": frozenset({"audit"})}
 

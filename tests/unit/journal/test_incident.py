@@ -12,7 +12,7 @@ from exporter.journal.incident import IncidentDocument, Wanted, incident
 from exporter.journal.keeper import slept
 from exporter.journal.rebuild import Gap, common_gaps, gaps_of, merged, stalls_of
 from exporter.words import Outcome
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0
 

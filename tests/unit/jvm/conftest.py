@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.recordings import RECORDINGS
+from tests.helpers.recordings import RECORDINGS
 
 CAPTURES = RECORDINGS / "jvms"
 

@@ -24,7 +24,7 @@ from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import metadata_request
 from exporter.kafka.transport.channel import Channel, Job
 from exporter.model import Clock, Deadline, Fault, Reason
-from tests.fakes.kafka import (
+from tests.helpers.kafka import (
     VERSIONS,
     CloseConnection,
     FakeBroker,

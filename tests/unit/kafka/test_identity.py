@@ -12,7 +12,7 @@ from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, metadata_request
 from exporter.model import Deadline, Fault, Reason
-from tests.fakes.kafka import FakeBroker, broker, metadata_response
+from tests.helpers.kafka import FakeBroker, broker, metadata_response
 
 FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.view import CONTRADICTION_SECONDS, STALE_SECONDS, ClusterView, NewestLeaders, Views
 from exporter.model import TopicPartition
-from tests.fakes.kafka import cluster_of
+from tests.helpers.kafka import cluster_of
 
 T0 = TopicPartition("t", 0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from exporter.lso.dating import Dated
-from exporter.lso.freshness import earliest_starts, withheld_since
 from exporter.lso.rules import Coordinators, LogProducer, Standing
+from exporter.lso.topic_series import earliest_starts, withheld_since
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import TransactionState
@@ -21,7 +21,7 @@ def transaction(producer_id: int, started: float | None, *partitions: TopicParti
 
 
 def producer(producer_id: int, start_offset: int) -> LogProducer:
-    return LogProducer(producer_id, 3, start_offset, None)
+    return LogProducer(producer_id, 3, start_offset)
 
 
 def ages(

@@ -17,7 +17,7 @@ from exporter.lso.next_step import MEANING, clock_time, next_step
 from exporter.lso.shell import quoted, shown
 from exporter.model import TopicPartition
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
-from tests.proofs import committed, logged, proof_of, proven
+from tests.helpers.proofs import committed, logged, proof_of, proven
 
 ROOT = Path(__file__).parents[3]
 NOW = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC

@@ -52,7 +52,7 @@ def test_an_lso_is_stalled_when_it_has_stood_for_the_threshold() -> None:
 
 
 def test_the_holder_is_the_producer_with_the_lowest_open_start_at_or_below_the_lso() -> None:
-    first, second = LogProducer(7, 0, 5, None), LogProducer(8, 0, 9, None)
+    first, second = LogProducer(7, 0, 5), LogProducer(8, 0, 9)
     assert holding_producer([second, first], 5) is first
     assert holding_producer([second, first], 6) is first
     assert holding_producer([second, first], 4) is None
@@ -70,7 +70,7 @@ def test_where_nothing_is_open_at_the_lso_the_decided_transaction_that_names_the
 
 def test_a_marker_that_the_leader_shows_as_open_is_not_written_yet() -> None:
     prepared = transaction(state=TransactionState.PREPARE_ABORT)
-    producer = LogProducer(7, 4, 3, None)
+    producer = LogProducer(7, 4, 3)
     blocker = name_blocker(PLACE, 5, producer, Coordinators.of([prepared]), replication=REPLICAS)
     assert (blocker.kind, blocker.start_offset) == (BlockerKind.COMPLETING, 3)
     assert blocker.completion is not None
@@ -131,11 +131,11 @@ def test_a_transaction_that_does_not_write_here_is_not_the_one_that_holds_it() -
 )
 def test_what_a_coordinator_has_is_open_or_completing(state: TransactionState, kind: BlockerKind) -> None:
     known = Coordinators.of([transaction(state=state)])
-    assert name_blocker(PLACE, 5, LogProducer(7, 4, 5, None), known).kind is kind
+    assert name_blocker(PLACE, 5, LogProducer(7, 4, 5), known).kind is kind
 
 
 def test_an_unknown_blocker_says_what_could_not_be_asked() -> None:
-    producer, nobody = LogProducer(7, 4, 5, None), Coordinators({})
+    producer, nobody = LogProducer(7, 4, 5), Coordinators({})
     moving = name_blocker(PLACE, 5, None, nobody)
     assert (moving.kind, moving.producer_id) == (BlockerKind.UNKNOWN, None)
     assert "no open transaction starts at or below the last stable offset" in moving.missing[0]
@@ -145,7 +145,7 @@ def test_an_unknown_blocker_says_what_could_not_be_asked() -> None:
 
 
 def test_what_no_coordinator_is_known_to_know_is_unknown_and_hangs_by_a_proof_only() -> None:
-    producer = LogProducer(7, 4, 5, None)
+    producer = LogProducer(7, 4, 5)
     assert name_blocker(PLACE, 5, producer, Coordinators({})).kind is BlockerKind.UNKNOWN
     elsewhere = name_blocker(TopicPartition("orders", 4), 5, producer, Coordinators.of([transaction()]))
     assert (elsewhere.kind, elsewhere.transactional_id) == (BlockerKind.UNKNOWN, "app-1")

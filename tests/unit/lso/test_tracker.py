@@ -73,14 +73,14 @@ def test_a_remembered_stall_of_an_lso_that_moved_is_forgotten() -> None:
 def test_when_the_lso_moves_what_was_known_of_its_holder_goes(moved: tuple[int, int]) -> None:
     watch = watching()
     watch.look(PLACE, 5, 9, NOW)
-    watch.described(PLACE, (LogProducer(7, 0, 5, None),))
+    watch.described(PLACE, (LogProducer(7, 0, 5),))
     watch.look(PLACE, *moved, NOW + 40)
     assert watch.unknown_to(NOBODY) == {}
 
 
 def test_all_open_transactions_of_a_partition_without_a_coordinator_are_given_and_one_is_named() -> None:
     watch = watching()
-    producers = (LogProducer(7, 0, 5, None), LogProducer(8, 0, 7, None))
+    producers = (LogProducer(7, 0, 5), LogProducer(8, 0, 7))
     for now in (NOW, NOW + 30):
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers)
@@ -91,13 +91,13 @@ def test_all_open_transactions_of_a_partition_without_a_coordinator_are_given_an
 
 def test_a_description_that_comes_too_late_is_dropped() -> None:
     watch = watching()
-    watch.described(PLACE, (LogProducer(7, 0, 5, None),))
+    watch.described(PLACE, (LogProducer(7, 0, 5),))
     assert watch.unknown_to(NOBODY) == {}
 
 
 def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> None:
     watch = watching()
-    for now, producers in ((NOW, (LogProducer(7, 0, 5, None),)), (NOW + 30, None)):
+    for now, producers in ((NOW, (LogProducer(7, 0, 5),)), (NOW + 30, None)):
         watch.look(PLACE, 5, 9, now)
         watch.described(PLACE, producers, None if producers else "READ is refused")
     assert watch.producers.unasked() == {PLACE}
@@ -105,7 +105,7 @@ def test_a_partition_that_gave_no_answer_this_time_is_unasked_and_says_why() -> 
     assert (stall.blocker.kind, stall.blocker.missing) == (BlockerKind.UNKNOWN, ("READ is refused",))
 
 
-HELD = LogProducer(7, 0, 5, None)
+HELD = LogProducer(7, 0, 5)
 
 
 def stall_of(watch: StallTracker, coordinators: Coordinators = NOBODY) -> Stall:
@@ -118,7 +118,7 @@ def test_a_holder_whose_records_are_deleted_holds_since_it_was_first_seen_wherev
     for turn, lso in enumerate((5, 5, 8, 20, 20, 33)):
         now = NOW + 20 * turn
         watch.look(PLACE, lso, 40, now)
-        watch.described(PLACE, (LogProducer(9, 0, 34, None), HELD))
+        watch.described(PLACE, (LogProducer(9, 0, 34), HELD))
     stall = stall_of(watch)
     assert (stall.since, stall.last_stable_offset, stall.blocker.start_offset) == (WALL, 33, 5)
     assert stall.blocker.producer_id == 7
@@ -129,7 +129,7 @@ def test_an_lso_that_moves_to_another_holder_stands_since_then() -> None:
     watch.look(PLACE, 5, 40, NOW)
     watch.described(PLACE, (HELD,))
     watch.look(PLACE, 8, 40, NOW + 40)
-    watch.described(PLACE, (LogProducer(7, 0, 8, None),))
+    watch.described(PLACE, (LogProducer(7, 0, 8),))
     assert list(StalledPartitions(watch).of(NOBODY, None, {})) == []
     watch.look(PLACE, 8, 40, NOW + 70)
     assert stall_of(watch).since == WALL + 40
@@ -187,20 +187,11 @@ def test_a_topic_made_again_begins_anew_while_it_is_watched() -> None:
     assert list(StalledPartitions(watch).of(NOBODY, None, {})) == []
 
 
-@pytest.mark.parametrize("timestamp", [0.0, WALL - 17 * 365 * 86400, WALL + 1e9])
-def test_a_stall_is_not_dated_by_the_timestamps_of_its_producers_records(timestamp: float) -> None:
-    watch = watching()
-    for now in (NOW, NOW + 30):
-        watch.look(PLACE, 5, 9, now)
-        watch.described(PLACE, (LogProducer(7, 0, 5, timestamp),))
-    assert stall_of(watch).since == WALL
-
-
 def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_over_a_restart_and_when_the_holder_is_unknown() -> None:
     watch = watching()
     for now in (NOW, NOW + 30):
         watch.look(PLACE, 5, 9, now)
-        watch.described(PLACE, (LogProducer(7, 0, 5, None),))
+        watch.described(PLACE, (LogProducer(7, 0, 5),))
     opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 50, 60.0, None, frozenset({PLACE}))
     (told,) = StalledPartitions(watch).of(Coordinators({7: opened}), None, {})
     assert told.since == WALL - 50
@@ -218,7 +209,7 @@ def test_a_stall_that_a_process_with_a_wrong_clock_dated_by_its_holder_is_as_old
     wrong.date(NOW, WALL + 67, boot="b")
     for now in (NOW, NOW + 30):
         wrong.look(PLACE, 5, 9, now)
-        wrong.described(PLACE, (LogProducer(7, 0, 5, None),))
+        wrong.described(PLACE, (LogProducer(7, 0, 5),))
     opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 5, 60.0, None, frozenset({PLACE}))
     list(StalledPartitions(wrong).of(Coordinators({7: opened}), None, {}))
     right = StallTracker(30.0)
@@ -235,7 +226,7 @@ def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_when_records_are_de
     since = []
     for now, offset in ((NOW, 5), (NOW + 30, 5), (NOW + 31, 6)):
         watch.look(PLACE, offset, 9, now)
-        watch.described(PLACE, (LogProducer(7, 0, 5, None),))
+        watch.described(PLACE, (LogProducer(7, 0, 5),))
         since += [each.since for each in StalledPartitions(watch).of(Coordinators({7: opened}), None, {})]
     assert since == [WALL - 50] * 2
 
@@ -258,7 +249,7 @@ def stall_after_an_outage(before: tuple[int, int], started: float) -> Stall:
     watch.lose([PLACE])
     for now in (NOW + 60, NOW + 100):
         watch.look(PLACE, 5, 9, now)
-        watch.described(PLACE, (LogProducer(7, 0, 5, None),))
+        watch.described(PLACE, (LogProducer(7, 0, 5),))
     opened = OpenTransaction("app-1", "app", 7, 0, TransactionState.ONGOING, started, 60.0, None, frozenset({PLACE}))
     (stall,) = StalledPartitions(watch).of(Coordinators({7: opened}), None, {})
     return stall
@@ -323,7 +314,7 @@ def test_stalls_that_are_kept_are_those_that_would_be_made(
             stable_ends, high = ({place: ends[place][which] for place in answered} for which in (0, 1))
             watch.look_at_all(stable_ends, high, now, now - 0.1)
             if event in ("describe", "refuse"):
-                holding = LogProducer(7, 0, ends[PLACES[1]][0], None)
+                holding = LogProducer(7, 0, ends[PLACES[1]][0])
                 watch.described(PLACES[1], (holding,) if event == "describe" else None, "refused")
         coordinators = NOBODY if owner == len(OWNERS) else OWNERS[owner]
         made = StalledPartitions(anew).of(coordinators, None, replication)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.groups.facts import CommitTimes, GroupCommits
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.offsets import offset_checks
 from exporter.transactions.facts import OffsetPartitions

@@ -9,19 +9,19 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSettings, PostureSource
 from exporter.transactions.facts import TransactionUse
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, SourceRead, partitions, read
+from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, SourceRead, read, world_of
 
 OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 
 
-def world_of() -> FakeKafka:
-    return FakeKafka(
-        topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2, "metadata.version": 30}
-    )
+def upgraded_world() -> FakeKafka:
+    world = world_of(log=2, offsets=1)
+    world.levels = {"transaction.version": 2, "metadata.version": 30}
+    return world
 
 
 def test_what_no_setting_can_mend_is_information_and_not_a_check_that_failed() -> None:
-    world = world_of()
+    world = upgraded_world()
     seen = read(world, PostureSource(world.cluster(), PostureSettings()), OLD)
     assert seen.values(catalogue.POSTURE_INFORMATION) == {("transaction_clients", "pay"): 1}
     clients = {
@@ -37,7 +37,7 @@ def test_what_no_setting_can_mend_is_information_and_not_a_check_that_failed() -
 
 
 def test_information_is_left_out_as_any_check_is() -> None:
-    world = world_of()
+    world = upgraded_world()
     source = PostureSource(world.cluster(), PostureSettings(ignore=("transaction_clients:pay",)))
     assert not read(world, source, OLD).values(catalogue.POSTURE_INFORMATION)
 
@@ -95,7 +95,7 @@ def sizes_of(world: FakeKafka) -> tuple[SourceRead, dict[str, PostureCheck]]:
 
 
 def test_sizes_and_disks_of_the_internal_topics_are_given_by_broker() -> None:
-    seen, checks = sizes_of(world_of())
+    seen, checks = sizes_of(upgraded_world())
     assert seen.values(catalogue.INTERNAL_TOPIC_SIZE_BYTES) == {(LOG, "1"): 200, (OFFSETS, "1"): 100}
     assert seen.values(catalogue.BROKER_LOG_DIR_SIZE_BYTES) == {("1", "/data"): 1000}
     assert seen.values(catalogue.BROKER_LOG_DIR_USABLE_BYTES) == {("1", "/data"): 400}
@@ -106,8 +106,8 @@ def test_sizes_and_disks_of_the_internal_topics_are_given_by_broker() -> None:
 
 
 def test_a_partition_that_nobody_compacts_fails_with_its_place() -> None:
-    world = world_of()
-    world.partition_bytes[LOG, 1] = 3 * 1024**3
+    world = upgraded_world()
+    world.disk.partition_bytes[LOG, 1] = 3 * 1024**3
     check = sizes_of(world)[1][LOG]
     assert check.verdict is CheckResult.FAILED
     assert "partition 1 on broker 1: 3072.0 MiB" in check.found
@@ -115,9 +115,9 @@ def test_a_partition_that_nobody_compacts_fails_with_its_place() -> None:
 
 @pytest.mark.parametrize("old", [False, True], ids=["refused", "an old broker names no directory"])
 def test_without_the_grant_sizes_are_unknown_and_the_source_is_well(old: bool) -> None:
-    world = world_of()
+    world = upgraded_world()
     if old:
-        world.no_dirs = True
+        world.disk.named = False
     else:
         world.refuse["DescribeLogDirs"] = 31
     seen, checks = sizes_of(world)
@@ -129,8 +129,8 @@ def test_without_the_grant_sizes_are_unknown_and_the_source_is_well(old: bool) -
 
 
 def test_a_broker_before_3_3_gives_sizes_without_its_disk() -> None:
-    world = world_of()
-    world.disk = None
+    world = upgraded_world()
+    world.disk.sized = False
     seen, _ = sizes_of(world)
     assert seen.values(catalogue.INTERNAL_TOPIC_SIZE_BYTES)
     assert not seen.values(catalogue.BROKER_LOG_DIR_SIZE_BYTES)
@@ -138,7 +138,7 @@ def test_a_broker_before_3_3_gives_sizes_without_its_disk() -> None:
 
 @pytest.mark.parametrize(("brokers", "passed"), [(2, CheckResult.PASSED), (3, CheckResult.INFORMATION)])
 def test_brokers_beyond_the_partitions_of_the_log_coordinate_nothing(brokers: int, passed: CheckResult) -> None:
-    world = world_of()
+    world = upgraded_world()
     world.brokers = {number: f"k{number}:9092" for number in range(1, brokers + 1)}
     posture = read(world, PostureSource(world.cluster(), PostureSettings())).facts[Posture]
     assert isinstance(posture, Posture)

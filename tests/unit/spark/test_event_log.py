@@ -18,7 +18,7 @@ from exporter.spark.event_log import EventLogFolder
 from exporter.spark.events import batch_of
 from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, StreamingQuery
 from exporter.words import QueryState, TerminationReason
-from tests.fakes.recordings import RECORDINGS
+from tests.helpers.recordings import RECORDINGS
 
 CAPTURE = RECORDINGS / "spark" / "events.jsonl"
 LINES = CAPTURE.read_bytes().splitlines(keepends=True)

@@ -12,7 +12,7 @@ from exporter.model import TopicPartition
 from exporter.spark.posts import SparkReceiver
 from exporter.spark.queries import KEEP_SILENT
 from exporter.words import QueryState, TerminationReason
-from tests.fakes.cluster import ManualClock
+from tests.helpers.cluster import ManualClock
 
 PROGRESS = {
     "batchId": 4,

@@ -24,7 +24,8 @@ from exporter.spark.queries import (
 )
 from exporter.spark.source import FolderSettings, SparkFolderSource, SparkSource, topic_lags
 from exporter.words import QueryState, TerminationReason
-from tests.fakes.cluster import FakeKafka, SourceRead, partitions, read
+from tests.helpers.cluster import FakeKafka, SourceRead, read
+from tests.helpers.scenes import held_world
 
 NOW = FakeKafka().time.wall
 WHO = ("spark", "billing", "orders")
@@ -51,19 +52,12 @@ def checkpoint(**fields: object) -> StreamingQuery:
     return replace(query, uncommitted=1, offsets={ORDERS: 50}, **fields)  # type: ignore[arg-type]
 
 
-def world_of(stable: int = 80, end: int = 100) -> FakeKafka:
-    world = FakeKafka(topics={"orders": partitions(2)})
-    for partition in world.topics["orders"]:
-        partition.high_watermark, partition.stable = end, stable
-    return world
-
-
 def seen(world: FakeKafka, *told: StreamingQuery, source: SparkSource | None = None) -> SourceRead:
     return read(world, source or SparkSource(world.cluster()), SparkQueries(told))
 
 
 def test_every_family_is_reported_of_a_query_that_all_ways_see() -> None:
-    found = seen(world_of(), listener(), event_log(), checkpoint())
+    found = seen(held_world(), listener(), event_log(), checkpoint())
     assert not found.faults
     assert {sample.metric for sample in found.samples} == {
         row for row in c.rows() if row.source == "spark" and "threshold" not in row.labels
@@ -72,7 +66,7 @@ def test_every_family_is_reported_of_a_query_that_all_ways_see() -> None:
 
 
 def test_a_checkpoint_alone_is_called_as_it_is_configured() -> None:
-    found = seen(world_of(), checkpoint())
+    found = seen(held_world(), checkpoint())
     assert found.values(c.SPARK_UNCOMMITTED_BATCHES) == {("spark", "", "orders-folder"): 1}
     assert not found.values(c.SPARK_QUERY_STATE), "no file tells it"
     assert not found.values(c.SPARK_INPUT_ROWS_TOTAL)
@@ -80,18 +74,18 @@ def test_a_checkpoint_alone_is_called_as_it_is_configured() -> None:
 
 
 def test_lags_are_to_the_high_watermark_and_what_is_blocked_is_behind_the_last_stable_offset() -> None:
-    found = seen(world_of(stable=80, end=100), listener(offsets={ORDERS: 80, TopicPartition("orders", 1): 60}))
+    found = seen(held_world(stable=80, end=100), listener(offsets={ORDERS: 80, TopicPartition("orders", 1): 60}))
     assert found.values(c.SPARK_SOURCE_LAG_OFFSETS) == {(*WHO, "orders"): 60}
     assert found.values(c.SPARK_SOURCE_BLOCKED_OFFSETS) == {(*WHO, "orders"): 40}
 
 
 def test_a_query_that_reads_uncommitted_records_is_not_blocked_by_what_it_has_read() -> None:
-    found = seen(world_of(stable=80, end=100), listener(offsets={ORDERS: 100}))
+    found = seen(held_world(stable=80, end=100), listener(offsets={ORDERS: 100}))
     assert found.value(c.SPARK_SOURCE_BLOCKED_OFFSETS, *WHO, "orders") == 0
 
 
 def test_a_topic_of_which_a_partition_did_not_answer_is_absent_and_the_query_is_still_told_of() -> None:
-    world = world_of()
+    world = held_world()
     world.topics["orders"][1].leader = None
     found = seen(world, listener(offsets={ORDERS: 80, TopicPartition("orders", 1): 60}))
     assert found.reasons == {Reason.NO_LEADER}
@@ -100,13 +94,13 @@ def test_a_topic_of_which_a_partition_did_not_answer_is_absent_and_the_query_is_
 
 
 def test_a_topic_that_the_cluster_does_not_have_is_no_fault() -> None:
-    found = seen(world_of(), listener(offsets={TopicPartition("elsewhere", 0): 7}))
+    found = seen(held_world(), listener(offsets={TopicPartition("elsewhere", 0): 7}))
     assert not found.faults
     assert not found.values(c.SPARK_SOURCE_LAG_OFFSETS)
 
 
 def test_without_offsets_the_cluster_is_not_asked() -> None:
-    world = world_of()
+    world = held_world()
     seen(world, listener(offsets={}))
     assert not world.requests("ListOffsets")
 
@@ -177,7 +171,7 @@ def ended(source: SparkSource, world: FakeKafka, *told: StreamingQuery) -> dict[
 
 
 def test_an_end_is_counted_once_however_many_report_it_and_however_often() -> None:
-    world = world_of()
+    world = held_world()
     source = SparkSource(world.cluster())
     zero = seen(world, listener(), source=source).values(c.SPARK_QUERY_TERMINATIONS_TOTAL)
     assert zero == {(*WHO, reason): 0 for reason in c.SPARK_TERMINATION_REASONS}
@@ -194,7 +188,7 @@ def test_an_end_is_counted_once_however_many_report_it_and_however_often() -> No
 
 
 def test_the_end_of_a_query_that_nobody_knew_is_an_increase_from_0() -> None:
-    world = world_of()
+    world = held_world()
     source = SparkSource(world.cluster())
     died = listener(state=QueryState.FAILED, ends=(QueryEnd("run-1", TerminationReason.OTHER, NOW + 1),))
     assert ended(source, world, died) == {}
@@ -202,7 +196,7 @@ def test_the_end_of_a_query_that_nobody_knew_is_an_increase_from_0() -> None:
 
 
 def test_an_end_before_the_agent_began_is_history() -> None:
-    world = world_of()
+    world = held_world()
     source = SparkSource(world.cluster())
     died = listener(state=QueryState.FAILED, ends=(QueryEnd("run-1", TerminationReason.OTHER, NOW - 60),))
     for _ in range(3):
@@ -215,14 +209,14 @@ def test_an_end_before_the_agent_began_is_history() -> None:
 
 def test_more_queries_than_are_kept_are_said_and_those_heard_of_last_are_reported() -> None:
     told = [listener(id=f"id-{number}", name=f"q{number}", heard=NOW - number / 10) for number in range(510)]
-    found = seen(world_of(), *told)
+    found = seen(held_world(), *told)
     names = {key[2] for key in found.values(c.SPARK_BATCHES_TOTAL)}
     assert names == {f"q{number}" for number in range(500)}
     assert [sample.value for sample in found.samples if sample.metric is c.SERIES_DROPPED] == [10]
 
 
 def test_queries_that_are_handed_in_are_reported_like_those_of_folders() -> None:
-    world = world_of()
+    world = held_world()
     source = SparkSource(world.cluster(), posted=lambda: [listener()], left_out=lambda: 2)
     found = seen(world, source=source)
     assert found.value(c.SPARK_INPUT_ROWS_TOTAL, *WHO) == 100
@@ -242,7 +236,7 @@ def test_a_folder_s_source_hands_on_what_it_can_read_and_says_what_it_cannot() -
             yield listener()
             yield fault
 
-    world = world_of()
+    world = held_world()
     source = SparkFolderSource(world.cluster(), FolderSettings("/logs"), SparkFolder(), world.time.clock)
     assert source.target == "/logs"
     assert list(source.read(Deadline.after(1), Facts())) == [fault, SparkQueries((listener(),))]

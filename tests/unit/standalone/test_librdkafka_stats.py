@@ -16,7 +16,7 @@ import pytest
 
 from exporter.standalone import librdkafka_stats
 from exporter.standalone.librdkafka_stats import KEPT, EosStats
-from tests.fakes.agent_endpoint import StubEndpoint
+from tests.helpers.agent_endpoint import StubEndpoint
 
 STATISTICS = {
     "name": "rdkafka#producer-1",

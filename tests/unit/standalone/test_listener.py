@@ -21,7 +21,7 @@ from exporter.spark.terminations import MOST_CLASSES
 from exporter.standalone import listener
 from exporter.standalone.listener import MOST_QUERIES, EosListener
 from exporter.words import QueryState, TerminationReason
-from tests.fakes.agent_endpoint import StubEndpoint
+from tests.helpers.agent_endpoint import StubEndpoint
 from tests.unit.spark.test_event_log import instant, recorded
 
 ID, RUN = "cbb8ccf7-68b1-441a-8a88-b5928436b904", "d2e81634-50b9-4725-a209-698961ae4b10"

@@ -13,7 +13,7 @@ from exporter.status.json_lines import json_lines
 from exporter.status.late import LateDocuments
 from exporter.status.status import ClusterSettings, document
 from exporter.transactions.facts import OpenTransactions
-from tests.fakes.pages import page
+from tests.helpers.pages import page
 from tests.unit.status.test_status import NOW, OPEN, STALL
 
 LEVELS = 4

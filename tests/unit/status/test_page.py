@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from exporter.status.filters import Filter
-from tests.fakes.pages import page
+from tests.helpers.pages import page
 from tests.unit.status.test_status import EVIL, FINE, NOW, status
 
 

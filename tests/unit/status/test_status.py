@@ -36,9 +36,9 @@ from exporter.transactions.facts import (
     UncleanId,
 )
 from exporter.words import BlockerKind, MarkerWait, Outcome, TransactionState
-from tests.fakes.pages import page
-from tests.proofs import proven
-from tests.schemas import conform
+from tests.helpers.pages import page
+from tests.helpers.proofs import proven
+from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0
 EVIL = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
@@ -73,11 +73,10 @@ def status(
     ready: bool = True,
     owners: Owners = NO_OWNERS,
     links: Links = NO_LINKS,
-    pushed: PushedProducers | None = None,
 ) -> dict[str, Any]:
     settings = {"prod": ClusterSettings("prod", "b1:9092", owners, links)}
     state = GroupState("prod", facts(*each), sources)
-    made = document([state], settings, now=NOW, ready=ready, version="1.2.3", pushed=pushed)
+    made = document([state], settings, now=NOW, ready=ready, version="1.2.3")
     return conform("status", json.loads(json_lines(made, 4)))
 
 
@@ -151,12 +150,12 @@ def test_groups_that_wait_are_the_worst_first_bounded_and_unknown_where_they_wer
 
 def test_where_a_producer_runs_is_named_as_far_as_it_pushes_its_metrics() -> None:
     place = ClientPlace("client<1>", "10.0.0.7", "User:pay", "apache-kafka-java 4.3.1")
-    whole = status(Stalls((STALL,)), pushed=PushedProducers({("prod", "pay-3"): (place,), ("prod", ""): (place,)}))
+    whole = status(Stalls((STALL,)), PushedProducers({("prod", "pay-3"): (place,), ("prod", ""): (place,)}))
     [stalled] = whole["clusters"][0]["stalled_partitions"]
     assert stalled["producers"] == [place._asdict()]
     assert "10.0.0.7 <small>client.id client&lt;1&gt;, User:pay, apache-kafka-java 4.3.1</small>" in page(whole)
     assert "brokers do not say, and it pushes no metrics to this agent" in page(status(Stalls((STALL,))))
-    elsewhere = status(Stalls((STALL,)), pushed=PushedProducers({("other", "pay-3"): (place,)}))
+    elsewhere = status(Stalls((STALL,)), PushedProducers({("other", "pay-3"): (place,)}))
     assert elsewhere["clusters"][0]["stalled_partitions"][0]["producers"] == []
 
 

@@ -17,8 +17,8 @@ from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.transactions.facts import OpenTransactions, UncleanEnds
 from exporter.words import AuditVerdict, QueryState, TerminationReason
-from tests.fakes.pages import page
-from tests.schemas import conform
+from tests.helpers.pages import page
+from tests.helpers.schemas import conform
 
 EVIL = "<script>alert(1)</script>"
 NOW = 1_795_272_600.0

@@ -12,7 +12,7 @@ from exporter.producers.producer_samples import INIT as INIT_TIME
 from exporter.streams.facts import StreamsVersion
 from exporter.streams.source import QUERIES, applications_by_client, changelog_owners, versions_of
 from exporter.streams.streams_samples import guarantee_samples, jvm_samples, states
-from tests.fakes.recordings import RECORDINGS, jolokia_answer
+from tests.helpers.recordings import RECORDINGS, jolokia_answer
 
 CAPTURES = RECORDINGS / "streams"
 HEAD = ("demo", "s1:8778")
@@ -37,9 +37,11 @@ def values(name: str, metric: Metric) -> dict[tuple[str, ...], float]:
 def test_the_version_of_a_jvm_is_that_of_its_clients() -> None:
     client = parse_object_name("kafka.streams:type=stream-metrics,client-id=totals-1")
     assert client is not None
-    found = versions_of([MBeanValue(client, "version", "4.2.0"), MBeanValue(client, "state", "RUNNING")])
-    assert list(found) == [StreamsVersion("4.2.0")]
-    assert list(versions_of([MBeanValue(client, "version", 4.0)])) == [], "a text that a jmx_exporter made a number"
+    found = versions_of("prod", [MBeanValue(client, "version", "4.2.0"), MBeanValue(client, "state", "RUNNING")])
+    assert list(found) == [StreamsVersion("prod", "4.2.0")]
+    assert list(versions_of("prod", [MBeanValue(client, "version", 4.0)])) == [], (
+        "a text that a jmx_exporter made a number"
+    )
 
 
 def test_commits_and_their_latency_are_read_by_thread() -> None:

@@ -17,9 +17,9 @@ from exporter.telemetry.clients import MOST_SERIES, TelemetryReceiver
 from exporter.telemetry.otlp import MOST_BYTES, OtlpApp
 from exporter.telemetry.source import TelemetrySource
 from exporter.web_server.messages import Answer, Request
-from tests.calls import calls_of
-from tests.fakes.cluster import ManualClock
-from tests.fakes.otlp import COMMIT, CUMULATIVE, DELTA, Push
+from tests.helpers.calls import calls_of
+from tests.helpers.cluster import ManualClock
+from tests.helpers.otlp import COMMIT, CUMULATIVE, DELTA, Push
 
 INSTANCE = "kQ0mDq4eSx2ZsIP-cXJ0Ug"
 PROCESS = "0f9a3c1e-8a55-4a0b-9f0e-1d2c3b4a5e6f"

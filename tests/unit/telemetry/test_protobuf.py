@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from exporter.telemetry import json_form, protobuf
 from exporter.telemetry.points import MOST_PARTS, OtlpError, Point, PointTally, Pushed, Temporality
-from tests.fakes.otlp import COMMIT, CUMULATIVE, Push, pairs
+from tests.helpers.otlp import COMMIT, CUMULATIVE, Push, pairs
 
 Decode = Callable[[bytes, PointTally], Iterator[Pushed]]
 PRODUCER = {"client_id": "orders", "transactional_id": "orders-1"}

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 from exporter.applications.applications import Grouping
 from exporter.core.state import StateDir
+from exporter.kafka.log.tail import TailReader
+from exporter.model import Clock
 from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.keeper import RETRY_SECONDS, SNAPSHOT_SECONDS, Keeper
+from exporter.transactions.machine.progress import LogPosition
 from exporter.transactions.saved import SavedPartition
+from exporter.transactions.tail import LogTail
 
 
 class CountedApplication(Aggregates):
@@ -38,6 +42,11 @@ class CountedApplication(Aggregates):
         self.counts = dict(saved["tasks"])
 
 
+def never() -> TailReader:
+    raise AssertionError
+
+
+NO_LOG = LogTail(Aggregates(Grouping(), Caps()), never, Clock())
 DISK = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans(), st.booleans()), max_size=40)
 
 
@@ -53,7 +62,7 @@ def test_counters_are_whole_as_of_the_last_write_that_was_taken(reads: list[tupl
         disk.takes = {"journal": journal, "snapshot": snapshot}
         disk.wrote = False
         counted.count(task)
-        keeper.save(None, counted, 1, {0: SavedPartition(0)}, at * 3.0)
+        keeper.save(NO_LOG, counted, 1, {0: SavedPartition(LogPosition(0))}, at * 3.0)
         if disk.wrote and "snapshot" in files:
             taken = dict(counted.counts)
         again = CountedApplication()
@@ -71,7 +80,7 @@ def test_a_snapshot_that_vanished_with_its_folder_is_written_at_the_next_read(tm
         if broken:
             (tmp_path / "state").write_text("no folder")
         counted.count("a")
-        keeper.save(None, counted, 1, {0: SavedPartition(0)}, now)
+        keeper.save(NO_LOG, counted, 1, {0: SavedPartition(LogPosition(0))}, now)
         assert bool(keeper.trouble) == broken
     again = CountedApplication()
     Keeper(StateDir(tmp_path / "state"), "txnlog").load("c", "", again)
@@ -86,10 +95,10 @@ def test_a_snapshot_that_was_refused_is_tried_again_before_its_interval_and_not_
     keeper.load("c", "", counted)
     for second in range(round(SNAPSHOT_SECONDS)):
         counted.count("a")
-        keeper.save(None, counted, 1, {0: SavedPartition(0)}, float(second))
+        keeper.save(NO_LOG, counted, 1, {0: SavedPartition(LogPosition(0))}, float(second))
     assert disk.tried == SNAPSHOT_SECONDS / RETRY_SECONDS
     disk.takes = {"journal": True, "snapshot": True}
-    keeper.save(None, counted, 1, {0: SavedPartition(0)}, SNAPSHOT_SECONDS)
+    keeper.save(NO_LOG, counted, 1, {0: SavedPartition(LogPosition(0))}, SNAPSHOT_SECONDS)
     assert files["snapshot"]["counters"]["tasks"] == {"a": SNAPSHOT_SECONDS}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.transactions.machine.entries import Entry
-from exporter.transactions.machine.progress import CONTEXT_RECORDS, PartitionProgress
+from exporter.transactions.machine.progress import CONTEXT_RECORDS, LogPosition, PartitionProgress
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import (
     FORMAT,
@@ -23,7 +23,7 @@ from exporter.transactions.saved import (
     partition_position,
     read,
 )
-from tests.fakes.coordinator import GeneratedLog, histories
+from tests.helpers.coordinator import GeneratedLog, histories
 
 
 def document(partitions: dict[str, Any], **counters: Any) -> dict[str, Any]:
@@ -34,14 +34,14 @@ def document(partitions: dict[str, Any], **counters: Any) -> dict[str, Any]:
 
 @given(histories(), st.data())
 def test_open_ids_and_waiting_aborts_come_back_as_they_were(history: GeneratedLog, data: st.DataObject) -> None:
-    machine, progress = StateMachine(0), PartitionProgress(0, 0)
+    machine, progress = StateMachine(0), PartitionProgress(0, LogPosition(0))
     for record in history.records[: data.draw(st.integers(0, len(history.records)))]:
         if record.partition == 0:
             machine.apply(record.offset, record.ms, record.key, record.value)
             progress.read(record.offset)
     kept = read(document({"0": partition_document(progress, machine)}), ()).partitions[0]
-    assert (kept.next, kept.taken_at) == (progress.next, progress.next)
-    assert kept.unsettled == {decision.transaction.offset for decision in machine.unsettled}
+    assert (kept.position.offset, kept.taken_at) == (progress.next, progress.next)
+    assert kept.position.unsettled == {decision.transaction.offset for decision in machine.unsettled}
     again = read(document({"0": kept_document(kept)}), ()).partitions[0]
     for saved in (kept, again):
         fresh = StateMachine(0)
@@ -78,9 +78,9 @@ def test_the_journal_of_the_same_generation_goes_on_from_the_snapshot() -> None:
         ],
     )
     zero = saved.partitions[0]
-    assert (zero.next, zero.epoch, zero.lost, zero.taken_at) == (9, 2, 3, 7)
-    assert zero.unsettled == frozenset({8})
-    assert (saved.partitions[1].next, saved.partitions[1].taken_at) == (2, None)
+    assert (zero.position.offset, zero.position.epoch, zero.position.lost, zero.taken_at) == (9, 2, 3, 7)
+    assert zero.position.unsettled == frozenset({8})
+    assert (saved.partitions[1].position.offset, saved.partitions[1].taken_at) == (2, None)
     assert saved.counters == {"applications": {"a": [3]}, "tasks": {"t": 1}, "undecodable": 5}
 
 
@@ -122,14 +122,14 @@ def test_what_appears_while_we_watch_is_counted_from_its_beginning() -> None:
 
 
 def test_a_restart_counts_from_where_the_last_process_stopped_and_reads_what_it_needs_before() -> None:
-    saved = SavedPartition(8_000, 5, frozenset({7_990}), 2, taken_at=7_500)
+    saved = SavedPartition(LogPosition(8_000, 5, frozenset({7_990}), 2), taken_at=7_500)
     progress = begin(9_000, 8_500, saved, from_zero=False)
     assert (progress.next, progress.position) == (7_500 - CONTEXT_RECORDS, 8_000)
     assert (progress.epoch, progress.lost, progress.unsettled) == (5, 2, {7_990})
     assert begin(9_000, 3_000, saved, from_zero=False).next == 3_000
-    assert begin(9_000, None, SavedPartition(10), from_zero=False).next == 0
+    assert begin(9_000, None, SavedPartition(LogPosition(10)), from_zero=False).next == 0
 
 
 def test_while_what_was_counted_is_read_again_the_position_stays() -> None:
-    progress = begin(9_000, None, SavedPartition(8_000, 5, frozenset({7_990})), from_zero=False)
-    assert partition_position(progress, StateMachine(0)) == [8_000, 5, [7_990], 0, [], -1, [[], []]]
+    progress = begin(9_000, None, SavedPartition(LogPosition(8_000, 5, frozenset({7_990}))), from_zero=False)
+    assert partition_position(progress, StateMachine(0)).document() == [8_000, 5, [7_990], 0, [], -1, [[], []]]

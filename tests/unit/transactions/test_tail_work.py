@@ -20,14 +20,14 @@ from exporter.model import Clock
 from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.machine import record_fields
 from exporter.transactions.machine.entries import Entry
-from exporter.transactions.machine.progress import PartitionProgress
+from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.record_fields import fields_of
 from exporter.transactions.machine.records import TOPIC, Status, UndecodableRecord
 from exporter.transactions.tail import LogTail
-from tests.calls import calls_of
-from tests.fakes.cluster import FakeKafka
-from tests.fakes.coordinator import BEGIN_MS
-from tests.strategies import encode_key, encode_value, kafka_tags, values
+from tests.helpers.calls import calls_of
+from tests.helpers.cluster import FakeKafka
+from tests.helpers.coordinator import BEGIN_MS
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags, values
 
 TRANSACTIONS = 40
 STEPS = (Status.ONGOING, Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
@@ -78,8 +78,8 @@ class WrittenLog:
 @pytest.mark.parametrize("v2", [False, True])
 def test_the_calls_for_a_finished_transaction_do_not_grow(v2: bool) -> None:
     log, aggregates = WrittenLog(v2=v2), Aggregates(Grouping(), Caps())
-    tail = LogTail(aggregates, FakeKafka().tail, Clock())  # type: ignore[arg-type]  # it is not polled
-    tail.progress[0] = PartitionProgress(0, 0)
+    tail = LogTail(aggregates, lambda: FakeKafka().tail, Clock())  # type: ignore[arg-type,return-value]  # it is not polled
+    tail.progress[0] = PartitionProgress(0, LogPosition(0))
     tail._take(log.transactions(TRANSACTIONS))
     again = log.transactions(TRANSACTIONS)
     found = calls_of(lambda: tail._take(again))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.web_server.connection import MAX_BODY_BYTES, MAX_HEAD_BYTES, PIECE_BYTES
-from tests.fakes.wire import exchange, final
+from tests.helpers.wire import exchange, final
 
 FRAGMENTS = (
     b"GET /-/healthy HTTP/1.1\r\n",

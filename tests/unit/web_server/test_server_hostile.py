@@ -44,15 +44,6 @@ def listener(exposition: Exposition) -> Iterator[Server]:
     listener.close()
 
 
-@pytest.fixture
-def crowd() -> Iterator[list[socket.socket]]:
-    """Sockets to be closed in the end."""
-    sockets: list[socket.socket] = []
-    yield sockets
-    for each in sockets:
-        each.close()
-
-
 def connect(listener: Server, source: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(("127.0.0.1", listener.ports[0]), timeout=20, source_address=(source, 0))
 
@@ -77,8 +68,8 @@ def test_clients_that_never_finish_their_request_do_not_keep_others_waiting(
     assert exchange(listener).endswith(b"Healthy.\n")
 
 
-def test_a_request_that_comes_in_single_bytes_is_answered(listener: Server) -> None:
-    with connect(listener) as connection:
+def test_a_request_that_comes_in_single_bytes_is_answered(patient: Server) -> None:
+    with connect(patient) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in REQUEST:
             connection.sendall(bytes([byte]))
@@ -189,7 +180,8 @@ def test_the_bodies_that_slow_readers_hold_are_bounded_in_bytes_and_those_who_re
 ) -> None:
     ledger = Ledger()
     limits = Limits(arrival=3600.0, exchange=3600.0, rest=3600.0)
-    server = Server([("127.0.0.1", 0)], App(ChangingBody(), dict, lambda: True, list), limits=limits, ledger=ledger)
+    app = App(ChangingBody(), dict, lambda: True, list)  # type: ignore[arg-type]  # as the exposition
+    server = Server([("127.0.0.1", 0)], app, limits=limits, ledger=ledger)
     server.open()
     try:
         for number in range(12):  # 36 MB
@@ -216,12 +208,12 @@ def half_closed(listener: Server, request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
-def test_a_client_that_closes_its_sending_half_is_answered(listener: Server, version: str) -> None:
+def test_a_client_that_closes_its_sending_half_is_answered(patient: Server, version: str) -> None:
     head = f" HTTP/{version}\r\nHost: localhost\r\n\r\n".encode()
     for _ in range(20):
-        assert half_closed(listener, b"GET /-/healthy" + head).endswith(b"Healthy.\n")
-        assert half_closed(listener, b"GET /runbooks" + head).startswith(b"HTTP/1.1 200")
-    assert len(half_closed(listener, b"GET /metrics" + head)) > 8_000_000
+        assert half_closed(patient, b"GET /-/healthy" + head).endswith(b"Healthy.\n")
+        assert half_closed(patient, b"GET /runbooks" + head).startswith(b"HTTP/1.1 200")
+    assert len(half_closed(patient, b"GET /metrics" + head)) > 8_000_000
 
 
 def test_a_half_closed_client_without_a_whole_request_is_closed(listener: Server) -> None:
@@ -362,11 +354,11 @@ def test_a_connection_that_was_served_is_kept_for_longer_than_one_that_says_noth
     listener.close()
 
 
-def test_many_requests_at_once_are_all_answered(listener: Server) -> None:
+def test_many_requests_at_once_are_all_answered(patient: Server) -> None:
     answers: list[bytes] = []
 
     def ask() -> None:
-        answers.extend(exchange(listener) for _ in range(10))
+        answers.extend(exchange(patient) for _ in range(10))
 
     threads = [threading.Thread(target=ask) for _ in range(30)]
     for thread in threads:

@@ -58,15 +58,6 @@ def serve(authority: Authority) -> Iterator[Serve]:
         listener.close()
 
 
-@pytest.fixture
-def crowd() -> Iterator[list[socket.socket]]:
-    """Sockets to be closed in the end."""
-    sockets: list[socket.socket] = []
-    yield sockets
-    for each in sockets:
-        each.close()
-
-
 def trusting(authority: Authority, client: str = "") -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=authority.certificate)
     if client:

@@ -15,7 +15,7 @@ from exporter.fleet.source import agents as module
 from exporter.fleet.source.agents import AgentCredentials, FleetAgents
 from exporter.http_client import HttpError
 from exporter.model import Clock
-from tests.fakes.fleet_agents import (
+from tests.helpers.fleet_agents import (
     Reply,
     StandInAgents,
     body,

@@ -11,8 +11,8 @@ import pytest
 
 from exporter.fleet.source.discovery import MOST_AGENTS, POLL_SECONDS, AgentLists, ListError, agent_list, srv_list
 from exporter.model import Clock
-from tests.fakes.dns_server import DnsServer
-from tests.fakes.fleet_agents import StandInAgents
+from tests.helpers.dns_server import DnsServer
+from tests.helpers.fleet_agents import StandInAgents
 
 
 def listed(*places: object) -> tuple[list[str], list[str]]:

@@ -16,82 +16,73 @@ from exporter.groups.facts import (
     ShareGroup,
     ShareGroups,
 )
-from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSettings, GroupsSource, choose, group_samples
-from exporter.kafka.requests.transactions import PROBES
+from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSource, choose, group_samples
+from exporter.kafka.requests.by_coordinator import PROBES
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Notes, Reason, TopicPartition
 from exporter.words import BlockerKind
-from tests.batches import data, marker
-from tests.fakes.cluster import OFFSETS, FakeKafka, partitions, read
+from tests.helpers.batches import data, marker
+from tests.helpers.cluster import OFFSETS, FakeGroup, FakeKafka, read
+from tests.helpers.scenes import held_world
+from tests.helpers.sources import groups_source
 
 LAG = catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS
 BLOCKED = catalogue.GROUP_BLOCKED_OFFSETS
 RECORDS = catalogue.GROUP_READ_COMMITTED_LAG_RECORDS
 
 
-def world_of(count: int = 2) -> FakeKafka:
-    world = FakeKafka(topics={"orders": partitions(count), OFFSETS: partitions(1)})
-    for partition in world.topics["orders"]:
-        partition.high_watermark, partition.stable = 100, 80
-    return world
-
-
-def source_of(world: FakeKafka, settings: GroupsSettings | None = None) -> GroupsSource:
-    return GroupsSource(world.cluster(), settings or GroupsSettings())
-
-
 def test_lag_is_measured_to_the_last_stable_offset_and_what_is_blocked_behind_it_apart() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 70, ("orders", 1): 80}
-    seen = read(world, source_of(world))
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 70, ("orders", 1): 80})
+    seen = read(world, groups_source(world))
     assert not seen.faults
     assert seen.values(LAG) == {("billing", "orders"): 10}
     assert seen.values(BLOCKED) == {("billing", "orders"): 40}
 
 
 def test_the_groups_that_a_stalled_partition_withholds_records_from_are_named_and_others_are_not() -> None:
-    world = world_of(3)
-    world.groups["behind"] = {("orders", 0): 70, ("orders", 1): 70}
-    world.groups["waiting"] = {("orders", 0): 80}
-    world.groups["uncommitted"] = {("orders", 0): 95}
+    world = held_world(3)
+    world.groups["behind"] = FakeGroup({("orders", 0): 70, ("orders", 1): 70})
+    world.groups["waiting"] = FakeGroup({("orders", 0): 80})
+    world.groups["uncommitted"] = FakeGroup({("orders", 0): 95})
     stalls = Stalls(
         tuple(
             Stall(TopicPartition("orders", number), 0.0, 80, 100, 1, Blocker("", "", 7, 0, 80, BlockerKind.OPEN))
             for number in (0, 2)
         )
     )
-    seen = read(world, source_of(world), stalls)
+    seen = read(world, groups_source(world), stalls)
     both = Blocked((BlockedGroup("behind", 20), BlockedGroup("waiting", 20)), 2)
     assert seen.facts[BlockedGroups] == BlockedGroups(
         {TopicPartition("orders", 0): both, TopicPartition("orders", 2): Blocked((), 0)}
     )
     world.refuse["DescribeGroups"] = 30
-    seen = read(world, source_of(world), stalls)
+    seen = read(world, groups_source(world), stalls)
     assert seen.facts[BlockedGroups] == BlockedGroups({TopicPartition("orders", 0): both})
 
 
 def test_of_many_groups_those_with_most_withheld_everywhere_are_named_and_all_are_counted() -> None:
-    world = world_of()
+    world = held_world()
     for number in range(20):
-        world.groups[f"g-{number:02}"] = {("orders", 0): 80}
-    world.groups["z"] = {("orders", 0): 80, ("orders", 1): 80}
+        world.groups[f"g-{number:02}"] = FakeGroup({("orders", 0): 80})
+    world.groups["z"] = FakeGroup({("orders", 0): 80, ("orders", 1): 80})
     stalls = Stalls(
         tuple(
             Stall(TopicPartition("orders", number), 0.0, 80, 100, 1, Blocker("", "", 7, 0, 80, BlockerKind.OPEN))
             for number in (0, 1)
         )
     )
-    found = read(world, source_of(world), stalls).facts[BlockedGroups]
+    found = read(world, groups_source(world), stalls).facts[BlockedGroups]
     assert isinstance(found, BlockedGroups)
     first = found.by_partition[TopicPartition("orders", 0)]
     assert ([group.group for group in first.worst], first.total) == (["z", "g-00", "g-01", "g-02", "g-03"], 21)
 
 
 def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 79, ("orders", 1): 80}
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 79, ("orders", 1): 80})
     world.topics["orders"][0].batches = marker(79, 7)
-    source = source_of(world)
+    source = groups_source(world)
     seen = read(world, source)
     assert seen.values(LAG) == {("billing", "orders"): 1}
     assert seen.values(RECORDS) == {("billing", "orders"): 0}
@@ -101,22 +92,22 @@ def test_a_topic_that_was_read_to_its_end_has_no_lag_in_records_whatever_ends_it
 
 
 def test_the_lag_in_records_is_absent_where_one_partition_does_not_show_it() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 70, ("orders", 1): 80}
-    world.groups["far"] = {("orders", 1): -30}
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 70, ("orders", 1): 80})
+    world.groups["far"] = FakeGroup({("orders", 1): -30})
     world.topics["orders"][0].batches = data(70, 4, 7) + data(74, 5, 8) + marker(79, 8)
     world.topics["orders"][0].aborted = [(8, 74)]
-    seen = read(world, source_of(world))
+    seen = read(world, groups_source(world))
     assert seen.values(RECORDS) == {("billing", "orders"): 4}
     world.topics["orders"][0].batches = b""
-    assert read(world, source_of(world)).values(RECORDS) == {}
+    assert read(world, groups_source(world)).values(RECORDS) == {}
 
 
 def test_a_topic_that_may_not_be_read_is_no_fault_and_the_grant_is_named() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 79}
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 79})
     world.refuse["Fetch"] = 29
-    source = source_of(world)
+    source = groups_source(world)
     for _ in range(2):
         seen = read(world, source)
         assert not seen.faults
@@ -133,43 +124,43 @@ def test_a_topic_that_may_not_be_read_is_no_fault_and_the_grant_is_named() -> No
 
 
 def test_a_commit_beyond_the_last_stable_offset_is_no_negative_lag() -> None:
-    world = world_of()
-    world.groups["reader"] = {("orders", 0): 95, ("orders", 1): 70}
-    assert read(world, source_of(world)).values(LAG) == {("reader", "orders"): 10}
+    world = held_world()
+    world.groups["reader"] = FakeGroup({("orders", 0): 95, ("orders", 1): 70})
+    assert read(world, groups_source(world)).values(LAG) == {("reader", "orders"): 10}
 
 
 def test_offsets_of_topics_that_are_long_gone_are_no_fault_and_no_sample() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 80, ("gone", 0): 5}
-    seen = read(world, source_of(world))
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 80, ("gone", 0): 5})
+    seen = read(world, groups_source(world))
     assert not seen.faults
     assert set(seen.values(LAG)) == {("billing", "orders")}
 
 
 def test_a_topic_of_which_a_partition_did_not_answer_is_absent_not_smaller() -> None:
-    world = world_of()
+    world = held_world()
     world.topics["orders"][1].leader = None
-    world.groups["billing"] = {("orders", 0): 80, ("orders", 1): 80}
-    seen = read(world, source_of(world))
+    world.groups["billing"] = FakeGroup({("orders", 0): 80, ("orders", 1): 80})
+    seen = read(world, groups_source(world))
     assert seen.reasons == {Reason.NO_LEADER}
     assert not seen.values(LAG)
 
 
 def test_without_describe_on_groups_what_is_seen_is_given_and_the_grant_is_named() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 80}
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 80})
     world.refuse["DescribeGroups"] = 30
-    seen = read(world, source_of(world))
+    seen = read(world, groups_source(world))
     assert seen.reasons == {Reason.AUTHORIZATION}
     assert "DESCRIBE on Group:*" in seen.faults[0].detail
     assert set(seen.values(LAG)) == {("billing", "orders")}
 
 
 def test_a_coordinator_that_is_loading_is_a_fault_and_it_recovers() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 80}
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 80})
     world.refuse["OffsetFetch"] = 14
-    source = source_of(world)
+    source = groups_source(world)
     seen = read(world, source)
     assert seen.reasons == {Reason.COORDINATOR}
     assert not seen.values(LAG)
@@ -178,22 +169,22 @@ def test_a_coordinator_that_is_loading_is_a_fault_and_it_recovers() -> None:
 
 
 def test_a_cluster_that_is_down_is_one_fault() -> None:
-    world = world_of()
+    world = held_world()
     world.down = {1}
-    seen = read(world, source_of(world))
+    seen = read(world, groups_source(world))
     assert [fault.reason for fault in seen.faults] == [Reason.UNREACHABLE]
     assert seen.samples == []
 
 
 def test_an_empty_cluster_has_no_groups_and_no_fault() -> None:
-    assert read(FakeKafka(), source_of(FakeKafka())).faults == []
+    assert read(FakeKafka(), groups_source(FakeKafka())).faults == []
 
 
 def test_above_the_limit_only_included_groups_are_measured_and_the_others_counted() -> None:
-    world = world_of()
+    world = held_world()
     for number in range(6):
-        world.groups[f"g-{number}"] = {("orders", 0): 80}
-    seen = read(world, source_of(world, GroupsSettings(include=("^g-1",), limit=5)))
+        world.groups[f"g-{number}"] = FakeGroup({("orders", 0): 80})
+    seen = read(world, groups_source(world, include=("^g-1",), limit=5))
     assert set(seen.values(LAG)) == {("g-1", "orders")}
     assert {sample.labels: sample.value for sample in seen.samples if sample.metric is catalogue.SERIES_DROPPED} == {
         (LAG.name,): 5.0
@@ -210,57 +201,52 @@ def pairs(world: FakeKafka, source: GroupsSource) -> frozenset[tuple[str, str]]:
 
 
 def test_a_group_that_was_reset_to_the_latest_offset_is_not_accused() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 100}
-    world.members["billing"] = {"m-1"}
-    source = source_of(world)
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 100}, {"m-1"})
+    source = groups_source(world)
     assert [pairs(world, source) for _ in range(5)] == [frozenset()] * 5
 
 
 def test_running_members_that_commit_on_beyond_the_last_stable_offset_are_proven_to_read_uncommitted() -> None:
-    world = world_of()
-    world.groups["reader"] = {("orders", 0): 90}
-    world.members["reader"] = {"m-1", "m-2"}
-    source = source_of(world)
+    world = held_world()
+    world.groups["reader"] = FakeGroup({("orders", 0): 90}, {"m-1", "m-2"})
+    source = groups_source(world)
     assert pairs(world, source) == frozenset()
-    world.groups["reader"] = {("orders", 0): 95}
+    world.groups["reader"].committed = {("orders", 0): 95}
     assert pairs(world, source) == {("reader", "orders")}
     # As long as they run, also when the last stable offset has passed them.
     world.topics["orders"][0].stable = None
     assert pairs(world, source) == {("reader", "orders")}
-    world.members["reader"] = {"m-3"}
+    world.groups["reader"].members = {"m-3"}
     assert pairs(world, source) == frozenset()
 
 
 def test_a_group_that_was_reset_between_two_reads_has_other_members_and_is_not_accused() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 90}
-    world.members["billing"] = {"m-1"}
-    source = source_of(world)
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 90}, {"m-1"})
+    source = groups_source(world)
     pairs(world, source)
-    world.groups["billing"] = {("orders", 0): 100}
-    world.members["billing"] = {"m-2"}
+    world.groups["billing"] = FakeGroup({("orders", 0): 100}, {"m-2"})
     assert pairs(world, source) == frozenset()
     assert pairs(world, source) == frozenset()
 
 
 def test_commits_without_members_and_members_that_cannot_be_asked_for_prove_nothing() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = held_world()
+    source = groups_source(world)
     for offset in (85, 90, 95):
-        world.groups["assigned"] = {("orders", 0): offset}
+        world.groups["assigned"] = FakeGroup({("orders", 0): offset})
         assert pairs(world, source) == frozenset()
-    world.members["assigned"] = {"m-1"}
     world.refuse["DescribeGroups"] = 30
     for offset in (96, 97, 98):
-        world.groups["assigned"] = {("orders", 0): offset}
+        world.groups["assigned"] = FakeGroup({("orders", 0): offset}, {"m-1"})
         assert pairs(world, source) == frozenset()
 
 
 def test_groups_below_every_last_stable_offset_are_not_described() -> None:
-    world = world_of()
-    world.groups["billing"] = {("orders", 0): 80}
-    source = source_of(world)
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 80})
+    source = groups_source(world)
     pairs(world, source)
     pairs(world, source)
     assert [request.groups for request in world.requests("DescribeGroups")] == [list(PROBES)] * 2
@@ -304,20 +290,20 @@ def stalled(topic: str, partition: int) -> Stalls:
 
 
 def test_groups_wait_for_the_transaction_over_their_own_offsets_and_others_of_the_partition_do_not() -> None:
-    world = world_of()
-    world.groups = {"billing": {("orders", 0): 70, ("orders", 1): 80}, "other": {("orders", 0): 70}}
-    world.unstable = {"billing": {("orders", 1)}}
-    seen = read(world, source_of(world), stalled(OFFSETS, 0))
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 70, ("orders", 1): 80}, unstable={("orders", 1)})
+    world.groups["other"] = FakeGroup({("orders", 0): 70})
+    seen = read(world, groups_source(world), stalled(OFFSETS, 0))
     assert not seen.faults
     assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {("billing", "orders"): 1}
     assert seen.facts[GroupsHeld] == GroupsHeld({TopicPartition(OFFSETS, 0): ("billing",)})
 
 
 def test_no_group_is_asked_where_no_partition_of_the_offsets_topic_is_stalled() -> None:
-    world = world_of()
-    world.groups, world.unstable = {"billing": {("orders", 0): 70}}, {"billing": {("orders", 0)}}
+    world = held_world()
+    world.groups["billing"] = FakeGroup({("orders", 0): 70}, unstable={("orders", 0)})
     for facts in ((), (stalled("orders", 0),), (stalled(OFFSETS, 1),)):
-        seen = read(world, source_of(world), *facts)
+        seen = read(world, groups_source(world), *facts)
         assert seen.values(catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS) == {}
         assert seen.facts[GroupsHeld] == GroupsHeld({})
     assert not any(request.require_stable for request in world.requests("OffsetFetch"))
@@ -326,19 +312,21 @@ def test_no_group_is_asked_where_no_partition_of_the_offsets_topic_is_stalled() 
 # --- Kinds of groups ---
 
 
-def world_of_kinds() -> FakeKafka:
-    world = world_of()
-    world.groups = {"billing": {("orders", 0): 70}, "new": {("orders", 0): 80}, "flow": {}, "workers": {}}
-    world.kinds = {"new": "Consumer", "flow": "Streams", "workers": "Share"}
-    world.members = {"billing": {"b"}, "new": {"n1", "n2"}, "flow": {"f"}, "workers": {"w1", "w2", "w3"}}
-    world.subscribed = {"new": ["orders"], "workers": ["orders", "jobs"]}
+def world_with_each_kind() -> FakeKafka:
+    world = held_world()
+    world.groups = {
+        "billing": FakeGroup({("orders", 0): 70}, {"b"}),
+        "new": FakeGroup({("orders", 0): 80}, {"n1", "n2"}, "Consumer", ["orders"]),
+        "flow": FakeGroup({}, {"f"}, "Streams"),
+        "workers": FakeGroup({}, {"w1", "w2", "w3"}, "Share", ["orders", "jobs"]),
+    }
     world.settings = {"workers": {"share.isolation.level": "read_uncommitted"}}
     return world
 
 
 def test_members_of_groups_of_the_newer_protocols_are_counted_by_kind() -> None:
-    world = world_of_kinds()
-    seen = read(world, source_of(world))
+    world = world_with_each_kind()
+    seen = read(world, groups_source(world))
     assert not seen.faults
     assert seen.values(catalogue.GROUP_MEMBERS) == {
         ("new", "consumer"): 2,
@@ -351,29 +339,29 @@ def test_members_of_groups_of_the_newer_protocols_are_counted_by_kind() -> None:
 
 
 def test_how_a_share_group_reads_is_told_with_the_topics_that_its_members_subscribe_to() -> None:
-    world = world_of_kinds()
+    world = world_with_each_kind()
     group = ShareGroup("read_uncommitted", 3, frozenset({"orders", "jobs"}))
-    assert read(world, source_of(world)).facts[ShareGroups] == ShareGroups({"workers": group})
+    assert read(world, groups_source(world)).facts[ShareGroups] == ShareGroups({"workers": group})
     world.refuse["DescribeConfigs"] = 29
-    refused = read(world, source_of(world)).facts[ShareGroups]
+    refused = read(world, groups_source(world)).facts[ShareGroups]
     assert isinstance(refused, ShareGroups)
     assert refused.groups["workers"].isolation is None
     assert "grant DESCRIBE_CONFIGS" in refused.groups["workers"].error
 
 
 def test_a_kind_of_group_that_cannot_be_described_costs_the_others_nothing() -> None:
-    world = world_of_kinds()
+    world = world_with_each_kind()
     world.refuse["ShareGroupDescribe"] = 30
-    seen = read(world, source_of(world))
+    seen = read(world, groups_source(world))
     assert seen.reasons == {Reason.AUTHORIZATION}
     assert set(seen.values(catalogue.GROUP_MEMBERS)) == {("new", "consumer"), ("flow", "streams")}
 
 
 def test_a_group_of_the_consumer_protocol_is_proven_to_read_beyond_the_lso_by_its_own_request() -> None:
-    world = world_of_kinds()
-    world.groups["new"] = {("orders", 0): 90}
-    source = source_of(world)
+    world = world_with_each_kind()
+    world.groups["new"].committed = {("orders", 0): 90}
+    source = groups_source(world)
     read(world, source)
-    world.groups["new"] = {("orders", 0): 95}
+    world.groups["new"].committed = {("orders", 0): 95}
     beyond = read(world, source).facts[GroupsBeyondLso]
     assert beyond == GroupsBeyondLso(frozenset({("new", "orders")}))

@@ -10,7 +10,7 @@ from exporter.groups.facts import GroupCommits
 from exporter.groups.source.offsets import HOUR, MOST_DROPPED, MOST_GROUPS, MOST_SERIES, SPACING, OffsetsSource
 from exporter.kafka.log.offset_commits import GroupGeneration, OffsetCommits
 from exporter.model import Reason
-from tests.fakes.cluster import OFFSETS, FakeKafka, partitions, read
+from tests.helpers.cluster import OFFSETS, FakeKafka, read, world_of
 
 NOW = 1_000_000.0
 
@@ -55,7 +55,7 @@ def test_a_group_that_committed_nothing_for_an_hour_is_forgotten() -> None:
 
 
 def test_a_partition_that_cannot_be_read_for_hours_keeps_no_older_commits() -> None:
-    world = FakeKafka(topics={OFFSETS: partitions(2)})
+    world = world_of(log=0, offsets=2)
     own = OffsetsSource(world.cluster(), 30.0)
     read(world, own)
     world.topics[OFFSETS][1].high_watermark = 7

@@ -12,7 +12,7 @@ from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.offset_range import cover, lost_since, parse_bound
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fault, Reason
-from tests.fakes.kafka import FakeCluster, cluster_of, offsets
+from tests.helpers.kafka import FakeCluster, cluster_of, offsets
 
 UNKNOWN_LEADER_EPOCH = 75
 TOPIC_AUTHORIZATION_FAILED = 29

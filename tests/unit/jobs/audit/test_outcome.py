@@ -28,7 +28,7 @@ from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfin
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.session import SessionError
 from exporter.words import AuditVerdict
-from tests.schemas import conform
+from tests.helpers.schemas import conform
 
 SPANS = {0: OffsetSpan(0, 10, 20)}
 

@@ -21,8 +21,8 @@ from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.counting.application_counters import counter_samples
 from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.state_machine import StateMachine
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories, merge
-from tests.fakes.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories, merge
+from tests.helpers.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
 
 QUIET_MS = 6_001
 
@@ -198,7 +198,7 @@ def test_every_field_of_an_entry_is_kept_or_made_anew() -> None:
 def test_rows_are_files_by_day_with_every_column(tmp_path: Path) -> None:
     noon = 1_790_000_000_000
     row = Row(
-        "pay-1", "pay", 7, 2, None, "timed_out", False, None, noon - 5, noon, None, 0.005, None, None, 3, 99
+        "pay-1", "pay", 7, 2, None, "timed_out", None, noon - 5, noon, None, 0.005, None, None, 3, 99
     )  # fmt: skip
     files = RowFiles(tmp_path)
     files.add([row, row._replace(complete=noon + 86_400_000, log_offset=100)])
@@ -207,5 +207,6 @@ def test_rows_are_files_by_day_with_every_column(tmp_path: Path) -> None:
     assert day_of(row) == "2026-09-21"
     written = pq.ParquetFile(tmp_path / names[0]).read()
     assert written.schema.equals(SCHEMA)
-    assert tuple(written.schema.names) == Row._fields == tuple(COLUMNS)
+    assert tuple(written.schema.names) == tuple(COLUMNS)
+    assert set(COLUMNS) - set(Row._fields) == {"ended_by_server"}
     assert written.equals(table_of([row]))

@@ -149,6 +149,8 @@ class ScriptedReader:
     def trouble(self) -> Fault | None:
         return self._trouble
 
+    def close(self) -> None: ...
+
 
 def offsets(reader: ScriptedReader, *ranges: Range) -> list[tuple[int, int]]:
     clock = Clock(monotonic=lambda: reader.now)

@@ -44,7 +44,7 @@ def batch(number: int) -> list[Row]:
         prepare = NOON + number * MINUTE + made.randint(0, MINUTE - 20)
         begun = made.random() < 0.9
         row = Row(
-            f"{name}-{made.randint(1, 4)}", name, 7, 2, 2, outcome.value, made.random() < 0.01, prepare - open_ms,
+            f"{name}-{made.randint(1, 4)}", name, 7, 2, 2, outcome.value, prepare - open_ms,
             prepare, prepare + 10, open_ms / 1000, 0.01, (TopicPartition("orders", at % 3),), 60_000, 0,
             1_000 * number + at,
         )  # fmt: skip

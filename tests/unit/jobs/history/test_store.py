@@ -26,7 +26,6 @@ def row(offset: int, day: int = 0) -> Row:
         2,
         2,
         "committed",
-        False,
         instant - 9,
         instant - 1,
         instant,

@@ -18,8 +18,8 @@ from exporter.jobs.history.task import BatchPlan, TaskFiles, TaskFrames
 from exporter.jobs.history.transaction_source import LogAccess
 from exporter.kafka.properties.client import Properties
 from exporter.transactions.source.log_range import Range
-from tests.fakes.coordinator import BEGIN_MS
-from tests.fakes.stored_log import StoredLog, end, log, pieces
+from tests.helpers.coordinator import BEGIN_MS
+from tests.helpers.stored_log import StoredLog, end, log, pieces
 
 
 def plan(access: StoredLog, **changed: Any) -> BatchPlan:

@@ -8,7 +8,7 @@ from typing import Any
 from exporter.kafka.log.batch_writers import sample_writers
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import Deadline, TopicPartition
-from tests.batches import batch, data, marker
+from tests.helpers.batches import batch, data, marker
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -13,7 +13,7 @@ from exporter.kafka.log.record_batch import BatchAtOffset, batch_at
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.offsets import Isolation
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from tests.batches import batch, data
+from tests.helpers.batches import batch, data
 from tests.unit.kafka.log.test_control import COMMIT, CONTROL, marker_body
 from tests.unit.kafka.log.test_control import batch as whole_batch
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.kafka.log.unread_records import count_records
-from tests.batches import batch, data, marker
+from tests.helpers.batches import batch, data, marker
 
 
 def test_the_control_record_at_the_end_of_a_topic_is_no_lag() -> None:

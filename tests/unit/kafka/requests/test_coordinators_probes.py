@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.coordinators import made_up_ids, probe_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline
-from tests.fakes.cluster import FakeKafka, FakeTransaction, Partition, partitions
+from tests.helpers.cluster import FakeKafka, FakeTransaction, Partition, world_of
 
 
-def world_of(*leaders: int | None) -> FakeKafka:
+def led_world(*leaders: int | None) -> FakeKafka:
     world = FakeKafka(brokers={1: "k1:9092", 2: "k2:9092"})
     world.topics[TRANSACTION_STATE] = [Partition(leader) for leader in leaders]
     return world
@@ -28,12 +28,12 @@ def test_there_is_a_made_up_id_for_every_partition(count: int) -> None:
 
 
 def test_not_found_by_the_leader_of_each_partition_proves_them_all() -> None:
-    assert probes(world_of(1, 2, 1)) == (frozenset({0, 1, 2}), {})
+    assert probes(led_world(1, 2, 1)) == (frozenset({0, 1, 2}), {})
 
 
 @pytest.mark.parametrize(("code", "name"), [(14, "LOAD_IN_PROGRESS"), (15, "NOT_AVAILABLE"), (16, "NOT_COORDINATOR")])
 def test_a_coordinator_that_is_not_loaded_proves_nothing_and_says_why(code: int, name: str) -> None:
-    world = world_of(1, 2, 1)
+    world = led_world(1, 2, 1)
     world.unloaded = {1: code}
     proven, unproven = probes(world)
     assert proven == {0, 2}
@@ -41,7 +41,7 @@ def test_a_coordinator_that_is_not_loaded_proves_nothing_and_says_why(code: int,
 
 
 def test_silence_and_a_missing_leader_prove_nothing() -> None:
-    world = world_of(1, 2, None)
+    world = led_world(1, 2, None)
     world.down = {2}
     proven, unproven = probes(world)
     assert proven == {0}
@@ -50,13 +50,13 @@ def test_silence_and_a_missing_leader_prove_nothing() -> None:
 
 
 def test_a_refusal_names_the_grant() -> None:
-    world = world_of(1)
+    world = led_world(1)
     world.refuse["DescribeTransactions"] = 53
     assert "grant DESCRIBE on TransactionalId:*" in probes(world)[1][0]
 
 
 def test_an_id_that_somebody_has_made_proves_nothing() -> None:
-    world = world_of(1)
+    world = led_world(1)
     world.transactions[made_up_ids(1)[0]] = FakeTransaction(7, "Empty")
     proven, unproven = probes(world)
     assert proven == frozenset()
@@ -64,5 +64,5 @@ def test_an_id_that_somebody_has_made_proves_nothing() -> None:
 
 
 def test_no_partition_is_asked_where_there_is_no_log() -> None:
-    world = FakeKafka(topics={"orders": partitions(1)})
+    world = world_of(log=0, orders=1)
     assert probes(world) == (frozenset(), {})

@@ -5,11 +5,11 @@ from typing import Any
 from kafka.protocol.admin import DescribeGroupsResponse, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchResponse
 
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Deadline, Fault, Reason
 from exporter.words import GroupKind
-from tests.fakes.kafka import FakeCluster, cluster_of
+from tests.helpers.kafka import FakeCluster, cluster_of
 
 DOWN = Fault(Reason.TIMEOUT, "broker 2 at k2:9092 did not answer OffsetFetch in time")
 DENIED = Fault(Reason.AUTHORIZATION, "Metadata of topic __consumer_offsets: grant DESCRIBE on it")

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from exporter.kafka.requests import routing
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from tests.fakes.kafka import Answer, FakeCluster, cluster_of, offsets, partitions
+from tests.helpers.kafka import Answer, FakeCluster, cluster_of, offsets, partitions
 
 DOWN = Fault(Reason.UNREACHABLE, "broker 2 at k2:9092 cannot be reached: connection refused")
 

@@ -10,18 +10,18 @@ from kafka.protocol.admin import (
     ListTransactionsResponse,
 )
 
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.transactions import (
     Description,
     Listing,
     ProducerState,
-    coordinator_partition,
     describe_grant,
     describe_producers,
     describe_transactions,
     list_transactions,
 )
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from tests.fakes.kafka import FakeCluster, cluster_of, offsets, partitions
+from tests.helpers.kafka import FakeCluster, cluster_of, offsets, partitions
 
 DOWN = Fault(Reason.UNREACHABLE, "broker 2 at k2:9092 cannot be reached: connection refused")
 DENIED = Fault(Reason.AUTHORIZATION, "Metadata of topic __transaction_state: grant DESCRIBE on it")

@@ -20,7 +20,7 @@ from exporter.lso.proof.evidence import (
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.words import TransactionState
-from tests.proofs import log_read, proof_of, whole_round
+from tests.helpers.proofs import log_read, proof_of, whole_round
 
 HELD = OpenStart(TopicPartition("orders", 7), 4711, 100)
 FIRST = whole_round(HELD, 0.0)

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.lso.facts import Stalls
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.prover import Prover
@@ -24,9 +24,9 @@ from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, Status
 from exporter.words import BlockerKind, TransactionState
-from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, SourceRead, partitions, read
-from tests.fakes.coordinator import CoordinatorRecord
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, SourceRead, read, world_of
+from tests.helpers.coordinator import CoordinatorRecord
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 LOG_PARTITIONS = 3
 TOPIC = "orders"
@@ -67,7 +67,7 @@ class Model:
     """One cluster. Every change is written to the log before the partitions see it, as Kafka does."""
 
     def __init__(self) -> None:
-        self.world = FakeKafka(topics={TOPIC: partitions(PLACES), LOG: partitions(LOG_PARTITIONS)})
+        self.world = world_of(log=LOG_PARTITIONS, **{TOPIC: PLACES})
         self.ids = {name: ModelId(name, 100 + number) for number, name in enumerate(IDS)}
         self.orphans: set[tuple[int, int]] = set()  # (place, producer id)
         self.committed: set[tuple[int, int]] = set()  # (place, producer id): a late record there may be of a commit

@@ -16,8 +16,10 @@ from exporter.transactions.decided.marker_watch import TornMarker, TornMarkers
 from exporter.transactions.decided.torn import Decision, judge
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
 from exporter.words import BlockerKind, FoundMarker
-from tests.fakes.cluster import LOG, FakeKafka
-from tests.unit.lso.source.test_lso import ABORT, go_on, opened, source_of, stalls, stand, steps, world_of
+from tests.helpers.cluster import LOG, FakeKafka, world_of
+from tests.helpers.scenes import go_on, stand
+from tests.helpers.sources import lso_source
+from tests.unit.lso.source.test_lso import ABORT, opened, stalls, steps
 
 FOLLOWED = LogChanges({})
 LOST = LogChanges({0: PartitionChanges(lost=(Window(1_000.0, 1_005.0, 3),))})
@@ -31,7 +33,7 @@ COMMIT = DecidedTransaction(
 
 def kinds(world: FakeKafka, directory: Path, seconds: float, facts: LogChanges | None) -> list[BlockerKind]:
     """The kinds of holders after an agent has run for so long, from its start."""
-    source = source_of(world, directory)
+    source = lso_source(world, directory)
     seen = go_on(world, source, seconds, opened(), *([facts] if facts is not None else []))
     assert (ABORT in steps(world, seen)) is (stalls(seen)[0].blocker.kind is BlockerKind.HANGING)
     source.close()
@@ -76,7 +78,7 @@ def test_a_commit_that_compaction_took_is_known_from_the_decisions_that_the_agen
     world.topics[LOG][0].epoch += 1
     decision = Decision("pay-1", 7, True, frozenset({0}), frozenset({0}), 1, 2, 3, frozenset({PLACE}), v2=False)
     (torn,) = judge([decision], {PLACE: PartitionMarkers(0)}, 0).torn
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     found = TornMarkers((TornMarker(torn, FoundMarker.NOTHING, 1.0),))
     seen = go_on(world, source, 60, opened(), FOLLOWED, found)
     (stall,) = stalls(seen)

@@ -15,8 +15,8 @@ from exporter.lso.proof.log_scan import LogScan
 from exporter.model import Deadline, Fault, Reason
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, Status
 from exporter.words import TransactionState
-from tests.fakes.cluster import FakeMessage, ManualClock
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.cluster import FakeMessage, ManualClock
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 
 def record(

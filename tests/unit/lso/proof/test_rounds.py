@@ -12,7 +12,7 @@ from exporter.kafka.log.open_records import OpenTrace
 from exporter.lso.proof.rounds import Rounds
 from exporter.model import TopicPartition
 from exporter.transactions.decided.fate import DecidedTransaction, Fate, ProducerLog
-from tests.fakes.cluster import FakeKafka
+from tests.helpers.cluster import FakeKafka
 
 PLACE = TopicPartition("orders", 0)
 ONE = frozenset({0})

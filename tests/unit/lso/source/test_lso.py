@@ -23,7 +23,7 @@ from exporter.model import Deadline, Fact, Fault, Reason, TopicPartition
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.transactions.machine.records import Status
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
-from tests.fakes.cluster import (
+from tests.helpers.cluster import (
     LOG,
     FakeKafka,
     FakeTail,
@@ -33,45 +33,17 @@ from tests.fakes.cluster import (
     SourceRead,
     partitions,
     read,
+    world_of,
 )
-from tests.fakes.coordinator import CoordinatorRecord
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.coordinator import CoordinatorRecord
+from tests.helpers.scenes import go_on, stand
+from tests.helpers.sources import lso_source
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
 STALLED = catalogue.STALLED_PARTITIONS
 HANGING = catalogue.HANGING_TRANSACTIONS
 ABORT = "abort --topic"
-
-
-def world_of(**topics: int) -> FakeKafka:
-    """Topics by name and number of partitions, and a transaction log of one partition."""
-    world = FakeKafka(topics={name: partitions(count) for name, count in topics.items()})
-    world.topics[LOG] = partitions(1)
-    return world
-
-
-def source_of(world: FakeKafka, directory: Path | None = None, **settings: float) -> LsoSource:
-    cluster = world.cluster(directory)
-    return LsoSource(cluster, LsoSettings(**settings), Prover(cluster, world.reader))  # type: ignore[arg-type]
-
-
-def stand(
-    world: FakeKafka, topic: str, number: int = 0, *, producer_id: int = 7, at: int = 10, end: int = 25
-) -> Partition:
-    """A producer's open transaction holds the LSO of a partition."""
-    partition = world.topics[topic][number]
-    partition.high_watermark, partition.stable = end, at
-    partition.writers = [OpenWriter(producer_id, at)]
-    return partition
-
-
-def go_on(world: FakeKafka, source: LsoSource, seconds: float, *facts: Fact) -> SourceRead:
-    """Read at every interval for so long; what the last read gave."""
-    seen = read(world, source, *facts)
-    for _ in range(round(seconds / source.interval)):
-        world.time.pass_(source.interval)
-        seen = read(world, source, *facts)
-    return seen
 
 
 def within(world: FakeKafka) -> Deadline:
@@ -114,7 +86,7 @@ AGE = catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS
 
 def test_the_age_of_the_oldest_withheld_record_is_that_of_its_transaction() -> None:
     world = world_of(orders=2, refunds=1)
-    source = source_of(world)
+    source = lso_source(world)
     started = world.time.wall - 4.0
     fact = opened(open_transaction(("orders", 0))._replace(started=started))
     stand(world, "orders")
@@ -129,7 +101,7 @@ def test_the_age_of_the_oldest_withheld_record_is_that_of_its_transaction() -> N
 
 def test_the_age_of_a_withheld_record_is_absent_while_its_topic_is_not_read() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     stand(world, "orders")
     fact = opened(open_transaction(("orders", 0)))
     assert read(world, source, fact).value(AGE, "orders") is not None
@@ -139,7 +111,7 @@ def test_the_age_of_a_withheld_record_is_absent_while_its_topic_is_not_read() ->
 
 def test_a_write_between_the_answers_with_ends_and_with_lsos_is_no_transaction() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     partition = world.topics["orders"][0]
     partition.stable, partition.high_watermark = 7, 8
     assert read(world, source).value(AGE, "orders") is None
@@ -155,7 +127,7 @@ def test_a_write_between_the_answers_with_ends_and_with_lsos_is_no_transaction()
 def test_a_quiet_topic_is_no_stall() -> None:
     world = world_of(orders=2)
     world.topics["orders"][0].high_watermark = 40
-    seen = go_on(world, source_of(world), 120)
+    seen = go_on(world, lso_source(world), 120)
     assert seen.value(STALLED, "orders") == 0
     assert seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, "orders") == 0
     assert seen.value(HANGING, "orders") == 0
@@ -165,7 +137,7 @@ def test_a_quiet_topic_is_no_stall() -> None:
 def test_a_flink_job_that_commits_after_its_open_transactions_were_read_is_no_stall() -> None:
     """The open transactions are those of the read before: in them it is open."""
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     stand(world, "orders")
     fact = opened(open_transaction(("orders", 0)))
     waits = FlinkTransaction(FlinkId("app", 0, 7), 60.0, Precommit.NO, None, True, False, None, False, None)
@@ -177,7 +149,7 @@ def test_a_flink_job_that_commits_after_its_open_transactions_were_read_is_no_st
 @pytest.mark.parametrize("seconds", [0.4, 1.0, 2.0, 3.0, 6.0])
 def test_reads_are_never_so_far_apart_that_what_they_give_expires(seconds: float) -> None:
     world = world_of(orders=30)
-    source = source_of(world)
+    source = lso_source(world)
     world.offset_seconds = seconds
     fact = opened(open_transaction(*(("orders", number) for number in range(30))))
     began = world.time.monotonic
@@ -190,7 +162,7 @@ def test_reads_are_never_so_far_apart_that_what_they_give_expires(seconds: float
 
 def test_an_lso_that_moves_is_no_stall_however_far_it_is_behind() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     for turn in range(30):
         stand(world, "orders", at=turn, end=10_000)
         seen = read(world, source)
@@ -201,7 +173,7 @@ def test_an_lso_that_moves_is_no_stall_however_far_it_is_behind() -> None:
 
 def test_an_lso_that_stands_for_the_threshold_is_a_stall_since_it_was_seen_to_stand() -> None:
     world = world_of(orders=2)
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.time.pass_(5.0)
     stand(world, "orders", 1)
@@ -225,7 +197,7 @@ def test_an_lso_that_stands_for_the_threshold_is_a_stall_since_it_was_seen_to_st
 )
 def test_the_look_before_a_stall_is_due_is_put_off_a_moment(early: float, pace: float) -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.time.pass_(5.0)
     stand(world, "orders")
@@ -243,7 +215,7 @@ def test_the_look_before_a_stall_is_due_is_put_off_a_moment(early: float, pace: 
 def test_a_stall_is_reported_when_it_is_due_also_where_a_read_takes_long(seconds: float) -> None:
     """It counts from the answer of one read to the request of another. Six intervals on, that is too short."""
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     world.offset_seconds = seconds
     fact = opened(open_transaction(("orders", 0)))
     began = world.time.monotonic
@@ -261,10 +233,10 @@ def test_a_stall_older_than_this_process_dates_from_its_holder_or_the_end_of_the
     world = world_of(orders=1)
     stand(world, "orders")
     fact = opened(open_transaction(("orders", 0)))
-    seen = go_on(world, source_of(world), 30, fact)
+    seen = go_on(world, lso_source(world), 30, fact)
     assert seen.values(SINCE) == {("orders", "0"): 1_789_999_000.0}
     released = ReleaseTimes({TopicPartition("orders", 0): 1_789_999_500.0})
-    seen = go_on(world, source_of(world), 30, fact, released)
+    seen = go_on(world, lso_source(world), 30, fact, released)
     assert seen.values(SINCE) == {("orders", "0"): 1_789_999_500.0}
 
 
@@ -272,7 +244,7 @@ def test_a_transaction_that_began_before_the_agent_is_a_stall_at_the_second_read
     world = world_of(orders=1)
     stand(world, "orders")
     old = opened(open_transaction(("orders", 0))._replace(started=world.time.wall - 835, timeout=900.0))
-    source = source_of(world)
+    source = lso_source(world)
     assert stalls(read(world, source, old)) == (), "its leader is not confirmed yet"
     world.time.pass_(source.interval)
     [stall] = stalls(read(world, source, old))
@@ -295,7 +267,7 @@ def test_without_that_proof_a_stall_is_known_after_the_threshold(case: str) -> N
     elif case == "decided":
         transaction = transaction._replace(state=TransactionState.PREPARE_COMMIT)
     known = opened(transaction, complete=case != "incomplete")
-    source = source_of(world)
+    source = lso_source(world)
     for _ in range(2):
         assert stalls(read(world, source, known, *facts)) == ()
         world.time.pass_(source.interval)
@@ -303,7 +275,7 @@ def test_without_that_proof_a_stall_is_known_after_the_threshold(case: str) -> N
 
 def test_since_survives_a_restart_and_the_stall_is_known_at_the_first_read(tmp_path: Path) -> None:
     world = world_of(orders=1)
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     read(world, source)
     world.time.pass_(5.0)
     stand(world, "orders")
@@ -311,7 +283,7 @@ def test_since_survives_a_restart_and_the_stall_is_known_at_the_first_read(tmp_p
     go_on(world, source, 60, opened(open_transaction(("orders", 0))))
     source.close()
     world.time.pass_(600.0)
-    seen = read(world, source_of(world, tmp_path))
+    seen = read(world, lso_source(world, tmp_path))
     assert seen.values(SINCE) == {("orders", "0"): began}
 
 
@@ -321,7 +293,7 @@ def test_a_cluster_that_was_formatted_again_has_a_state_of_its_own(tmp_path: Pat
     def stalled(world: FakeKafka, log: str) -> float:
         world.topic_ids = {LOG: log}
         stand(world, "orders")
-        source = source_of(world, tmp_path)
+        source = lso_source(world, tmp_path)
         began: float = go_on(world, source, 60).values(SINCE)["orders", "0"]
         source.close()
         return began
@@ -339,13 +311,13 @@ def test_a_cluster_without_a_log_leaves_the_state_of_one_that_had_it(tmp_path: P
     world = world_of(orders=1)
     world.topic_ids = {LOG: "log-1"}
     stand(world, "orders")
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     go_on(world, source, 60)
     source.close()
     (kept,) = tmp_path.glob("*/stalls.json")
     before = kept.read_text()
     world.topic_ids = {}
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     go_on(world, source, 60)
     source.close()
     assert kept.read_text() == before
@@ -354,15 +326,15 @@ def test_a_cluster_without_a_log_leaves_the_state_of_one_that_had_it(tmp_path: P
 def test_an_lso_that_moved_while_nobody_looked_is_no_old_stall(tmp_path: Path) -> None:
     world = world_of(orders=1)
     stand(world, "orders")
-    go_on(world, source_of(world, tmp_path), 60)
+    go_on(world, lso_source(world, tmp_path), 60)
     stand(world, "orders", at=12)
-    seen = read(world, source_of(world, tmp_path))
+    seen = read(world, lso_source(world, tmp_path))
     assert seen.value(STALLED, "orders") == 0
 
 
 def test_since_survives_a_gap_of_unread_time() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.time.pass_(5.0)
     stand(world, "orders")
@@ -379,7 +351,7 @@ def test_since_survives_a_gap_of_unread_time() -> None:
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
 def test_a_wall_clock_that_jumps_a_day_neither_makes_nor_ends_a_stall(jump: float) -> None:
     world = world_of(orders=2)
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.time.pass_(5.0)
     stand(world, "orders", 0)
@@ -399,7 +371,7 @@ def test_a_wall_clock_that_jumps_a_day_neither_makes_nor_ends_a_stall(jump: floa
 
 def test_a_hanging_transaction_is_named_with_its_line_once_it_is_proven_twice() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     stand(world, "orders")
     seen = go_on(world, source, 30)
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
@@ -470,7 +442,7 @@ def test_what_the_log_has_open_is_never_hanging_whatever_the_coordinators_say() 
         world = world_of(orders=1)
         stand(world, "orders")
         write(world, "app-1", 7, status, ("orders", 0))
-        seen = go_on(world, source_of(world), 300)
+        seen = go_on(world, lso_source(world), 300)
         assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
         assert ABORT not in steps(world, seen)
         assert "transactional.id 'app-1' has a transaction open in the log" in steps(world, seen)
@@ -483,7 +455,7 @@ def test_a_log_that_lost_records_and_grew_again_is_read_from_its_start(epoch_end
     world.topics[LOG][0].epoch = 4
     for number in range(5):
         write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
-    source = source_of(world)
+    source = lso_source(world)
     stand(world, "orders")
     go_on(world, source, 20)
     assert world.tails == 1, "the first round"
@@ -503,7 +475,7 @@ def test_a_log_that_lost_records_and_grew_again_is_read_from_its_start(epoch_end
 def test_where_no_leader_says_whether_the_log_lost_records_nothing_is_proven() -> None:
     world = world_of(orders=1)
     write(world, "app-9", 9, Status.COMPLETE_COMMIT)
-    source = source_of(world)
+    source = lso_source(world)
     stand(world, "orders")
     go_on(world, source, 20)
     world.topics[LOG][0].epoch = 1
@@ -521,7 +493,7 @@ def test_a_coordinator_that_is_not_loaded_leaves_it_unknown(code: int) -> None:
     world = world_of(orders=1)
     stand(world, "orders")
     world.unloaded = {0: code}
-    source = source_of(world)
+    source = lso_source(world)
     seen = go_on(world, source, 300)
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
     assert "does not prove to have loaded it" in steps(world, seen)
@@ -536,7 +508,7 @@ def test_without_read_on_the_log_it_stays_unknown_with_the_grant() -> None:
     stand(world, "orders")
     write(world, "app-9", 9, Status.COMPLETE_COMMIT)
     world.read_refused = True
-    seen = go_on(world, source_of(world), 300)
+    seen = go_on(world, lso_source(world), 300)
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
     assert "grant READ on Topic:__transaction_state" in steps(world, seen)
     assert ABORT not in steps(world, seen)
@@ -551,7 +523,7 @@ def test_a_cluster_that_shows_no_transaction_log_leaves_it_unknown(hidden: bool)
         world.hidden[LOG] = Fault(Reason.AUTHORIZATION, "grant DESCRIBE on Topic:__transaction_state")
     else:
         del world.topics[LOG]
-    seen = go_on(world, source_of(world), 300)
+    seen = go_on(world, lso_source(world), 300)
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
     assert ABORT not in steps(world, seen)
     assert ("grant DESCRIBE" if hidden else "shows no topic __transaction_state") in steps(world, seen)
@@ -561,7 +533,7 @@ def test_a_record_that_is_not_understood_leaves_it_unknown_until_a_newer_one_of_
     world = world_of(orders=1)
     stand(world, "orders")
     world.write([CoordinatorRecord(0, 0, 0, encode_key("app-9"), b"\x00\x09")])
-    source = source_of(world)
+    source = lso_source(world)
     seen = go_on(world, source, 120)
     assert "is not understood" in steps(world, seen)
     assert ABORT not in steps(world, seen)
@@ -572,7 +544,7 @@ def test_a_record_that_is_not_understood_leaves_it_unknown_until_a_newer_one_of_
 def test_a_producer_id_that_begins_another_transaction_is_hanging_no_more() -> None:
     world = world_of(orders=1)
     stand(world, "orders")
-    source = source_of(world)
+    source = lso_source(world)
     assert go_on(world, source, 60, opened()).value(HANGING, "orders") == 1
     write(world, "app-7", 7, Status.ONGOING, ("orders", 0))
     for fact in (
@@ -591,7 +563,7 @@ def test_a_log_of_many_reads_delays_nothing_but_the_proof() -> None:
     stand(world, "orders")
     world.write([CoordinatorRecord(0, 0, 0, encode_key("app-9"), None)])
     world.tail_cut, world.poll_seconds = True, 0.5
-    source = source_of(world)
+    source = lso_source(world)
     for _ in range(10):
         seen = read(world, source)
         assert seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, "orders") == 15
@@ -606,7 +578,7 @@ def test_what_a_coordinator_has_is_open_or_completing_and_never_aborted() -> Non
         world = world_of(orders=1)
         stand(world, "orders")
         world.transactions["app-1"] = FakeTransaction(7, state, [("orders", 0)], 0, 60_000, 1)
-        seen = go_on(world, source_of(world), 60)
+        seen = go_on(world, lso_source(world), 60)
         assert [stall.blocker.kind.value for stall in stalls(seen)] == [kind]
         assert stalls(seen)[0].blocker.transactional_id == "app-1"
         assert seen.value(HANGING, "orders") == 0
@@ -616,7 +588,7 @@ def test_what_a_coordinator_has_is_open_or_completing_and_never_aborted() -> Non
 def test_a_marker_on_its_way_is_never_hanging() -> None:
     """No coordinator has the transaction in one read, and in the next it is gone: each holder another one."""
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     for turn in range(40):
         stand(world, "orders", at=10 + turn // 3, end=500)
         seen = read(world, source)
@@ -633,7 +605,7 @@ def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hangin
     world = world_of(orders=3, payments=2)
     world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0), ("payments", 1)], 0, 60_000, 1)
     world.transactions["app-2"] = FakeTransaction(8, "PrepareCommit", [("orders", 1)], 0, 60_000, 1)
-    source = source_of(world)
+    source = lso_source(world)
     for _ in range(12):
         for rows in (world.topics["orders"], world.topics["payments"]):
             for row in rows:
@@ -663,7 +635,7 @@ def test_every_stalled_partition_has_exactly_one_blocker_and_abort_is_for_hangin
 
 def test_at_each_read_hot_and_standing_partitions_are_asked_one_of_every_leader_and_a_part_of_all() -> None:
     world = world_of(orders=50, idle=50)  # and the internal topic
-    source = source_of(world)
+    source = lso_source(world)
     stand(world, "idle", 3)
     read(world, source)
     assert len(asked_offsets(world)) == 101
@@ -682,7 +654,7 @@ def test_at_each_read_hot_and_standing_partitions_are_asked_one_of_every_leader_
 
 def test_new_partitions_are_read_when_they_are_first_listed() -> None:
     world = world_of(orders=50)
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.topics["fresh"] = partitions(30)
     world.asked.clear()
@@ -707,7 +679,7 @@ def asked_offsets(world: FakeKafka) -> set[tuple[str, int]]:
 
 def test_busy_partitions_whose_lso_moves_cost_no_describe_producers() -> None:
     world = world_of(orders=4)
-    source = source_of(world)
+    source = lso_source(world)
     fact = opened(open_transaction(*[("orders", number) for number in range(4)])._replace(started=world.time.wall))
     for turn in range(20):
         for number in range(4):
@@ -719,7 +691,7 @@ def test_busy_partitions_whose_lso_moves_cost_no_describe_producers() -> None:
 
 def test_while_a_coordinator_has_the_holder_nothing_is_asked_again() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     stand(world, "orders")
     go_on(world, source, 60, opened(open_transaction(("orders", 0))))
     assert len(world.requests("DescribeProducers")) == 1
@@ -728,7 +700,7 @@ def test_while_a_coordinator_has_the_holder_nothing_is_asked_again() -> None:
 
 def test_a_transaction_in_a_topic_that_is_new_is_looked_at_at_once() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.topics["fresh"] = partitions(1)
     stand(world, "fresh")
@@ -739,7 +711,7 @@ def test_a_transaction_in_a_topic_that_is_new_is_looked_at_at_once() -> None:
 
 def test_ten_thousand_quiet_topics_are_counts_and_no_fault() -> None:
     world = world_of(**{f"t{number}": 1 for number in range(10_000)})
-    seen = read(world, source_of(world))
+    seen = read(world, lso_source(world))
     assert not seen.faults
     assert len(seen.values(STALLED)) == 10_001
     assert not seen.values(SINCE)
@@ -753,7 +725,7 @@ def test_with_one_leader_of_three_dead_the_others_are_read_and_it_comes_back_by_
     world.brokers |= {2: "k2:9092", 3: "k3:9092"}
     for number, partition in enumerate(world.topics["orders"]):
         partition.leader = number + 1
-    source = source_of(world)
+    source = lso_source(world)
     for number in range(3):
         stand(world, "orders", number, producer_id=7 + number)
     go_on(world, source, 30)
@@ -770,14 +742,14 @@ def test_with_one_leader_of_three_dead_the_others_are_read_and_it_comes_back_by_
 def test_a_partition_without_leader_is_a_fault_and_the_others_are_read() -> None:
     world = world_of(orders=2)
     world.topics["orders"][1].leader = None
-    seen = read(world, source_of(world))
+    seen = read(world, lso_source(world))
     assert seen.reasons == {Reason.NO_LEADER}
     assert seen.value(STALLED, "orders") == 0
 
 
 def test_a_topic_deleted_between_two_calls_is_no_fault_and_leaves_nothing_behind(tmp_path: Path) -> None:
     world = world_of(orders=1, gone=1)
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     stand(world, "gone")
     go_on(world, source, 40)
     del world.topics["gone"]
@@ -792,7 +764,7 @@ def test_a_topic_deleted_between_two_calls_is_no_fault_and_leaves_nothing_behind
 def test_a_cluster_that_did_not_answer_at_the_first_read_is_swept_when_it_does() -> None:
     world = world_of(orders=2)
     world.refuse["ListOffsets"] = 13
-    source = source_of(world)
+    source = lso_source(world)
     assert read(world, source).samples == []
     world.refuse.clear()
     world.time.pass_(5.0)
@@ -821,7 +793,7 @@ def test_a_topic_that_a_pattern_takes_too_long_for_is_a_fault_and_the_others_are
 
 def test_topics_and_stalls_that_come_and_go_leave_nothing_behind() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     watch = source._watch
     for turn in range(20):
         for number in range(50):
@@ -859,7 +831,7 @@ def test_a_deposed_leader_whose_lso_does_not_move_makes_no_stall() -> None:
     world = world_of(orders=1)
     world.brokers = {1: "k1:9092", 2: "k2:9092"}
     stalled_at_a_deposed_leader(world)
-    source = source_of(world)
+    source = lso_source(world)
     seen = read(world, source)
     for _ in range(60):
         seen = read(world, source)
@@ -874,7 +846,7 @@ def test_where_the_newest_leader_does_not_answer_a_stall_of_the_one_before_is_no
     world.brokers = {1: "k1:9092", 2: "k2:9092"}
     stalled_at_a_deposed_leader(world)
     world.down = {2}
-    source = source_of(world)
+    source = lso_source(world)
     seen = read(world, source)
     for _ in range(20):
         seen = read(world, source)
@@ -886,7 +858,7 @@ def test_where_the_newest_leader_does_not_answer_a_stall_of_the_one_before_is_no
 def test_a_stall_stays_when_its_leader_moves_and_the_lso_does_not_move_at_the_new_one() -> None:
     world = world_of(orders=1)
     world.brokers = {1: "k1:9092", 2: "k2:9092"}
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.time.pass_(5.0)
     began = world.time.wall
@@ -905,11 +877,11 @@ def test_all_brokers_are_asked_for_the_leaders_of_stalled_partitions_only_and_no
     stand(world, "orders")
     # No proof is under way, which asks all brokers as well; and the transaction is younger than the threshold.
     known = opened(open_transaction(("orders", 0))._replace(started=world.time.wall))
-    go_on(world, source_of(world), 25, known)
+    go_on(world, lso_source(world), 25, known)
     assert world.confirmed_topics == []
     world.time.pass_(5.0)
     known = opened(open_transaction(("orders", 0))._replace(started=world.time.wall))
-    source = source_of(world)
+    source = lso_source(world)
     go_on(world, source, 120, known)
     assert world.confirmed_topics == [["orders"]] * 10
 
@@ -934,7 +906,7 @@ def unreplicated(world: FakeKafka) -> Partition:
 def test_a_marker_that_is_written_and_not_replicated_is_completing_with_the_replicas_that_are_missing() -> None:
     world = world_of(orders=2)
     unreplicated(world)
-    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 0)))
+    seen = go_on(world, lso_source(world), 30, decided_transaction(world, ("orders", 0)))
     (stall,) = stalls(seen)
     assert (stall.blocker.kind, stall.blocker.transactional_id) == (BlockerKind.COMPLETING, "app-7")
     assert stall.blocker.completion == Completion(MarkerWait.NOT_REPLICATED, 1, (1,), (2,), 2)
@@ -944,7 +916,7 @@ def test_a_marker_that_is_written_and_not_replicated_is_completing_with_the_repl
 def test_only_the_partitions_that_the_coordinator_waits_for_are_named() -> None:
     world = world_of(orders=2)
     unreplicated(world)
-    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 0)))
+    seen = go_on(world, lso_source(world), 30, decided_transaction(world, ("orders", 0)))
     assert stalls(seen)[0].blocker.unmarked == frozenset({TopicPartition("orders", 0)})
     assert "orders-0" in steps(world, seen)
     assert "orders-1" not in steps(world, seen)
@@ -953,7 +925,7 @@ def test_only_the_partitions_that_the_coordinator_waits_for_are_named() -> None:
 def test_a_partition_whose_lso_is_at_its_end_is_not_named_though_its_broker_has_not_answered_for_it() -> None:
     world = world_of(orders=2)
     unreplicated(world)
-    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 0), ("orders", 1)))
+    seen = go_on(world, lso_source(world), 30, decided_transaction(world, ("orders", 0), ("orders", 1)))
     assert stalls(seen)[0].blocker.unmarked == frozenset({TopicPartition("orders", 0)})
     assert "orders-1" not in steps(world, seen)
 
@@ -961,14 +933,14 @@ def test_a_partition_whose_lso_is_at_its_end_is_not_named_though_its_broker_has_
 def test_a_transaction_whose_marker_here_is_acknowledged_does_not_hold_the_partition() -> None:
     world = world_of(orders=2)
     unreplicated(world)
-    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 1)))
+    seen = go_on(world, lso_source(world), 30, decided_transaction(world, ("orders", 1)))
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
 
 
 def test_a_marker_that_is_not_written_is_completing_and_its_leader_is_named() -> None:
     world = world_of(orders=2)
     stand(world, "orders")
-    seen = go_on(world, source_of(world), 30, decided_transaction(world, ("orders", 0), ("orders", 1)))
+    seen = go_on(world, lso_source(world), 30, decided_transaction(world, ("orders", 0), ("orders", 1)))
     (stall,) = stalls(seen)
     assert stall.blocker.completion == Completion(MarkerWait.NOT_WRITTEN, 1, (1,), (), None)
     assert "lacks the marker; it is led by broker 1" in steps(world, seen)
@@ -978,7 +950,7 @@ def test_what_the_marker_waits_for_is_asked_again_at_every_read() -> None:
     world = world_of(orders=2)
     partition = stand(world, "orders")
     partition.replicas = partition.isr = (1, 2)
-    source = source_of(world)
+    source = lso_source(world)
     fact = decided_transaction(world, ("orders", 0))
     go_on(world, source, 30, fact)
     partition.writers, partition.isr = [], (1,)
@@ -991,7 +963,7 @@ def test_where_the_coordinator_cannot_be_asked_the_log_names_the_decided_transac
     unreplicated(world)
     fact = decided_transaction(world, ("orders", 0))
     world.refuse["DescribeTransactions"] = 14
-    (stall,) = stalls(go_on(world, source_of(world), 30, fact))
+    (stall,) = stalls(go_on(world, lso_source(world), 30, fact))
     assert (stall.blocker.kind, stall.blocker.unmarked) == (BlockerKind.COMPLETING, None)
 
 
@@ -1000,7 +972,7 @@ def test_where_the_coordinator_cannot_be_asked_the_log_names_the_decided_transac
 
 def test_a_hanging_transaction_whose_records_retention_deletes_stays_one_stall_since_it_began() -> None:
     world = world_of(orders=1)
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.time.pass_(5.0)
     partition = stand(world, "orders")
@@ -1019,12 +991,12 @@ def test_a_topic_made_again_at_the_same_lso_is_a_new_stall(tmp_path: Path) -> No
     world = world_of(orders=1)
     world.topic_ids = {"orders": "a"}
     stand(world, "orders")
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     began = world.time.wall
     assert go_on(world, source, 60).values(SINCE) == {("orders", "0"): began}
     source.close()
     world.topic_ids = {"orders": "b"}
-    assert not read(world, source_of(world, tmp_path)).values(SINCE)
+    assert not read(world, lso_source(world, tmp_path)).values(SINCE)
     again = world.time.wall
     seen = go_on(world, source, 90)
     assert seen.values(SINCE)[("orders", "0")] > again
@@ -1033,7 +1005,7 @@ def test_a_topic_made_again_at_the_same_lso_is_a_new_stall(tmp_path: Path) -> No
 @pytest.mark.parametrize("ahead", [80.0, -80.0])
 def test_a_stall_is_dated_in_the_coordinators_time_where_our_clock_is_noticed_to_be_wrong(ahead: float) -> None:
     world = world_of(orders=2)
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source)
     world.time.pass_(5.0)
     stand(world, "orders", 0)
@@ -1050,7 +1022,7 @@ def test_a_stall_that_is_older_than_the_agent_has_its_coordinators_instant(ahead
     world = world_of(orders=1)
     stand(world, "orders")
     fact = opened(open_transaction(("orders", 0)))
-    source = source_of(world)
+    source = lso_source(world)
     read(world, source, fact)
     world.time.pass_(30.0)
     seen = read(world, source, fact, CoordinatorTime(ahead, ahead))
@@ -1069,7 +1041,7 @@ def test_a_life_with_a_wrong_clock_dates_no_stall_of_the_next_life_wrongly(
     fact = opened(open_transaction(("orders", 0)))
     facts = [CoordinatorTime(wrong, wrong)] if known else []
     world.time.wall = right + wrong
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     read(world, source, *facts)
     world.time.pass_(5.0)
     stand(world, "orders")
@@ -1078,14 +1050,14 @@ def test_a_life_with_a_wrong_clock_dates_no_stall_of_the_next_life_wrongly(
     world.time.wall -= wrong
     facts = [CoordinatorTime(0.0, 0.0)] if known else []
     world.time.pass_(7.0)
-    assert read(world, source_of(world, tmp_path), fact, *facts).values(SINCE) == {("orders", "0"): right + 5.0}
+    assert read(world, lso_source(world, tmp_path), fact, *facts).values(SINCE) == {("orders", "0"): right + 5.0}
 
 
 @pytest.mark.parametrize("wrong", [53.0, -53.0])
 def test_a_wrong_clock_of_the_next_life_neither_makes_nor_delays_a_stall(tmp_path: Path, wrong: float) -> None:
     world = world_of(orders=1)
     world.time.boot = "boot-1"
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     read(world, source)
     world.time.pass_(5.0)
     stand(world, "orders")
@@ -1094,7 +1066,7 @@ def test_a_wrong_clock_of_the_next_life_neither_makes_nor_delays_a_stall(tmp_pat
     read(world, source, fact)
     source.close()
     world.time.wall += wrong
-    source = source_of(world, tmp_path)
+    source = lso_source(world, tmp_path)
     assert not go_on(world, source, 25, fact).values(SINCE)
     assert go_on(world, source, 5, fact).values(SINCE) == {("orders", "0"): began + wrong}
     seen = go_on(world, source, 5, fact, CoordinatorTime(wrong, wrong))

@@ -13,7 +13,7 @@ from exporter.kafka.requests.offsets import Ends
 from exporter.lso.readings import Reading
 from exporter.lso.source.partition_ends import HIGH_SECONDS, PartitionEnds
 from exporter.model import Deadline, Reason, TopicPartition
-from tests.fakes.cluster import FakeKafka, Partition
+from tests.helpers.cluster import FakeKafka, Partition
 
 COMMITTED, UNCOMMITTED = 1, 0
 INTERVAL = 5.0

@@ -12,7 +12,7 @@ from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.mbeans import MBean, MBeanQuery
 from exporter.model import Deadline, Distribution, Facts, Fault, Notes, Reason, Sample
 from exporter.producers.source.producers import QUERIES, ProducerSettings, ProducersSource
-from tests.fakes.recordings import RECORDINGS, jolokia_answer, recorded
+from tests.helpers.recordings import RECORDINGS, jolokia_answer, recorded
 
 CAPTURES = RECORDINGS / "jvms"
 LABELS = ("prod", "app:8778", "producer-pay-1")

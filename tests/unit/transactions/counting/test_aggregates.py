@@ -20,7 +20,7 @@ from exporter.transactions.counting.partition_lists import MOST_BYTES
 from exporter.transactions.facts import CommitDurations
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Forgotten, Initialised, encode_section
 from exporter.words import Outcome
-from tests.calls import calls_of
+from tests.helpers.calls import calls_of
 
 NOW = 1_790_000_000.0
 
@@ -231,10 +231,10 @@ def test_the_latest_unclean_ends_of_the_last_hour_are_shown_newest_first() -> No
     for number in range(5):
         finish(aggregates, entry_of(aggregates, f"pay-{number}"), Outcome.TIMED_OUT, ago=number * 60)
     finish(aggregates, entry_of(aggregates, "own-1"), Outcome.ABORTED)
-    ends = aggregates.unclean_ends(NOW)
+    ends = aggregates.unclean.latest(NOW)
     assert [end.transactional_id for end in ends] == ["pay-0", "pay-1", "pay-2"]
     assert {end.outcome for end in ends} == {"timed_out"}
-    assert aggregates.unclean_ends(NOW + 3_601) == ()
+    assert aggregates.unclean.latest(NOW + 3_601) == ()
 
 
 def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() -> None:
@@ -243,7 +243,7 @@ def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() 
     finish(aggregates, other, Outcome.TIMED_OUT, ago=60)
     for _ in range(50):
         finish(aggregates, loop, Outcome.FENCED)
-    assert [end.transactional_id for end in aggregates.unclean_ends(NOW)] == ["loop-1", "pay-1"]
+    assert [end.transactional_id for end in aggregates.unclean.latest(NOW)] == ["loop-1", "pay-1"]
 
 
 def test_ids_seen_in_the_last_hour_are_counted() -> None:

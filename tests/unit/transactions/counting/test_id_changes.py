@@ -14,7 +14,7 @@ from exporter.transactions.counting.aggregates import Aggregates, Caps
 from exporter.transactions.counting.id_changes import DAY, MOST_IDS, MOST_NEW, changes_by_design
 from exporter.transactions.facts import IdChanges, IdLife
 from exporter.transactions.machine.state_machine import StateMachine
-from tests.fakes.coordinator import CoordinatorId
+from tests.helpers.coordinator import CoordinatorId
 
 START_MS = 1_790_000_000_000
 UUIDS = tuple(f"{digit * 8}-1f1f-4111-8b1f-{digit * 11}c" for digit in "23456789")

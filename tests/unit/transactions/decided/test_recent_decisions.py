@@ -10,7 +10,7 @@ from exporter.transactions.decided.torn import DecisionLog
 from exporter.transactions.machine.entries import Ended
 from exporter.transactions.machine.records import Status
 from exporter.transactions.machine.state_machine import StateMachine
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 TOPICS = [("orders", [0, 1])]
 BEGUN = 1_000_000

@@ -20,10 +20,11 @@ from exporter.transactions.decided.torn import (
     DecisionLog,
     MarkerComparison,
     Torn,
+    clocks_apart_ms,
     judge,
 )
 from exporter.transactions.machine.records import LogValue, Status, Tags
-from tests.fakes.marker_comparison import compare_all
+from tests.helpers.marker_comparison import compare_all
 
 A, B = TopicPartition("orders", 0), TopicPartition("payments", 1)
 START = 1_000_000
@@ -341,3 +342,21 @@ def test_a_comparison_that_is_stopped_says_what_was_not_compared() -> None:
 
     judged = judge(decisions, {A: PartitionMarkers(0)}, 0, check=over)
     assert judged == MarkerComparison((), 0, ("the time is over: 1 partitions were not compared",))
+
+
+@pytest.mark.parametrize("skew", [-90_000, 0, 90_000])
+def test_markers_of_v2_show_how_far_the_clocks_of_a_leader_and_a_coordinator_are_apart(skew: int) -> None:
+    cluster = TornCluster(skew=skew)
+    for commit in (True, False, True):
+        cluster.end(cluster.begin(A, B), A, B, commit=commit)
+    cluster.end(cluster.begin(A, B), A, B, left_out=(B,))
+    read = {place: PartitionMarkers(0, markers=own) for place, own in cluster.markers.items()}
+    assert abs(clocks_apart_ms(cluster.log.decisions(), read) - abs(skew)) <= 10
+
+
+def test_markers_of_an_older_client_do_not_show_the_distance_of_clocks() -> None:
+    """Its transactions share an epoch: a marker that is late may be that of another one."""
+    cluster = TornCluster(v2=False, skew=90_000)
+    cluster.end(cluster.begin(A), A)
+    read = {place: PartitionMarkers(0, markers=own) for place, own in cluster.markers.items()}
+    assert clocks_apart_ms(cluster.log.decisions(), read) == 0

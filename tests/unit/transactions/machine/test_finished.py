@@ -58,12 +58,9 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
     assert {entry.transactional_id for entry in kept.entries(NAMES[0].__eq__)} == meant.keys() & {NAMES[0]}
     unseen = [entry.application for entry in meant.values() if entry.record_ms < since]
     assert Counter(kept.unseen_since(since)) == Counter(unseen)
-    seen = [entry for entry in meant.values() if entry.record_ms >= since]
-    assert kept.earliest_since(since) == min((each.record_ms for each in seen), default=NEVER_MS)
-    wrote = [(each.application, each.client_version) for each in seen if each.section and each.client_version >= 0]
-    assert Counter(kept.clients_since(since)) == Counter(wrote)
-    limits = [(each.application, each.timeout_ms) for each in seen if each.record_ms < NEVER_MS]
-    assert Counter(kept.timeouts_since(since)) == Counter(limits)
+    seen = [entry for entry in meant.values() if NEVER_MS > entry.record_ms >= since]
+    used = [(each.application, each.client_version, each.timeout_ms, bool(each.section)) for each in seen]
+    assert Counter(kept.used_since(since)) == Counter(used)
 
 
 def test_numbers_that_no_record_has_are_refused_and_change_nothing() -> None:

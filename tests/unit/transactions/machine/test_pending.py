@@ -9,7 +9,7 @@ from exporter.transactions.machine.entries import Ended, Entry
 from exporter.transactions.machine.pending import PendingAborts
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS, LATE_FENCE_WINDOW_MS
 from exporter.words import Outcome
-from tests.calls import calls_of
+from tests.helpers.calls import calls_of
 
 
 def aborted(number: int) -> Ended:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.transactions.machine.progress import Agreement, PartitionProgress
+from exporter.transactions.machine.progress import Agreement, LogPosition, PartitionProgress
 
 offsets = st.integers(0, 5_000)
 
@@ -14,7 +14,7 @@ offsets = st.integers(0, 5_000)
 @given(st.sets(offsets, min_size=1), offsets, offsets)
 def test_lost_are_the_offsets_to_be_counted_that_never_came(came: set[int], start: int, position: int) -> None:
     start = min(start, position)
-    progress = PartitionProgress(start, position)
+    progress = PartitionProgress(start, LogPosition(position))
     read = sorted(each for each in came if each >= start)
     for offset in read:
         progress.read(offset)
@@ -23,12 +23,12 @@ def test_lost_are_the_offsets_to_be_counted_that_never_came(came: set[int], star
 
 
 def test_what_was_left_unsettled_is_counted_once() -> None:
-    progress = PartitionProgress(3_000, 8_000, frozenset({7_990}))
+    progress = PartitionProgress(3_000, LogPosition(8_000, unsettled=frozenset({7_990})))
     assert [progress.count(each) for each in (7_989, 7_990, 7_990, 8_000)] == [False, True, False, True]
 
 
 def test_log_time_runs_on_from_the_newest_record_until_another_one_is_read() -> None:
-    progress = PartitionProgress(10, 10)
+    progress = PartitionProgress(10, LogPosition(10))
     assert progress.log_ms_at(100.0) is None
     progress.timed(-1, 100.0)
     assert progress.log_ms_at(100.0) is None
@@ -43,7 +43,7 @@ def test_log_time_runs_on_from_the_newest_record_until_another_one_is_read() -> 
 
 
 def test_a_partition_is_current_when_all_that_was_there_at_an_answered_look_was_read() -> None:
-    progress = PartitionProgress(10, 10)
+    progress = PartitionProgress(10, LogPosition(10))
     found = [(progress.current, progress.lag)]
     for end, read in ((12, None), (12, 10), (12, 11), (None, None), (5, None)):  # 5: of a broker that is behind
         if read is not None:
@@ -55,7 +55,7 @@ def test_a_partition_is_current_when_all_that_was_there_at_an_answered_look_was_
 
 
 def test_the_end_of_a_compacted_log_is_reached_where_kafka_says_it_is() -> None:
-    progress = PartitionProgress(10, 10)
+    progress = PartitionProgress(10, LogPosition(10))
     progress.asked(15, 1.0)
     assert progress.lag == 5
     progress.reached_end(15)
@@ -63,20 +63,20 @@ def test_the_end_of_a_compacted_log_is_reached_where_kafka_says_it_is() -> None:
 
 
 def test_what_a_truncated_log_lost_is_read_on_from_its_end() -> None:
-    progress = PartitionProgress(10, 10, frozenset({7, 9}), epoch=3)
+    progress = PartitionProgress(10, LogPosition(10, 3, frozenset({7, 9})))
     progress.truncated(8, 2, seen=True)
     assert (progress.next, progress.position, progress.epoch, progress.lost) == (8, 8, 2, 0)
     assert progress.unsettled == {7}
 
 
 def test_what_an_earlier_process_counted_of_a_truncated_log_is_not_counted_again() -> None:
-    progress = PartitionProgress(4, 10, epoch=3)
+    progress = PartitionProgress(4, LogPosition(10, 3))
     progress.truncated(8, 2, seen=False)
     assert (progress.next, progress.position, progress.lost) == (4, 10, 2)
 
 
 def test_records_that_were_deleted_are_lost() -> None:
-    progress = PartitionProgress(4, 10)
+    progress = PartitionProgress(4, LogPosition(10))
     progress.deleted(15)
     assert (progress.next, progress.lost) == (15, 5)
     progress.read(15)
@@ -84,7 +84,7 @@ def test_records_that_were_deleted_are_lost() -> None:
 
 
 def test_a_position_that_is_given_up_loses_the_whole_log() -> None:
-    progress = PartitionProgress(90, 100, frozenset({95}))
+    progress = PartitionProgress(90, LogPosition(100, unsettled=frozenset({95})))
     progress.given_up(40)
     assert (progress.next, progress.position, progress.lost, progress.unsettled) == (40, 40, 40, set())
 
@@ -93,9 +93,9 @@ def test_a_position_that_is_given_up_loses_the_whole_log() -> None:
 
 
 def read_in_epochs(*first_offsets: tuple[int, int], end: int = 30) -> PartitionProgress:
-    progress = PartitionProgress(0, 0)
+    progress = PartitionProgress(0, LogPosition(0))
     for epoch, offset in first_offsets:
-        progress.in_epoch(epoch, offset)
+        progress.led.in_epoch(epoch, offset)
         progress.epoch = epoch
     progress.next = end
     return progress
@@ -113,23 +113,23 @@ def read_in_epochs(*first_offsets: tuple[int, int], end: int = 30) -> PartitionP
 def test_a_leader_without_the_epoch_of_the_last_record_has_nothing_of_that_epoch(
     epoch: int, end: int, agreed: Agreement
 ) -> None:
-    assert read_in_epochs((0, 0), (1, 20)).agreed(1, epoch, end) == agreed
+    assert read_in_epochs((0, 0), (1, 20)).led.agreed(1, epoch, end) == agreed
 
 
 def test_a_leader_that_names_an_epoch_which_was_not_read_is_asked_for_the_one_before() -> None:
     progress = read_in_epochs((0, 0), (3, 20))
-    assert progress.agreed(3, 2, 28).ask == 0
-    assert progress.agreed(0, 0, 10) == Agreement(10)
-    assert progress.agreed(0, 0, 24) == Agreement(20)
+    assert progress.led.agreed(3, 2, 28).ask == 0
+    assert progress.led.agreed(0, 0, 10) == Agreement(10)
+    assert progress.led.agreed(0, 0, 24) == Agreement(20)
 
 
 def test_a_leader_without_any_epoch_that_was_read_has_none_of_its_records() -> None:
-    assert read_in_epochs((4, 10), (5, 20)).agreed(5, 3, 28) == Agreement(10)
+    assert read_in_epochs((4, 10), (5, 20)).led.agreed(5, 3, 28) == Agreement(10)
 
 
 def test_a_record_of_a_leader_that_was_not_confirmed_does_not_continue_what_was_read() -> None:
     progress = read_in_epochs((0, 0), (2, 20))
-    progress.confirmed = 3
+    progress.led.confirmed = 3
     assert [progress.continues(epoch) for epoch in (None, -1, 0, 1, 2, 3, 4)] == [
         *(True, True),
         *(False, False),  # no log goes back to an earlier epoch: these are of another one
@@ -141,4 +141,4 @@ def test_a_record_of_a_leader_that_was_not_confirmed_does_not_continue_what_was_
 def test_a_truncated_log_has_the_epoch_of_the_record_before_its_end() -> None:
     progress = read_in_epochs((0, 0), (1, 20))
     progress.truncated(20, 0, seen=True)
-    assert (progress.next, progress.epoch, progress.epochs) == (20, 0, [(0, 0)])
+    assert (progress.next, progress.epoch, progress.led.epochs) == (20, 0, [(0, 0)])

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter.transactions.machine.records import LogValue, UndecodableRecord, decode_key, decode_value
-from tests.strategies import encode_key, encode_value, names, uvarint, values
+from tests.helpers.strategies import encode_key, encode_value, names, uvarint, values
 
 
 @given(values())

@@ -16,9 +16,9 @@ from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event,
 from exporter.transactions.machine.records import UndecodableRecord, decode_value
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.words import Outcome, TransactionState
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories
-from tests.fakes.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
-from tests.strategies import encode_key, encode_value, kafka_tags, values
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories
+from tests.helpers.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags, values
 
 
 @dataclass

@@ -10,7 +10,7 @@ from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, TornMark
 from exporter.transactions.decided.recent_decisions import ClocksApart, RecentDecisions
 from exporter.transactions.decided.torn import Decision
 from exporter.transactions.source.markers import INTERVAL, MarkersSource
-from tests.fakes.cluster import FakeKafka, Partition, SourceRead, read
+from tests.helpers.cluster import FakeKafka, Partition, SourceRead, read
 
 PLACE = TopicPartition("orders", 0)
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -134,6 +134,48 @@ def test_a_topic_that_may_not_be_read_is_a_note_and_counts_as_not_compared() -> 
     world.decide(4)
     world.read()
     assert len(world.kafka.requests("Fetch")) == fetches
+
+
+def test_markers_of_a_log_that_was_truncated_are_read_again() -> None:
+    """Records of the new leader lie below the offset that was reached in the old one's log."""
+    world = MarkersWorld()
+    world.decide()
+    world.write(marker(2, 4, world.begun_ms + 15))
+    assert compared(world.read()) == (1, 0)
+    world.partition.epoch, world.partition.epoch_end = 1, (0, 1)
+    world.decide(5)
+    world.write(marker(1, 6, world.begun_ms + 16), marker(2, 8, world.begun_ms + 17))
+    found = world.read()
+    assert compared(found) == (2, 0)
+    assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS) == {}
+
+
+def test_markers_are_not_read_again_where_the_new_leader_has_them() -> None:
+    world = MarkersWorld()
+    world.decide()
+    world.write(marker(2, 4, world.begun_ms + 15))
+    world.read()
+    world.partition.epoch, world.partition.epoch_end = 1, (0, 3)
+    world.partition.high_watermark = 4
+    world.decide(5)
+    world.write(marker(3, 6, world.begun_ms + 16))
+    assert compared(world.read()) == (2, 0)
+    assert len(world.kafka.requests("ListOffsets")) == len(world.kafka.requests("Fetch")) + 2, "one begin"
+
+
+def test_nothing_is_compared_before_the_new_leader_says_what_it_has() -> None:
+    world = MarkersWorld()
+    world.decide()
+    world.write(marker(2, 4, world.begun_ms + 15))
+    world.read()
+    world.partition.epoch = 1
+    world.kafka.refuse["OffsetForLeaderEpoch"] = NOT_AUTHORIZED
+    world.decide(5)
+    assert compared(world.read()) == (1, 0)
+    del world.kafka.refuse["OffsetForLeaderEpoch"]
+    world.write(marker(2, 6, world.begun_ms + 16))
+    world.partition.epoch_end = 0, 1
+    assert compared(world.read()) == (2, 0)
 
 
 def test_no_more_is_read_than_the_bytes_of_a_minute() -> None:

@@ -19,27 +19,17 @@ from exporter.transactions.facts import (
     OpenTransactions,
     TransactionsElsewhere,
 )
-from exporter.transactions.source.polled_outcomes import Where
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import POLLED_INSTEAD, TxnlogSettings, TxnlogSource
 from exporter.words import ObservedOutcome
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, SourceRead, partitions, read
+from tests.helpers.cluster import OFFSETS, FakeKafka, FakeTransaction, SourceRead, partitions, read, world_of
+from tests.helpers.scenes import BEGUN_MS, world_with_one_open
+from tests.helpers.sources import transactions_source
 
 COUNTS = catalogue.TRANSACTIONS_OBSERVED_TOTAL
 LAST = catalogue.LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS
 EPOCHS = catalogue.PRODUCER_EPOCHS_OBSERVED_TOTAL
 REFUSED = LogRefused("READ is refused")
-BEGUN = 1_789_999_000_000
-
-
-def world_of() -> FakeKafka:
-    world = FakeKafka(topics={LOG: partitions(2), OFFSETS: partitions(1)})
-    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0)], 3, 60_000, BEGUN)
-    return world
-
-
-def source_of(world: FakeKafka, where: Where = "polling", applications: int = 500) -> TransactionsSource:
-    return TransactionsSource(world.cluster(), TransactionsSettings(outcomes=where, applications=applications))
 
 
 def counted(seen: SourceRead, application: str = "app") -> dict[str, float]:
@@ -47,8 +37,8 @@ def counted(seen: SourceRead, application: str = "app") -> dict[str, float]:
 
 
 def test_every_outcome_is_there_at_zero_from_the_first_look() -> None:
-    world = world_of()
-    seen = read(world, source_of(world))
+    world = world_with_one_open()
+    seen = read(world, transactions_source(world, outcomes="polling"))
     assert seen.values(COUNTS) == {("app", outcome): 0 for outcome in ObservedOutcome.values()}
     assert seen.values(EPOCHS) == {("app",): 0}
     assert not seen.values(LAST)
@@ -56,15 +46,15 @@ def test_every_outcome_is_there_at_zero_from_the_first_look() -> None:
 
 
 def test_a_commit_between_two_looks_is_counted_and_dated() -> None:
-    world, source = world_of(), None
-    source = source_of(world)
+    world, source = world_with_one_open(), None
+    source = transactions_source(world, outcomes="polling")
     read(world, source)
     world.transactions["app-1"].state = "CompleteCommit"
     world.time.pass_(5.0)
     seen = read(world, source)
     assert counted(seen) == {"committed": 1}
     assert seen.values(LAST) == {("app", "committed"): world.time.wall}
-    world.transactions["app-1"] = FakeTransaction(7, "CompleteCommit", (), 4, 60_000, BEGUN + 9000)
+    world.transactions["app-1"] = FakeTransaction(7, "CompleteCommit", (), 4, 60_000, BEGUN_MS + 9000)
     world.time.pass_(5.0)
     seen = read(world, source)
     assert counted(seen) == {"committed": 2}
@@ -72,11 +62,11 @@ def test_a_commit_between_two_looks_is_counted_and_dated() -> None:
 
 
 def test_an_id_that_came_between_two_looks_is_counted_and_one_that_was_hidden_is_not() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = world_with_one_open()
+    source = transactions_source(world, outcomes="polling")
     read(world, source)
-    world.transactions["new-1"] = FakeTransaction(9, "CompleteCommit", (), 0, 60_000, BEGUN + 1)
-    world.transactions["old-1"] = FakeTransaction(5, "CompleteCommit", (), 0, 60_000, BEGUN - 1)
+    world.transactions["new-1"] = FakeTransaction(9, "CompleteCommit", (), 0, 60_000, BEGUN_MS + 1)
+    world.transactions["old-1"] = FakeTransaction(5, "CompleteCommit", (), 0, 60_000, BEGUN_MS - 1)
     world.time.pass_(5.0)
     seen = read(world, source)
     assert counted(seen, "new") == {"committed": 1}
@@ -84,21 +74,21 @@ def test_an_id_that_came_between_two_looks_is_counted_and_one_that_was_hidden_is
 
 
 def test_an_id_that_comes_after_a_look_that_was_not_complete_is_not_counted() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = world_with_one_open()
+    source = transactions_source(world, outcomes="polling")
     read(world, source)
     world.refuse["ListTransactions"] = 14
     world.time.pass_(5.0)
     assert read(world, source).reasons == {Reason.COORDINATOR}
     world.refuse.clear()
-    world.transactions["new-1"] = FakeTransaction(9, "CompleteCommit", (), 0, 60_000, BEGUN + 1)
+    world.transactions["new-1"] = FakeTransaction(9, "CompleteCommit", (), 0, 60_000, BEGUN_MS + 1)
     world.time.pass_(5.0)
     assert counted(read(world, source), "new") == {}
 
 
 def test_counts_stay_while_no_coordinator_answers_and_go_on_after_it() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = world_with_one_open()
+    source = transactions_source(world, outcomes="polling")
     read(world, source)
     world.transactions["app-1"].state = "CompleteCommit"
     world.time.pass_(5.0)
@@ -109,14 +99,14 @@ def test_counts_stay_while_no_coordinator_answers_and_go_on_after_it() -> None:
     assert seen.faults
     assert counted(seen) == {"committed": 1}
     world.down = set()
-    world.transactions["app-1"] = FakeTransaction(7, "CompleteAbort", (), 4, 60_000, BEGUN + 9000)
+    world.transactions["app-1"] = FakeTransaction(7, "CompleteAbort", (), 4, 60_000, BEGUN_MS + 9000)
     world.time.pass_(5.0)
     assert counted(read(world, source)) == {"committed": 1, "aborted": 1}
 
 
 def test_a_transaction_near_its_timeout_is_described_each_second_and_its_timeout_is_seen() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = world_with_one_open()
+    source = transactions_source(world, outcomes="polling")
     read(world, source)
     for _ in range(12):
         world.time.pass_(5.0)
@@ -139,10 +129,10 @@ def test_a_transaction_near_its_timeout_is_described_each_second_and_its_timeout
 
 
 def test_the_log_is_polled_for_where_it_is_refused_and_only_with_auto() -> None:
-    world = world_of()
-    assert not read(world, source_of(world, "log"), REFUSED).values(COUNTS)
-    assert not read(world, source_of(world, "auto")).values(COUNTS)
-    source = source_of(world, "auto")
+    world = world_with_one_open()
+    assert not read(world, transactions_source(world, outcomes="log"), REFUSED).values(COUNTS)
+    assert not read(world, transactions_source(world, outcomes="auto")).values(COUNTS)
+    source = transactions_source(world, outcomes="auto")
     assert read(world, source, REFUSED).values(COUNTS)
     readable = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), CoordinatorTime())
     world.time.pass_(5.0)
@@ -150,23 +140,23 @@ def test_the_log_is_polled_for_where_it_is_refused_and_only_with_auto() -> None:
 
 
 def test_without_polling_only_open_states_are_listed() -> None:
-    world = world_of()
-    read(world, source_of(world, "log"))
+    world = world_with_one_open()
+    read(world, transactions_source(world, outcomes="log"))
     assert all(request.state_filters for request in world.requests("ListTransactions"))
 
 
 def test_thresholds_of_polled_applications_are_exposed_once() -> None:
-    world = world_of()
-    judged = WithThresholds(source_of(world), Thresholds, world.time.clock)
+    world = world_with_one_open()
+    judged = WithThresholds(transactions_source(world, outcomes="polling"), Thresholds, world.time.clock)
     seen = read(world, judged)
     assert seen.value(catalogue.APPLICATION_THRESHOLD_RATIO, "app", "unclean") == 0.05
     assert len([sample for sample in seen.samples if sample.metric is catalogue.APPLICATION_THRESHOLD_RATIO]) == 1
 
 
 def test_applications_beyond_the_cap_are_counted_together() -> None:
-    world = world_of()
-    world.transactions["pay-1"] = FakeTransaction(8, "Ongoing", (), 0, 60_000, BEGUN)
-    seen = read(world, source_of(world, applications=1))
+    world = world_with_one_open()
+    world.transactions["pay-1"] = FakeTransaction(8, "Ongoing", (), 0, 60_000, BEGUN_MS)
+    seen = read(world, transactions_source(world, outcomes="polling", applications=1))
     assert {labels[0] for labels in seen.values(COUNTS)} == {"app", catalogue.OVERFLOW}
 
 
@@ -174,7 +164,7 @@ def test_applications_beyond_the_cap_are_counted_together() -> None:
 
 
 def test_a_log_that_is_refused_from_the_start_is_declared_and_no_longer_a_ticket(tmp_path: Path) -> None:
-    world = world_of()
+    world = world_with_one_open()
     world.read_refused = True
     source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(or_polling=True), world.tail)
     seen = read(world, source)
@@ -188,7 +178,7 @@ def test_a_log_that_is_refused_from_the_start_is_declared_and_no_longer_a_ticket
 
 
 def test_a_log_that_is_refused_where_polling_is_off_stays_a_fault(tmp_path: Path) -> None:
-    world = world_of()
+    world = world_with_one_open()
     world.read_refused = True
     source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(), world.tail)
     for _ in range(3):
@@ -200,7 +190,7 @@ def test_a_log_that_is_refused_where_polling_is_off_stays_a_fault(tmp_path: Path
 
 
 def test_a_grant_that_is_taken_away_later_stays_a_fault(tmp_path: Path) -> None:
-    world = world_of()
+    world = world_with_one_open()
     source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(or_polling=True), world.tail)
     for _ in range(3):
         read(world, source)
@@ -281,7 +271,7 @@ def test_ids_that_expired_are_forgotten_and_count_nothing_when_they_come_back_wi
 
 def elsewhere_of() -> FakeKafka:
     world = FakeKafka(topics={OFFSETS: partitions(1)}, elsewhere=True, brokers={1: "r1:9092", 2: "r2:9092"})
-    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0)], 3, 60_000, BEGUN)
+    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0)], 3, 60_000, BEGUN_MS)
     return world
 
 
@@ -304,7 +294,7 @@ def test_transactions_without_a_log_are_open_and_their_outcomes_are_polled() -> 
 
 
 def test_a_cluster_that_has_made_no_transaction_is_none_of_these() -> None:
-    world = FakeKafka(topics={OFFSETS: partitions(1)})
+    world = world_of(log=0, offsets=1)
     source = TransactionsSource(world.cluster(), TransactionsSettings())
     log = TxnlogSource(world.cluster(), TxnlogSettings(or_polling=True))
     assert TransactionsElsewhere not in read(world, source).facts

@@ -23,44 +23,42 @@ from exporter.transactions.facts import (
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 from exporter.words import TransactionState
-from tests.fakes.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, Partition, partitions, places, read
+from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, Partition, places, read
+from tests.helpers.scenes import world_with_one_open
+from tests.helpers.sources import transactions_source
 
 TOPICS = catalogue.INTERNAL_TOPIC_PARTITIONS
 OPEN = catalogue.TRANSACTIONS_OPEN
 TAIL = LoggedTransactions(OpenTransactions("txnlog", (), complete=True), CoordinatorTime())
 
 
-def world_of() -> FakeKafka:
-    world = FakeKafka(topics={LOG: partitions(2), OFFSETS: partitions(1)}, levels={"transaction.version": 2})
+def whole_world() -> FakeKafka:
+    world = world_with_one_open()
+    world.levels = {"transaction.version": 2}
     world.settings = {LOG: {"min.insync.replicas": "2"}, OFFSETS: {"min.insync.replicas": "1"}}
     for each in world.topics[LOG]:
         each.replicas = each.isr = (1, 2, 3)
-    world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 0)], 3, 60_000, 1_789_999_000_000)
     return world
 
 
-def source_of(world: FakeKafka) -> TransactionsSource:
-    return TransactionsSource(world.cluster(), TransactionsSettings())
-
-
 def test_the_cluster_says_who_it_is() -> None:
-    world = world_of()
-    seen = read(world, source_of(world))
+    world = whole_world()
+    seen = read(world, transactions_source(world))
     assert seen.values(catalogue.CLUSTER_INFO) == {("cluster-1", "k1:9092", "2"): 1}
     assert seen.facts[ClusterIdentity] == ClusterIdentity("cluster-1", "k1:9092", 2, 1)
 
 
 def test_a_cluster_before_4_0_has_no_transaction_version() -> None:
-    world = world_of()
+    world = whole_world()
     world.levels = {}
-    seen = read(world, source_of(world))
+    seen = read(world, transactions_source(world))
     assert seen.values(catalogue.CLUSTER_INFO) == {("cluster-1", "k1:9092", ""): 1}
 
 
 def test_an_upgrade_of_the_transaction_version_is_seen_at_the_next_look() -> None:
-    world = world_of()
+    world = whole_world()
     world.levels = {"transaction.version": 0}
-    source = source_of(world)
+    source = transactions_source(world)
     assert read(world, source).values(catalogue.CLUSTER_INFO) == {("cluster-1", "k1:9092", "0"): 1}
     world.levels = {"transaction.version": 2}
     world.time.pass_(source.interval)
@@ -70,10 +68,10 @@ def test_an_upgrade_of_the_transaction_version_is_seen_at_the_next_look() -> Non
 
 
 def test_internal_topics_are_counted_by_condition() -> None:
-    world = world_of()
+    world = whole_world()
     world.topics[LOG][0].isr = (1,)
     world.topics[LOG][1].leader = None
-    seen = read(world, source_of(world))
+    seen = read(world, transactions_source(world))
     assert {labels[1]: value for labels, value in seen.values(TOPICS).items() if labels[0] == LOG} == {
         "total": 2,
         "offline": 1,
@@ -84,8 +82,8 @@ def test_internal_topics_are_counted_by_condition() -> None:
 
 
 def test_partitions_of_an_internal_topic_that_break_one_after_the_other_are_no_long_gap() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = whole_world()
+    source = transactions_source(world)
     broken = catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS
     assert read(world, source).values(broken) == {}
     first, second = world.topics[LOG]
@@ -104,8 +102,8 @@ def test_partitions_of_an_internal_topic_that_break_one_after_the_other_are_no_l
 
 @pytest.mark.parametrize("jump", [7200.0, -7200.0])
 def test_since_when_a_partition_is_broken_is_dated_anew_when_our_wall_clock_is_set(jump: float) -> None:
-    world = world_of()
-    source = source_of(world)
+    world = whole_world()
+    source = transactions_source(world)
     broken = catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS
     world.topics[LOG][0].isr = (1,)
     read(world, source)
@@ -115,9 +113,9 @@ def test_since_when_a_partition_is_broken_is_dated_anew_when_our_wall_clock_is_s
 
 
 def test_without_describe_configs_under_min_isr_is_absent_and_the_grant_is_named_and_it_comes_after_it() -> None:
-    world = world_of()
+    world = whole_world()
     world.refuse["DescribeConfigs"] = 29
-    source = source_of(world)
+    source = transactions_source(world)
     seen = read(world, source)
     assert seen.value(TOPICS, LOG, "total") == 2
     assert seen.value(TOPICS, LOG, "under_min_isr") is None
@@ -130,9 +128,9 @@ def test_without_describe_configs_under_min_isr_is_absent_and_the_grant_is_named
 
 
 def test_ids_are_unavailable_where_their_coordinator_cannot_write() -> None:
-    world = world_of()
+    world = whole_world()
     known = KnownIds({0: {"app": 3, "etl": 1}, 1: {"app": 4}})
-    source = source_of(world)
+    source = transactions_source(world)
     unavailable = catalogue.TRANSACTIONAL_IDS_UNAVAILABLE
     assert read(world, source, known).values(unavailable) == {("app",): 0, ("etl",): 0}
     world.topics[LOG][1].isr = (1,)
@@ -147,15 +145,15 @@ def test_ids_are_unavailable_where_their_coordinator_cannot_write() -> None:
 
 def test_an_empty_cluster_has_no_transactions_and_no_fault() -> None:
     world = FakeKafka()
-    seen = read(world, source_of(world))
+    seen = read(world, transactions_source(world))
     assert not seen.faults
     now = world.time.monotonic
     assert seen.facts[OpenTransactions] == OpenTransactions("transactions", (), complete=True, as_of=now)
 
 
 def test_where_the_log_is_not_read_polling_serves_the_open_transactions() -> None:
-    world = world_of()
-    seen = read(world, source_of(world))
+    world = whole_world()
+    seen = read(world, transactions_source(world))
     opened = seen.facts[OpenTransactions]
     assert isinstance(opened, OpenTransactions)
     assert opened.complete
@@ -167,8 +165,8 @@ def test_where_the_log_is_not_read_polling_serves_the_open_transactions() -> Non
 
 
 def test_while_the_tail_serves_them_coordinators_are_asked_now_and_then() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = whole_world()
+    source = transactions_source(world)
     for _ in range(60):
         seen = read(world, source, TAIL)
         assert seen.facts[OpenTransactions] == TAIL.opened
@@ -178,8 +176,8 @@ def test_while_the_tail_serves_them_coordinators_are_asked_now_and_then() -> Non
 
 
 def test_the_cluster_is_looked_at_once_an_interval_and_what_was_seen_stays_between() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = whole_world()
+    source = transactions_source(world)
     for _ in range(20):
         seen = read(world, source, TAIL)
         assert seen.values(catalogue.CLUSTER_INFO)
@@ -198,9 +196,9 @@ def test_the_cluster_is_looked_at_once_an_interval_and_what_was_seen_stays_betwe
 def test_what_could_not_be_asked_is_a_fault_and_never_complete(
     refuse: dict[str, int], reason: Reason, word: str
 ) -> None:
-    world = world_of()
+    world = whole_world()
     world.refuse = refuse
-    source = source_of(world)
+    source = transactions_source(world)
     seen = read(world, source)
     assert seen.reasons == {reason}
     opened = seen.facts[OpenTransactions]
@@ -217,11 +215,11 @@ def test_what_could_not_be_asked_is_a_fault_and_never_complete(
 
 
 def test_one_coordinator_of_two_that_is_down_leaves_the_others_answers() -> None:
-    world = world_of()
+    world = whole_world()
     world.brokers[2] = "k2:9092"
     world.topics[LOG][1] = Partition(2, replicas=(1, 2, 3), isr=(1, 2, 3))
     world.transactions["app-2"] = FakeTransaction(8, "Ongoing", [("orders", 1)], 0, 60_000, 1_789_999_000_000)
-    source = source_of(world)
+    source = transactions_source(world)
     assert read(world, source).value(OPEN, "app", "ongoing") == 2
     world.down = {2}
     world.time.pass_(5.0)
@@ -234,8 +232,8 @@ def test_one_coordinator_of_two_that_is_down_leaves_the_others_answers() -> None
 
 
 def test_a_cluster_that_is_down_is_one_fault_and_comes_back() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = whole_world()
+    source = transactions_source(world)
     world.down = {1}
     seen = read(world, source)
     assert [fault.reason for fault in seen.faults] == [Reason.UNREACHABLE]
@@ -248,7 +246,7 @@ def test_a_cluster_that_is_down_is_one_fault_and_comes_back() -> None:
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(["poll", "tail", "tail", "cut", "mend", "wait"]), max_size=60))
 def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_or_a_poll(steps: list[str]) -> None:
-    world = world_of()
+    world = whole_world()
     cluster = world.cluster()
     publishing: Source = TransactionsSource(cluster, TransactionsSettings())
     tail: Source = TxnlogSource(cluster, TxnlogSettings(), world.tail)
@@ -282,8 +280,8 @@ def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_o
 
 
 def test_while_the_tail_serves_them_an_open_id_is_described_once_in_five_minutes() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = whole_world()
+    source = transactions_source(world)
     for _ in range(300):
         read(world, source, TAIL)
         world.time.pass_(1.0)
@@ -322,9 +320,9 @@ def time_of(world: FakeKafka, skew: float) -> CoordinatorTime:
 @pytest.mark.parametrize("skew", [80.0, -80.0, 0.0, 7200.0])
 @pytest.mark.parametrize(("seconds", "late"), [(1.0, 0), (74.0, 0), (76.0, 1)])
 def test_a_transaction_is_overdue_by_the_clock_of_its_coordinator(skew: float, seconds: float, late: int) -> None:
-    world, each = world_of(), open_for(world_of(), seconds, skew=skew)
+    world, each = whole_world(), open_for(whole_world(), seconds, skew=skew)
     world.transactions["app-1"].start_ms = round((each.started or 0.0) * 1000)
-    seen = read(world, source_of(world), logged(world, each, time_of(world, skew)))
+    seen = read(world, transactions_source(world), logged(world, each, time_of(world, skew)))
     assert seen.value(LATE, "app") == late
     assert seen.values(DISTANCE) == {(): pytest.approx(skew)}
     time = seen.facts[CoordinatorTime]
@@ -334,23 +332,23 @@ def test_a_transaction_is_overdue_by_the_clock_of_its_coordinator(skew: float, s
 
 
 def test_a_transaction_that_may_have_ended_while_nothing_was_read_is_not_overdue() -> None:
-    world = world_of()
+    world = whole_world()
     time = time_of(world, 0.0)
     world.time.pass_(40.0)  # the process was stopped: what it knows is of 40 s ago
     fact = logged(world, open_for(world, 90.0, skew=0.0), time, as_of=40.0)
-    assert read(world, source_of(world), fact).value(LATE, "app") == 0
+    assert read(world, transactions_source(world), fact).value(LATE, "app") == 0
     assert (
-        read(world, source_of(world), replace(fact, opened=replace(fact.opened, as_of=world.time.monotonic))).value(
-            LATE, "app"
-        )
+        read(
+            world, transactions_source(world), replace(fact, opened=replace(fact.opened, as_of=world.time.monotonic))
+        ).value(LATE, "app")
         == 1
     )
 
 
 def test_a_transaction_is_not_overdue_any_more_once_its_coordinators_clock_is_less_certain() -> None:
-    world = world_of()
+    world = whole_world()
     world.transactions["app-1"].start_ms = round((world.time.wall - 90.0) * 1000)
-    source, fact = source_of(world), logged(world, open_for(world, 90.0, skew=0.0), time_of(world, 0.0))
+    source, fact = transactions_source(world), logged(world, open_for(world, 90.0, skew=0.0), time_of(world, 0.0))
     assert read(world, source, fact).value(LATE, "app") == 1
     world.time.pass_(5.0)
     unknown = replace(fact, clock=CoordinatorTime())
@@ -364,10 +362,10 @@ def test_what_the_log_has_open_and_its_coordinator_says_is_not_open_is_not_overd
     state: str, started: float | None
 ) -> None:
     """Its Ongoing record was replicated after its append had failed for the coordinator, which never began it."""
-    world = world_of()
+    world = whole_world()
     start_ms = -1 if started is None else round((world.time.wall - started) * 1000)
     world.transactions["app-1"].state, world.transactions["app-1"].start_ms = state, start_ms
-    source, each = source_of(world), open_for(world, 90.0, skew=0.0)
+    source, each = transactions_source(world), open_for(world, 90.0, skew=0.0)
     for _ in range(10):
         seen = read(world, source, logged(world, each, time_of(world, 0.0)))
         assert not seen.value(LATE, "app")
@@ -378,9 +376,9 @@ def test_what_the_log_has_open_and_its_coordinator_says_is_not_open_is_not_overd
 
 @pytest.mark.parametrize("code", [15, 16, 14, 53])
 def test_a_coordinator_that_does_not_say_so_ends_no_overdue_transaction(code: int) -> None:
-    world = world_of()
+    world = whole_world()
     world.refuse["DescribeTransactions"] = code
-    source, each = source_of(world), open_for(world, 90.0, skew=0.0)
+    source, each = transactions_source(world), open_for(world, 90.0, skew=0.0)
     assert read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app") == 1
     world.refuse.clear()
     world.transactions["app-1"].state = "Empty"
@@ -400,17 +398,17 @@ def test_a_coordinator_that_does_not_say_so_ends_no_overdue_transaction(code: in
 
 @pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
 def test_a_decided_transaction_that_waits_for_its_markers_is_not_overdue(state: TransactionState) -> None:
-    world = world_of()
+    world = whole_world()
     each = open_for(world, 90.0, skew=0.0)._replace(state=state, prepared=world.time.wall - 85.0)
-    seen = read(world, source_of(world), logged(world, each, time_of(world, 0.0)))
+    seen = read(world, transactions_source(world), logged(world, each, time_of(world, 0.0)))
     assert seen.value(LATE, "app") == 0
     assert seen.value(OPEN, "app", state) == 1
 
 
 def test_polled_transactions_are_overdue_once_they_were_seen_open_for_that_long_whatever_our_clock_says() -> None:
-    world = world_of()
+    world = whole_world()
     world.transactions["app-1"].start_ms = round((world.time.wall - 500.0) * 1000)
-    source = source_of(world)
+    source = transactions_source(world)
     for _ in range(76):
         seen = read(world, source)
         assert seen.value(LATE, "app") == 0
@@ -421,6 +419,6 @@ def test_polled_transactions_are_overdue_once_they_were_seen_open_for_that_long_
 
 
 def test_a_broker_that_answers_from_an_old_view_is_a_fault() -> None:
-    world = world_of()
+    world = whole_world()
     world.stale = [Fault(Reason.STALE, "broker 2 at k2:9092 answers from a view of the cluster that is 9 s old")]
-    assert read(world, source_of(world)).faults == world.stale
+    assert read(world, transactions_source(world)).faults == world.stale

@@ -21,17 +21,22 @@ from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import Status, decode_key, decode_value
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 from exporter.words import Outcome
-from tests.fakes.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, Written, histories, merge
-from tests.strategies import encode_key
+from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read, world_of
+from tests.helpers.coordinator import (
+    BEGIN_MS,
+    CoordinatorId,
+    CoordinatorRecord,
+    GeneratedLog,
+    Written,
+    histories,
+    merge,
+)
+from tests.helpers.sources import txnlog_source
+from tests.helpers.strategies import encode_key
 
 F = TypeVar("F", bound=Fact)
 COUNTED = catalogue.TRANSACTIONS_TOTAL
 KAFKAS_STATES = {1: "Ongoing", 2: "PrepareCommit", 3: "PrepareAbort"}
-
-
-def source_of(world: FakeKafka, directory: Path | None = None) -> TxnlogSource:
-    return TxnlogSource(world.cluster(directory), TxnlogSettings(), world.tail)
 
 
 def counts(seen: SourceRead) -> Counter[str]:
@@ -66,8 +71,8 @@ def go_to(world: FakeKafka, ms: int) -> None:
     world.time.pass_(max(0.0, ms / 1000 - world.time.wall))
 
 
-def world_of(log_partitions: int = 1) -> FakeKafka:
-    world = FakeKafka(topics={LOG: partitions(log_partitions)})
+def log_world(log_partitions: int = 1) -> FakeKafka:
+    world = world_of(log=log_partitions)
     world.time.wall = BEGIN_MS / 1000
     return world
 
@@ -112,7 +117,7 @@ class LogScript:
 
 
 def test_reads_follow_each_other_at_once_while_records_wait() -> None:
-    world = world_of()
+    world = log_world()
     script = LogScript(world, "pay-1")
     for _ in range(300):
         script.commit("pay-1")
@@ -139,9 +144,9 @@ def test_reads_follow_each_other_at_once_while_records_wait() -> None:
 
 
 def test_reads_follow_each_other_sooner_while_an_abort_waits_for_its_outcome() -> None:
-    world = world_of()
+    world = log_world()
     script = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     script["app-1"].initialise()
     read(world, source)
     script["app-1"].add("orders", 0)
@@ -162,7 +167,7 @@ def test_reads_follow_each_other_sooner_while_an_abort_waits_for_its_outcome() -
 def test_over_all_restarts_every_transaction_is_counted_once_with_its_true_outcome(
     history: GeneratedLog, data: st.DataObject
 ) -> None:
-    world = world_of(history.log_partitions)
+    world = log_world(history.log_partitions)
     anchor = CoordinatorId("app-9", 2, True, BEGIN_MS, iter([5]))
     anchor.initialise()
     world.write(merge([anchor], history.log_partitions).records)
@@ -189,7 +194,7 @@ def test_over_all_restarts_every_transaction_is_counted_once_with_its_true_outco
 
     with tempfile.TemporaryDirectory() as directory:
         while True:
-            source = source_of(world, Path(directory))
+            source = txnlog_source(world, Path(directory))
             for _ in range(data.draw(st.integers(1, 3), label="reads")):
                 seen = look(source)
                 world.time.pass_(data.draw(st.sampled_from([0.0, 1.0, 11.0]), label="seconds"))
@@ -227,7 +232,7 @@ def publish(world: FakeKafka, records: Iterable[CoordinatorRecord]) -> None:
 
 
 def test_a_first_start_dates_the_last_hour_and_counts_none_of_it() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
@@ -236,7 +241,7 @@ def test_a_first_start_dates_the_last_hour_and_counts_none_of_it() -> None:
     story.ids["app-1"].end_by_server(5)
     story.ids["app-1"].initialise()
     story.write()
-    seen = read(world, source_of(world))
+    seen = read(world, txnlog_source(world))
     assert counts(seen) == {}
     assert set(seen.values(COUNTED)) == {("app", each.value) for each in Outcome}
     assert seen.value(catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS, "app", "committed") == BEGIN_MS / 1000 + 0.005
@@ -246,9 +251,9 @@ def test_a_first_start_dates_the_last_hour_and_counts_none_of_it() -> None:
 
 @pytest.mark.parametrize("jump", [7200.0, -7200.0, 30 * 86_400.0])
 def test_a_jump_of_our_wall_clock_moves_nothing_into_the_last_hour_or_out_of_it(jump: float) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1", "app-2")
-    source = source_of(world)
+    source = txnlog_source(world)
     for name in ("app-1", "app-2"):
         story[name].initialise()
     story.write()
@@ -282,22 +287,22 @@ def test_a_jump_of_our_wall_clock_moves_nothing_into_the_last_hour_or_out_of_it(
 
 
 def test_an_abort_that_waited_at_the_first_start_is_not_counted_after_a_restart(tmp_path: Path) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
     story["app-1"].end(commit=False, markers_ms=5)
     story.write()
-    read(world, source_of(world, tmp_path))
-    source = source_of(world, tmp_path)
+    read(world, txnlog_source(world, tmp_path))
+    source = txnlog_source(world, tmp_path)
     for _ in range(9):
         assert counts(read(world, source)) == {}
         world.time.pass_(1.0)
 
 
 def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = log_world()
+    source = txnlog_source(world)
     read(world, source)
     world.topics[LOG] += partitions(1)
     late = CoordinatorId("app-1", 2, True, BEGIN_MS + 9_000, iter([7]))
@@ -313,7 +318,7 @@ def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
 def test_a_cluster_without_a_transaction_log_is_an_answer_and_what_comes_later_is_counted(tmp_path: Path) -> None:
     world = FakeKafka()
     world.time.wall = BEGIN_MS / 1000
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     seen = read(world, source)
     assert not seen.faults
     assert fact(seen, LoggedTransactions).opened.complete
@@ -323,49 +328,49 @@ def test_a_cluster_without_a_transaction_log_is_an_answer_and_what_comes_later_i
     story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
-    assert counts(read(world, source_of(world, tmp_path))) == {"committed": 1}
+    assert counts(read(world, txnlog_source(world, tmp_path))) == {"committed": 1}
 
 
 def test_a_partition_that_gave_no_answer_at_the_first_start_is_not_read_from_zero_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    world = world_of(2)
+    world = log_world(2)
     old = CoordinatorId("app-1", 2, True, BEGIN_MS - 9_000_000, iter([7]))
     old.initialise()
     old.add("orders", 0)
     old.end(commit=True, markers_ms=1)
     world.write([record._replace(partition=1) for record in merge([old], 1).records])
     world.topics[LOG][1].leader = None
-    seen = read(world, source_of(world, tmp_path))
+    seen = read(world, txnlog_source(world, tmp_path))
     assert seen.reasons == {Reason.NO_LEADER}
     world.topics[LOG][1].leader = 1
-    assert counts(read(world, source_of(world, tmp_path))) == {}
+    assert counts(read(world, txnlog_source(world, tmp_path))) == {}
 
 
 @pytest.mark.parametrize("saved", ["garbage", '{"partitions": 3}', '{"partitions": {"0": {"next": 999}}}', "[]"])
 def test_a_saved_position_that_cannot_be_trusted_is_as_good_as_none(tmp_path: Path, saved: str) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
     (tmp_path / "cluster-1").mkdir()
     (tmp_path / "cluster-1" / "txnlog.json").write_text(saved)
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     assert counts(read(world, source)) == {}
     story.commit("app-1")
     assert counts(read(world, source)) == {"committed": 1}
 
 
 def test_offsets_that_compaction_took_in_an_outage_are_counted_as_lost(tmp_path: Path) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
-    read(world, source_of(world, tmp_path))
+    read(world, txnlog_source(world, tmp_path))
     for _ in range(3):
         story.commit("app-1")
     world.log[0] = world.log[0][:4] + world.log[0][-1:]
-    seen = read(world, source_of(world, tmp_path))
+    seen = read(world, txnlog_source(world, tmp_path))
     assert counts(seen) == {"committed": 1}
     assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 8
 
@@ -375,7 +380,7 @@ def test_offsets_that_compaction_took_in_an_outage_are_counted_as_lost(tmp_path:
 
 def two_partitions() -> tuple[FakeKafka, LogScript]:
     """A log whose partition 1 has nothing but an old initialisation; all that happens is in partition 0."""
-    world = world_of(2)
+    world = log_world(2)
     other = CoordinatorId("other-1", 2, True, BEGIN_MS - 9_000_000, iter([7]))
     other.initialise()
     world.write([record._replace(partition=1) for record in merge([other], 1).records])
@@ -384,7 +389,7 @@ def two_partitions() -> tuple[FakeKafka, LogScript]:
 
 def test_a_partition_that_does_not_answer_keeps_its_position_through_any_number_of_restarts(tmp_path: Path) -> None:
     world, story = two_partitions()
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
     story.commit("app-1")
@@ -393,41 +398,41 @@ def test_a_partition_that_does_not_answer_keeps_its_position_through_any_number_
     story.commit("app-1")
     for _ in range(3):
         world.time.pass_(20.0)
-        source = source_of(world, tmp_path)
+        source = txnlog_source(world, tmp_path)
         assert read(world, source).reasons == {Reason.NO_LEADER}
         source.close()
     world.topics[LOG][0].leader = 1
     story.commit("app-1")
-    seen = read(world, source_of(world, tmp_path))
+    seen = read(world, txnlog_source(world, tmp_path))
     assert counts(seen) == {"committed": 3}
     assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
 
 
 def test_a_partition_without_a_leader_at_a_start_does_not_hide_the_counters_of_the_others(tmp_path: Path) -> None:
     world, story = two_partitions()
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     story["app-1"].initialise()
     read(world, source)
     story.commit("app-1")
     read(world, source)
     world.topics[LOG][1].leader = None
     story.commit("app-1")
-    seen = read(world, source_of(world, tmp_path))
+    seen = read(world, txnlog_source(world, tmp_path))
     assert seen.reasons == {Reason.NO_LEADER}
     assert counts(seen) == {"committed": 2}
 
 
 def test_after_a_kill_the_counters_are_absent_until_the_log_is_read_and_then_go_on(tmp_path: Path) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
     for _ in range(3):
         story.commit("app-1")
         read(world, source)
     story.commit("app-1")
-    again = source_of(world, tmp_path)
+    again = txnlog_source(world, tmp_path)
     world.silent_log = {0}
     for _ in range(2):
         seen = read(world, again)
@@ -443,9 +448,9 @@ def test_after_a_kill_the_counters_are_absent_until_the_log_is_read_and_then_go_
 
 
 def test_counters_that_were_shown_are_kept_also_where_compaction_took_their_records(tmp_path: Path) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
     for _ in range(3):
@@ -453,15 +458,15 @@ def test_counters_that_were_shown_are_kept_also_where_compaction_took_their_reco
     assert counts(read(world, source)) == {"committed": 3}
     story.commit("app-1")
     world.log[0] = world.log[0][-1:]
-    seen = read(world, source_of(world, tmp_path))
+    seen = read(world, txnlog_source(world, tmp_path))
     assert counts(seen) == {"committed": 4}
     assert seen.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 2
 
 
 def test_where_a_snapshot_cannot_be_written_the_journal_keeps_what_was_shown(tmp_path: Path) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     draft = tmp_path / "cluster-1" / "txnlog.new"
     draft.mkdir()  # the draft of a snapshot cannot be written
@@ -470,27 +475,27 @@ def test_where_a_snapshot_cannot_be_written_the_journal_keeps_what_was_shown(tmp
         story.commit("app-1")
         world.time.pass_(11.0)
         assert counts(read(world, source)) == {"committed": turn + 1}
-    assert counts(read(world, source_of(world, tmp_path))) == {"committed": 4}
+    assert counts(read(world, txnlog_source(world, tmp_path))) == {"committed": 4}
 
 
 def test_lost_records_stay_counted_over_a_restart(tmp_path: Path) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
     for _ in range(3):
         story.commit("app-1")
     world.log[0] = world.log[0][-1:]
     assert read(world, source).value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 9
-    assert read(world, source_of(world, tmp_path)).value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 9
+    assert read(world, txnlog_source(world, tmp_path)).value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 9
 
 
 def test_an_open_transaction_that_is_older_than_the_hour_is_known_after_a_restart(tmp_path: Path) -> None:
     """Its coordinator does not answer: only what was kept says when it began."""
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1", "busy-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     for name in story.ids:
         story[name].initialise()
@@ -502,23 +507,23 @@ def test_an_open_transaction_that_is_older_than_the_hour_is_known_after_a_restar
         story.commit("busy-1")
     read(world, source)
     world.refuse["ListTransactions"] = 14
-    opened = fact(read(world, source_of(world, tmp_path)), LoggedTransactions).opened
+    opened = fact(read(world, txnlog_source(world, tmp_path)), LoggedTransactions).opened
     assert [(transaction.transactional_id, transaction.partitions) for transaction in opened.transactions] == [
         ("app-1", places("orders", 3))
     ]
 
 
 def test_an_abort_that_waits_is_settled_once_whichever_process_settles_it(tmp_path: Path) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     story["app-1"].initialise()
     read(world, source)
     for turn in range(3):
         story["app-1"].add("orders", 0)
         story["app-1"].end(commit=False, markers_ms=5)
         story.write()
-        source = source_of(world, tmp_path)
+        source = txnlog_source(world, tmp_path)
         for _ in range(8):
             read(world, source)
             world.time.pass_(1.0)
@@ -528,13 +533,13 @@ def test_an_abort_that_waits_is_settled_once_whichever_process_settles_it(tmp_pa
 def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
     (tmp_path / "cluster-1").mkdir()
     (tmp_path / "cluster-1" / "txnlog.json").write_text('{"format":3,"partitions":{}}')
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     assert counts(read(world, source)) == {}
     assert f"kept as {tmp_path / 'cluster-1' / 'txnlog.unusable.json'}" in caplog.text
     source.close()
@@ -548,7 +553,7 @@ def test_state_that_cannot_be_used_begins_anew_with_a_word_in_the_log(
 def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_read_from_its_leader() -> None:
     world, story = two_partitions()
     world.brokers[2] = "k2:9092"
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     story["app-1"].initialise()
     story.commit("app-1")
@@ -584,11 +589,11 @@ def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_r
 
 def skewed_log() -> tuple[FakeKafka, LogScript, TxnlogSource]:
     """Partition 0 is led by broker 1; the clock of broker 2, which leads partition 1, is 90 s ahead."""
-    world = world_of(2)
+    world = log_world(2)
     world.brokers[2] = "k2:9092"
     world.topics[LOG][1].leader = 2
     story = LogScript(world, "app-1", v2=False)
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     story["app-1"].initialise()
     for number in range(4):
@@ -648,9 +653,9 @@ def test_past_its_timeout_by_the_clock_of_its_next_coordinator_the_next_record_t
 
 
 def test_after_a_lost_connection_nothing_is_taken_until_the_cluster_is_confirmed() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     story["app-1"].initialise()
     story.commit("app-1")
@@ -674,7 +679,7 @@ def test_after_a_lost_connection_nothing_is_taken_until_the_cluster_is_confirmed
 
 def test_another_log_of_the_same_cluster_gets_a_state_of_its_own(tmp_path: Path) -> None:
     def process(world: FakeKafka, commits: int) -> Counter[str]:
-        source = source_of(world, tmp_path)
+        source = txnlog_source(world, tmp_path)
         read(world, source)
         story = LogScript(world, "app-1")
         story._offset = world.topics[LOG][0].high_watermark
@@ -685,7 +690,7 @@ def test_another_log_of_the_same_cluster_gets_a_state_of_its_own(tmp_path: Path)
         source.close()
         return counts(seen)
 
-    first, formatted = world_of(), world_of()
+    first, formatted = log_world(), log_world()
     first.topic_ids, formatted.topic_ids = {LOG: "A"}, {LOG: "B"}
     assert process(first, 3) == {"committed": 3}
     kept = (tmp_path / "cluster-1" / "txnlog.json").read_text()
@@ -699,9 +704,9 @@ def test_another_log_of_the_same_cluster_gets_a_state_of_its_own(tmp_path: Path)
 
 
 def test_end_offsets_of_a_broker_that_is_behind_are_no_truncation() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     story["app-1"].initialise()
     for _ in range(10):
@@ -731,9 +736,9 @@ def truncate(world: FakeKafka, offset: int, epoch: int) -> None:
 def test_a_truncated_log_is_read_on_from_where_its_leader_epoch_ended_and_counts_nothing_twice(
     tmp_path: Path, restart: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
     for _ in range(3):
@@ -742,7 +747,7 @@ def test_a_truncated_log_is_read_on_from_where_its_leader_epoch_ended_and_counts
     lost = world.log[0][-1]
     truncate(world, lost.offset, epoch=1)
     if restart:
-        source = source_of(world, tmp_path)
+        source = txnlog_source(world, tmp_path)
     world.time.pass_(6.0)
     read(world, source)
     world.time.pass_(6.0)
@@ -765,7 +770,7 @@ def opened(seen: SourceRead) -> list[str]:
 def open_transaction(world: FakeKafka, directory: Path | None = None) -> tuple[LogScript, TxnlogSource]:
     """The transaction of app-2 is open by the newest record of the log; app-1 has ended one."""
     story = LogScript(world, "app-1", "app-2")
-    source = source_of(world, directory)
+    source = txnlog_source(world, directory)
     read(world, source)
     for name in ("app-1", "app-2"):
         story[name].initialise()
@@ -777,7 +782,7 @@ def open_transaction(world: FakeKafka, directory: Path | None = None) -> tuple[L
 
 
 def test_a_transaction_whose_records_the_log_lost_is_unknown_until_its_coordinator_answers() -> None:
-    world = world_of()
+    world = log_world()
     _, source = open_transaction(world)
     truncate(world, world.log[0][-1].offset, epoch=1)
     coordinate(world)
@@ -801,7 +806,7 @@ def test_a_transaction_whose_records_the_log_lost_is_unknown_until_its_coordinat
 
 
 def test_what_a_lost_record_had_ended_is_open_again_while_its_coordinator_says_so_and_counts_once() -> None:
-    world = world_of()
+    world = log_world()
     story, source = open_transaction(world)
     story["app-2"].end(commit=True, markers_ms=5)
     decided = len(world.log[0])
@@ -825,13 +830,13 @@ def test_what_a_lost_record_had_ended_is_open_again_while_its_coordinator_says_s
 
 @pytest.mark.parametrize("killed_after_it_was_seen", [False, True])
 def test_a_restart_restores_nothing_that_the_log_lost(tmp_path: Path, killed_after_it_was_seen: bool) -> None:
-    world = world_of()
+    world = log_world()
     story, source = open_transaction(world, tmp_path)
     source.close()
     truncate(world, world.log[0][-1].offset, epoch=1)
     coordinate(world)
     if killed_after_it_was_seen:
-        source = source_of(world, tmp_path)
+        source = txnlog_source(world, tmp_path)
         world.time.pass_(6.0)
         read(world, source)
     world.topics[LOG][0].epoch_end = None
@@ -841,7 +846,7 @@ def test_a_restart_restores_nothing_that_the_log_lost(tmp_path: Path, killed_aft
         story.commit("app-1")
     if not killed_after_it_was_seen:
         world.topics[LOG][0].epoch_end = (0, 5)
-    again = source_of(world, tmp_path)
+    again = txnlog_source(world, tmp_path)
     world.time.pass_(6.0)
     read(world, again)
     world.time.pass_(6.0)
@@ -852,9 +857,9 @@ def test_a_restart_restores_nothing_that_the_log_lost(tmp_path: Path, killed_aft
 
 def test_two_logs_that_part_before_the_last_epoch_agree_only_up_to_there(caplog: pytest.LogCaptureFixture) -> None:
     """A log was read in the epochs 0 and 1; the next leader has more of epoch 0 instead, and went on in epoch 2."""
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     story["app-1"].initialise()
     story.commit("app-1")
@@ -872,9 +877,9 @@ def test_two_logs_that_part_before_the_last_epoch_agree_only_up_to_there(caplog:
 
 
 def test_records_that_were_deleted_before_they_were_read_are_lost(caplog: pytest.LogCaptureFixture) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     story["app-1"].initialise()
     story.commit("app-1")
@@ -895,16 +900,16 @@ def test_records_that_were_deleted_before_they_were_read_are_lost(caplog: pytest
 
 
 def test_a_leader_that_says_nothing_of_its_epochs_leaves_the_position_unread_and_known(tmp_path: Path) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
     story.commit("app-1")
     read(world, source)
     world.refuse["OffsetForLeaderEpoch"] = 75
     story.commit("app-1")
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     for _ in range(2):
         seen = read(world, source)
         assert seen.faults
@@ -916,10 +921,10 @@ def test_a_leader_that_says_nothing_of_its_epochs_leaves_the_position_unread_and
 
 def test_a_leader_in_an_older_epoch_than_was_read_is_not_believed(tmp_path: Path) -> None:
     """A broker that was cut off before the election: its log is short and has no records of the newer epoch."""
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
     world.topics[LOG][0].epoch = 4
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     read(world, source)
     story["app-1"].initialise()
     story.commit("app-1")
@@ -927,7 +932,7 @@ def test_a_leader_in_an_older_epoch_than_was_read_is_not_believed(tmp_path: Path
     partition, records = world.topics[LOG][0], list(world.log[0])
     partition.epoch, partition.high_watermark, partition.epoch_end = 3, 1, (-1, -1)
     world.log[0] = records[:1]
-    source = source_of(world, tmp_path)
+    source = txnlog_source(world, tmp_path)
     for _ in range(4):
         seen = read(world, source)
         assert "epoch 3, and was read to epoch 4" in seen.faults[0].detail
@@ -948,9 +953,9 @@ def test_a_leader_in_an_older_epoch_than_was_read_is_not_believed(tmp_path: Path
 
 def test_an_abort_waits_while_records_wait_for_replication() -> None:
     """The new incarnation's record is in the log, and not below the high watermark: a follower is paused."""
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     story["app-1"].initialise()
     read(world, source)
     story["app-1"].add("orders", 0)
@@ -972,9 +977,9 @@ def test_an_abort_waits_while_records_wait_for_replication() -> None:
 
 
 def test_an_abort_waits_while_the_log_end_is_not_known() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     story["app-1"].initialise()
     read(world, source)
     story["app-1"].add("orders", 0)
@@ -993,9 +998,9 @@ def test_an_abort_waits_while_the_log_end_is_not_known() -> None:
 
 
 def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
     story.write()
@@ -1018,9 +1023,9 @@ def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read(
 
 def test_what_is_open_is_known_as_of_the_log_end_and_not_of_the_high_watermark() -> None:
     """The coordinator's abort is in the log and waits for replication: nothing shows that the transaction is late."""
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
     story.write()
@@ -1041,7 +1046,7 @@ def test_what_is_open_is_known_as_of_the_log_end_and_not_of_the_high_watermark()
 
 def test_the_lag_is_absent_while_the_end_of_a_partition_is_not_known() -> None:
     world, _ = two_partitions()
-    source = source_of(world)
+    source = txnlog_source(world)
     assert read(world, source).value(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS) == 0
     world.topics[LOG][1].leader = None
     world.time.pass_(5.0)
@@ -1052,10 +1057,10 @@ def test_the_lag_is_absent_while_the_end_of_a_partition_is_not_known() -> None:
 
 
 def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_and_they_come_after_it() -> None:
-    world = world_of()
+    world = log_world()
     world.read_refused = True
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     for _ in range(3):
         seen = read(world, source)
         world.time.pass_(5.0)
@@ -1073,9 +1078,9 @@ def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_a
 
 
 def test_while_the_cluster_is_down_the_counters_do_not_move_and_go_on_when_it_is_back() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     story["app-1"].initialise()
     story.commit("app-1")
@@ -1098,9 +1103,9 @@ def test_while_the_cluster_is_down_the_counters_do_not_move_and_go_on_when_it_is
 
 def test_behind_a_broken_connection_no_fence_is_settled_as_an_abort() -> None:
     """The new incarnation's record was written in time; we only see it when the network is back."""
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     story["app-1"].initialise()
     story["app-1"].add("orders", 0)
     story.write()
@@ -1122,9 +1127,9 @@ def test_behind_a_broken_connection_no_fence_is_settled_as_an_abort() -> None:
 
 
 def test_an_abort_is_settled_by_the_clock_where_nothing_more_is_written() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     story["app-1"].initialise()
     read(world, source)
     story["app-1"].add("orders", 0)
@@ -1140,9 +1145,9 @@ def test_an_abort_is_settled_by_the_clock_where_nothing_more_is_written() -> Non
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
 def test_a_wall_clock_that_jumps_a_day_neither_settles_nor_delays_anything(jump: float) -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     story["app-1"].initialise()
     read(world, source)
     story["app-1"].add("orders", 0)
@@ -1160,9 +1165,9 @@ def test_a_wall_clock_that_jumps_a_day_neither_settles_nor_delays_anything(jump:
 
 
 def test_a_missing_leader_is_a_fault_and_the_other_partitions_are_counted() -> None:
-    world = world_of(2)
+    world = log_world(2)
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     world.topics[LOG][1].leader = None
     story["app-1"].initialise()
@@ -1175,9 +1180,9 @@ def test_a_missing_leader_is_a_fault_and_the_other_partitions_are_counted() -> N
 
 
 def test_undecodable_records_are_counted_named_and_leave_the_others_alone() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     story["app-1"].initialise()
     story.write()
@@ -1204,8 +1209,8 @@ def test_undecodable_records_are_counted_named_and_leave_the_others_alone() -> N
 
 
 def test_a_flood_of_garbage_costs_neither_memory_nor_a_fault_each() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = log_world()
+    source = txnlog_source(world)
     read(world, source)
     world.write(CoordinatorRecord(0, offset, BEGIN_MS, b"%d" % offset, b"garbage") for offset in range(5_000))
     seen = read(world, source)
@@ -1218,9 +1223,9 @@ def test_a_flood_of_garbage_costs_neither_memory_nor_a_fault_each() -> None:
 
 
 def test_the_state_at_the_start_comes_from_the_coordinators() -> None:
-    world = world_of()
+    world = log_world()
     world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS - 7_200_000)
-    seen = read(world, source_of(world))
+    seen = read(world, txnlog_source(world))
     opened = fact(seen, LoggedTransactions).opened
     assert [(transaction.transactional_id, transaction.partitions) for transaction in opened.transactions] == [
         ("app-1", places("orders", 3))
@@ -1228,10 +1233,10 @@ def test_the_state_at_the_start_comes_from_the_coordinators() -> None:
 
 
 def test_a_coordinator_that_is_loading_is_asked_again_and_until_then_nothing_is_complete() -> None:
-    world = world_of()
+    world = log_world()
     world.transactions["app-1"] = FakeTransaction(7, "Ongoing", [("orders", 3)], 4, 60_000, BEGIN_MS)
     world.refuse["ListTransactions"] = 14
-    source = source_of(world)
+    source = txnlog_source(world)
     opened = fact(read(world, source), LoggedTransactions).opened
     assert not opened.complete
     assert "COORDINATOR_LOAD_IN_PROGRESS" in " ".join(opened.missing)
@@ -1244,9 +1249,9 @@ def test_a_coordinator_that_is_loading_is_asked_again_and_until_then_nothing_is_
 
 
 def test_without_describe_on_the_ids_the_open_transactions_are_never_complete() -> None:
-    world = world_of()
+    world = log_world()
     world.refuse["DescribeTransactions"] = 53
-    source = source_of(world)
+    source = txnlog_source(world)
     for _ in range(3):
         opened = fact(read(world, source), LoggedTransactions).opened
         world.time.pass_(5.0)
@@ -1255,8 +1260,8 @@ def test_without_describe_on_the_ids_the_open_transactions_are_never_complete() 
 
 
 def test_a_tail_that_is_behind_says_nothing_of_what_is_open() -> None:
-    world = world_of()
-    source = source_of(world)
+    world = log_world()
+    source = txnlog_source(world)
     world.time.pass_(5.0)
     read(world, source)
     world.time.pass_(5.0)
@@ -1289,12 +1294,12 @@ def flink_job(world: FakeKafka, checkpoint: float) -> LogScript:
 
 
 def test_what_a_flink_job_has_decided_is_released_until_its_markers_are_late() -> None:
-    world = world_of()
+    world = log_world()
     script = flink_job(world, world.time.wall)
     *_, decided, last = script.ids.values()
     decided.written.pop()  # the record of its completion
     script.write()
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     world.time.pass_(1.0)
     flink = fact(read(world, source), FlinkTransactions)
@@ -1306,11 +1311,11 @@ def test_what_a_flink_job_has_decided_is_released_until_its_markers_are_late() -
 
 @pytest.mark.parametrize("how", ["no answer", "behind"])
 def test_what_waits_for_a_checkpoint_is_told_where_its_partition_of_the_log_is_not_read_to_its_end(how: str) -> None:
-    world = world_of(2)
+    world = log_world(2)
     script = flink_job(world, world.time.wall)
     *_, last = script.ids.values()
     script.write()
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     world.time.pass_(5.0)
     assert fact(read(world, source), FlinkTransactions).by_producer.keys() == {last.producer_id}
@@ -1331,18 +1336,18 @@ def test_what_waits_for_a_checkpoint_is_told_where_its_partition_of_the_log_is_n
 
 
 def test_release_times_are_those_of_the_last_transaction_that_wrote_to_a_partition() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "app-1")
     story["app-1"].initialise()
     story.commit("app-1")
-    ended = fact(read(world, source_of(world)), ReleaseTimes).ended
+    ended = fact(read(world, txnlog_source(world)), ReleaseTimes).ended
     assert dict(ended) == {("orders", 0): BEGIN_MS / 1000 + 0.005}
 
 
 def test_an_application_that_appears_is_counted_among_the_ids_at_once() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world, "old-1", "new-1")
-    source = source_of(world)
+    source = txnlog_source(world)
     story["old-1"].initialise()
     story.write()
     read(world, source)
@@ -1353,9 +1358,9 @@ def test_an_application_that_appears_is_counted_among_the_ids_at_once() -> None:
 
 
 def test_ids_that_come_and_go_leave_nothing_behind() -> None:
-    world = world_of()
+    world = log_world()
     story = LogScript(world)
-    source = source_of(world)
+    source = txnlog_source(world)
     world.log[0] = []
     read(world, source)
 
@@ -1364,7 +1369,7 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
         machine, counted = source._log.machine(0), source._aggregates
         held = {"entries": machine.entries, "open": machine.open, "applications": counted._by_name}
         held |= {"fences": counted._fences, "seen": counted._seen, "unread": unread_of(source)}
-        held |= {"ends": counted._ends, "folded": counted._folded, "counted ids": counted.ids[0]}
+        held |= {"ends": counted.unclean._ends, "folded": counted._folded, "counted ids": counted.ids[0]}
         return {name: len(cast("Sized", each)) for name, each in held.items()} | {
             "unsettled": len(machine.unsettled),
             "ids": sum(sum(each.values()) for each in fact(seen, KnownIds).by_partition.values()),
@@ -1420,8 +1425,8 @@ def record(offset: int, ms: int) -> CoordinatorRecord:
 
 @pytest.mark.parametrize("skew", [80.0, -80.0])
 def test_new_records_say_how_far_our_clock_is_from_the_coordinators(skew: float) -> None:
-    world = world_of()
-    source = source_of(world)
+    world = log_world()
+    source = txnlog_source(world)
     seen = read(world, source)
     for number in range(4):
         world.time.pass_(1.0)
@@ -1432,9 +1437,9 @@ def test_new_records_say_how_far_our_clock_is_from_the_coordinators(skew: float)
 
 
 def test_records_that_were_there_before_say_only_that_it_is_later() -> None:
-    world = world_of()
+    world = log_world()
     world.write([record(0, round((world.time.wall - 1800) * 1000))])
-    source = source_of(world)
+    source = txnlog_source(world)
     read(world, source)
     world.time.pass_(1.0)
     seen = read(world, source)

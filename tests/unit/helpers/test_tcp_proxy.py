@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.tcp_proxy import TcpProxy, client_id_of
+from tests.helpers.tcp_proxy import TcpProxy, client_id_of
 
 
 def request(client_id: str, body: bytes = b"rest") -> bytes:

@@ -11,7 +11,7 @@ from exporter.jobs.history.transaction_source import LogAccess
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.transactions.source.log_range import Range
-from tests.fakes.coordinator import BEGIN_MS, CoordinatorId, merge
+from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, merge
 
 
 class StoredRecord:

@@ -24,12 +24,12 @@ from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.offsets import NEWEST
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import Clock, Deadline, Fault, TopicPartition
-from tests.fakes.cluster import FakeMessage
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.cluster import FakeMessage
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 NOW = 1_800_000_000.0
 _LED = PartitionMetadata(1, (1,), (1,), leader_epoch=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace as Answer
@@ -18,8 +18,8 @@ from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
-from exporter.kafka.requests.transactions import coordinator_partition
 from exporter.model import (
     Clock,
     Deadline,
@@ -33,7 +33,7 @@ from exporter.model import (
     Source,
     TopicPartition,
 )
-from tests.fakes.coordinator import CoordinatorRecord
+from tests.helpers.coordinator import CoordinatorRecord
 
 LOG = "__transaction_state"
 OFFSETS = "__consumer_offsets"
@@ -102,6 +102,28 @@ class FakeTransaction:
 
 
 @dataclass
+class FakeGroup:
+    """A group as its coordinator has it: committed offsets by topic and partition, and its members."""
+
+    committed: dict[tuple[str, int], int] = field(default_factory=dict)
+    members: Collection[str] = ()
+    kind: str = ""  # of one that is not classic, as the broker spells it
+    subscribed: Sequence[str] = ()
+    unstable: Collection[tuple[str, int]] = ()  # commits of open transactions
+
+
+@dataclass
+class FakeDisk:
+    """The one log directory of each broker."""
+
+    total: int = 1000
+    usable: int = 400
+    partition_bytes: dict[tuple[str, int], int] = field(default_factory=dict)  # 100 where nothing is said
+    sized: bool = True  # False: of a broker that does not know the bytes of its disk
+    named: bool = True  # False: DescribeLogDirs names none, as an old broker does without the grant
+
+
+@dataclass
 class FakeKafka:
     """One cluster. ``down`` brokers do not answer, ``refuse`` gives an error code by request name."""
 
@@ -109,28 +131,21 @@ class FakeKafka:
     brokers: dict[int, str] = field(default_factory=lambda: {1: "k1:9092"})
     topics: dict[str, list[Partition]] = field(default_factory=dict)
     transactions: dict[str, FakeTransaction] = field(default_factory=dict)
-    groups: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
-    unstable: dict[str, set[tuple[str, int]]] = field(default_factory=dict)  # commits of open transactions, by group
-    members: dict[str, set[str]] = field(default_factory=dict)
+    groups: dict[str, FakeGroup] = field(default_factory=dict)
     telemetry: Sequence[str] | None = None  # subscriptions of client metrics; None: no receiver
-    kinds: dict[str, str] = field(default_factory=dict)  # of groups that are not classic, as the broker spells them
-    subscribed: dict[str, list[str]] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
-    partition_bytes: dict[tuple[str, int], int] = field(default_factory=dict)
-    disk: tuple[int, int] | None = (1000, 400)  # total and usable bytes; None: of a broker that does not know them
+    disk: FakeDisk = field(default_factory=FakeDisk)
     elsewhere: bool = False
     """As Redpanda: transactions without the topic LOG. The broker with the lowest id coordinates all, the others
     answer NOT_COORDINATOR.
     """
-    no_dirs: bool = False  # DescribeLogDirs names none, as an old broker does without the grant
     down: set[int] = field(default_factory=set)
     refuse: dict[str, int] = field(default_factory=dict)
     hidden: dict[str, Fault] = field(default_factory=dict)
     log: dict[int, list[CoordinatorRecord]] = field(default_factory=dict)
     read_refused: bool = False
     tail_cut: bool = False
-    no_times: bool = False
     asked: list[tuple[int, str, Any]] = field(default_factory=list)
     tails: int = 0
     stale: list[Fault] = field(default_factory=list)
@@ -238,21 +253,23 @@ class FakeKafka:
         )
 
     def _describe_log_dirs(self, node: int, request: Any) -> Any:
-        """One directory with all partitions, each of ``partition_bytes``."""
+        """One directory with all partitions."""
         topics = [
             Answer(
                 name=topic.topic,
                 partitions=[
-                    Answer(partition_index=number, partition_size=self.partition_bytes.get((topic.topic, number), 100))
+                    Answer(
+                        partition_index=number, partition_size=self.disk.partition_bytes.get((topic.topic, number), 100)
+                    )
                     for number in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
-        disk = {} if self.disk is None else {"total_bytes": self.disk[0], "usable_bytes": self.disk[1]}
+        disk = {"total_bytes": self.disk.total, "usable_bytes": self.disk.usable} if self.disk.sized else {}
         code = self.refuse.get("DescribeLogDirs", 0)
         found = [Answer(error_code=0, log_dir="/data", topics=topics, **disk)]
-        return Answer(error_code=code, results=[] if code or self.no_dirs else found)
+        return Answer(error_code=code, results=[] if code or not self.disk.named else found)
 
     def _list_offsets(self, node: int, request: Any) -> Any:
         self.time.pass_(self.offset_seconds)
@@ -414,8 +431,11 @@ class FakeKafka:
             )
         return Answer(transaction_states=found)
 
+    def _group(self, name: str) -> FakeGroup:
+        return self.groups.get(name, FakeGroup())
+
     def _list_groups(self, node: int, request: Any) -> Any:
-        found = [Answer(group_id=name, group_type=self.kinds.get(name, "")) for name in self.groups]
+        found = [Answer(group_id=name, group_type=group.kind) for name, group in self.groups.items()]
         return Answer(error_code=self.refuse.get("ListGroups", 0), groups=found if node == min(self.brokers) else [])
 
     def _describe_groups(self, node: int, request: Any) -> Any:
@@ -425,7 +445,7 @@ class FakeKafka:
                 Answer(
                     group_id=name,
                     error_code=0 if name in self.groups and code == 69 else code,
-                    members=[Answer(member_id=each) for each in self.members.get(name, ())],
+                    members=[Answer(member_id=each) for each in self._group(name).members],
                 )
                 for name in request.groups
             ]
@@ -437,10 +457,10 @@ class FakeKafka:
             groups=[
                 Answer(
                     group_id=name,
-                    error_code=0 if self.kinds.get(name) == kind and code == 69 else code,
+                    error_code=0 if self._group(name).kind == kind and code == 69 else code,
                     members=[
-                        Answer(member_id=each, subscribed_topic_names=self.subscribed.get(name, []))
-                        for each in self.members.get(name, ())
+                        Answer(member_id=each, subscribed_topic_names=self._group(name).subscribed)
+                        for each in self._group(name).members
                     ],
                 )
                 for name in request.group_ids
@@ -458,7 +478,7 @@ class FakeKafka:
 
     def _offset_fetch(self, node: int, request: Any) -> Any:
         def group(name: str) -> Any:
-            unstable = self.unstable.get(name, ()) if request.require_stable else ()
+            unstable = self.groups[name].unstable if request.require_stable else ()
             topics = [
                 Answer(
                     name=topic,
@@ -468,7 +488,7 @@ class FakeKafka:
                         else Answer(partition_index=number, error_code=0, committed_offset=offset)
                     ],
                 )
-                for (topic, number), offset in self.groups[name].items()
+                for (topic, number), offset in self.groups[name].committed.items()
             ]
             return Answer(group_id=name, error_code=self.refuse.get("OffsetFetch", 0), topics=topics)
 
@@ -628,6 +648,12 @@ class SourceRead:
     @property
     def reasons(self) -> set[Reason]:
         return {fault.reason for fault in self.faults}
+
+
+def world_of(log: int = 1, offsets: int = 0, **topics: int) -> FakeKafka:
+    """A cluster with as many partitions of the transaction log, of __consumer_offsets, and of the topics by name."""
+    counts = {LOG: log, OFFSETS: offsets, **topics}
+    return FakeKafka(topics={name: partitions(count) for name, count in counts.items() if count})
 
 
 def read(world: FakeKafka, source: Source, *facts: Fact, seconds: float = 10.0) -> SourceRead:

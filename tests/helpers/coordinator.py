@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from exporter.kafka.requests.transactions import coordinator_partition
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import TopicPartition
 from exporter.transactions.machine.records import Status
 from exporter.words import Outcome
-from tests.strategies import encode_key, encode_value, kafka_tags
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 BEGIN_MS = 1_790_000_000_000
 LAST_EPOCH = 32766

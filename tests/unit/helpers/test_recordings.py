@@ -8,7 +8,7 @@ from exporter.brokers import source as brokers
 from exporter.jvm.mbeans import MBeanQuery
 from exporter.producers.source import producers
 from exporter.streams import source as streams
-from tests.fakes.recordings import RECORDINGS, jolokia_answer
+from tests.helpers.recordings import RECORDINGS, jolokia_answer
 
 ONE = {"request": {"mbean": "k:name=n,type=One", "attribute": ["a", "b"]}, "status": 200, "value": {"a": 1, "b": 2}}
 MANY = {

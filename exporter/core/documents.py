@@ -1,0 +1,27 @@
+"""Documents for programs, made of facts."""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from exporter.model import TopicPartition
+
+D = TypeVar("D")
+
+
+def document_of(kind: type[D], fact: object, **others: object) -> D:
+    """Return a document of this TypedDict: ``others`` by key, and the fields of the fact under their own names.
+
+    A set becomes a sorted list, a tuple a list, and a partition an object. Raises AttributeError for a key that is
+    neither.
+    """
+    keys = kind.__annotations__
+    return cast("D", {key: others[key] if key in others else _plain(getattr(fact, key)) for key in keys})
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, TopicPartition):
+        return value._asdict()
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return list(map(_plain, value)) if isinstance(value, tuple) else value
