@@ -18,7 +18,7 @@ Row = tuple[int, int, int, bytes]
 _COLUMNS = {Fold.IDS: 2, Fold.SOURCE_IDS: 2, Fold.RUNS: 6}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, as fold.Plan
 class Search:
     """The records to search. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
 
@@ -140,7 +140,7 @@ def _count(search: Search, chunk: int, bits: Array) -> bytes:
 # --- Offsets: the topic against itself, and against a sink ---
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # as Search
 class Comparison:
     """``spans`` as audited; ``expected`` is the offset of each partition before which the sink must have all."""
 
