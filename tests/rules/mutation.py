@@ -15,10 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-from exporter.alerts.files import generated
 from tests.rules.promtool import Case, bare, run
+from tests.rules.written import written_rules
 
 Rules = dict[str, Any]
 
@@ -252,7 +250,7 @@ def survivors(
 def main(names: list[str]) -> int:
     from tests.rules.table import CASES  # noqa: PLC0415 -- the table is built from modules that need not be run alone
 
-    rules = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
+    rules = written_rules()
     # A variant is its alert's name and its label: "KafkaEosReadersLate unusual".
     wanted = [
         mutant
