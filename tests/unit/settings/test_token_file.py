@@ -1,4 +1,4 @@
-"""The file of a bearer token, as it is on disk at each request."""
+"""The file of a bearer token."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ from pathlib import Path
 import pytest
 
 from exporter.settings.token_file import MOST_BYTES, read_token
-
-
-def test_a_token_is_read_as_it_is_now(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    for token in ("first", "second"):
-        file.write_text(f"{token}\n")
-        assert read_token(file) == token
 
 
 def test_a_pipe_or_a_huge_file_is_refused_at_once(tmp_path: Path) -> None:
