@@ -110,7 +110,8 @@ def _counted(size: int) -> int:
 MEMORY = MemoryBudget()
 """The budget of this process."""
 
-LIGHT_BYTES = 4 * 1024 * 1024
+LIGHT_BYTES = 1024 * 1024
+"""Memory of the largest document that is parsed beside others: that of a Jolokia with 250 producers."""
 _HEAVY = threading.Lock()
 
 

@@ -189,8 +189,9 @@ def is_event(document: Mapping[str, Any]) -> bool:
         and _is_number(known.get("timestamp"))
         and _is_number(known.get("duration_seconds", 0))
         and isinstance(document.get("count", 1), int)
-        and all(isinstance(known.get(key), str) for key in ("kind", "key"))
-        and all(isinstance(known.get(key, ""), str) for key in ("cluster", "agent", "what", "how", "owner"))
+        and all(isinstance(document.get(key), str) for key in ("kind", "key"))
+        and all(isinstance(document.get(key, ""), str) for key in ("cluster", "agent", "what"))
+        and all(isinstance(known.get(key, ""), str) for key in ("how", "owner"))
         and all(
             isinstance(fields, dict) and all(map(is_plain, fields.values()))
             for fields in (known.get("subject"), known.get("evidence", {}))

@@ -72,15 +72,19 @@ class CoordinatorTime(Fact):
 
     ``ahead`` is by how much ours is ahead of theirs, negative behind: an estimate, too large by the delay of the least
     delayed record; None while it is not known. ``at_most`` is a true upper bound of it, None where nothing was read.
+    ``beyond`` is by how much our clock was ahead of our monotonic one then: another distance now means that it was set.
     """
 
     ahead: float | None = None
     at_most: float | None = None
+    beyond: float | None = field(default=None, compare=False)
 
     def beside(self, other: float) -> CoordinatorTime:
         """The same beside a clock of ours that is ``other`` seconds ahead of this one."""
         return CoordinatorTime(
-            None if self.ahead is None else self.ahead + other, None if self.at_most is None else self.at_most + other
+            None if self.ahead is None else self.ahead + other,
+            None if self.at_most is None else self.at_most + other,
+            other,
         )
 
     def now(self, wall: float) -> float:

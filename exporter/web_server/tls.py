@@ -16,9 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from exporter.bounds.files import read_regular
 from exporter.settings.layers import Path as SettingPath
 from exporter.settings.layers import did_you_mean
 
+MOST_PEM_BYTES = 4 * 1024 * 1024
+"""Of a file with certificates: those of all public authorities together have 250 kB."""
 VERIFY: Final = "RequireAndVerifyClientCert"
 _CLIENT_AUTH = {
     "": ssl.CERT_NONE,
@@ -210,7 +213,7 @@ def _pem(key: str, inline: str, file: str, folder: Path, kind: str) -> tuple[str
     text = inline
     if file:
         try:
-            text = (folder / file).read_text(encoding="utf-8-sig")
+            text = read_regular(folder / file, MOST_PEM_BYTES).decode("utf-8-sig")
         except OSError as error:
             return "", [Wrong(where, f"{folder / file}: {(error.strerror or 'cannot be read').lower()}")]
         except UnicodeDecodeError:

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
+from exporter.bounds.files import read_regular
 from exporter.kafka.auth import msk
 from exporter.kafka.auth.jaas import parse_jaas
 from exporter.kafka.auth.stores import is_binary
 
 DEFAULT_CLIENT_ID = "kafka-eos-exporter"
 DEFAULT_PORT = 9092
+MOST_SECRET_BYTES = 64 * 1024
 
 Problem = tuple[str, str]
 """A property, and what is wrong with it and what to do."""
@@ -123,7 +125,7 @@ def without_credentials(addresses: str) -> str:
 
 def read_secret(path: str) -> str:
     """The text of a file, without the line end that editors add. Raises OSError or UnicodeDecodeError."""
-    return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    return read_regular(Path(path), MOST_SECRET_BYTES).decode().rstrip("\r\n")
 
 
 def _text(value: object) -> str:

@@ -91,7 +91,9 @@ class LsoSource(KafkaSource):
         opened = facts.get(OpenTransactions)
         transactions = opened.transactions if opened is not None else ()
         time = facts.get(CoordinatorTime) or CoordinatorTime()
-        self._watch.date(now, clock.wall(), time.ahead, clock.boot)
+        # Our clock as it was beside theirs: it may have been set since.
+        wall = clock.wall() if time.ahead is None or time.beyond is None else now + time.beyond
+        self._watch.date(now, wall, time.ahead, clock.boot)
         written, held = self._written(transactions), self._partitions.elsewhere
         if not self._cluster.shard.whole:
             if opened is not None:

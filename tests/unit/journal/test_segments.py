@@ -146,7 +146,8 @@ WRONG: Mapping[str, tuple[Any, ...]] = {
     "subject": ([], {"application": []}, {"topic": {}}, {"partition": NAN}),
     "evidence": (5, [], [5], {"holder": []}, {"since_timestamp": ENDLESS}),
     "count": ("2", None),
-    **dict.fromkeys(("kind", "key", "cluster", "agent", "what", "how", "owner", "duration_seconds"), ([1], {})),
+    "cluster": (None, [1], {}),
+    **dict.fromkeys(("kind", "key", "agent", "what", "how", "owner", "duration_seconds"), ([1], {})),
 }
 
 

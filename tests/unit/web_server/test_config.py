@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     authority.issue("server")
     authority.issue("other")
     authority.issue("locked", password="secret-phrase")
+    os.mkfifo(authority.folder / "pipe")
     return authority
 
 
@@ -119,6 +121,7 @@ def test_the_client_may_be_left_to_choose_the_suite(read: Read) -> None:
     ("lines", "told"),
     [
         ("cert_file: server.pem\n  key_file: missing.key", "key_file: {folder}/missing.key: no such file or directory"),
+        ("cert_file: pipe\n  key_file: server.key", "cert_file: {folder}/pipe: is no regular file"),
         ("key_file: server.key", "cert_file: is required for TLS"),
         ("min_version: TLS12", "cert_file: is required for TLS"),
         ("cert_file: server.key\n  key_file: server.key", "cert_file: holds no certificate in PEM"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 import tempfile
 from pathlib import Path
@@ -237,6 +238,19 @@ def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
     properties = Properties.parse(dotted | {"sasl.password.file": str(file)})
     assert properties.for_confluent()["sasl.password"] == "from file"
     assert dict(properties.items())["sasl.password"] == HIDDEN
+
+
+def test_a_secret_file_that_became_a_pipe_keeps_its_last_value(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("first")
+    dotted = {"bootstrap.servers": "k:9092", "sasl.mechanism": "PLAIN", "sasl.username": "u"}
+    dotted |= {"security.protocol": "SASL_PLAINTEXT", "sasl.password.file": str(file)}
+    properties = Properties.parse(dotted)
+    file.unlink()
+    os.mkfifo(file)
+    assert properties.current()["sasl.password"] == "first"
+    with pytest.raises(PropertiesError, match="is no regular file"):
+        Properties.parse(dotted)
 
 
 def test_a_password_that_changes_in_its_file_is_used_from_then_on(tmp_path: Path) -> None:

@@ -1017,6 +1017,26 @@ def test_a_stall_is_dated_in_the_coordinators_time_where_our_clock_is_noticed_to
     assert read(world, source, fact).values(SINCE) == {("orders", "0"): began - ahead}
 
 
+@pytest.mark.parametrize("set_by", [3600.0, -3600.0])
+def test_a_clock_that_is_set_moves_no_date_whatever_the_log_says_later(set_by: float) -> None:
+    world = world_of(orders=1)
+    source = lso_source(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders")
+    began = {("orders", "0"): world.time.wall}
+    fact = opened(open_transaction(("orders", 0)))
+    apart = world.time.wall - world.time.monotonic
+    known = CoordinatorTime(-apart, -apart).beside(apart)  # of the last read of the log, before the clock is set
+    go_on(world, source, 40, fact, known)
+    world.time.wall += set_by
+    assert read(world, source, fact, known).values(SINCE) == began
+    assert read(world, source, fact).values(SINCE) == began  # no new record shows the distance
+    assert read(world, source, fact, CoordinatorTime(set_by, set_by)).values(SINCE) == began
+    world.time.wall -= set_by
+    assert read(world, source, fact).values(SINCE) == began
+
+
 @pytest.mark.parametrize("ahead", [80.0, -80.0])
 def test_a_stall_that_is_older_than_the_agent_has_its_coordinators_instant(ahead: float) -> None:
     world = world_of(orders=1)
