@@ -110,9 +110,10 @@ class OpenStall(NamedTuple):
     def read(cls, saved: Any) -> OpenStall | None:  # noqa: ANN401 -- JSON
         """Return the stall that was saved as a list, None for anything else."""
         try:
-            return cls(*(kind(value) for kind, value in zip(_KINDS, saved, strict=True)))
+            stall = cls(*(kind(value) for kind, value in zip(_KINDS, saved, strict=True)))
         except (TypeError, ValueError, OverflowError):
             return None
+        return stall if math.isfinite(stall.since) and math.isfinite(stall.started or 0.0) else None
 
 
 class _Instant(NamedTuple):
@@ -195,10 +196,13 @@ class StallRules:
         for stalled in stalls.stalls:
             stall = OpenStall.of(stalled)
             before = self._open.get(stall.place)
+            followed = before is not None and stall.place not in self._restored
             if before is None and (ending := self._ending.pop(stall.place, None)) is not None:
                 before = ending.stall  # it only could not be read
             if before is None and len(self._open) >= MOST_STALLS:
                 continue
+            if before is not None and not followed:
+                stall = stall._replace(since=min(before.since, stall.since))
             stall = _still_named(stall, before)
             self._open[stall.place] = stall
             self._restored.discard(stall.place)
@@ -324,8 +328,8 @@ def _place(stall: Stall) -> Place:
 def _still_named(stall: OpenStall, before: OpenStall | None) -> OpenStall:
     """The stall with the holder that was known before, where this read could not ask for it."""
     if before is None or stall.named or not before.named or stall.kind != BlockerKind.UNKNOWN.value:
-        return stall if before is None else stall._replace(since=before.since)
-    return before._replace(records=stall.records)
+        return stall
+    return before._replace(records=stall.records, since=stall.since)
 
 
 def _news(stall: OpenStall, before: OpenStall | None) -> Iterator[EventKind]:
