@@ -187,8 +187,10 @@ def _summary(
         yield f"Transactions of {application or 'unknown applications'}: {what}."
     torn = [event for event in timeline if event["kind"] == EventKind.TORN.value]
     if torn:
-        ids = [(event["subject"].get("transactional_id"), event["subject"].get("producer_id")) for event in torn]
-        whole = {(*each, event["timestamp"]) for each, event in zip(ids, torn, strict=True)}
+        whole = {
+            (event["subject"].get("transactional_id"), event["subject"].get("producer_id"), event["timestamp"])
+            for event in torn
+        }
         places = sum(event.get("count", 1) for event in torn)
         least = "At least " if places > len(torn) else ""  # some are only counted
         what = _count(len(whole), "torn transaction", "torn transactions")
