@@ -154,7 +154,9 @@ or
 {recurring}""",
         f"{_WHO}: {what}"
         + each(
-            f"time() - max({LAST_TRANSACTION_TIMESTAMP_SECONDS}{at})", " {{ .Value | humanizeDuration }} ago", *_LABELS
+            f"floor(time() - max({LAST_TRANSACTION_TIMESTAMP_SECONDS}{at}))",
+            " {{ .Value | humanizeDuration }} ago",
+            *_LABELS,
         )
         + each(f"max(increase({TRANSACTIONS_TOTAL}{at}[6h])) >= 2", ", {{ .Value | humanize }} times in 6h", *_LABELS)
         + f". {impact}",
