@@ -323,17 +323,18 @@ class LogTail:
 
     def due(self, now: float) -> list[int]:
         """The partitions in which an abort has waited long enough by the clock: only the log's end is to be read."""
-        found = []
+        return [number for number, seconds in self._waits(now) if seconds <= 0]
+
+    def due_at(self, now: float) -> float | None:
+        """The monotonic instant at which an abort has waited long enough if no record comes; None while none waits."""
+        waits = [seconds + 0.001 for _, seconds in self._waits(now)]  # log time is cut to whole milliseconds
+        return now + min(waits) if waits else None
+
+    def _waits(self, now: float) -> Iterator[tuple[int, float]]:
         for number, progress in self.progress.items():
             due_ms = self.machine(number).first_due_ms
-            if due_ms is not None and (log_ms := progress.log_ms_at(now)) is not None and log_ms > due_ms:
-                found.append(number)
-        return found
-
-    @property
-    def waits(self) -> bool:
-        """Return whether an abort waits for its outcome."""
-        return any(machine.first_due_ms is not None for machine in self.machines.values())
+            if due_ms is not None and (log_ms := progress.log_ms_at(now)) is not None:
+                yield number, (due_ms + 1 - log_ms) / 1000
 
     def reached(self, log_ends: Mapping[int, int], asked_at: float) -> None:
         """Advance log time of the partitions that were read to the log end that was requested at ``asked_at``."""
