@@ -243,7 +243,7 @@ def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> St
 
 
 def _behind(read: Sequence[object]) -> int:
-    """How many topics have a partition whose LSO is below its high watermark."""
+    """Number of topics with a partition whose LSO is below its high watermark."""
     batches = (item for item in read if isinstance(item, SampleBatch))
     return sum(sample.value != 0 for batch in batches for sample in batch.of_families((TOPIC_LSO_LAG_OFFSETS,)))
 

@@ -7,6 +7,7 @@ Here a request has one deadline from the first to the last byte, one address, an
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import ssl
 import threading
@@ -20,6 +21,7 @@ from requests.auth import HTTPBasicAuth
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+from exporter.bounds.files import read_regular
 from exporter.bounds.ledger import LIMITS
 from exporter.bounds.memory import MemoryShare, NoRoomError
 from exporter.http_client.endpoint import Endpoint, HttpError, Reply, causes
@@ -30,7 +32,11 @@ CHUNK_BYTES = 16 * 1024
 """Bytes of one read. Decompression makes up to a thousand times as much of them before the size is checked."""
 REFUSAL_BYTES = 64 * 1024
 """Largest part of the body of a refusal that is read: that of a token endpoint names the error."""
+MOST_PASSWORD_BYTES = 64 * 1024
 TIMER_NAME = "deadline of a question"
+
+# It warns with a traceback of a head that is cut off, whose answer is a fault of its reader.
+logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
 def exchange(
@@ -163,7 +169,7 @@ def _credentials(endpoint: Endpoint) -> HTTPBasicAuth | None:
     word = endpoint.password
     if endpoint.password_file:
         try:
-            word = endpoint.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+            word = read_regular(endpoint.password_file, MOST_PASSWORD_BYTES).decode().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
             raise HttpError(Fault(Reason.AUTHENTICATION, f"password_file {endpoint.password_file}: {why}")) from None

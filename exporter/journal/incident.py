@@ -82,13 +82,13 @@ class IncidentDocument(TypedDict):
     """Sentences."""
     blocked: list[BlockedDocument]
     ends: dict[str, int]
-    """How many stalls ended how."""
+    """Number of stalls by how they ended."""
     unclean_ends: dict[str, dict[str, int]]
     """Fences and timeouts by application."""
     timeline: list[EventDocument]
     gaps: list[GapDocument]
     unknown: list[str]
-    """What is not known, as sentences."""
+    """Sentences on facts that are not known."""
     history: HistoryDocument | None
     """null where no history was read."""
 

@@ -26,6 +26,7 @@ from exporter.journal.segments import (
     began,
     encode,
     is_event,
+    is_plain,
     lines,
     parsed,
     segments,
@@ -266,11 +267,9 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
         for number, (_, line) in enumerate(lines(found[-1])):
             document = parsed(line)
             if number == 0 and document is not None and "journal" in document:
-                stalls = {tuple(row[:3]): row for row in _list(document, "open_stalls") if isinstance(row, list)}
+                stalls = {tuple(row[:3]): row for row in _rows(document, "open_stalls") if all(map(is_plain, row))}
                 conditions = {
-                    f"{row[0]}:{row[1]}": row
-                    for row in _list(document, "open")
-                    if isinstance(row, list) and len(row) > 1
+                    f"{row[0]}:{row[1]}": row for row in _rows(document, "open") if all(map(is_plain, row[:3]))
                 }
             elif document is not None and is_event(document):
                 _replay(document, stalls, conditions)
@@ -317,9 +316,9 @@ def _replay(event: Mapping[str, Any], stalls: dict[tuple[object, ...], Any], con
         conditions.pop(f"{_BEGINS[kind]}:{key.removeprefix(f'{kind}:')}", None)
 
 
-def _list(document: Mapping[str, Any], key: str) -> list[Any]:
+def _rows(document: Mapping[str, Any], key: str) -> list[list[Any]]:
     found = document.get(key)
-    return found if isinstance(found, list) else []
+    return [row for row in found if isinstance(row, list) and len(row) > 1] if isinstance(found, list) else []
 
 
 def _recorded(line: bytes) -> float:

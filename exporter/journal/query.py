@@ -66,7 +66,7 @@ class EventQuery(NamedTuple):
             raise QueryError(f"{unknown[0]!r} is no kind; there are {', '.join(EventKind.values())}.")
         one = {name: given[name][-1] for name in ("from", "to", "since", "before", "limit") if name in given}
         limit = one.get("limit", str(USUAL_EVENTS))
-        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= MOST_EVENTS):
+        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit) <= MOST_EVENTS):
             raise QueryError(f"limit is a number from 1 to {MOST_EVENTS}.")
         times = {name: instant_of(one[name]) for name in ("from", "to", "since", "before") if name in one}
         if "since" in times and "before" in times:

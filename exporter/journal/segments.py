@@ -10,11 +10,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from exporter.bounds.files import open_regular
 from exporter.bounds.json_text import JsonError, parse_json
@@ -31,6 +32,11 @@ MOST_LINE_WEIGHT = 32 * 1024 * 1024
 MOST_NAMES = 10_000
 BLOCK = 256 * 1024
 DAY = 86_400.0
+DIGITS = 16
+"""Of the microseconds in the name of a segment."""
+MOST_RECORDED = 10.0 ** (DIGITS - 6)
+MOST_NUMBER = 2.0**63
+_NAME = re.compile(rf"[0-9]{{{DIGITS}}}{re.escape(SUFFIX)}")
 
 
 class KeptLimits(NamedTuple):
@@ -111,7 +117,7 @@ class SegmentWriter:
     def _begin(self, header: bytes, recorded: float, wall: float) -> None:
         self._folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         self.drop_old(wall)
-        path = self._folder / f"{round(recorded * 1e6):016d}{SUFFIX}"
+        path = self._folder / f"{round(recorded * 1e6):0{DIGITS}d}{SUFFIX}"
         append_line(path, header)
         self._last, self._size, self._torn = path, len(header), False
         self._total += len(header)
@@ -124,7 +130,7 @@ def segments(folder: Path) -> list[Path]:
             names = [entry.name for entry in islice(entries, MOST_NAMES)]
     except OSError:
         return []
-    return [folder / name for name in sorted(names) if name.endswith(SUFFIX) and name[: -len(SUFFIX)].isdecimal()]
+    return [folder / name for name in sorted(names) if _NAME.fullmatch(name)]
 
 
 def began(path: Path) -> float:
@@ -174,15 +180,42 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 
 def is_event(document: Mapping[str, Any]) -> bool:
-    """Return whether a line is an event, with the keys that every event has."""
-    known = document.get("recorded_timestamp"), document.get("timestamp"), document.get("kind")
+    """Return whether a line is an event, whose keys have the types of ``documents.EventDocument``."""
+    known = {key: value for key, value in document.items() if value is not None}
+    recorded, partitions = known.get("recorded_timestamp"), known.get("partitions", [])
     return (
-        isinstance(known[0], int | float)
-        and isinstance(known[1], int | float)
-        and isinstance(known[2], str)
-        and isinstance(document.get("subject"), dict)
-        and isinstance(document.get("key"), str)
+        _is_number(recorded)
+        and 0 <= recorded < MOST_RECORDED
+        and _is_number(known.get("timestamp"))
+        and _is_number(known.get("duration_seconds", 0))
+        and isinstance(document.get("count", 1), int)
+        and all(isinstance(known.get(key), str) for key in ("kind", "key"))
+        and all(isinstance(known.get(key, ""), str) for key in ("cluster", "agent", "what", "how", "owner"))
+        and all(
+            isinstance(fields, dict) and all(map(is_plain, fields.values()))
+            for fields in (known.get("subject"), known.get("evidence", {}))
+        )
+        and isinstance(partitions, list)
+        and all(map(_is_held, partitions))
     )
+
+
+def is_plain(value: object) -> bool:
+    """Return whether this is a text, a finite number or null."""
+    return value is None or isinstance(value, str | int) or _is_number(value)
+
+
+def _is_held(partition: object) -> bool:
+    return (
+        isinstance(partition, dict)
+        and isinstance(partition.get("topic"), str)
+        and all(isinstance(partition.get(key), int) for key in ("partition", "offset", "records"))
+        and all(_is_number(partition.get(key)) for key in ("since_timestamp", "seconds"))
+    )
+
+
+def _is_number(value: Any) -> TypeGuard[float]:  # noqa: ANN401 -- JSON
+    return isinstance(value, int | float) and abs(value) < MOST_NUMBER
 
 
 def _last_byte(path: Path) -> bytes:

@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """How one audit is kept: ``name`` is that of its files and its label; ``folder`` None keeps nothing."""
+    """Results of one audit: ``name`` is that of its files and its label; ``folder`` None keeps nothing."""
 
     name: str
     kafka_cluster: str = ""

@@ -130,7 +130,7 @@ def _compare(ids: list[Array], source: list[Array]) -> Iterator[pa.RecordBatch]:
 
 
 def _count(search: Search, chunk: int, bits: Array) -> bytes:
-    """How many offsets of a chunk hold a record, and the first and last of the span that do not (-1: none)."""
+    """Number of offsets of a chunk that hold a record, and the first and last of the span that do not (-1: none)."""
     start, wanted = _window(search.spans, chunk)
     empty = np.flatnonzero(wanted & ~bits)
     first, last = (start + empty[0], start + empty[-1]) if len(empty) else (-1, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import socket
 import threading
 import time
@@ -97,6 +98,13 @@ def test_credentials_go_as_basic_auth_in_utf_8(server: Callable[[Serve], str], t
     assert heads[0].startswith(b"POST /x HTTP/1.1")
 
 
+def test_a_password_file_that_is_a_pipe_is_a_fault_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "password"
+    os.mkfifo(pipe)
+    with pytest.raises(HttpError, match="is no regular file"):
+        ask(Endpoint("http://127.0.0.1:1", "eos", password_file=pipe), Deadline.after(5))
+
+
 def test_a_password_file_that_is_gone_is_said_by_its_name() -> None:
     with pytest.raises(HttpError, match=r"password_file nowhere: No such file"):
         ask(Endpoint("http://127.0.0.1:1/", "eos", password_file=Path("nowhere")), Deadline.after(1))
@@ -182,6 +190,17 @@ def test_a_connection_that_breaks_is_unreachable(server: Callable[[Serve], str])
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 
     assert refused(server(serve)).fault.reason is Reason.UNREACHABLE
+
+
+def test_a_head_that_is_cut_off_is_no_traceback_in_the_log(
+    server: Callable[[Serve], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    def serve(connection: socket.socket) -> None:
+        head_of(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Len")
+
+    assert asked(server(serve)) == Reply(b"", "")
+    assert not caplog.records
 
 
 def test_what_is_no_http_is_malformed_or_unreachable(server: Callable[[Serve], str]) -> None:

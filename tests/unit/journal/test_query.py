@@ -63,7 +63,16 @@ def test_filters(query: str, found: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        *("kind=nonsense", "limit=0", "limit=1001", "limit=x", "from=yesterday", "since=1&before=2", "since=1e5"),
+        *(
+            "kind=nonsense",
+            "limit=0",
+            "limit=1001",
+            "limit=0000000011001",
+            "limit=x",
+            "from=yesterday",
+            "since=1&before=2",
+            "since=1e5",
+        ),
         *("typo=1", "cluster=" + "x" * 5000, "&".join(["topic=a"] * 200)),
     ],
 )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from exporter.journal.burst import Bursts
 from exporter.journal.facts import Event, EventSubject, HeldPartition
 from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
+from exporter.journal.rebuild import gaps_of, merged, stalls_of
 from exporter.journal.segments import DAY, KeptLimits, segments
 from exporter.words import EventKind, StallEnd
 
@@ -124,3 +129,45 @@ def _write_until_killed(folder: Path, acknowledge: int, life: int) -> None:
         signal.pause()
     finally:
         os._exit(1)
+
+
+HELD = {"topic": "t", "partition": 0, "offset": 1, "since_timestamp": NOW, "records": 1, "seconds": 1.0}
+GOOD = {"recorded_timestamp": NOW, "timestamp": NOW, "kind": "stall_begun", "key": "k", "subject": {}}
+
+
+NAN, ENDLESS = float("nan"), float("inf")
+WRONG: Mapping[str, tuple[Any, ...]] = {
+    "recorded_timestamp": (1e308, -1, 1e10, NAN, None, "x"),
+    "timestamp": (NAN, ENDLESS, 1e300, []),
+    "partitions": (
+        *(5, "x", [5], [{}], [{**HELD, "topic": []}], [{**HELD, "offset": "1"}]),
+        *([{**HELD, "since_timestamp": ENDLESS}], [{**HELD, "seconds": None}]),
+    ),
+    "subject": ([], {"application": []}, {"topic": {}}, {"partition": NAN}),
+    "evidence": (5, [], [5], {"holder": []}, {"since_timestamp": ENDLESS}),
+    "count": ("2", None),
+    **dict.fromkeys(("kind", "key", "cluster", "agent", "what", "how", "owner", "duration_seconds"), ([1], {})),
+}
+
+
+@pytest.mark.parametrize("wrong", [{key: value} for key, values in WRONG.items() for value in values], ids=str)
+def test_a_line_of_another_form_is_skipped_by_all_readers_and_by_the_next_writer(
+    wrong: Mapping[str, Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "id-1" / "journal"
+    folder.mkdir(parents=True)
+    lines = [{"journal": 1, "open_stalls": [[[], {}, 1], 5], "open": [[[], "x", None, {}]]}, {**GOOD, **wrong}]
+    (folder / f"{round(NOW * 1e6)}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = journal(tmp_path)
+    made.record([Event(EventKind.AGENT_STARTED, NOW, "mine", "")], NOW)
+    assert not made.trouble
+    page = page_of(EventQuery(applications=frozenset(), topics=frozenset()), [made.lines], made.kept_since)
+    assert [event["key"] for event in page["events"]] == ["mine"] == [event["key"] for event in made.newest()]
+    assert stalls_of(merged([page["events"]])) == []
+    assert gaps_of(page["events"], NOW)
+
+
+def test_a_file_with_another_name_is_no_segment(tmp_path: Path) -> None:
+    for name in ("9" * 240, "0" * 15, "\u0663" * 16):
+        (tmp_path / f"{name}.jsonl").touch()
+    assert segments(tmp_path) == []
