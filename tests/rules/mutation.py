@@ -62,11 +62,16 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 
 _SAME_SIGN = "a sum of counts is above 0 exactly where the largest of them is; the text has the value"
+_BY_APPLICATION = "by (kafka_cluster, application)"
 EQUIVALENT = {
     "KafkaEosTransactionLogIncomplete undecodable(warning,undecodable): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionLogIncomplete lost(warning,lost): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosCanaryFailing coordinator(critical,coordinator): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionTimeoutRefused(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
+    **{
+        f"{name}(warning): line 1 column 7: {_BY_APPLICATION} -> {_BY_APPLICATION[:-1]}, instance)": "as there is none"
+        for name in ("KafkaEosProducerFenced", "KafkaEosTransactionTimeouts")
+    },
     "KafkaEosLogCleanerStuck(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosLogCleanerStuck(warning): line 3 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosProducerRecordErrors(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
