@@ -101,12 +101,25 @@ def decisions_of(producer_id: int, records: Iterable[LogRecord]) -> tuple[Decide
             rotated = value.producer_id != producer_id
             if rotated and value.tags.previous_producer_id != producer_id:
                 continue
+            if not rotated and _is_of_the_id_before(value):
+                continue
             known = _same(found, value)
             if known is not None:
                 found[known] = found[known]._replace(completed=record.record_ms / 1000)
             else:
                 found.append(_completed(producer_id, record, rotated=rotated))
     return tuple(found)
+
+
+def _is_of_the_id_before(value: LogValue) -> bool:
+    """Return whether a Complete record is of the transaction of the producer id before its own.
+
+    A rotation completes with the next id, epoch 0 and the id before it (TransactionMetadata.prepareComplete); a
+    transaction of that id itself ends with a raised epoch in Transactions V2.
+    """
+    tags = value.tags
+    is_first = tags.client_version >= V2 and value.producer_epoch == 0
+    return is_first and tags.previous_producer_id not in {-1, value.producer_id}
 
 
 def _same(found: Sequence[DecidedTransaction], value: LogValue) -> int | None:

@@ -21,6 +21,7 @@ from exporter.lso.next_step import next_step
 from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import TopicPartition
+from exporter.transactions.decided.decisions import V2
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, Status
 from exporter.words import BlockerKind, TransactionState
@@ -119,9 +120,10 @@ class Model:
         if each.status not in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT) or each.unmarked:
             return
         each.status = Status.COMPLETE_COMMIT if each.status is Status.PREPARE_COMMIT else Status.COMPLETE_ABORT
-        if each.next_id >= 0:
+        rotates = each.next_id >= 0
+        if rotates:
             each.previous_id, each.producer_id, each.next_id = each.producer_id, each.next_id, -1
-        self._log(each)
+        self._log(each, client_version=V2 if rotates else 0)  # a client before V2 gets its next id by InitProducerId
 
     def end(self, each: ModelId, *, rotate: bool) -> None:
         self.prepare(each, commit=True, rotate=rotate)
@@ -162,9 +164,9 @@ class Model:
         starts = [writer.start_offset for writer in partition.writers] + [self.unreplicated.get(place, 1 << 40)]
         partition.stable = max(min([*starts, partition.high_watermark]), 0, self.log_start[place])
 
-    def _log(self, each: ModelId) -> None:
+    def _log(self, each: ModelId, client_version: int = 0) -> None:
         topics = [(TOPIC, sorted(each.places))] if each.open else None
-        tags = kafka_tags(each.previous_id, each.next_id, 0)
+        tags = kafka_tags(each.previous_id, each.next_id, client_version)
         ms = round(self.world.time.wall * 1000)
         value = encode_value(1, each.producer_id, 0, each.timeout_ms, each.status, topics, ms, each.begun_ms, tags)
         number = coordinator_partition(each.name, LOG_PARTITIONS)
