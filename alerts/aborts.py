@@ -9,6 +9,7 @@ windows compare the share itself; below, the rates at which a budget of 30 days 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import each
 from exporter.alerts.lso import HABIT
@@ -37,6 +38,9 @@ BUDGET = Record(
     f'max by ({_BY}) (last_over_time({APPLICATION_THRESHOLD_RATIO}{{threshold="unclean"}}[{BRIDGE}])) < 1',
 )
 """The share of an application's transactions that may be lost; absent where all may be, or it is ignored."""
+
+
+_alert = partial(Alert, dashboard=DASHBOARD, variables=_LABELS)
 
 
 def unclean_ratio(window: str) -> Record:
@@ -202,7 +206,7 @@ def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, w
         " At most {{ .Value | humanizePercentage }} may be lost.",
         *_LABELS,
     )
-    return Alert(
+    return _alert(
         "KafkaEosAbortRatioHigh",
         severity,
         f"""\
@@ -212,8 +216,6 @@ and {finished(window)} >= {least}{floor}
 and {unclean_ratio(window)} * {finished(window)} >= {_LOST}{named}""",
         _WHO + f": {{{{ $value | humanizePercentage }}}} of its transactions in {window} did not commit.{allowed}",
         _OUTCOMES + lost,
-        DASHBOARD,
-        _LABELS,
         hold=hold,
         keeps=window == "1h",  # the longer windows tolerate missed scrapes
         labels=(("window", window),),
@@ -252,7 +254,7 @@ def _many() -> Alert:
 def _never() -> Alert:
     """Counts as such, not their increase: the first sample of a new application has its first transactions."""
     lost = f'sum without (outcome) ({TRANSACTIONS_TOTAL}{{outcome!="committed"}})'
-    return Alert(
+    return _alert(
         "KafkaEosAbortRatioHigh",
         Severity.WARNING,
         f"""\
@@ -263,8 +265,6 @@ and on ({_BY})
   time() - max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome!="committed"}}) < 86400""",
         _WHO + " has lost all of its {{ $value | humanize }} transactions so far. None committed.",
         _OUTCOMES,
-        DASHBOARD,
-        _LABELS,
         labels=(("reason", "never"),),
         when="an application has finished 10 transactions or more, the last within a day, and none of them committed",
     )
@@ -275,7 +275,7 @@ def _observed_ratio() -> Alert:
     known = f'{TRANSACTIONS_OBSERVED_TOTAL}{{outcome!="unknown"}}'
     seen = f"max by ({_BY}) (sum without (outcome) (increase({known}[1h])))"
     committed = f'increase({TRANSACTIONS_OBSERVED_TOTAL}{{outcome="committed"}}[1h])'
-    return Alert(
+    return _alert(
         "KafkaEosAbortRatioHigh",
         Severity.WARNING,
         f"""\
@@ -292,8 +292,6 @@ and {seen} >= 20""",
             *_LABELS,
         )
         + " of them.",
-        DASHBOARD,
-        _LABELS,
         hold="15m",
         labels=(("reason", "polled"),),
         when="the same as far as polling shows it, where the log is not read: more than what may be lost, of a budget"
@@ -302,7 +300,7 @@ and {seen} >= 20""",
 
 
 def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Alert:
-    return Alert(
+    return _alert(
         "KafkaEosApplicationSilent",
         severity,
         f"{GAP} > {condition}",
@@ -316,8 +314,6 @@ def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Al
         "First: see whether it is stopped on purpose, or has nothing to do. Otherwise look in its log for"
         " ProducerFencedException and InvalidProducerEpochException: a producer that was fenced for good looks like"
         " this.",
-        DASHBOARD,
-        _LABELS,
         hold=hold,
         steady=True,
         when=when,

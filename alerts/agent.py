@@ -8,6 +8,7 @@ of the agent.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import each, listed
 from exporter.alerts.rule import SCRAPED, Alert, Record, Severity
@@ -80,6 +81,10 @@ _FAULTS = "\n- {{ .Labels.reason }}: {{ .Value | humanize }} times"
 _NEEDED = 'source=~"lso|txnlog"'
 
 
+_missing = partial(Alert, ABSENT, dashboard=DASHBOARD, keeps=False)
+_source_down = partial(Alert, "KafkaEosSourceDown", Severity.WARNING, dashboard=DASHBOARD, keeps=True)
+
+
 def records() -> Iterator[Record]:
     """Recording rules that the alerts evaluate over time."""
     yield AGENTS
@@ -96,7 +101,6 @@ def alerts(_: Settings) -> Iterator[Alert]:
 
 def _absent() -> Iterator[Alert]:
     yield _missing(
-        "cluster",
         Severity.CRITICAL,
         f"max by (kafka_cluster) ({_THERE}) < 0.5\nunless on (kafka_cluster) {REMOVED} == 1",
         "{{ $labels.kafka_cluster }}: no agent has watched this Kafka cluster for 4 minutes. No alert about its"
@@ -108,11 +112,11 @@ def _absent() -> Iterator[Alert]:
         " taken out of the settings of a running agent is not reported; where its pod was replaced as well, silence"
         " this alert: it ends after a day.",
         hold="2m",
+        labels=(("reason", "cluster"),),
         when="a cluster that was watched in the last day has no agent for 4m, or has one for less than half of 4m,"
         " for 2m",
     )
     yield _missing(
-        "shard",
         Severity.CRITICAL,
         # Running shards, each by the share of time that it runs, compared with their configured number.
         f"sum by (kafka_cluster) (clamp_max({_THERE}, 1)) < max by (kafka_cluster) ({SHARDS}) - 0.5",
@@ -127,10 +131,10 @@ def _absent() -> Iterator[Alert]:
         )
         + _GONE,
         hold="2m",
+        labels=(("reason", "shard"),),
         when="in half of 4m a shard of a cluster is missing, for 2m",
     )
     yield _missing(
-        "shard_count",
         Severity.CRITICAL,
         f"max by (kafka_cluster) ({SHARDS}) != min by (kafka_cluster) ({SHARDS})",
         "{{ $labels.kafka_cluster }}: the shards of the agent were started with different counts. A part of the"
@@ -143,10 +147,10 @@ def _absent() -> Iterator[Alert]:
             "kafka_cluster",
         ),
         hold="5m",
+        labels=(("reason", "shard_count"),),
         when="the shards of a cluster do not agree on how many they are, for 5m",
     )
     yield _missing(
-        "replica",
         Severity.WARNING,
         # A target that Prometheus keeps and cannot scrape did not go on purpose, however long it lived.
         f"""\
@@ -161,11 +165,11 @@ group by (kafka_cluster) (
         " nothing watches it.",
         "First: start it again." + _GONE + "\nFewer on purpose: silence this alert, it ends after a day.",
         hold="2m",
+        labels=(("reason", "replica"),),
         when="in half of 4m fewer agents watch a cluster than for most of the last 2d, or one of them cannot be scraped"
         " for 4m, for 2m",
     )
     yield _missing(
-        "restarts",
         Severity.WARNING,
         f"""\
 group by ({_AGENT}) (present_over_time({_WATCHES}[10m]))
@@ -175,10 +179,10 @@ and on (job, instance)
         f" `max(changes({_STARTED}{{job=%q, instance=%q}}[1h]))` $labels.job $labels.instance | query }}}}"
         "{{ . | first | value }} {{ end }}times anew in the last hour.",
         "First: look for what ended it: memory (OOMKilled), a probe, its log.",
+        labels=(("reason", "restarts"),),
         when="the process of an agent was restarted more than twice in 1h",
     )
     yield _missing(
-        "replaced",
         Severity.WARNING,
         # A pod of a Deployment has a new name each time. A rollout replaces all of them once.
         f"""\
@@ -187,10 +191,10 @@ count by (kafka_cluster, shard) (group by ({_AGENT}, shard) (present_over_time({
         "{{ $labels.kafka_cluster }}: {{ $value }} different agents watched the cluster in the last hour. Each new one"
         " knows nothing of what happened before it.",
         "First: look for what replaces them: memory (OOMKilled), a probe, an eviction, a rollout in a loop." + _GONE,
+        labels=(("reason", "replaced"),),
         when="more than three times as many different agents watched a cluster in 1h as were there at once",
     )
     yield _missing(
-        "never",
         Severity.CRITICAL,
         f"absent_over_time({EXPORTER_BUILD_INFO}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
         "kafka-eos-exporter: Prometheus scrapes no agent, and none in the last day. No other alert of this set can"
@@ -199,32 +203,8 @@ count by (kafka_cluster, shard) (group by ({_AGENT}, shard) (present_over_time({
         " answers from there.",
         variables=(),
         hold="2m",
+        labels=(("reason", "never"),),
         when="no agent is scraped for 5m, and none watched a cluster in the last day",
-    )
-
-
-def _missing(
-    reason: str,
-    severity: Severity,
-    expr: str,
-    summary: str,
-    description: str,
-    when: str,
-    variables: tuple[str, ...] = ("kafka_cluster",),
-    hold: str = "",
-) -> Alert:
-    return Alert(
-        ABSENT,
-        severity,
-        expr,
-        summary,
-        description,
-        DASHBOARD,
-        variables,
-        hold=hold,
-        keeps=False,
-        labels=(("reason", reason),),
-        when=when,
     )
 
 
@@ -271,7 +251,6 @@ label_replace(
     "source", "$1", "subject", "([^/]*)/.*"
   )"""
     yield _source_down(
-        "blind",
         f"""\
 avg_over_time({SOURCE_BLIND}[5m]) > 0.5
 unless on ({_READ})
@@ -286,10 +265,10 @@ unless on ({_READ})
             "instance",
         ),
         hold="5m",
+        labels=(("reason", "blind"),),
         when="an agent gets no answer from a source for 8m",
     )
     yield _source_down(
-        "partial",
         f"""\
 min by ({_READ}) (
   avg_over_time({SOURCE_UP}[5m])
@@ -311,19 +290,6 @@ unless on ({_READ})
         )
         + "\nWhat answers is watched, and its alerts fire. What does not is unknown.",
         hold="6m",
+        labels=(("reason", "partial"),),
         when="less than half of a source's reads in 5m are answered in full, for 6m",
-    )
-
-
-def _source_down(reason: str, expr: str, summary: str, description: str, hold: str, when: str) -> Alert:
-    return Alert(
-        "KafkaEosSourceDown",
-        Severity.WARNING,
-        expr,
-        summary,
-        description,
-        DASHBOARD,
-        hold=hold,
-        labels=(("reason", reason),),
-        when=when,
     )

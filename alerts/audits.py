@@ -6,6 +6,7 @@ Two replicas may have different runs, when a result was posted to one of them on
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import each, listed
 from exporter.alerts.rule import Alert, Severity
@@ -33,10 +34,12 @@ _RAN = each(
 ) + each(f"max by (audit) ({AUDIT_RECORDS}{_AT})", " It looked at {{ .Value }} records.", *_LABELS)
 
 
+_alert = partial(Alert, "KafkaEosAuditFinding", Severity.WARNING, dashboard=DASHBOARD, variables=_LABELS, steady=True)
+
+
 def alerts(_: Settings) -> Iterator[Alert]:
     """Findings, an unknown verdict, and an audit that does not run any more."""
     yield _alert(
-        "findings",
         f"group by ({_AUDIT}) ({AUDIT_FINDINGS} > 0 and ignoring (kind) {_NEWEST})",
         _WHAT
         + " found records that break exactly-once"
@@ -47,37 +50,23 @@ def alerts(_: Settings) -> Iterator[Alert]:
         )
         + ".",
         "First: open its report, which has the evidence: partition, offset and key of the worst ones." + _RAN,
-        "the last run of an audit has findings",
+        labels=(("reason", "findings"),),
+        when="the last run of an audit has findings",
     )
     yield _alert(
-        "unknown",
         f'group by ({_AUDIT}) ({AUDIT_VERDICT}{{verdict="unknown"}} and ignoring (verdict) {_NEWEST})',
         _WHAT + " could not tell whether the topic is exactly-once.",
         "First: open its report, which has what could not be determined, and why." + _RAN,
-        "the last run of an audit ended without a verdict",
+        labels=(("reason", "unknown"),),
+        when="the last run of an audit ended without a verdict",
     )
     yield _alert(
-        "overdue",
         f"""\
 time() - max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS})
 > on (kafka_cluster, audit) group_left () max by (kafka_cluster, audit) ({AUDIT_THRESHOLD_SECONDS})""",
         _WHAT + " last ran {{ $value | humanizeDuration }} ago. What it last said is old.",
         "First: look at what runs it. An audit that is not wanted any more is forgotten when its result file is"
         " deleted.",
-        "the last run of an audit is older than 8d (audit: overdue_warning)",
-    )
-
-
-def _alert(reason: str, expr: str, summary: str, description: str, when: str) -> Alert:
-    return Alert(
-        "KafkaEosAuditFinding",
-        Severity.WARNING,
-        expr,
-        summary,
-        description,
-        DASHBOARD,
-        _LABELS,
-        labels=(("reason", reason),),
-        steady=True,
-        when=when,
+        labels=(("reason", "overdue"),),
+        when="the last run of an audit is older than 8d (audit: overdue_warning)",
     )

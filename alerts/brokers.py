@@ -7,6 +7,7 @@ its id is refused at its next write, and only the brokers' counters show that re
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import each
 from exporter.alerts.rule import Alert, Record, Severity
@@ -29,10 +30,13 @@ _CONCURRENT = "kafka_cluster:kafka_eos_broker_concurrent_transactions:increase10
 _ENDED = "kafka_cluster:kafka_eos_broker_end_requests:increase10m"
 
 
+_of_broker = partial(Alert, dashboard=DASHBOARD, variables=("kafka_cluster", "broker"))
+
+
 def alerts(_: Settings) -> Iterator[Alert]:
     """Refused zombie producers, broken sequences, and writes that verification refused."""
     yield _zombies()
-    yield Alert(
+    yield _of_broker(
         "KafkaEosSequenceErrors",
         Severity.WARNING,
         f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_SEQUENCE}}}[15m])) > 10",
@@ -41,13 +45,11 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "First: see whether a leader moved then: a few refusals follow, and the client sends the batches again."
         " Otherwise look for an unclean leader election, a leader that lost its log, a deleted segment, or a client"
         " that gave up a batch and went on. The client's log has the partition.",
-        DASHBOARD,
-        ("kafka_cluster", "broker"),
         when="a broker refused more than 10 batches in 15m for their sequence",
     )
     yield _generations()
     yield _concurrent()
-    yield Alert(
+    yield _of_broker(
         "KafkaEosVerificationFailures",
         Severity.WARNING,
         f"max by (kafka_cluster, broker) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
@@ -57,8 +59,6 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "First: look which application aborts, times out or is fenced at the same time: its producers go on writing"
         " after the end of their transaction, or its client has a bug. Without the refusal (KIP-890) such a write"
         " leaves a hanging transaction.",
-        DASHBOARD,
-        ("kafka_cluster", "broker"),
         when="a broker refused writes to more than 10 partitions in 15m",
     )
     yield _timeout_refused()
@@ -66,7 +66,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
 
 def _timeout_refused() -> Alert:
     refused = 'request="InitProducerId", error="INVALID_TRANSACTION_TIMEOUT"'
-    return Alert(
+    return _of_broker(
         "KafkaEosTransactionTimeoutRefused",
         Severity.WARNING,
         f"max by (kafka_cluster, broker) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
@@ -74,14 +74,12 @@ def _timeout_refused() -> Alert:
         " minutes for their transaction timeout. They cannot start, and write nothing.",
         "First: set a transaction.timeout.ms in the application that is not above the brokers'"
         " transaction.max.timeout.ms (15m by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
-        DASHBOARD,
-        ("kafka_cluster", "broker"),
         when="a broker refused a producer for its transaction timeout in the last 10m",
     )
 
 
 def _generations() -> Alert:
-    return Alert(
+    return _of_broker(
         "KafkaEosConsumerGenerationFenced",
         Severity.WARNING,
         f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_GENERATION}}}[15m])) > 10",
@@ -91,8 +89,6 @@ def _generations() -> Alert:
         "First: see whether an application is being deployed, or rebalances: a few refusals are the fence that"
         " exactly-once needs. If they go on, an instance works longer than max.poll.interval.ms, or keeps the group"
         " metadata of an earlier generation: its log has CommitFailedException or IllegalGenerationException.",
-        DASHBOARD,
-        ("kafka_cluster", "broker"),
         when="a broker refused more than 10 transactional offset commits in 15m for their generation",
     )
 

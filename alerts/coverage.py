@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import each
 from exporter.alerts.rule import BRIDGE, Alert, Severity
@@ -23,34 +24,37 @@ _EVIDENCE_ONLY = f"{OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}|{LSO_STALLED_SINCE
 """Families that show only the worst by design: their alerts and sums use other families."""
 
 
+_incomplete = partial(Alert, "KafkaEosTransactionLogIncomplete", Severity.WARNING, dashboard=DASHBOARD)
+
+
 def alerts(_: Settings) -> Iterator[Alert]:
     """Records that were not decoded or not read, a tail that is behind, and series beyond a cap."""
     yield _incomplete(
-        "undecodable",
         _more(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL),
         "{{ $labels.kafka_cluster }}: the agent could not decode {{ $value | humanize }} record(s) of the transaction"
         " log in the last hour. What became of their transactions is in no alert.",
         "First: after an upgrade of the brokers or of transaction.version, upgrade the agent as well. Otherwise the"
         " records are garbage: somebody else wrote to __transaction_state.",
+        labels=(("reason", "undecodable"),),
         when="records of the transaction log could not be decoded in the last 1h",
     )
     yield _incomplete(
-        "lost",
         _more(TRANSACTION_LOG_LOST_RECORDS_TOTAL),
         "{{ $labels.kafka_cluster }}: {{ $value | humanize }} offset(s) of the transaction log were gone before the"
         " agent read them. Transactions and fences of that time may not be counted; what is open now is known.",
         "First: look why the agent was away or behind for longer than the log keeps, and keep its state on a volume"
         " (state.dir).",
+        labels=(("reason", "lost"),),
         when="records of the transaction log were compacted before they were read, in the last 1h",
     )
     yield _incomplete(
-        "behind",
         f"max by (kafka_cluster) (min_over_time({TRANSACTION_LOG_TAIL_LAG_RECORDS}[{BRIDGE}])) > {BEHIND}",
         "{{ $labels.kafka_cluster }}: an agent is {{ $value | humanize }} records of the transaction log behind, for 10"
         " minutes. What it says of transactions is old by that much.",
         "First: see whether it gets too little CPU (cpu throttling), the network is slow, or a partition of the log is"
         " not readable.",
         hold="10m",
+        labels=(("reason", "behind"),),
         when=f"the tail of the transaction log is more than {BEHIND} records behind for 10m",
     )
     yield Alert(
@@ -81,17 +85,3 @@ or
 max by (kafka_cluster) ({counter})
 - (max by (kafka_cluster) (max_over_time({counter}[1d] offset 1h)) or 0 * group by (kafka_cluster) ({counter}))
 > 0"""
-
-
-def _incomplete(reason: str, expr: str, summary: str, description: str, when: str, hold: str = "") -> Alert:
-    return Alert(
-        "KafkaEosTransactionLogIncomplete",
-        Severity.WARNING,
-        expr,
-        summary,
-        description,
-        DASHBOARD,
-        hold=hold,
-        labels=(("reason", reason),),
-        when=when,
-    )

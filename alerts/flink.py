@@ -6,6 +6,7 @@ The agent decides what is at risk, by the job's rhythm. The deadline is a series
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import each
 from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Severity
@@ -24,6 +25,9 @@ _AT = "{kafka_cluster=%q, application=%q}"
 _DEADLINE = FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS
 
 
+_alert = partial(Alert, dashboard=DASHBOARD, variables=_LABELS)
+
+
 def alerts(_: Settings) -> Iterator[Alert]:
     """Precommitted transactions that are not committed, a page if proven and a ticket if likely; and lost ones."""
     yield _at_risk(
@@ -40,7 +44,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "a third of its timeout: before that, the job may only have a longer interval now",
         f'\nunless on ({_BY}) {_DEADLINE}{{precommitted="proven"}}',
     )
-    yield Alert(
+    yield _alert(
         "KafkaEosFlinkDataLost",
         Severity.CRITICAL,
         f"time() - max by ({_BY}) ({FLINK_LOSS_TIMESTAMP_SECONDS}) < {EVENT_SECONDS}",
@@ -61,8 +65,6 @@ def alerts(_: Settings) -> Iterator[Alert]:
             "{{ end }}",
             *_LABELS,
         ),
-        DASHBOARD,
-        _LABELS,
         when=f"the server ended a transaction that a Flink job had precommitted; fires until {EVENT_WINDOW} after the"
         " last one",
     )
@@ -70,7 +72,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
 
 def _at_risk(severity: Severity, precommitted: str, has: str, within: str, otherwise: str) -> Alert:
     mine = f'{_DEADLINE}{{kafka_cluster=%q, application=%q, precommitted="{precommitted}"}}'
-    return Alert(
+    return _alert(
         "KafkaEosFlinkTransactionAtRisk",
         severity,
         f'min by ({_BY}) ({_DEADLINE}{{precommitted="{precommitted}"}}) - time(){otherwise}',
@@ -90,8 +92,6 @@ def _at_risk(severity: Severity, precommitted: str, has: str, within: str, other
             *_LABELS,
         )
         + "\nIf it cannot be started, tell the owner of the data which records will be missing.",
-        DASHBOARD,
-        _LABELS,
         keeps=False,
         when=f"a transaction of a Flink job is precommitted ({precommitted}) and not committed within {within}",
     )

@@ -8,6 +8,7 @@ restart of Prometheus resets, and one producer that holds 5,000 partitions is on
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import ENDS, HELD, READERS, STEP, WAITING, WAITING_GROUPS, WHO, WORST
 from exporter.alerts.rule import Alert, Record, Severity
@@ -40,6 +41,9 @@ and max by ({_BY}) (increase({_COUNT}[1d])) >= 5""",
 just below the quarter of an hour after which a stall is a page."""
 
 
+_of_holder = partial(Alert, dashboard=DASHBOARD, of_holder=True, steady=True)
+
+
 def records() -> Iterator[Record]:
     """Recording rules that the evidence reads, so that its cost does not grow with the replicas."""
     yield WORST
@@ -54,7 +58,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
     summary_of = "{{ $labels.kafka_cluster }}: " + READERS + WHO
     summary = summary_of + ENDS + "."
     description = STEP + HELD + WAITING
-    yield Alert(
+    yield _of_holder(
         "KafkaEosLsoStalled",
         Severity.WARNING,
         f"""\
@@ -65,13 +69,10 @@ time() - min by ({_HOLDER}) (
 ) > 0""",
         summary,
         description,
-        DASHBOARD,
-        of_holder=True,
-        steady=True,
         when="a transaction holds the last stable offset of a partition for more than 5m (topic: stall_warning), and"
         " for longer than is usual for its application",
     )
-    yield Alert(
+    yield _of_holder(
         "KafkaEosLsoStalled",
         Severity.CRITICAL,
         # Not as one that never ends while another replica reports that a coordinator has it.
@@ -85,33 +86,24 @@ time() - min by ({_HOLDER}) (
 ) > 0""",
         summary,
         description,
-        DASHBOARD,
-        of_holder=True,
-        steady=True,
         when="a transaction holds it for more than 15m (topic: stall_critical), or for a minute longer than its own"
         " timeout; at once when it hangs, or was committed and lacks its marker",
     )
-    yield Alert(
+    yield _of_holder(
         "KafkaEosHangingTransaction",
         Severity.CRITICAL,
         _endless("hanging", _NOT_HANGING),
         summary_of + ", which never ends by itself: no coordinator has it, and nobody was promised its records.",
         STEP + HELD + WAITING,
-        DASHBOARD,
-        of_holder=True,
-        steady=True,
         when="no coordinator has the transaction that holds stalled partitions; fires at once",
     )
-    yield Alert(
+    yield _of_holder(
         "KafkaEosUnmarkedTransaction",
         Severity.CRITICAL,
         _endless("unmarked", _KNOWN),
         summary_of + ", which was committed and lost its marker: do not end it by hand.",
         STEP + " An abort would destroy its committed records; the next commit of the same producer on these partitions"
         " releases them." + HELD + WAITING,
-        DASHBOARD,
-        of_holder=True,
-        steady=True,
         when="the transaction that holds stalled partitions was committed, and they lack its marker; fires at once",
     )
     yield Alert(

@@ -7,6 +7,7 @@ targets.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import each
 from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Severity
@@ -34,6 +35,9 @@ _OVER = f'{SPARK_QUERY_STATE}{{state=~"terminated|failed"}}'
 _PAGED = 'ALERTS{alertname="KafkaEosSparkQueryTerminated", alertstate="firing", severity="critical"}'
 
 
+_alert = partial(Alert, dashboard=DASHBOARD, variables=_LABELS)
+
+
 def alerts(_: Settings) -> Iterator[Alert]:
     """Queries without progress, and queries that an error ended."""
     yield _no_progress()
@@ -43,7 +47,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
 
 def _no_progress() -> Alert:
     lag = f"max by ({_QUERY}, topic) ({SPARK_SOURCE_LAG_OFFSETS})"
-    return Alert(
+    return _alert(
         "KafkaEosSparkQueryStalled",
         Severity.WARNING,
         # A query that has a state, or whose driver counted rows before it fell silent, or whose checkpoint or lag says
@@ -76,8 +80,6 @@ unless on ({_QUERY}) {_OVER}""",
         )
         + "\nIf it is alive, look in the driver's log and in Spark's page of streaming queries for what the batch waits"
         " for: a sink, a lock, executors.",
-        DASHBOARD,
-        _LABELS,
         labels=(("reason", "no_progress"),),
         steady=True,
         when="a query neither completed a batch nor was idle for more than 10m (query: stalled_warning)",
@@ -85,7 +87,7 @@ unless on ({_QUERY}) {_OVER}""",
 
 
 def _blocked() -> Alert:
-    return Alert(
+    return _alert(
         "KafkaEosSparkQueryStalled",
         Severity.WARNING,
         f"""\
@@ -112,8 +114,6 @@ unless on ({_QUERY}) {_OVER}""",
             "kafka_cluster",
             "topic",
         ),
-        DASHBOARD,
-        _LABELS,
         labels=(("reason", "blocked"),),
         when="a query is idle behind a last stable offset that has not moved for more than 10m",
     )
@@ -139,7 +139,7 @@ def _terminated() -> Iterator[Alert]:
     )
     # A query may restart between two reads: then only the count shows the failure. One that had failed when it was
     # first seen is found by its state.
-    yield Alert(
+    yield _alert(
         "KafkaEosSparkQueryTerminated",
         Severity.WARNING,
         f"""\
@@ -150,12 +150,10 @@ group by ({_QUERY}) (
 )""",
         summary,
         description,
-        DASHBOARD,
-        _LABELS,
         keeps=False,
         when=f"an error ended a query; fires until {EVENT_WINDOW} after the end was last seen",
     )
-    yield Alert(
+    yield _alert(
         "KafkaEosSparkQueryTerminated",
         Severity.CRITICAL,
         # A state is exposed for an hour after a driver's last report. A firing page stays until another state comes.
@@ -171,8 +169,6 @@ group by ({_QUERY}) (
 )""",
         summary,
         description,
-        DASHBOARD,
-        _LABELS,
         hold="5m",
         when="such a query is not started again within 5m, or ends repeatedly; fires until it is started, for a day"
         " at most",

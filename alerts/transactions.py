@@ -8,6 +8,7 @@ catches up, does not report an old one again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.alerts.evidence import each, unclean_ends
 from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Record, Severity
@@ -44,6 +45,9 @@ P99_COMPLETION = Record(
     "kafka_cluster_application:kafka_eos_transaction_completion_seconds:p99_rate10m",
     f"max by ({_BY}) (histogram_quantile(0.99, rate({TRANSACTION_COMPLETION_SECONDS}_bucket[10m])))",
 )
+
+
+_alert = partial(Alert, dashboard=DASHBOARD, variables=_LABELS)
 
 
 def records() -> Iterator[Record]:
@@ -101,7 +105,7 @@ def _long_running() -> Alert:
     age = f"time() - min by ({_BY}) ({OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS})"
     who = "transactional_id, producer_id, producer_epoch, state"
     at = "{kafka_cluster=%q, application=%q}"
-    return Alert(
+    return _alert(
         "KafkaEosLongRunningTransaction",
         Severity.WARNING,
         f"""\
@@ -127,8 +131,6 @@ def _long_running() -> Alert:
             *_LABELS,
         )
         + "\n`kafka-eos-exporter transactions` lists what is open, with the next step.",
-        DASHBOARD,
-        _LABELS,
         steady=True,
         when="a transaction is open for more than 15m (application: open_warning), or"
         f" {_OVERDUE_WINDOW} longer than its"
@@ -144,23 +146,25 @@ def _event(
     """
     last = f'max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}})'
     at = f'{{kafka_cluster=%q, application=%q, outcome="{outcome}"}}'
-    return Alert(
+    return _alert(
         name,
         Severity.WARNING,
         f"""\
-time() - {last} < {EVENT_SECONDS}
-unless {last} <= max by ({_BY}) ({of_flink})
-or
-{recurring}""",
+group by ({_BY}) (
+  time() - {last} < {EVENT_SECONDS}
+  unless {last} <= max by ({_BY}) ({of_flink})
+  or
+  {recurring}
+)""",
         f"{_WHO}: {what}"
         + each(
-            f"time() - max({LAST_TRANSACTION_TIMESTAMP_SECONDS}{at})", " {{ .Value | humanizeDuration }} ago", *_LABELS
+            f"floor(time() - max({LAST_TRANSACTION_TIMESTAMP_SECONDS}{at}))",
+            " {{ .Value | humanizeDuration }} ago",
+            *_LABELS,
         )
         + each(f"max(increase({TRANSACTIONS_TOTAL}{at}[6h])) >= 2", ", {{ .Value | humanize }} times in 6h", *_LABELS)
         + f". {impact}",
         details + unclean_ends(outcome, 7200) + "\n`kafka-eos-exporter transactions recent` lists them.",
-        DASHBOARD,
-        _LABELS,
         when=f"{when}; fires until {EVENT_WINDOW} after the last one, and while there are some in each of three periods"
         f" of {'1h' if outcome == 'fenced' else '2h'}",
     )
@@ -168,7 +172,7 @@ or
 
 def _recurring(counter: str, hours: int) -> str:
     """Some in each of the last three periods of so many hours."""
-    return "\nand ".join(
+    return "\n  and ".join(
         f"group by ({_BY}) (increase({counter}[{hours}h]{back}) > 0)"
         for back in ("", f" offset {hours}h", f" offset {2 * hours}h")
     )
@@ -178,7 +182,7 @@ def _observed_event(name: str, outcome: str, when: str, summary: str, details: s
     """The last such end that polling showed, where the log is not read. The canary's are on purpose."""
     seen = f'{LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS}{{outcome="{outcome}", application!="{CANARY}"}}'
     count = f'{TRANSACTIONS_OBSERVED_TOTAL}{{kafka_cluster=%q, application=%q, outcome="{outcome}"}}'
-    return Alert(
+    return _alert(
         name,
         Severity.WARNING,
         f"time() - max by ({_BY}) ({seen}) < {EVENT_SECONDS}",
@@ -187,15 +191,13 @@ def _observed_event(name: str, outcome: str, when: str, summary: str, details: s
         + each(f"max(increase({count}[1h])) >= 1", " At least {{ .Value | humanize }} in 1h.", *_LABELS)
         + "\nThe transaction log is not read, so that the transactional.id is not known, and others may not have been"
         " seen.",
-        DASHBOARD,
-        _LABELS,
         labels=(("reason", "polled"),),
         when=f"{when}, where the log is not read, until {EVENT_WINDOW} after the last time",
     )
 
 
 def _storms() -> Iterator[Alert]:
-    yield Alert(
+    yield _alert(
         "KafkaEosProducerFenceStorm",
         Severity.CRITICAL,
         # Fences in at least two samples: those of one sample are one clean-up. Fences of 11 minutes ago have left the
@@ -213,11 +215,9 @@ max by ({_BY}, transactional_id) (
         " ids, an old version that did not stop, a crash loop - and leave one."
         + unclean_ends("fenced", 600)
         + "\nThe addresses of the clients are in the brokers' request log, by this transactional.id.",
-        DASHBOARD,
-        _LABELS,
         when="3 fences or more of one transactional.id in 10m, not all at once",
     )
-    yield Alert(
+    yield _alert(
         "KafkaEosProducerFenceStorm",
         Severity.CRITICAL,
         # Of one agent. A crash of all instances that is cleaned up in 5 minutes is in one of the two windows only;
@@ -245,8 +245,6 @@ and on ({_BY}) (
             *_LABELS,
         )
         + unclean_ends("fenced", 600),
-        DASHBOARD,
-        _LABELS,
         labels=(("reason", "application"),),
         when="10 fences or more of an application in 5m, and 10 or more in the 5m that ended 10m ago; more than half of"
         " its inits in 15m are fences, and one of its ids was fenced twice",
@@ -258,7 +256,7 @@ def _completion() -> Iterator[Alert]:
         "First: look for partitions without a leader or with replicas that are not in sync, for brokers that the"
         " coordinator does not reach, and for slow disks. Its markers wait to be written, or to be replicated."
     )
-    yield Alert(
+    yield _alert(
         "KafkaEosCompletionSlow",
         Severity.WARNING,
         f"""\
@@ -268,12 +266,10 @@ and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) >= 10
         + ": one in a hundred transactions takes {{ $value | humanizeDuration }} or longer from the decision to the"
         " last marker. Until then its readers wait, and its producer gets CONCURRENT_TRANSACTIONS.",
         first,
-        DASHBOARD,
-        _LABELS,
         hold="30m",
         when="one in a hundred transactions takes more than 10 s to complete, of 10 or more in 10m, for 30m",
     )
-    yield Alert(
+    yield _alert(
         "KafkaEosCompletionSlow",
         Severity.CRITICAL,
         f"""\
@@ -291,8 +287,6 @@ time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
             " {{ .Labels.state }}",
             *_LABELS,
         ),
-        DASHBOARD,
-        _LABELS,
         steady=True,
         when="a transaction was decided more than 5m ago (application: completion_critical) and is not complete",
     )

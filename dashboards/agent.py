@@ -104,7 +104,7 @@ def _sources() -> core.Panel:
         "Sources",
         "A band for each kind of thing read: all targets answer each replica in full, or one does not; the table names "
         "it.",
-        [Query(f"min by (source) ({own(SOURCE_UP)})", "{{source}}")],
+        Query(f"min by (source) ({own(SOURCE_UP)})", "{{source}}"),
         states=((1, "answers", GREEN), (0, "does not answer", RED)),
     )
 
@@ -114,7 +114,7 @@ def _faults() -> core.Panel:
     return lines(
         "Faults by reason",
         "Things that did not answer when a source was read, per second.",
-        [Query(f"{total(own_per_second(SOURCE_FAULTS_TOTAL), by)} > 0", "{{source}} {{reason}}")],
+        Query(f"{total(own_per_second(SOURCE_FAULTS_TOTAL), by)} > 0", "{{source}} {{reason}}"),
         "ops",
     )
 
@@ -141,7 +141,7 @@ def _tail() -> core.Panel:
     return lines(
         "Tail lag over time",
         "Records of the transaction log that are not read yet.",
-        [Query(own(TRANSACTION_LOG_TAIL_LAG_RECORDS), "{{instance}} {{kafka_cluster}}")],
+        Query(own(TRANSACTION_LOG_TAIL_LAG_RECORDS), "{{instance}} {{kafka_cluster}}"),
     )
 
 
@@ -177,7 +177,7 @@ def _durations() -> core.Panel:
     return lines(
         "Duration of the last read",
         "By source, the slowest target of any replica.",
-        [Query(f"max by (source) ({own(SOURCE_READ_DURATION_SECONDS)})", "{{source}}")],
+        Query(f"max by (source) ({own(SOURCE_READ_DURATION_SECONDS)})", "{{source}}"),
         "s",
     )
 
@@ -186,7 +186,7 @@ def _cpu() -> core.Panel:
     return lines(
         "CPU",
         "Cores in use by each replica.",
-        [Query(own_per_second(PROCESS_CPU_SECONDS_TOTAL), "{{instance}}")],
+        Query(own_per_second(PROCESS_CPU_SECONDS_TOTAL), "{{instance}}"),
         "none",
     )
 
@@ -207,7 +207,7 @@ def _events() -> core.Panel:
     return lines(
         "Events by kind",
         "What happened, per second. The agent's page and /api/v1/events have each.",
-        [Query(f"{total(own_per_second(EVENTS_TOTAL), 'kind')} > 0", "{{kind}}")],
+        Query(f"{total(own_per_second(EVENTS_TOTAL), 'kind')} > 0", "{{kind}}"),
         "ops",
     )
 

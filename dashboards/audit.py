@@ -145,7 +145,7 @@ def _verdicts() -> core.Panel:
     return timeline(
         "Verdict of each audit",
         "A band for each audit and topic.",
-        [Query(f"max by ({_BY}) ({of})", _NAME)],
+        Query(f"max by ({_BY}) ({of})", _NAME),
         states=[(index, verdict, _COLOURS[verdict]) for index, verdict in enumerate(AUDIT_VERDICTS)],
     )
 
@@ -154,7 +154,7 @@ def _findings() -> core.Panel:
     return lines(
         "Findings of the last run",
         "By kind; a line that rises run by run is still going wrong.",
-        [Query(f"max by ({_BY}, kind) ({now(AUDIT_FINDINGS, *_OF)}) > 0", _NAME + " {{kind}}")],
+        Query(f"max by ({_BY}, kind) ({now(AUDIT_FINDINGS, *_OF)}) > 0", _NAME + " {{kind}}"),
     )
 
 
@@ -162,7 +162,7 @@ def _records() -> core.Panel:
     return lines(
         "Records by audit",
         "That the last run of each looked at.",
-        [Query(f"max by ({_BY}) ({now(AUDIT_RECORDS, *_OF)})", _NAME)],
+        Query(f"max by ({_BY}) ({now(AUDIT_RECORDS, *_OF)})", _NAME),
     )
 
 
@@ -170,6 +170,6 @@ def _ages() -> core.Panel:
     return lines(
         "Age of the last run",
         "A saw: each tooth is a run. A tooth that goes on growing is an audit that does not run any more.",
-        [Query(f"max by ({_BY}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})", _NAME)],
+        Query(f"max by ({_BY}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_OF))})", _NAME),
         "s",
     )

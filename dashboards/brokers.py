@@ -127,7 +127,7 @@ def _sizes() -> core.Panel:
         "Size of the internal topics",
         "Bytes on each broker. Compaction keeps them flat; a line that only rises is a cleaner that does not work."
         " Needs DESCRIBE on Cluster.",
-        [Query(now(INTERNAL_TOPIC_SIZE_BYTES, OF_BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}")],
+        Query(now(INTERNAL_TOPIC_SIZE_BYTES, OF_BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}"),
         "bytes",
     )
 
@@ -137,7 +137,7 @@ def _disks() -> core.Panel:
     return lines(
         "Disks below the internal topics",
         "Share of each volume that is used, by everything on it. Kafka 3.3 or later.",
-        [Query(used, "{{kafka_cluster}} broker {{broker}} {{log_dir}}")],
+        Query(used, "{{kafka_cluster}} broker {{broker}} {{log_dir}}"),
         "percentunit",
     )
 
@@ -170,20 +170,20 @@ def _canary() -> tuple[core.Panel, ...]:
             "Canary: partitions that fail, by coordinator",
             "Partitions of the transaction log whose last canary transaction failed. Applications whose ids hash to"
             " them have the same trouble.",
-            [Query(total(now(CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"), _COORDINATOR)],
+            Query(total(now(CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"), _COORDINATOR),
             "none",
         ),
         lines(
             "Canary: p99 by phase",
             "Time of each phase of the canary's transactions; read is from the commit until a consumer has them.",
-            [Query(quantile(0.99, CANARY_PHASE_SECONDS, "phase"), "{{phase}}")],
+            Query(quantile(0.99, CANARY_PHASE_SECONDS, "phase"), "{{phase}}"),
             "s",
             log=True,
         ),
         lines(
             "Canary: failures",
             "Per second, by phase and error.",
-            [Query(f"{total(per_second(CANARY_FAILURES_TOTAL), 'phase, error')} > 0", "{{phase}} {{error}}")],
+            Query(f"{total(per_second(CANARY_FAILURES_TOTAL), 'phase, error')} > 0", "{{phase}} {{error}}"),
             "ops",
         ),
     )
@@ -193,12 +193,10 @@ def _internal() -> core.Panel:
     return lines(
         "Internal topics by condition",
         "Partitions of __transaction_state and __consumer_offsets that are not whole: all lines should be zero.",
-        [
-            Query(
-                total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "kafka_cluster, topic, condition"),
-                "{{kafka_cluster}} {{condition}} {{topic}}",
-            )
-        ],
+        Query(
+            total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "kafka_cluster, topic, condition"),
+            "{{kafka_cluster}} {{condition}} {{topic}}",
+        ),
         "none",
     )
 
@@ -259,12 +257,10 @@ def _errors() -> core.Panel:
         "Errors in answers",
         "Per second by request and error. CONCURRENT_TRANSACTIONS alone is a client that comes back too early and "
         "tries again.",
-        [
-            Query(
-                f"topk(10, {total(per_second(BROKER_REQUEST_ERRORS_TOTAL, OF_BROKER), 'request, error')} > 0)",
-                "{{request}} {{error}}",
-            )
-        ],
+        Query(
+            f"topk(10, {total(per_second(BROKER_REQUEST_ERRORS_TOTAL, OF_BROKER), 'request, error')} > 0)",
+            "{{request}} {{error}}",
+        ),
         "ops",
     )
 
@@ -273,7 +269,7 @@ def _requests() -> core.Panel:
     return lines(
         "Requests",
         "Of the transaction protocol, per second.",
-        [Query(total(per_second(BROKER_REQUESTS_TOTAL, OF_BROKER), "request"), "{{request}}")],
+        Query(total(per_second(BROKER_REQUESTS_TOTAL, OF_BROKER), "request"), "{{request}}"),
         "reqps",
     )
 
@@ -283,7 +279,7 @@ def _durations() -> core.Panel:
     return lines(
         "Slowest broker, p99",
         "99th percentile of each request at the broker where it is largest: quantiles have no average.",
-        [Query(f"max by (request) ({slow})", "{{request}}")],
+        Query(f"max by (request) ({slow})", "{{request}}"),
         "s",
         log=True,
     )
@@ -308,7 +304,7 @@ def _queues() -> core.Panel:
     return lines(
         "Markers that wait",
         "unknown_destination: no leader to send them to. log_append_retry: the end waits to be written.",
-        [Query(now(BROKER_TXN_MARKER_QUEUE_SIZE, OF_BROKER), "{{queue}}, {{kafka_cluster}} broker {{broker}}")],
+        Query(now(BROKER_TXN_MARKER_QUEUE_SIZE, OF_BROKER), "{{queue}}, {{kafka_cluster}} broker {{broker}}"),
         "none",
     )
 
@@ -317,11 +313,7 @@ def _loads() -> core.Panel:
     return lines(
         "Coordinator loads",
         "Time to load a partition of __transaction_state: there is a line while a coordinator has just moved.",
-        [
-            Query(
-                now(BROKER_TXN_COORDINATOR_LOAD_SECONDS, OF_BROKER, 'stat="max"'), "{{kafka_cluster}} broker {{broker}}"
-            )
-        ],
+        Query(now(BROKER_TXN_COORDINATOR_LOAD_SECONDS, OF_BROKER, 'stat="max"'), "{{kafka_cluster}} broker {{broker}}"),
         "s",
     )
 
@@ -330,7 +322,7 @@ def _late() -> core.Panel:
     return lines(
         "Late transactions, as brokers see them",
         "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
-        [Query(now(BROKER_LATE_TRANSACTION_PARTITIONS, OF_BROKER), "{{kafka_cluster}} broker {{broker}}")],
+        Query(now(BROKER_LATE_TRANSACTION_PARTITIONS, OF_BROKER), "{{kafka_cluster}} broker {{broker}}"),
         "none",
     )
 
@@ -339,7 +331,7 @@ def _verification() -> core.Panel:
     return lines(
         "Verification failures",
         "Per second, by broker.",
-        [Query(per_second(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, OF_BROKER), "{{kafka_cluster}} broker {{broker}}")],
+        Query(per_second(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, OF_BROKER), "{{kafka_cluster}} broker {{broker}}"),
         "ops",
     )
 
@@ -348,12 +340,10 @@ def _verification_time() -> core.Panel:
     return lines(
         "Verification time, p99",
         "Time to have a transaction's partitions verified or added before a write.",
-        [
-            Query(
-                now(BROKER_TXN_VERIFICATION_SECONDS, OF_BROKER, 'quantile="0.99"'),
-                "{{kafka_cluster}} broker {{broker}}",
-            )
-        ],
+        Query(
+            now(BROKER_TXN_VERIFICATION_SECONDS, OF_BROKER, 'quantile="0.99"'),
+            "{{kafka_cluster}} broker {{broker}}",
+        ),
         "s",
     )
 
@@ -362,5 +352,5 @@ def _producer_ids() -> core.Panel:
     return lines(
         "Producer ids",
         "In the state of the partitions on each broker: memory, and the start of a leak when clients init without end.",
-        [Query(now(BROKER_PRODUCER_IDS, OF_BROKER), "{{kafka_cluster}} broker {{broker}}")],
+        Query(now(BROKER_PRODUCER_IDS, OF_BROKER), "{{kafka_cluster}} broker {{broker}}"),
     )

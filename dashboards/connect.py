@@ -127,7 +127,7 @@ def _states() -> core.Panel:
     return timeline(
         "State of each task",
         "A band for each task.",
-        [Query(f"max by (kafka_cluster, connect, connector, task) ({state_of})", _TASK)],
+        Query(f"max by (kafka_cluster, connect, connector, task) ({state_of})", _TASK),
         states=[(index, state, _COLOURS[state]) for index, state in enumerate(TASK_STATES)],
     )
 
@@ -137,7 +137,7 @@ def _failures() -> core.Panel:
         f"Failures by cause, in {WINDOW}",
         "By the exception in the task's trace. Connect reports a fence as an expired transaction, and so as "
         "invalid_epoch, more often than as fenced.",
-        [Query(f"round({total(gained(CONNECT_TASK_FAILURES_TOTAL, WINDOW, *_OF), 'cause')})", "{{cause}}")],
+        Query(f"round({total(gained(CONNECT_TASK_FAILURES_TOTAL, WINDOW, *_OF), 'cause')})", "{{cause}}"),
         "none",
     )
 
@@ -210,7 +210,7 @@ def _commits() -> core.Panel:
     return lines(
         "Commits",
         "Per second, by task: transactions of exactly-once sources, from the log, and offset commits of sinks.",
-        [Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF), "kafka_cluster, connect, connector, task"), _TASK)],
+        Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_OF), "kafka_cluster, connect, connector, task"), _TASK),
         "ops",
     )
 
@@ -219,7 +219,7 @@ def _size() -> core.Panel:
     return lines(
         "Records in a transaction",
         "Largest and average; nothing while a task is idle.",
-        [Query(now(CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_OF, 'stat=~"avg|max"'), f"{_TASK} {{{{stat}}}}")],
+        Query(now(CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_OF, 'stat=~"avg|max"'), f"{_TASK} {{{{stat}}}}"),
     )
 
 
@@ -227,12 +227,10 @@ def _written() -> core.Panel:
     return lines(
         "Records written",
         "Per second, by task; for a sink those that it was given.",
-        [
-            Query(
-                total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_OF), "kafka_cluster, connect, connector, task"),
-                _TASK,
-            )
-        ],
+        Query(
+            total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_OF), "kafka_cluster, connect, connector, task"),
+            _TASK,
+        ),
         "ops",
     )
 
@@ -241,7 +239,7 @@ def _ratio() -> core.Panel:
     return lines(
         "Offset commits that fail",
         "Share of recent ones, by task.",
-        [Query(now(CONNECT_TASK_OFFSET_COMMIT_RATIO, *_OF, 'result="failure"'), _TASK)],
+        Query(now(CONNECT_TASK_OFFSET_COMMIT_RATIO, *_OF, 'result="failure"'), _TASK),
         "percentunit",
     )
 
@@ -250,7 +248,7 @@ def _time() -> core.Panel:
     return lines(
         "Offset commit time",
         "Largest of recent ones, by task.",
-        [Query(now(CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_OF, 'stat="max"'), _TASK)],
+        Query(now(CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_OF, 'stat="max"'), _TASK),
         "s",
     )
 
@@ -261,7 +259,7 @@ def _snapshots() -> core.Panel:
     return timeline(
         "Snapshots",
         "A snapshot that ends early begins again: its rows are in the topic twice, with exactly-once as well.",
-        [Query(f"max by (kafka_cluster, connect, server) ({state_of})", _CAPTURED)],
+        Query(f"max by (kafka_cluster, connect, server) ({state_of})", _CAPTURED),
         states=[(index, state, colours[index]) for index, state in enumerate(DEBEZIUM_SNAPSHOT_STATES)],
     )
 
@@ -295,6 +293,6 @@ def _queue() -> core.Panel:
     return lines(
         "Queue between reader and task",
         "Full: Kafka, or the transactions of the task, are slower than the database. Empty: the database is.",
-        [Query(full, _CAPTURED)],
+        Query(full, _CAPTURED),
         "percentunit",
     )

@@ -133,7 +133,7 @@ def _stalls() -> core.Panel:
     return timeline(
         "Stalled partitions, and what the coordinator says of their holders",
         "A band for each stalled partition, coloured by the kind of the transaction that holds it.",
-        [Query(f"max by (kafka_cluster, topic, partition) ({kinds})", _PARTITION)],
+        Query(f"max by (kafka_cluster, topic, partition) ({kinds})", _PARTITION),
         states=[(number, kind, colour) for number, (kind, colour) in enumerate(KIND_COLOURS.items(), 1)],
     )
 
@@ -142,7 +142,7 @@ def _withheld() -> core.Panel:
     return lines(
         "Age of the oldest withheld record",
         "How old the oldest record of a topic is that read_committed readers are not given: how late they are.",
-        [Query(now(TOPIC_WITHHELD_RECORD_AGE_SECONDS, OF_TOPIC), "{{kafka_cluster}} {{topic}}")],
+        Query(now(TOPIC_WITHHELD_RECORD_AGE_SECONDS, OF_TOPIC), "{{kafka_cluster}} {{topic}}"),
         "s",
     )
 
@@ -214,7 +214,7 @@ def _behind() -> core.Panel:
     return lines(
         "Offsets behind each stall",
         "High watermark minus last stable offset of the stalled partitions.",
-        [Query(now(LSO_LAG_OFFSETS, OF_TOPIC), _PARTITION)],
+        Query(now(LSO_LAG_OFFSETS, OF_TOPIC), _PARTITION),
     )
 
 
@@ -223,12 +223,10 @@ def _topic_lag() -> core.Panel:
         "LSO lag by topic",
         "Of the partition where it is largest, the ten topics with most. Short teeth are healthy transactions; a ramp "
         "is one that does not end.",
-        [
-            Query(
-                f"topk(10, max by (kafka_cluster, topic) ({now(TOPIC_LSO_LAG_OFFSETS, OF_TOPIC)}))",
-                "{{kafka_cluster}} {{topic}}",
-            )
-        ],
+        Query(
+            f"topk(10, max by (kafka_cluster, topic) ({now(TOPIC_LSO_LAG_OFFSETS, OF_TOPIC)}))",
+            "{{kafka_cluster}} {{topic}}",
+        ),
     )
 
 
@@ -236,12 +234,10 @@ def _blocked() -> core.Panel:
     return lines(
         "Offsets that groups cannot read yet",
         "High watermark minus last stable offset on the group's partitions.",
-        [
-            Query(
-                f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), 'kafka_cluster, group, topic')})",
-                "{{kafka_cluster}} {{group}} / {{topic}}",
-            )
-        ],
+        Query(
+            f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS, OF_TOPIC, OF_GROUP), 'kafka_cluster, group, topic')})",
+            "{{kafka_cluster}} {{group}} / {{topic}}",
+        ),
     )
 
 
@@ -252,12 +248,10 @@ def _lag() -> core.Panel:
         "Lag as read_committed readers have it",
         "Last stable offset minus committed offset: what the group could read now and has not. Zero with offsets held "
         "up beside it means that the group is fine and a transaction is not.",
-        [
-            Query(
-                f"topk(10, {readable})",
-                "{{kafka_cluster}} {{group}} / {{topic}}",
-            )
-        ],
+        Query(
+            f"topk(10, {readable})",
+            "{{kafka_cluster}} {{group}} / {{topic}}",
+        ),
     )
 
 
@@ -267,12 +261,10 @@ def _commits() -> core.Panel:
         "Offsets that groups commit, in transactions and outside",
         "Per second. A group with both kinds, again and again, does not commit its input with its results. Needs "
         "groups.offset_commits in the settings of the agent.",
-        [
-            Query(
-                f"topk(10, {total(per_second(GROUP_OFFSET_COMMITS_TOTAL, OF_TOPIC, OF_GROUP), by)})",
-                "{{kafka_cluster}} {{group}} / {{topic}}, in a transaction: {{transactional}}",
-            )
-        ],
+        Query(
+            f"topk(10, {total(per_second(GROUP_OFFSET_COMMITS_TOTAL, OF_TOPIC, OF_GROUP), by)})",
+            "{{kafka_cluster}} {{group}} / {{topic}}, in a transaction: {{transactional}}",
+        ),
         "ops",
     )
 
@@ -281,11 +273,7 @@ def _rebalances() -> core.Panel:
     return lines(
         "Rebalances of groups",
         f"Generations in {WINDOW}, the ten groups with most. Needs groups.offset_commits in the settings of the agent.",
-        [
-            Query(
-                f"topk(10, {gained(GROUP_REBALANCES_TOTAL, WINDOW, OF_GROUP)})", "{{kafka_cluster}} {{group}}, {{kind}}"
-            )
-        ],
+        Query(f"topk(10, {gained(GROUP_REBALANCES_TOTAL, WINDOW, OF_GROUP)})", "{{kafka_cluster}} {{group}}, {{kind}}"),
         "none",
     )
 
@@ -294,12 +282,10 @@ def _members() -> core.Panel:
     return lines(
         "Members of groups of the newer protocols",
         "Of consumer (KIP-848), share (KIP-932) and Streams groups (KIP-1071), the twenty largest.",
-        [
-            Query(
-                f"topk(20, {total(now(GROUP_MEMBERS, OF_GROUP), 'kafka_cluster, group, kind')})",
-                "{{kafka_cluster}} {{group}}, {{kind}}",
-            )
-        ],
+        Query(
+            f"topk(20, {total(now(GROUP_MEMBERS, OF_GROUP), 'kafka_cluster, group, kind')})",
+            "{{kafka_cluster}} {{group}}, {{kind}}",
+        ),
         "none",
     )
 

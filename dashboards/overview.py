@@ -162,12 +162,10 @@ def _blocked_groups() -> core.Panel:
     return lines(
         "Offsets that groups cannot read yet",
         "High watermark minus last stable offset on each group's partitions: what a read_committed reader waits for.",
-        [
-            Query(
-                f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS), 'kafka_cluster, group, topic')} > 0)",
-                "{{kafka_cluster}} {{group}} / {{topic}}",
-            )
-        ],
+        Query(
+            f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS), 'kafka_cluster, group, topic')} > 0)",
+            "{{kafka_cluster}} {{group}} / {{topic}}",
+        ),
     )
 
 

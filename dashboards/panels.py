@@ -73,7 +73,7 @@ def stat(
     return core.Stat(
         title=title,
         description=description,
-        targets=_targets((Query(expr),), instant=True),
+        targets=_targets(Query(expr), instant=True),
         extraJson={
             "fieldConfig": _fields(unit, steps, noValue=none, mappings=[_nobody_knows(none)], **digits, **links),
             "options": {
@@ -90,7 +90,7 @@ def stat(
 def lines(
     title: str,
     description: str,
-    queries: Sequence[Query],
+    queries: Query | Sequence[Query],
     unit: str = "short",
     *,
     colours: Mapping[str, str] | None = None,
@@ -142,7 +142,7 @@ def lines(
 def timeline(
     title: str,
     description: str,
-    queries: Sequence[Query],
+    queries: Query | Sequence[Query],
     states: Sequence[tuple[float, str, str]],
     steps: Steps = (),
 ) -> core.Panel:
@@ -176,7 +176,7 @@ def heat(title: str, description: str, expr: str) -> core.Panel:
     return _Heatmap(
         title=title,
         description=description,
-        targets=_targets([Query(expr, "{{le}}")], kind="heatmap"),
+        targets=_targets(Query(expr, "{{le}}"), kind="heatmap"),
         extraJson={
             "fieldConfig": {"defaults": {"custom": {"scaleDistribution": {"type": "linear"}}}, "overrides": []},
             "options": {
@@ -257,12 +257,14 @@ def table(
     )
 
 
-def _targets(queries: Sequence[Query], *, instant: bool = False, kind: str = "time_series") -> list[core.Target]:
+def _targets(
+    queries: Query | Sequence[Query], *, instant: bool = False, kind: str = "time_series"
+) -> list[core.Target]:
     return [
         core.Target(
             expr=query.expr, legendFormat=query.legend, refId=chr(ord("A") + index), instant=instant, format=kind
         )
-        for index, query in enumerate(queries)
+        for index, query in enumerate([queries] if isinstance(queries, Query) else queries)
     ]
 
 

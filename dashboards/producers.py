@@ -79,7 +79,7 @@ def _share() -> core.Panel:
     return lines(
         "Time in each operation",
         "Seconds per second over all clients: near the number of clients they do nothing but wait.",
-        [Query(total(per_second(PRODUCER_TXN_SECONDS_TOTAL, _OF), "operation"), "{{operation}}")],
+        Query(total(per_second(PRODUCER_TXN_SECONDS_TOTAL, _OF), "operation"), "{{operation}}"),
         "percentunit",
         stacked=True,
     )
@@ -90,7 +90,7 @@ def _slowest() -> core.Panel:
     return lines(
         "Time in commit, by client",
         "Seconds per second, the ten with most.",
-        [Query(f"topk(10, {commit})", "{{kafka_cluster}} {{client_id}}")],
+        Query(f"topk(10, {commit})", "{{kafka_cluster}} {{client_id}}"),
         "percentunit",
     )
 
@@ -111,12 +111,10 @@ def _records(title: str, metric: Metric) -> core.Panel:
     return lines(
         title,
         "Per second, the ten clients with most.",
-        [
-            Query(
-                f"topk(10, {total(per_second(metric, _OF), 'kafka_cluster, client_id')})",
-                "{{kafka_cluster}} {{client_id}}",
-            )
-        ],
+        Query(
+            f"topk(10, {total(per_second(metric, _OF), 'kafka_cluster, client_id')})",
+            "{{kafka_cluster}} {{client_id}}",
+        ),
         "ops",
     )
 

@@ -276,12 +276,10 @@ def stalls_over_time(*matchers: str) -> core.Panel:
     return timeline(
         "Stalled topics over time",
         "Number of stalled partitions of every topic that has or had one.",
-        [
-            Query(
-                total(now(STALLED_PARTITIONS, *matchers), "kafka_cluster, topic") + " > 0",
-                "{{kafka_cluster}} {{topic}}",
-            )
-        ],
+        Query(
+            total(now(STALLED_PARTITIONS, *matchers), "kafka_cluster, topic") + " > 0",
+            "{{kafka_cluster}} {{topic}}",
+        ),
         states=(),
         steps=((None, YELLOW), (1, RED)),
     )
@@ -291,7 +289,7 @@ def outcomes(*matchers: str) -> core.Panel:
     return lines(
         "Transactions by outcome",
         "Finished transactions per second, each counted once.",
-        [Query(total(per_second(TRANSACTIONS_TOTAL, *matchers), "outcome"), "{{outcome}}")],
+        Query(total(per_second(TRANSACTIONS_TOTAL, *matchers), "outcome"), "{{outcome}}"),
         "ops",
         colours=OUTCOME_COLOURS,
         stacked=True,

@@ -183,7 +183,7 @@ def _left_over_time() -> tuple[core.Panel, ...]:
         lines(
             f"Budget left, {word}s",
             f"{text} than comes back.",
-            [Query(f"bottomk(10, {_left(topics=word == 'topic')})", f"{{{{kafka_cluster}}}} {{{{{word}}}}}")],
+            Query(f"bottomk(10, {_left(topics=word == 'topic')})", f"{{{{kafka_cluster}}}} {{{{{word}}}}}"),
             "percentunit",
             signed=True,
         )
@@ -196,14 +196,14 @@ def _burns_over_time() -> tuple[core.Panel, ...]:
         lines(
             "Burn rate over 1 h, applications",
             "Of the ten that spend their budget fastest; the line is where the alert of this window begins.",
-            [Query(f"topk(10, {_application_burn('1h')})", "{{kafka_cluster}} {{application}}")],
+            Query(f"topk(10, {_application_burn('1h')})", "{{kafka_cluster}} {{application}}"),
             "none",
             steps=((None, GREEN), (14.4, RED)),
         ),
         lines(
             "Burn rate over 1 h, topics",
             "Of the ten that spend their budget fastest; the line is where the alert of this window begins.",
-            [Query(f"topk(10, {_topic_burn('1h')})", "{{kafka_cluster}} {{topic}}")],
+            Query(f"topk(10, {_topic_burn('1h')})", "{{kafka_cluster}} {{topic}}"),
             "none",
             steps=((None, GREEN), (14.4, RED)),
         ),

@@ -167,7 +167,7 @@ def _states() -> core.Panel:
     return timeline(
         "State of each query",
         "A band for each query; a gap where its driver fell silent.",
-        [Query(f"max by ({_BY}) ({state_of})", _NAME)],
+        Query(f"max by ({_BY}) ({state_of})", _NAME),
         states=[(index, state, _COLOURS[state]) for index, state in enumerate(SPARK_QUERY_STATES)],
     )
 
@@ -178,12 +178,10 @@ def _ends() -> core.Panel:
         f"Ends by reason, in {WINDOW}",
         "stopped is on purpose; the others are groups of exceptions: the runbook of KafkaEosSparkQueryTerminated has "
         "what to do for each.",
-        [
-            Query(
-                f"round({total(ended, 'kafka_cluster, query, reason')}) > 0",
-                "{{kafka_cluster}} {{query}}: {{reason}}",
-            )
-        ],
+        Query(
+            f"round({total(ended, 'kafka_cluster, query, reason')}) > 0",
+            "{{kafka_cluster}} {{query}}: {{reason}}",
+        ),
         "none",
     )
 
@@ -192,12 +190,10 @@ def _lag() -> core.Panel:
     return lines(
         "Offsets behind, by topic",
         "High watermark minus what the query completed.",
-        [
-            Query(
-                total(now(SPARK_SOURCE_LAG_OFFSETS, *_OF), "kafka_cluster, query, topic"),
-                "{{kafka_cluster}} {{query}} / {{topic}}",
-            )
-        ],
+        Query(
+            total(now(SPARK_SOURCE_LAG_OFFSETS, *_OF), "kafka_cluster, query, topic"),
+            "{{kafka_cluster}} {{query}} / {{topic}}",
+        ),
     )
 
 
@@ -206,12 +202,10 @@ def _blocked() -> core.Panel:
         "Offsets withheld by open transactions, by topic",
         "Records that a read_committed query cannot read yet. A line that only rises is a transaction that does not "
         "end: the dashboard of the last stable offset names it.",
-        [
-            Query(
-                total(now(SPARK_SOURCE_BLOCKED_OFFSETS, *_OF), "kafka_cluster, query, topic"),
-                "{{kafka_cluster}} {{query}} / {{topic}}",
-            )
-        ],
+        Query(
+            total(now(SPARK_SOURCE_BLOCKED_OFFSETS, *_OF), "kafka_cluster, query, topic"),
+            "{{kafka_cluster}} {{query}} / {{topic}}",
+        ),
     )
 
 
@@ -219,11 +213,7 @@ def _batches() -> core.Panel:
     return lines(
         "Batches by query",
         "Completed per second.",
-        [
-            Query(
-                total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{kafka_cluster}} {{query}} ({{spark_application}})"
-            )
-        ],
+        Query(total(per_second(SPARK_BATCHES_TOTAL, *_OF), _BY), "{{kafka_cluster}} {{query}} ({{spark_application}})"),
         "ops",
     )
 
@@ -232,12 +222,10 @@ def _rows() -> core.Panel:
     return lines(
         "Rows by query",
         "Processed per second; transaction markers use offsets and are no rows.",
-        [
-            Query(
-                total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY),
-                "{{kafka_cluster}} {{query}} ({{spark_application}})",
-            )
-        ],
+        Query(
+            total(per_second(SPARK_INPUT_ROWS_TOTAL, *_OF), _BY),
+            "{{kafka_cluster}} {{query}} ({{spark_application}})",
+        ),
         "ops",
     )
 
@@ -248,7 +236,7 @@ def _phases() -> core.Panel:
         "Time of the last batch, by phase",
         "Of the query where it is longest: add_batch is the work and the sink, latest_offset and get_batch are Kafka, "
         "wal_commit and commit_offsets the checkpoint.",
-        [Query(f"max by (phase) ({of_last})", "{{phase}}")],
+        Query(f"max by (phase) ({of_last})", "{{phase}}"),
         "s",
         stacked=True,
     )

@@ -108,12 +108,10 @@ def _clients() -> core.Panel:
     return timeline(
         "State of each client",
         "A band for each Kafka Streams client.",
-        [
-            Query(
-                _named(_state(STREAMS_CLIENT_STATE, STREAMS_CLIENT_STATES, "kafka_cluster, client_id"), "client_id"),
-                _NAME,
-            )
-        ],
+        Query(
+            _named(_state(STREAMS_CLIENT_STATE, STREAMS_CLIENT_STATES, "kafka_cluster, client_id"), "client_id"),
+            _NAME,
+        ),
         states=[(index, state, _CLIENT_COLOURS[state]) for index, state in enumerate(STREAMS_CLIENT_STATES)],
     )
 
@@ -122,7 +120,7 @@ def _threads() -> core.Panel:
     return timeline(
         "State of each thread",
         "A band for each stream thread.",
-        [Query(_named(_state(STREAMS_THREAD_STATE, STREAMS_THREAD_STATES, _THREAD), "thread"), _NAME)],
+        Query(_named(_state(STREAMS_THREAD_STATE, STREAMS_THREAD_STATES, _THREAD), "thread"), _NAME),
         states=[(index, state, _THREAD_COLOURS[state]) for index, state in enumerate(STREAMS_THREAD_STATES)],
     )
 
@@ -148,7 +146,7 @@ def _commits() -> core.Panel:
     return lines(
         "Commits by thread",
         "Per second. A thread that runs and commits nothing is stuck in its transaction.",
-        [Query(_named(total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _OF), _THREAD), "thread"), _NAME)],
+        Query(_named(total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _OF), _THREAD), "thread"), _NAME),
         "ops",
     )
 
@@ -157,7 +155,7 @@ def _latency() -> core.Panel:
     return lines(
         "Commit latency",
         "Largest of recent commits, by thread. Beware from a quarter of transaction.timeout.ms on.",
-        [Query(_named(now(STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _OF, 'stat="max"'), "thread"), _NAME)],
+        Query(_named(now(STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _OF, 'stat="max"'), "thread"), _NAME),
         "s",
     )
 
@@ -181,12 +179,10 @@ def _rebalances() -> core.Panel:
     return lines(
         "Rebalances in 15 minutes, by JVM and result",
         "Of the consumers of its threads. Each one commits what is open; many show a member that comes and goes.",
-        [
-            Query(
-                f"round({total(rebalances, 'kafka_cluster, target, result')})",
-                "{{kafka_cluster}} {{target}} {{result}}",
-            )
-        ],
+        Query(
+            f"round({total(rebalances, 'kafka_cluster, target, result')})",
+            "{{kafka_cluster}} {{target}} {{result}}",
+        ),
     )
 
 
@@ -194,12 +190,10 @@ def _remaining() -> core.Panel:
     return lines(
         "Records to restore, by task",
         "A line that does not fall is a restoration that is stuck.",
-        [
-            Query(
-                total(now(STREAMS_RESTORE_REMAINING_RECORDS, _OF), "kafka_cluster, target, task"),
-                "{{kafka_cluster}} {{target}} {{task}}",
-            )
-        ],
+        Query(
+            total(now(STREAMS_RESTORE_REMAINING_RECORDS, _OF), "kafka_cluster, target, task"),
+            "{{kafka_cluster}} {{target}} {{task}}",
+        ),
     )
 
 
@@ -207,7 +201,7 @@ def _restoring() -> core.Panel:
     return lines(
         "Tasks that restore",
         "In progress or paused, by state updater thread.",
-        [Query(_named(total(now(STREAMS_RESTORING_TASKS, _OF), _THREAD), "thread"), _NAME)],
+        Query(_named(total(now(STREAMS_RESTORING_TASKS, _OF), _THREAD), "thread"), _NAME),
         "none",
     )
 
@@ -216,5 +210,5 @@ def _changelogs() -> core.Panel:
     return lines(
         "Offsets not committed, by changelog",
         "End minus last stable offset: what no restoring task can read yet.",
-        [Query(total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _OF), "kafka_cluster, topic"), "{{kafka_cluster}} {{topic}}")],
+        Query(total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _OF), "kafka_cluster, topic"), "{{kafka_cluster}} {{topic}}"),
     )

@@ -121,7 +121,7 @@ def _commits() -> core.Panel:
     return lines(
         "Commits by application",
         "Transactions committed per second, the ten applications with most.",
-        [Query(f"topk(10, {total(committed, 'kafka_cluster, application')})", "{{kafka_cluster}} {{application}}")],
+        Query(f"topk(10, {total(committed, 'kafka_cluster, application')})", "{{kafka_cluster}} {{application}}"),
         "ops",
     )
 
@@ -131,12 +131,10 @@ def _failures() -> core.Panel:
     return lines(
         "Not committed, by application",
         "Transactions per second that were aborted, timed out or fenced, the ten worst.",
-        [
-            Query(
-                f"topk(10, {total(failed, 'kafka_cluster, application, outcome')} > 0)",
-                "{{kafka_cluster}} {{application}} {{outcome}}",
-            )
-        ],
+        Query(
+            f"topk(10, {total(failed, 'kafka_cluster, application, outcome')} > 0)",
+            "{{kafka_cluster}} {{application}} {{outcome}}",
+        ),
         "ops",
     )
 
@@ -147,7 +145,7 @@ def _observed() -> core.Panel:
         "Ended, at least, by polling",
         "Where the transaction log is not read: transactions per second that polling of the coordinators saw ended, by"
         " outcome. aborted: for a reason that polling does not show; unknown: between two looks.",
-        [Query(total(observed, "outcome"), "{{outcome}}")],
+        Query(total(observed, "outcome"), "{{outcome}}"),
         "ops",
     )
 
@@ -208,7 +206,7 @@ def _open() -> core.Panel:
     return lines(
         "Open transactions by state",
         "prepare_commit and prepare_abort: decided, their markers on the way.",
-        [Query(total(now(TRANSACTIONS_OPEN, OF_APPLICATION), "state"), "{{state}}")],
+        Query(total(now(TRANSACTIONS_OPEN, OF_APPLICATION), "state"), "{{state}}"),
         "none",
         colours=STATE_COLOURS,
         stacked=True,
@@ -220,12 +218,10 @@ def _oldest() -> core.Panel:
     return lines(
         "Oldest open transaction by application",
         "A line that keeps rising is one transaction that does not end, and a last stable offset that does not move.",
-        [
-            Query(
-                f"topk(10, max by (kafka_cluster, application) (time() - {oldest}))",
-                "{{kafka_cluster}} {{application}}",
-            )
-        ],
+        Query(
+            f"topk(10, max by (kafka_cluster, application) (time() - {oldest}))",
+            "{{kafka_cluster}} {{application}}",
+        ),
         "s",
     )
 
@@ -257,12 +253,10 @@ def _completion() -> core.Panel:
     return lines(
         "Time until the markers were written, p99",
         "From the decision to the completion, by application: slow when a leader of one of the partitions is.",
-        [
-            Query(
-                f"topk(10, {quantile(0.99, TRANSACTION_COMPLETION_SECONDS, by, OF_APPLICATION)})",
-                "{{kafka_cluster}} {{application}}",
-            )
-        ],
+        Query(
+            f"topk(10, {quantile(0.99, TRANSACTION_COMPLETION_SECONDS, by, OF_APPLICATION)})",
+            "{{kafka_cluster}} {{application}}",
+        ),
         "s",
     )
 
@@ -272,7 +266,7 @@ def _oldest_completion() -> core.Panel:
     return lines(
         "Oldest decision without all its markers",
         "Age of the oldest transaction that is decided and not complete; nothing while there is none.",
-        [Query(f"max by (kafka_cluster, application) (time() - {oldest})", "{{kafka_cluster}} {{application}}")],
+        Query(f"max by (kafka_cluster, application) (time() - {oldest})", "{{kafka_cluster}} {{application}}"),
         "s",
     )
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 RETENTION_SECONDS = 3600.0
 """Of the topic that the canary makes: it keeps no more than an hour of its records."""
 METADATA_SECONDS = 15.0
-"""How old the leaders of the transaction log may be."""
+"""Greatest age of the leaders of the transaction log, in seconds."""
 ABORT_EVERY = 2
 FENCE_EVERY = 10
 """Turns: every second one aborts, every tenth one fences. The brokers count each fence as a refused request."""

@@ -23,7 +23,7 @@ class CanaryTally:
     def __init__(self, started: float) -> None:
         """``started`` is Unix seconds."""
         self._outcomes: Counter[tuple[str, CanaryOutcome]] = Counter()
-        self._failures: Counter[tuple[str, str, str]] = Counter()
+        self._failures: Counter[tuple[str, CanaryPhase, str]] = Counter()
         self._phases: dict[tuple[str, CanaryPhase], _PhaseTimes] = {}
         self._failing: dict[int, str] = {}
         self._last_success = started
@@ -42,16 +42,15 @@ class CanaryTally:
 
     def table(self) -> list[tuple[str, str, int, str, str, int, str]]:
         """Coordinator, phase, number of times, mean, slowest, number of failures and errors, a row for each phase."""
-        failed: dict[tuple[str, str], Counter[str]] = {}
-        for (coordinator, name, error), count in self._failures.items():
-            failed.setdefault((coordinator, name), Counter())[error] += count
-        rows = []
-        for coordinator, phase in sorted({*((each, str(phase)) for each, phase in self._phases), *failed}):
-            seen = self._phases.get((coordinator, CanaryPhase(phase)), _PhaseTimes())
-            errors = failed.get((coordinator, phase), Counter())
-            times, mean, slowest = seen.summary()
-            rows.append((coordinator, phase, times, mean, slowest, errors.total(), ", ".join(sorted(errors))))
-        return sorted(rows, key=lambda row: (row[0], list(CanaryPhase).index(CanaryPhase(row[1]))))
+        failed: dict[tuple[str, CanaryPhase], Counter[str]] = {}
+        for (coordinator, phase, error), count in self._failures.items():
+            failed.setdefault((coordinator, phase), Counter())[error] += count
+        order, rows = list(CanaryPhase), []
+        for key in sorted({*self._phases, *failed}, key=lambda key: (key[0], order.index(key[1]))):
+            times, mean, slowest = self._phases.get(key, _PhaseTimes()).summary()
+            errors = failed.get(key, Counter())
+            rows.append((key[0], str(key[1]), times, mean, slowest, errors.total(), ", ".join(sorted(errors))))
+        return rows
 
     def add(self, partition: int, coordinator: str, result: TurnResult, wall: float) -> None:
         """Count a turn of one partition of the transaction log."""
@@ -65,18 +64,18 @@ class CanaryTally:
             self._failing.pop(NO_PARTITION, None)
             return
         self._failing[partition] = coordinator
-        key = (coordinator, str(result.failure.phase), result.failure.error)
+        key = (coordinator, result.failure.phase, result.failure.error)
         if key in self._failures or len(self._failures) < MOST_ERRORS:
             self._failures[key] += 1
 
     def samples(self, cluster: str, coordinators: frozenset[str]) -> Iterator[Sample]:
         """All samples. ``coordinators`` are those of now: each has its number of failing partitions, also 0."""
-        for coordinator in sorted({each for each, _ in self._outcomes} | coordinators):
+        for coordinator in sorted({coordinator for coordinator, _ in self._outcomes} | coordinators):
             for outcome in CanaryOutcome:
                 count = float(self._outcomes[coordinator, outcome])
                 yield catalogue.CANARY_TRANSACTIONS_TOTAL(count, cluster, coordinator, str(outcome))
         for (coordinator, phase, error), failures in sorted(self._failures.items()):
-            yield catalogue.CANARY_FAILURES_TOTAL(float(failures), cluster, coordinator, phase, error)
+            yield catalogue.CANARY_FAILURES_TOTAL(float(failures), cluster, coordinator, str(phase), error)
         for (coordinator, phase), seen in sorted(self._phases.items()):
             yield catalogue.CANARY_PHASE_SECONDS(seen.histogram.value(), cluster, coordinator, str(phase))
         failing = Counter(self._failing.values())

@@ -28,7 +28,7 @@ POST_BYTES = 60_000
 LOOK_SECONDS = 0.5
 
 Tasks = Callable[[], tuple[int, int]]
-"""How many of the running tasks are done, and how many there are."""
+"""Number of finished tasks of those that run, and of all of them."""
 
 
 def print_report(report: AuditReport, form: str) -> None:

@@ -33,8 +33,8 @@ def run_audit(options: argparse.Namespace, connector: str) -> int:
             described(cluster.client, topic, access.deadline())
         # Spark's refusal is reported in one line.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-        say("starting Spark ...")
         packages, conf = _spark_settings(options, audit, connector)
+        say("starting Spark ...")
         with (
             spark_session(
                 "kafka-eos-audit", master=options.master, packages=packages, conf=conf, java_options=JAVA_OPTIONS

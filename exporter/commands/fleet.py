@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_ADDRESS = ":10619"
 ASK_INTERVAL, ASK_TIMEOUT = 15.0, 5.0
-"""How often an agent is asked, and how long it may take to answer, in seconds."""
+"""Seconds between requests to an agent, and seconds within which it has to answer."""
 SHORTEST_INTERVAL = 1.0
 _EXAMPLES = """\
 examples:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from exporter.cluster.cluster import Cluster
@@ -20,7 +20,7 @@ from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
 from exporter.lso.facts import Blocker, Stall
 from exporter.lso.holders import as_unmarked
@@ -127,10 +127,10 @@ def search(
     committed = {held: found for held, found in rounds.committed.items() if held in old}
     unsure = {held: why for held, why in rounds.unproven.items() if held in old and held not in committed}
     places = sorted({held.partition for held in (*hanging, *committed, *unsure)})
-    offsets = _offsets(cluster, metadata, places, Deadline.after(patience))
+    ends = both_ends(cluster.client, metadata, places, Deadline.after(patience))
     stalls = {
         held: _stall(
-            held, old[held], hanging.get(held) or committed.get(held), unsure.get(held, ()), offsets, metadata, wall
+            held, old[held], hanging.get(held) or committed.get(held), unsure.get(held, ()), ends, metadata, wall
         )
         for held in sorted((*hanging, *committed, *unsure))
     }
@@ -160,35 +160,24 @@ def _opened(
     return opened, described
 
 
-def _offsets(
-    cluster: Cluster, metadata: Metadata, partitions: Sequence[TopicPartition], deadline: Deadline
-) -> dict[TopicPartition, tuple[int, int]]:
-    stable = end_offsets(cluster.client, metadata, partitions, Isolation.READ_COMMITTED, deadline)
-    ends = end_offsets(cluster.client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
-    return {
-        partition: (stable.values[partition], ends.values[partition])
-        for partition in partitions
-        if partition in stable.values and partition in ends.values
-    }
-
-
 def _stall(
     held: OpenStart,
     writer: WriterState,
     found: HangingProof | Committed | None,
     missing: tuple[str, ...],
-    offsets: Mapping[TopicPartition, tuple[int, int]],
+    ends: Ends,
     metadata: Metadata,
     wall: float,
 ) -> Stall:
-    stable, end = offsets.get(held.partition, (held.start_offset, held.start_offset))
+    high = ends.high.get(held.partition, held.start_offset)
+    stable = ends.stable[held.partition] if held.partition in ends.high else held.start_offset
     who = ("", "", held.producer_id, writer.epoch, held.start_offset)
     kind = BlockerKind.UNKNOWN if found is None else BlockerKind.HANGING
     blocker = Blocker(*who, kind, started=writer.last_write, missing=missing, evidence=found)
     if isinstance(found, Committed):
         blocker = as_unmarked(blocker, found)
     since = writer.last_write if writer.last_write is not None else wall
-    return Stall(held.partition, since, stable, end, metadata.leader(*held.partition), blocker)
+    return Stall(held.partition, since, stable, high, metadata.leader(*held.partition), blocker)
 
 
 def _row(stall: Stall, now: float) -> tuple[object, ...]:

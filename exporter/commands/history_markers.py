@@ -26,7 +26,7 @@ OVERLAP_MS = 5_000
 """Compared twice: a record may appear in the log after a later instant was asked for."""
 READ_SECONDS = 600.0
 STOP_SECONDS = 0.3
-"""How long a comparison that is to stop is waited for."""
+"""Seconds to wait for a comparison that was told to stop."""
 
 
 class MarkerSearch:

@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import exporter
 from exporter.bounds.text import printable
 from exporter.commands.output import print_advice, print_json, print_table, say
 from exporter.commands.settings import UsageError
@@ -97,7 +96,7 @@ def _command(options: argparse.Namespace) -> int:
         from exporter.jobs.history.report_page import page_of  # noqa: PLC0415
         from exporter.jobs.report.html_page import render  # noqa: PLC0415
 
-        print(render(page_of(found, exporter.__version__)))
+        print(render(page_of(found)))
     else:
         _print(found)
     for caveat in found.caveats if options.output != "html" else ():

@@ -44,7 +44,7 @@ def markdown(report: IncidentDocument) -> Iterator[str]:
         yield "No stall ended in this time."
     yield from _section("Timeline", TIMELINE, [_event(event, report) for event in report["timeline"]])
     if (history := report["history"]) is not None:
-        yield from _section(BY_HISTORY, HISTORY, [_of_history(each) for each in history["applications"]])
+        yield from _section(BY_HISTORY, HISTORY, [_of_history(row) for row in history["applications"]])
         yield ""
         for sentence in _beside(history):
             yield f"- {_escaped(sentence)}"
@@ -66,7 +66,7 @@ def report_page(report: IncidentDocument) -> ReportPage:
         return Table(columns, rows[:MOST_ROWS], more=more) if rows else Note("None.")
 
     history = report["history"]
-    rows = [_of_history(each) for each in history["applications"]] if history is not None else []
+    rows = [_of_history(row) for row in history["applications"]] if history is not None else []
     gaps = [
         (_time(gap["begin_timestamp"], report), _time(gap["end_timestamp"], report), gap["why"])
         for gap in report["gaps"]
@@ -150,13 +150,13 @@ def _event(event: EventDocument, report: IncidentDocument) -> tuple[str, ...]:
     )
 
 
-def _of_history(each: HistoryApplicationDocument) -> tuple[str, ...]:
-    longest = each["longest_seconds"]
+def _of_history(row: HistoryApplicationDocument) -> tuple[str, ...]:
+    longest = row["longest_seconds"]
     return (
-        each["application"] or "not known",
-        *(str(number) for number in (each["committed"], each["aborted"], each["timed_out"], each["fenced"])),
+        row["application"] or "not known",
+        *(str(row[outcome]) for outcome in ("committed", "aborted", "timed_out", "fenced")),
         "not known" if longest is None else format_age(longest),
-        f"{each['journal_timed_out']} timed out, {each['journal_fenced']} fenced",
+        f"{row['journal_timed_out']} timed out, {row['journal_fenced']} fenced",
     )
 
 

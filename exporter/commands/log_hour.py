@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 from exporter.cluster.cluster import Cluster
-from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch
+from exporter.commands.report import fault_texts
+from exporter.model import Deadline, Fact, Facts
 from exporter.transactions.counting.aggregates import Caps
 from exporter.transactions.facts import LoggedTransactions
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
 
 _SLICE_SECONDS = 5.0
+NOT_IN_TIME = "the end of the transaction log was not reached in time: raise --timeout"
 
 
-def read_hour(
-    cluster: Cluster, deadline: Deadline, caps: Caps | None = None
-) -> tuple[Sample | SampleBatch | Fault | Fact, ...]:
-    """Result of the last read: LoggedTransactions when the end was reached, otherwise faults or nothing."""
+class LogHour(NamedTuple):
+    """The last read: LoggedTransactions among the facts when the end was reached, otherwise faults or neither."""
+
+    facts: Facts = Facts()
+    faults: tuple[str, ...] = ()
+
+
+def read_hour(cluster: Cluster, deadline: Deadline, caps: Caps | None = None) -> LogHour:
+    """Read the last hour, until its end, a fault or the deadline."""
     source = TxnlogSource(cluster, TxnlogSettings(caps or Caps(), timeout=_SLICE_SECONDS))
-    found: tuple[Sample | SampleBatch | Fault | Fact, ...] = ()
+    hour = LogHour()
     try:
         while not deadline.over:
             found = tuple(source.read(deadline.within(_SLICE_SECONDS), Facts()))
-            if any(isinstance(fact, Fault | LoggedTransactions) for fact in found):
+            hour = LogHour(Facts({type(fact): fact for fact in found if isinstance(fact, Fact)}), fault_texts(found))
+            if hour.faults or hour.facts.get(LoggedTransactions) is not None:
                 break
             time.sleep(0.1)
     finally:
         source.close()
-    return found
+    return hour

@@ -12,9 +12,9 @@ from exporter.catalogue import UNCLEAN_OUTCOMES
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.clusters import read_all
-from exporter.commands.log_hour import read_hour
+from exporter.commands.log_hour import NOT_IN_TIME, read_hour
 from exporter.commands.output import print_advice, print_not_asked, print_table, say
-from exporter.commands.report import ClusterReport, ReportFormat, exit_code, fault_texts, show
+from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
@@ -132,16 +132,16 @@ def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
-    found = read_hour(cluster, deadline, Caps(unclean_ends=_MOST))
-    faults = fault_texts(found)
-    ends = next((fact.ends for fact in found if isinstance(fact, UncleanEnds)), None)
-    time = next((fact.clock for fact in found if isinstance(fact, LoggedTransactions)), CoordinatorTime())
-    if ends is None and not faults:
-        faults = ("the end of the transaction log was not reached in time: raise --timeout",)
+    facts, faults = read_hour(cluster, deadline, Caps(unclean_ends=_MOST))
+    unclean, logged = facts.get(UncleanEnds), facts.get(LoggedTransactions)
+    if unclean is None and not faults:
+        faults = (NOT_IN_TIME,)
+    time = logged.clock if logged is not None else CoordinatorTime()
     clock = time.beside(cluster.clock.wall() - cluster.clock.monotonic())
+    ends = unclean.ends if unclean is not None else ()
     if ends:
         say_clock(cluster, clock, cluster.clock.wall())
-    return ClusterReport(cluster, ends or (), faults, time=clock)
+    return ClusterReport(cluster, ends, faults, time=clock)
 
 
 def _row(end: UncleanEnd, now: float) -> tuple[object, ...]:

@@ -11,13 +11,13 @@ from exporter.bounds.text import printable
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, shown_now
 from exporter.commands.clusters import opened
-from exporter.commands.log_hour import read_hour
+from exporter.commands.log_hour import NOT_IN_TIME, read_hour
 from exporter.commands.output import print_json, print_not_asked, say
 from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_duration_flag, add_reading_flags
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
-from exporter.model import Deadline, Fact, Facts
+from exporter.model import Deadline
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence
 from exporter.roll.logged import NO_HOUR, LoggedEvidence, logged_evidence
 from exporter.roll.rules import roll_of
@@ -39,7 +39,6 @@ is of this moment, for one broker: ask again before the next one. The controller
 
 exit codes: 0 safe, 1 wait or no, 2 not known: something could not be read (and nothing speaks against it)
 """
-_LATE = "the end of the transaction log was not reached in time: raise --timeout"
 
 
 def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
@@ -93,9 +92,7 @@ def look(cluster: Cluster, deadline: Deadline) -> RollEvidence:
 
 def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
     """The transactions by the log; by the coordinators where it is not readable, without the topics of ended ones."""
-    found = read_hour(cluster, deadline)
-    facts = Facts({type(fact): fact for fact in found if isinstance(fact, Fact)})
-    faults = fault_texts(found)
+    facts, faults = read_hour(cluster, deadline)
     logged = facts.get(LoggedTransactions)
     if logged is None or not logged.opened.complete:
         grouping = cluster.grouping
@@ -104,7 +101,7 @@ def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
     else:
         transactions, missing = logged.opened.transactions, ()
     if logged is None:
-        faults = tuple(f"{NO_HOUR}{text}" for text in faults or (_LATE,))
+        faults = tuple(f"{NO_HOUR}{text}" for text in faults or (NOT_IN_TIME,))
     clock = coordinators_clock(cluster, (transaction.started for transaction in transactions), deadline)
     now = shown_now(clock, cluster.clock.wall())
     evidence = logged_evidence(facts, now, cluster.clock.monotonic())

@@ -11,7 +11,7 @@ from exporter.catalogue import TOPIC_LSO_LAG_OFFSETS
 from exporter.cluster.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, say_clock
 from exporter.commands.clusters import read_all
-from exporter.commands.log_hour import read_hour
+from exporter.commands.log_hour import NOT_IN_TIME, read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
 from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show, time_of
@@ -174,12 +174,10 @@ def _places(stall: Stall) -> tuple[tuple[object, ...], ...]:
 def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, tuple[str, ...]]:
     """The Flink jobs in the last hour of the transaction log, and what could not be read."""
     say(f"reading the last hour of the transaction log of {cluster.target}, for the rhythm of Flink jobs ...")
-    found = read_hour(cluster, Deadline.after(patience))
-    faults = fault_texts(found)
-    if any(isinstance(fact, LoggedTransactions) for fact in found):
-        flink = next((fact for fact in found if isinstance(fact, FlinkTransactions)), FlinkTransactions({}))
-        return flink, faults
-    return FlinkTransactions({}), faults or ("the end of the transaction log was not reached in time",)
+    facts, faults = read_hour(cluster, Deadline.after(patience))
+    if facts.get(LoggedTransactions) is None:
+        return FlinkTransactions({}), faults or (NOT_IN_TIME,)
+    return facts.get(FlinkTransactions) or FlinkTransactions({}), faults
 
 
 def _by_the_log(
@@ -243,7 +241,7 @@ def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> St
 
 
 def _behind(read: Sequence[object]) -> int:
-    """How many topics have a partition whose LSO is below its high watermark."""
+    """Number of topics with a partition whose LSO is below its high watermark."""
     batches = (item for item in read if isinstance(item, SampleBatch))
     return sum(sample.value != 0 for batch in batches for sample in batch.of_families((TOPIC_LSO_LAG_OFFSETS,)))
 

@@ -188,7 +188,7 @@ class _AnswerReader:
 
 
 def _weight(cluster: AnsweredCluster) -> int:
-    """How many entries are kept."""
+    """Number of entries that a cluster takes of the limit."""
     lists = (cluster.stalls, cluster.sources, cluster.torn, cluster.storms, cluster.stopped, cluster.failed_checks)
     return 4 + sum(map(len, lists)) + len(cluster.failed_tasks) + len(cluster.failed_queries)
 

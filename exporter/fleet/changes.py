@@ -1,4 +1,4 @@
-"""What changed in the last hour, from successive views of the fleet."""
+"""Changes of the last hour, from successive views of the fleet."""
 
 from __future__ import annotations
 

@@ -48,14 +48,14 @@ class FleetClusterDocument(TypedDict):
     """The label owner of an agent in the list of agents."""
     state: FleetState
     text: str
-    """What is wrong, in one line."""
+    """The fault in one line."""
     details: list[str]
     contradictions: list[str]
-    """What cannot be true of all its agents at once."""
+    """Statements that cannot be true of all its agents at once."""
     stalls_known: bool
-    """Whether the holders are all: every shard has an agent that knows its stalls."""
+    """true where no holder is missing: every shard has an agent that knows its stalls."""
     stalled_partitions: int
-    """Those of topics that are ignored included."""
+    """Partitions of topics that are ignored included."""
     holders: list[FleetHolderDocument]
     agents: list[str]
     """The agents that watch it, those that answer first."""

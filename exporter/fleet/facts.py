@@ -105,7 +105,7 @@ class AgentReading(NamedTuple):
     since: float | None
     took: float | None
     stale: bool
-    """Whether the answer is too old to be shown as the present."""
+    """True where the answer is too old to be shown as the present."""
 
 
 Dispute = tuple[str, ...]
@@ -140,7 +140,7 @@ class FleetCluster(NamedTuple):
     bootstrap_servers: str
     state: FleetState
     text: str
-    """What is wrong, in one line."""
+    """The fault in one line."""
     details: tuple[str, ...]
     contradictions: tuple[str, ...]
     disputes: frozenset[Dispute]
@@ -150,7 +150,7 @@ class FleetCluster(NamedTuple):
     stalled: int
     """Stalled partitions, those that are ignored and those beyond what is kept included."""
     agents: tuple[FleetAgent, ...]
-    """Those that answer first."""
+    """Agents that answer come first."""
     shards: int
     missing_shards: tuple[int, ...]
     as_of: float | None

@@ -20,11 +20,11 @@ from exporter.words import FleetState
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""How often answers are merged; more seldom where it would take more than a fifth of the time."""
+"""Seconds between merges of answers; more where it would take more than a fifth of the time."""
 LIST_SECONDS = 5.0
-"""How often lists of agents are looked at."""
+"""Seconds between looks at the lists of agents."""
 DISPUTE_SECONDS = 90.0
-"""How long agents must disagree to contradict each other: their answers are of different instants."""
+"""Seconds for which agents must disagree to contradict each other: their answers are of different instants."""
 LONGEST_LABEL = 200
 NOT_LISTED = "the lists of agents have not been read yet"
 

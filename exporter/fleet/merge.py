@@ -325,7 +325,9 @@ def _verdict(
         "bootstrap_servers": "",
         "sources": list(map(_source, _sources(clusters))),
         "last_hour": {
-            "fence_storms": [{"transactional_id": each, "fences": fences} for each, fences in storms.items()],
+            "fence_storms": [
+                {"transactional_id": transactional_id, "fences": fences} for transactional_id, fences in storms.items()
+            ],
             "applications": [
                 {"application": application, "stopped_minutes": 0}
                 for application in {a for c in clusters for a in c.stopped}

@@ -121,14 +121,12 @@ def spark_session(
     packages: Sequence[str] = (),
     conf: Mapping[str, str] | None = None,
     java_options: Sequence[str] = (),
-    quiet: bool = True,
 ) -> Iterator[SparkSession]:
     """A session for one job, stopped at the end; not for use within another one.
 
     ``packages`` are Maven coordinates; ``conf`` wins over ``settings``, so that ``spark.jars.packages`` in it replaces
-    them. ``java_options`` are for the driver's JVM. ``quiet`` keeps what Spark itself prints in a file. Raises
-    SessionError when there is no pyspark, no Java 17, or Spark does not start: mostly for a connector that cannot be
-    resolved.
+    them. ``java_options`` are for the driver's JVM. Output of Spark itself goes into a file. Raises SessionError when
+    there is no pyspark, no Java 17, or Spark does not start: mostly for a connector that cannot be resolved.
     """
     check_installed()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit
@@ -150,7 +148,7 @@ def spark_session(
     folder = Path(tempfile.mkdtemp(prefix="kafka-eos-spark-"))
     try:
         with (folder / "spark.log").open("w+", encoding="utf-8", errors="replace") as log:
-            context = _started(name, master, chosen, log if quiet else None)
+            context = _started(name, master, chosen, log)
             try:
                 yield _session(context)
             finally:
@@ -220,7 +218,7 @@ def _submitted(name: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
         session.stop()
 
 
-def _started(name: str, master: str, chosen: dict[str, str], log: IO[str] | None) -> SparkContext:
+def _started(name: str, master: str, chosen: dict[str, str], log: IO[str]) -> SparkContext:
     """As ``_start``, and again without a collector of ours where the JVM was told of another one."""
     try:
         return _start(name, master, chosen, log)
@@ -228,28 +226,23 @@ def _started(name: str, master: str, chosen: dict[str, str], log: IO[str] | None
         options = chosen["spark.driver.extraJavaOptions"]
         if not any(text in str(error) for text in _TWO_COLLECTORS) or not _COLLECTOR.search(options):
             raise
-    if log is not None:
-        log.seek(0)
-        log.truncate()
+    log.seek(0)
+    log.truncate()
     return _start(name, master, chosen | {"spark.driver.extraJavaOptions": _COLLECTOR.sub("", options)}, log)
 
 
-def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str] | None) -> SparkContext:
+def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str]) -> SparkContext:
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- as above
-    from pyspark.errors import PySparkException  # noqa: PLC0415 -- as above
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 -- as above
 
     conf = SparkConf(loadDefaults=False).setAppName(name).setMaster(master).setAll(list(chosen.items()))
     # py4j logs each exception with its traceback; the callers report it in one line.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # Spark's output is not a result of the command: never to standard output.
-    sink: IO[str] = log if log is not None else sys.stderr
     try:
         # In a separate session: a Ctrl-C in the terminal is for this process, which ends the workers in good order.
-        gateway = launch_gateway(conf, {"stdout": sink, "stderr": sink, "start_new_session": True})  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(conf, {"stdout": log, "stderr": log, "start_new_session": True})  # type: ignore[no-untyped-call]
         context = SparkContext(conf=conf, gateway=gateway)
-    except (PySparkException, OSError) as error:
-        raise SessionError(_why_not(master, chosen, log, error)) from None
     except Exception as error:  # noqa: BLE001 -- py4j raises what Java threw: an unreachable master, a wrong setting
         raise SessionError(_why_not(master, chosen, log, error)) from None
     context.setLogLevel("WARN")
@@ -288,11 +281,9 @@ def _stop(context: SparkContext) -> None:
             process.wait()
 
 
-def _why_not(master: str, chosen: Mapping[str, str], log: IO[str] | None, error: Exception) -> str:
-    said = ""
-    if log is not None:
-        log.seek(0)
-        said = log.read()
+def _why_not(master: str, chosen: Mapping[str, str], log: IO[str], error: Exception) -> str:
+    log.seek(0)
+    said = log.read()
     if missing := sorted(set(_UNRESOLVED.findall(said))):
         return (
             f"Spark could not resolve {_coordinates(missing)} (asked for: {chosen.get('spark.jars.packages', '')})."

@@ -1,1 +1,1 @@
-"""What happened on a cluster, kept as events: derived from the facts of the sources, written to ``state.dir``."""
+"""The journal of a cluster: events derived from the facts of the sources, written to ``state.dir``."""

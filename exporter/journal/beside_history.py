@@ -12,11 +12,11 @@ from exporter.core.instants import instant
 from exporter.words import Outcome
 
 _TOLD = (Outcome.TIMED_OUT, Outcome.FENCED)
-"""The outcomes that a journal tells of."""
+"""Outcomes that are events of a journal."""
 
 
 class HistoryRows(NamedTuple):
-    """What a history has of the time of the report: outcomes by application, and for how many seconds a transaction was
+    """Rows of a history in the time of the report: outcomes by application, and for how many seconds a transaction was
     open at most. ``cluster`` names its cluster, ``until`` is when it was last written (Unix seconds), ``caveats`` say
     what it may lack.
     """
@@ -52,7 +52,7 @@ class HistoryDocument(TypedDict):
     differences: list[str]
     """Sentences on where journals and history differ, and what is known to explain it."""
     caveats: list[str]
-    """What the history may lack."""
+    """Sentences on what the history may lack."""
 
 
 def beside_history(
@@ -94,11 +94,11 @@ def _application(name: str, rows: HistoryRows, journal: Mapping[str, int]) -> Hi
 
 
 def _differences(applications: Sequence[HistoryApplicationDocument]) -> Iterator[str]:
-    for each in applications:
-        if each["application"] == CANARY:  # it is fenced on purpose, which is no event
+    for row in applications:
+        if row["application"] == CANARY:  # it is fenced on purpose, which is no event
             continue
-        pairs = ((each["timed_out"], each["journal_timed_out"]), (each["fenced"], each["journal_fenced"]))
+        pairs = (row["timed_out"], row["journal_timed_out"]), (row["fenced"], row["journal_fenced"])
         for outcome, (history, journal) in zip(_TOLD, pairs, strict=True):
             if history != journal:
-                who, what = each["application"] or "Unknown applications", outcome.value.replace("_", " ")
+                who, what = row["application"] or "Unknown applications", outcome.value.replace("_", " ")
                 yield f"{who}: {history} {what} by the history, {journal} by the journals."

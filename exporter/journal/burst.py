@@ -13,7 +13,7 @@ BURST = 200
 REFILL_SECONDS = 30.0
 """Seconds for one more."""
 TELL_SECONDS = 600.0
-"""How often the others are told, by application."""
+"""Seconds between events of the others, by application."""
 MOST_APPLICATIONS = 10
 COALESCED = frozenset({EventKind.FENCED, EventKind.TIMED_OUT, EventKind.TORN, EventKind.FLINK_LOST})
 

@@ -58,9 +58,9 @@ class ConditionRules:
     def open(self) -> list[list[Any]]:
         """The conditions without an end as JSON, for the state of the journal."""
         return [
-            [each.condition.kind.value, each.condition.name, each.since, each.condition.subject.document()]
-            for each in self._open.values()
-            if each.told
+            [known.condition.kind.value, known.condition.name, known.since, known.condition.subject.document()]
+            for known in self._open.values()
+            if known.told
         ]
 
     def restore(self, saved: Iterable[Any]) -> None:
@@ -192,17 +192,16 @@ def _tasks(connect: ConnectState) -> Iterator[Condition]:
 
 
 def _at_risk(flink: FlinkTransactions, opened: OpenTransactions) -> Iterator[Condition]:
-    by_producer = {each.producer_id: each for each in opened.transactions} if flink.by_producer else {}
-    for producer_id, each in flink.by_producer.items():
-        transaction = by_producer.get(producer_id)
-        if each.at_risk and transaction is not None:
-            evidence: dict[str, Text] = {"precommit": each.precommit.value}
-            if each.deadline is not None:
-                evidence["lost_at_timestamp"] = round(each.deadline, 3)
+    for transaction in opened.transactions:
+        of_job = flink.by_producer.get(transaction.producer_id)
+        if of_job is not None and of_job.at_risk:
+            evidence: dict[str, Text] = {"precommit": of_job.precommit.value}
+            if of_job.deadline is not None:
+                evidence["lost_at_timestamp"] = round(of_job.deadline, 3)
             yield Condition(
                 EventKind.FLINK_AT_RISK,
-                f"{transaction.transactional_id}/{producer_id}",
+                f"{transaction.transactional_id}/{transaction.producer_id}",
                 f"At risk: {transaction.transactional_id} is precommitted, and lost unless its job returns",
-                EventSubject(transaction.application, transaction.transactional_id, producer_id),
+                EventSubject(transaction.application, transaction.transactional_id, transaction.producer_id),
                 evidence,
             )

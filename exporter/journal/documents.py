@@ -66,7 +66,7 @@ class EventDocument(TypedDict):
     duration_seconds: float | None
     """Of what ended."""
     count: int
-    """How many of this kind the event tells of: many at once are one event."""
+    """Number of occurrences: many of one kind at once are one event."""
     owner: str | None
     """The team of the settings' ``owners``; null where none is named."""
 

@@ -82,13 +82,13 @@ class IncidentDocument(TypedDict):
     """Sentences."""
     blocked: list[BlockedDocument]
     ends: dict[str, int]
-    """How many stalls ended how."""
+    """Number of stalls by how they ended."""
     unclean_ends: dict[str, dict[str, int]]
     """Fences and timeouts by application."""
     timeline: list[EventDocument]
     gaps: list[GapDocument]
     unknown: list[str]
-    """What is not known, as sentences."""
+    """Sentences on facts that are not known."""
     history: HistoryDocument | None
     """null where no history was read."""
 
@@ -187,8 +187,10 @@ def _summary(
         yield f"Transactions of {application or 'unknown applications'}: {what}."
     torn = [event for event in timeline if event["kind"] == EventKind.TORN.value]
     if torn:
-        ids = [(event["subject"].get("transactional_id"), event["subject"].get("producer_id")) for event in torn]
-        whole = {(*each, event["timestamp"]) for each, event in zip(ids, torn, strict=True)}
+        whole = {
+            (event["subject"].get("transactional_id"), event["subject"].get("producer_id"), event["timestamp"])
+            for event in torn
+        }
         places = sum(event.get("count", 1) for event in torn)
         least = "At least " if places > len(torn) else ""  # some are only counted
         what = _count(len(whole), "torn transaction", "torn transactions")

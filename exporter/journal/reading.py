@@ -1,4 +1,4 @@
-"""What the rules of events are given: the facts of the last reads of one cluster's sources."""
+"""Facts of the last reads of one cluster's sources, for the rules of events."""
 
 from __future__ import annotations
 

@@ -115,12 +115,17 @@ def counted_since(event: Event) -> float | None:
 def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
     """Return the stalls that the events tell of, in the order in which they began."""
     by_place: dict[tuple[object, ...], RebuiltStall] = {}
+    ended: dict[tuple[object, ...], Event] = {}
     found: list[RebuiltStall] = []
     for event in sorted(events, key=_order):
         if event["kind"] in _OF_STALLS:
             for partition in event.get("partitions") or ():
                 stall = by_place.get(_place(partition))
-                if stall is None or (stall.end is not None and partition["since_timestamp"] > stall.end):
+                if stall is None or (
+                    stall.end is not None
+                    and partition["since_timestamp"] > stall.end
+                    and not _was_before(event, ended[_place(partition)])
+                ):
                     stall = by_place[_place(partition)] = RebuiltStall(*_place(partition), partition["since_timestamp"])
                     found.append(stall)
                 _note(stall, event, partition)
@@ -132,6 +137,7 @@ def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
                     found.append(stall)
                 _note(stall, event, partition)
                 _end(stall, event, partition)
+                ended[_place(partition)] = event
     return sorted(found, key=lambda stall: (stall.since, stall.topic, stall.partition))
 
 
@@ -190,6 +196,13 @@ def common_gaps(journals: Sequence[Sequence[Gap]]) -> list[Gap]:
 def _order(event: Event) -> tuple[float, bool, float]:
     """By when it happened; a stall begins before it ends."""
     return event["timestamp"], event["kind"] == EventKind.STALL_ENDED.value, event["recorded_timestamp"]
+
+
+def _was_before(event: Event, end: Event) -> bool:
+    """Return whether an agent recorded a stall before its end although it dated it later: it did not know yet how far
+    its clock was off.
+    """
+    return bool(event.get("agent") == end.get("agent") and event["recorded_timestamp"] < end["recorded_timestamp"])
 
 
 def _place(held: Mapping[str, Any]) -> tuple[str, int, int]:

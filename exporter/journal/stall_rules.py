@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exporter.groups.facts import GroupsHeld
@@ -40,6 +40,26 @@ _RELEASED_BY_THE_NEXT = frozenset({BlockerKind.HANGING.value, BlockerKind.UNMARK
 
 Place = tuple[str, int, int]
 """Topic, partition and last stable offset of a stall."""
+
+
+def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else kind(value)
+
+
+_KINDS: tuple[Callable[[Any], Any], ...] = (
+    str,
+    int,
+    int,
+    float,
+    str,
+    str,
+    _or_none(int),
+    _or_none(int),
+    str,
+    int,
+    _or_none(float),
+)
+"""Types of the fields of an ``OpenStall``."""
 
 
 class OpenStall(NamedTuple):
@@ -90,26 +110,10 @@ class OpenStall(NamedTuple):
     def read(cls, saved: Any) -> OpenStall | None:  # noqa: ANN401 -- JSON
         """Return the stall that was saved as a list, None for anything else."""
         try:
-            topic, partition, offset, since, application, transactional_id, producer_id, epoch, kind, records, start = (
-                saved
-            )
-            if not all(math.isfinite(instant) for instant in (float(since), float(start or 0))):
-                return None
-            return cls(
-                str(topic),
-                int(partition),
-                int(offset),
-                float(since),
-                str(application),
-                str(transactional_id),
-                None if producer_id is None else int(producer_id),
-                None if epoch is None else int(epoch),
-                str(kind),
-                int(records),
-                None if start is None else float(start),
-            )
+            stall = cls(*(kind(value) for kind, value in zip(_KINDS, saved, strict=True)))
         except (TypeError, ValueError, OverflowError):
             return None
+        return stall if math.isfinite(stall.since) and math.isfinite(stall.started or 0.0) else None
 
 
 class _Instant(NamedTuple):
@@ -189,13 +193,16 @@ class StallRules:
         waiting = (reading.fact(GroupsHeld) or GroupsHeld({})).by_partition
         found: dict[tuple[EventKind, EventSubject, str], list[OpenStall]] = defaultdict(list)
         groups: dict[tuple[EventKind, EventSubject, str], set[str]] = defaultdict(set)
-        for each in stalls.stalls:
-            stall = OpenStall.of(each)
+        for stalled in stalls.stalls:
+            stall = OpenStall.of(stalled)
             before = self._open.get(stall.place)
+            followed = before is not None and stall.place not in self._restored
             if before is None and (ending := self._ending.pop(stall.place, None)) is not None:
                 before = ending.stall  # it only could not be read
             if before is None and len(self._open) >= MOST_STALLS:
                 continue
+            if before is not None and not followed:
+                stall = stall._replace(since=min(before.since, stall.since))
             stall = _still_named(stall, before)
             self._open[stall.place] = stall
             self._restored.discard(stall.place)
@@ -321,8 +328,8 @@ def _place(stall: Stall) -> Place:
 def _still_named(stall: OpenStall, before: OpenStall | None) -> OpenStall:
     """The stall with the holder that was known before, where this read could not ask for it."""
     if before is None or stall.named or not before.named or stall.kind != BlockerKind.UNKNOWN.value:
-        return stall if before is None else stall._replace(since=before.since)
-    return before._replace(records=stall.records)
+        return stall
+    return before._replace(records=stall.records, since=stall.since)
 
 
 def _news(stall: OpenStall, before: OpenStall | None) -> Iterator[EventKind]:
@@ -356,7 +363,7 @@ def _of_holder(
 
 
 def _of_end(how: StallEnd, several: Sequence[tuple[OpenStall, float]], *, restored_at: float | None) -> Iterator[Event]:
-    for part in _parts(sorted(several, key=lambda each: each[0])):
+    for part in _parts(sorted(several, key=lambda end: end[0])):
         stalls = [stall for stall, _ in part]
         held = tuple(_held(stall, at) for stall, at in part)
         at = max(at for _, at in part)

@@ -1,4 +1,4 @@
-"""What a settings file configures: its kind, and each producer and consumer in it by Kafka's canonical names."""
+"""View a settings file as its kind, and each producer and consumer in it by Kafka's canonical names."""
 
 from __future__ import annotations
 

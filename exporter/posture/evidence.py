@@ -1,4 +1,4 @@
-"""What the checks of the posture are made from, and their result."""
+"""Evidence for the checks of the posture, and their result."""
 
 from __future__ import annotations
 

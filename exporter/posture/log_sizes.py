@@ -1,4 +1,4 @@
-"""Whether the internal topics are compacted, and have partitions for every broker. Pure."""
+"""Check that the internal topics are compacted, and have partitions for every broker. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether applications that write in transactions commit their input's offsets in them. Pure.
+"""Check that applications that write in transactions commit their input's offsets in them. Pure.
 
 Offsets committed outside of the transaction are the most common way to lose exactly-once between two topics: after a
 crash, records whose results are committed are processed again, or records whose results are not committed are skipped.

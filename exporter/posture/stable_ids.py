@@ -1,4 +1,4 @@
-"""Whether an application makes up a new transactional.id at every start. Pure.
+"""Find applications that make up a new transactional.id at every start. Pure.
 
 A coordinator fences the former instance of a producer by its id (KIP-98): one that is new at every start fences none.
 So what the former instance left open is aborted at its timeout only, and a former instance that still runs may commit.
@@ -73,7 +73,7 @@ def id_checks(changes: Mapping[str, IdChanges], offsets: Mapping[str, OffsetPart
 
 
 def _changes(known: IdChanges) -> tuple[int, int]:
-    """How many starts had a new id, and how many former ids were replaced by one of them and are not used again."""
+    """Number of starts with a new id, and of former ids that one of them replaced and that are not used again."""
     new = sorted((life.first, life) for life in known.ids if life.first is not None)
     if len({_SHORT_NUMBER.sub("#", life.transactional_id) for _, life in new}) < LEAST_STARTS:
         return 0, 0
@@ -83,7 +83,7 @@ def _changes(known: IdChanges) -> tuple[int, int]:
 
 
 def _replaced(gone: Sequence[IdLife], appeared: Sequence[float]) -> int:
-    """How many of the ``gone`` ids have a successor of their own: an id that appeared after them, about when they
+    """Number of the ``gone`` ids that have a successor of their own: an id that appeared after them, about when they
     ended.
     """
     found = 0

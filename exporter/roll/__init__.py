@@ -1,1 +1,1 @@
-"""Whether a broker may be stopped: what its partitions, coordinators and open transactions lose while it is away."""
+"""Judge whether a broker may be stopped, by the losses of its partitions, coordinators and open transactions."""

@@ -1,4 +1,4 @@
-"""What a broker coordinates, and what cannot wait for its successor: pure rules.
+"""Pure rules about what a broker coordinates, and what of it cannot wait for its successor.
 
 The new leader of a partition of the transaction log loads it before it answers. An open transaction outlives that,
 unless its timeout ends first; a decided one gets its markers from the new coordinator.
@@ -48,7 +48,9 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
         oldest = max(
             (evidence.now - transaction.started for transaction in own if transaction.started is not None), default=0.0
         )
-        stuck = sum(not _moves(evidence, TRANSACTION_STATE, each.transactional_id, broker) for each in own)
+        stuck = sum(
+            not _moves(evidence, TRANSACTION_STATE, transaction.transactional_id, broker) for transaction in own
+        )
         then = f"{stuck} of them cannot end before it is back" if stuck else "another broker takes them over"
         text = f"{len(own)} open, the oldest since {oldest:.0f} s: {then}"
         yield RollRow(RollAnswer.SAFE, RollReason.OPEN_TRANSACTIONS, f"broker {broker}", text)

@@ -1,4 +1,4 @@
-"""What is known before a broker is stopped, and the answer, as frozen values."""
+"""Evidence about a broker that is to be stopped, and the answer, as frozen values."""
 
 from __future__ import annotations
 

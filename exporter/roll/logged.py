@@ -1,4 +1,4 @@
-"""What the transaction log says about a cluster before a broker is stopped, from the facts of its tail. No I/O."""
+"""Facts of the transaction log that matter before a broker is stopped. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the partitions of a broker lose while it is stopped: pure rules.
+"""Pure rules about what the partitions of a broker lose while it is stopped.
 
 A stopped broker leaves the ISR. Markers, and the records of the transaction log, are appended with acks=-1, so that
 fewer than min.insync.replicas hold them back (ReplicaManager.appendRecords). A partition that has no leader when its

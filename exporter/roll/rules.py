@@ -1,4 +1,4 @@
-"""Whether a broker may be stopped now: the rows of both kinds of rules, and the answer. Pure, no I/O."""
+"""Judge whether a broker may be stopped now: the rows of all rules, and the answer. Pure, no I/O."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class ApplicationLog:
     name: str = ""
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
     current: bool = False
-    """Whether the log was read to its end once: events before that are of the past."""
+    """True once the log was read to its end: events before that are of the past."""
     taken: int = 0
     """Bytes of its files that were read."""
     left_out: int = 0
@@ -239,7 +239,7 @@ class ApplicationLog:
         match document.get("Event"):
             case "SparkListenerApplicationStart":
                 self.name = name_of(document.get("App Name"))
-                self.queries = {key: replace(each, application=self.name) for key, each in self.queries.items()}
+                self.queries = {key: replace(query, application=self.name) for key, query in self.queries.items()}
             case "SparkListenerApplicationEnd":
                 self._end(heard)
             case _:

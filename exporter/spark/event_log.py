@@ -82,8 +82,8 @@ class EventLogFolder:
             else:
                 layouts.append((entry, layout))
         known = {entry.key for entry in entries}
-        self._settled = {key: each for key, each in self._settled.items() if key in known}
-        self._logs = {key: each for key, each in self._logs.items() if key in known}
+        self._settled = {key: settled for key, settled in self._settled.items() if key in known}
+        self._logs = {key: log for key, log in self._logs.items() if key in known}
         layouts.sort(key=lambda layout: layout[1].modified, reverse=True)
         self._say_left_out(len(layouts) - MOST_APPLICATIONS)
         followed = [(self._logs.setdefault(entry.key, ApplicationLog()), entry, layout) for entry, layout in layouts]

@@ -220,7 +220,7 @@ class Follower:
         self._place = Place(0)
         self._seen = 0  # bytes of the file
         self.stopped = False
-        """Whether the last read ended before the file did."""
+        """True where the last read ended before the file did."""
         self._skipping = False  # the rest of a line that is too long
 
     def read(self, path: Path, most: int) -> Iterator[FileChunk]:

@@ -34,7 +34,7 @@ class Folder(Protocol):
 
     @property
     def left_out(self) -> int:
-        """How many queries, or logs of applications, are left out because there are too many."""
+        """Number of queries, or logs of applications, that are left out because there are too many."""
 
     def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]: ...
 

@@ -88,10 +88,10 @@ class ClusterQuestions(Protocol):
         """The query with the name of the cluster where there is only one. Raises QueryError for an unknown one."""
 
     def roll(self, query: LookQuery) -> RollOutput:
-        """Whether brokers may be stopped. Raises QueryError."""
+        """Answer whether brokers may be stopped. Raises QueryError."""
 
     def inventory(self, query: LookQuery) -> InventoryOutput:
-        """Who writes where in transactions. Raises QueryError."""
+        """Answer which application writes where in transactions. Raises QueryError."""
 
 
 class Route(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the commands print with ``--output json``."""
+"""The documents that commands print with ``--output json``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class OpenTransactionsOutput(TypedDict):
 
     transactions: list[OpenRow]
     not_asked: list[str]
-    """What could not be read: an empty list means none only where this is empty."""
+    """Reads that failed: an empty list means none only where this is empty."""
 
 
 class StalledOutput(TypedDict):
@@ -99,9 +99,9 @@ class ExplainedRecordDocument(TypedDict):
     producer_id: int | None
     producer_epoch: int | None
     decided: Literal["commit", "abort"] | None
-    """What the transaction log says; null where that is not known."""
+    """The decision by the transaction log; null where it is not known."""
     torn: bool
-    """Whether readers of the partition get something other than what was decided."""
+    """true where readers of the partition get something other than what was decided."""
     begun: str | None
     decided_at: str | None
     timeout_seconds: float | None
@@ -120,7 +120,7 @@ class ExplainedRecordDocument(TypedDict):
     """Groups that wait if they read read_committed; null where nobody has to."""
     notes: list[str]
     missing: list[str]
-    """What is not known, and how to find out."""
+    """Facts that are not known, and how to find out."""
 
 
 class ExplainedRecordRow(ExplainedRecordDocument):
@@ -179,7 +179,7 @@ class ClusterInventoryDocument(TypedDict):
     kafka_cluster: str
     as_of_timestamp: float
     seconds: float
-    """How much of the log was read."""
+    """The part of the log that was read."""
     applications: list[ApplicationUseDocument]
     topics: list[WrittenOutsideDocument]
     not_asked: list[str]
@@ -212,13 +212,13 @@ class CapabilityDocument(TypedDict):
 
     name: str
     without: str
-    """What the agent cannot show without it."""
+    """Facts that the agent cannot show without it."""
     faults: list[str]
     """Refusals, each with the grant that is missing."""
     unproven: str
     """Why it cannot be determined; "" otherwise."""
     unseen: str
-    """What no answer of a broker can show, whatever the verdict."""
+    """Facts that no answer of a broker can show, whatever the verdict."""
     verdict: Literal["ok", "missing", "unproven"]
 
 
@@ -229,7 +229,7 @@ class GrantDocument(TypedDict):
     resource_type: Literal["Cluster", "Group", "Topic", "TransactionalId"]
     resource: str
     why: str
-    """What it is for."""
+    """Purpose of the grant."""
     verdict: Literal["granted", "refused", "not known"]
     note: str
     """Why it is not known, or what stands in for it; "" otherwise."""
@@ -241,7 +241,7 @@ class FeatureDocument(TypedDict):
     name: str
     works: Literal["yes", "partly", "no", "unproven"]
     why: str
-    """What is missing, or how it is done where it works partly; "" otherwise."""
+    """The missing part, or how it is done where it works partly; "" otherwise."""
 
 
 class ConnectionDocument(TypedDict):
@@ -281,7 +281,7 @@ class ClusterPostureDocument(TypedDict):
     kafka_cluster: str
     checks: list[CheckDocument]
     faults: list[str]
-    """What could not be read."""
+    """Reads that failed."""
 
 
 class PostureOutput(TypedDict):
@@ -547,7 +547,7 @@ HistoryMarkers = TypedDict(
     "HistoryMarkers",
     {"from": float, "until": float, "transactions": int, "torn": list[HistoryTorn], "not_compared": list[str]},
 )
-"""What ``history run --markers`` compared; instants are Unix seconds."""
+"""The comparison of ``history run --markers``; instants are Unix seconds."""
 
 HistoryOutput = TypedDict(
     "HistoryOutput",
@@ -610,8 +610,8 @@ class AuditOutput(TypedDict):
     findings: list[AuditFindings]
     notes: NotRequired[list[str]]
     settings: NotRequired[dict[str, str]]
-    """What was audited, by flag."""
+    """The audited topic, sink and settings, by flag."""
     offsets: NotRequired[dict[str, dict[str, list[int]]]]
     """Begin and end of the offsets read, by topic and partition; the end is exclusive."""
     seconds: NotRequired[float]
-    """How long the run took."""
+    """Duration of the run."""

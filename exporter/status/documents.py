@@ -38,11 +38,11 @@ class NextStepDocument(TypedDict):
     command: str | None
     """One line to copy, with whatever it costs in ``warning``. null where nothing is to be run."""
     warning: str | None
-    """What the command costs."""
+    """The cost of the command."""
     check: str | None
     """A line that only reads, to run right before the command."""
     expect: str | None
-    """What that line must show before the command is run."""
+    """Output of the check after which the command may be run."""
 
 
 class HangingProofDocument(TypedDict):
@@ -112,7 +112,7 @@ class BlockerDocument(TypedDict):
     timeout_seconds: float | None
     """The producer's transaction.timeout.ms; null where it is not known or there is none."""
     missing: list[str]
-    """What could not be read, and would show the kind."""
+    """Reads that failed, and would show the kind."""
     proof: HangingProofDocument | None
     """Of a hanging transaction."""
     committed: CommittedDocument | None
@@ -275,7 +275,7 @@ class UncleanIdDocument(TypedDict):
     outcome: str
     """timed_out or fenced."""
     ends: int
-    """How many of this outcome there were."""
+    """Number of ends with this outcome."""
     first: str | None
     """The minute of the first one."""
     first_timestamp: float
@@ -301,7 +301,7 @@ class SourceDocument(TypedDict):
     duration_seconds: float | None
     faults: list[FaultDocument]
     notes: list[str]
-    """What is not read on purpose, or cannot be."""
+    """Parts that are not read on purpose, or cannot be."""
     ignored: str | None
     """The reason of the settings where they ignore the source."""
 
@@ -391,7 +391,7 @@ class AuditDocument(TypedDict):
 
 
 class ApplicationHourDocument(TypedDict):
-    """How the transactions of an application ended in the last hour."""
+    """Ends of the transactions of an application in the last hour, by outcome."""
 
     application: str
     outcomes: dict[Outcome, int]
@@ -410,7 +410,7 @@ class FenceStormDocument(TypedDict):
 
 
 class LastHourDocument(TypedDict):
-    """How transactions ended in the last hour."""
+    """Ends of transactions in the last hour."""
 
     minutes: int
     """Length of the lists by minute."""
@@ -459,7 +459,7 @@ class ClusterDocument(TypedDict):
     brokers: int | None
     known: KnownDocument
     missing: list[str]
-    """What ``open_transactions`` lacks."""
+    """Reads that failed, so that ``open_transactions`` lacks some."""
     clock_distance_seconds: float | None
     """By how much the coordinators' clock is ahead of the agent's."""
     sources: list[SourceDocument]

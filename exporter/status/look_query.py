@@ -1,4 +1,4 @@
-"""What ``/api/v1/roll`` and ``/api/v1/inventory`` are asked for."""
+"""Parse the parameters of ``/api/v1/roll`` and ``/api/v1/inventory``."""
 
 from __future__ import annotations
 

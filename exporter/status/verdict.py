@@ -1,4 +1,4 @@
-"""What is wrong in one line: of all clusters that an agent watches, and of one of them. Pure functions."""
+"""Say in one line what is wrong with all clusters that an agent watches, and with one of them. Pure functions."""
 
 from __future__ import annotations
 

@@ -42,11 +42,6 @@ class CoordinatorClock:
         if live:
             self._live.take(ahead, received)
 
-    def newest(self, monotonic: float) -> float:
-        """Seconds by which our monotonic clock is ahead, by the best new record; the caller has given one."""
-        smallest = self._live.smallest(monotonic, 1)
-        return math.inf if smallest is None else smallest
-
     def time(self, monotonic: float) -> CoordinatorTime:
         """Their clock beside the monotonic one at this instant."""
         return CoordinatorTime(self._live.smallest(monotonic, ENOUGH), self._all.smallest(monotonic, 1))
@@ -57,18 +52,13 @@ class CoordinatorClocks:
 
     def __init__(self) -> None:
         self._any = CoordinatorClock()
-        self._by_broker: dict[int, CoordinatorClock] = {}
-        self._live: dict[int, float] = {}  # the last estimate of each: clocks differ as well while nothing is written
+        self._live: dict[int, _Smallest] = {}  # never expire: clocks differ as well while nothing is written
 
     def stamped(self, broker: int | None, timestamp: float, received: float, *, live: bool) -> None:
         """As ``CoordinatorClock.stamped``, of a record that this broker wrote."""
         self._any.stamped(timestamp, received, live=live)
-        if broker is None:
-            return
-        clock = self._by_broker.setdefault(broker, CoordinatorClock())
-        clock.stamped(timestamp, received, live=live)
-        if live:
-            self._live[broker] = clock.newest(received)
+        if live and broker is not None:
+            self._live.setdefault(broker, _Smallest(LIVE_WINDOW)).take(received - timestamp, received)
 
     def time(self, monotonic: float) -> CoordinatorTime:
         """The clock furthest ahead, beside the monotonic one."""
@@ -78,7 +68,7 @@ class CoordinatorClocks:
         """Seconds by which our clock is ahead of that of each broker, negative behind. Too large by the delay of the
         least delayed record.
         """
-        return {broker: wall - monotonic + ahead for broker, ahead in sorted(self._live.items())}
+        return {broker: wall - monotonic + ahead.kept() for broker, ahead in sorted(self._live.items())}
 
     def behind(self, monotonic: float) -> dict[int, float]:
         """Return by broker the whole seconds by which its clock may be behind ``time``, where it noticeably is."""
@@ -86,9 +76,9 @@ class CoordinatorClocks:
         if at_most is None:
             return {}
         return {
-            broker: float(math.ceil(live - at_most))
-            for broker, live in self._live.items()
-            if live - at_most >= NOTICEABLE_BEHIND_SECONDS
+            broker: float(math.ceil(behind))
+            for broker, ahead in self._live.items()
+            if (behind := ahead.kept() - at_most) >= NOTICEABLE_BEHIND_SECONDS
         }
 
     def knows(self, broker: int) -> bool:
@@ -116,6 +106,10 @@ class _Smallest:
         self._expire(now)
         if sum(count for *_, count in self._parts) < enough:
             return None
+        return self.kept()
+
+    def kept(self) -> float:
+        """The smallest of the values that were kept when the last part began: there was one."""
         return min(value for _, value, _ in self._parts)
 
     def _expire(self, now: float) -> None:

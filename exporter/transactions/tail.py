@@ -323,17 +323,18 @@ class LogTail:
 
     def due(self, now: float) -> list[int]:
         """The partitions in which an abort has waited long enough by the clock: only the log's end is to be read."""
-        found = []
+        return [number for number, seconds in self._waits(now) if seconds <= 0]
+
+    def due_at(self, now: float) -> float | None:
+        """The monotonic instant at which an abort has waited long enough if no record comes; None while none waits."""
+        waits = [seconds + 0.001 for _, seconds in self._waits(now)]  # log time is cut to whole milliseconds
+        return now + min(waits) if waits else None
+
+    def _waits(self, now: float) -> Iterator[tuple[int, float]]:
         for number, progress in self.progress.items():
             due_ms = self.machine(number).first_due_ms
-            if due_ms is not None and (log_ms := progress.log_ms_at(now)) is not None and log_ms > due_ms:
-                found.append(number)
-        return found
-
-    @property
-    def waits(self) -> bool:
-        """Return whether an abort waits for its outcome."""
-        return any(machine.first_due_ms is not None for machine in self.machines.values())
+            if due_ms is not None and (log_ms := progress.log_ms_at(now)) is not None:
+                yield number, (due_ms + 1 - log_ms) / 1000
 
     def reached(self, log_ends: Mapping[int, int], asked_at: float) -> None:
         """Advance log time of the partitions that were read to the log end that was requested at ``asked_at``."""
@@ -352,28 +353,27 @@ class LogTail:
             return
         self._changed()
         received = self._clock.monotonic()
-        newest: dict[int, tuple[Polled, bool]] = {}  # and whether the first of the partition was live
+        taken: dict[int, bool] = {}  # whether the first record of the partition was live
         for number, run in groupby(messages, _partition_of):
             progress = self.progress.get(number)
             if progress is None:  # errors of no partition
                 for message in run:
                     self._event(message)
                 continue
-            live = newest[number][1] if number in newest else self._is_live(progress, received)
-            last = self._take_confirmed(number, progress, list(run), received, live=live)
-            if last is not None:
-                newest[number] = last, live
-        for number in newest:
+            live = taken[number] if number in taken else self._is_live(progress, received)
+            if self._take_confirmed(number, progress, list(run), received, live=live):
+                taken[number] = live
+        for number in taken:
             self.machine(number).make_room()
             self.readable = True
 
     def _take_confirmed(
         self, number: int, progress: PartitionProgress, run: list[Polled], received: float, *, live: bool
-    ) -> Polled | None:
+    ) -> bool:
         """Take messages of one partition up to the first whose leader may lack some of what was read. The partition is
-        read on once that leader was asked. Returns the last that is a new record.
+        read on once that leader was asked. Returns whether there is a new record.
         """
-        last: Polled | None = None
+        taken = False
         while run and not progress.gone:
             same = _of_one_epoch(run)
             epoch = _epoch_of(same[0])
@@ -388,18 +388,17 @@ class LogTail:
                 broker = progress.led.brokers.get(epoch)
                 self.coordinators.stamped(broker, newest.timestamp()[1] / 1000, received, live=live)
                 self.machine(number).leader_epoch = epoch
-            taken = self._take_run(number, progress, same)
-            if taken is not None:
-                last = taken
+            if self._take_run(number, progress, same):
+                taken = True
                 if progress.next >= progress.position:
                     progress.epoch = NO_EPOCH if epoch is None else epoch
             run = run[len(same) :]
-        return last
+        return taken
 
-    def _take_run(self, number: int, progress: PartitionProgress, run: Iterable[Polled]) -> Polled | None:
-        """Take messages of one partition; return the last of them that is a new record."""
+    def _take_run(self, number: int, progress: PartitionProgress, run: Iterable[Polled]) -> bool:
+        """Take messages of one partition; return whether one of them is a new record."""
         apply, restoring, unread = self.machine(number).apply, self._restoring, self.unread
-        last: Polled | None = None
+        taken = False
         for message in run:
             key = message.key()
             if key is None:  # an event has none, and a record of Kafka's always has one
@@ -416,7 +415,7 @@ class LogTail:
                 progress.read(offset)
             else:
                 continue
-            last = message
+            taken = True
             try:
                 events = apply(offset, message.timestamp()[1], key, message.value())
             except UndecodableRecord as problem:
@@ -426,7 +425,7 @@ class LogTail:
                     self._pass_on(progress, events)
                 if unread:
                     unread.pop(key, None)
-        return last
+        return taken
 
     def _pass_on(self, progress: PartitionProgress | None, events: Iterable[Event]) -> None:
         for event in events:

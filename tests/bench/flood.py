@@ -1,8 +1,8 @@
 """What the rules cost in a flood: 5,000 stalled partitions by 20 producers, with a real Prometheus and Alertmanager.
 
-``python -m tests.bench.flood [SECONDS]`` prints the CPU seconds of an evaluation of all rules with one, two and three
-agents, how long Prometheus says that it takes, which rules take most, and the size of the largest notification. A
-Prometheus without rules, which scrapes the same, runs beside each: its CPU is taken away.
+``python -m tests.bench.flood [SECONDS [PRODUCERS]]`` prints the CPU seconds of an evaluation of all rules with one, two
+and three agents, how long Prometheus says that it takes, which rules take most, and the size of the largest
+notification. A Prometheus without rules, which scrapes the same, runs beside each: its CPU is taken away.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INTERVAL = 15
 CLUSTER = "prod"
 
 
-def stalls(now: float) -> list[Stall]:
+def stalls(now: float, producers: int) -> list[Stall]:
     """All of them for half an hour, each producer's in topics of its own and of all others."""
     return [
         Stall(
@@ -51,7 +51,7 @@ def stalls(now: float) -> list[Stall]:
             100_000 + number,
             1,
             Blocker(
-                f"app-{number % PRODUCERS}-0", f"app-{number % PRODUCERS}", 1000 + number % PRODUCERS, 4, 100,
+                f"app-{number % producers}-0", f"app-{number % producers}", 1000 + number % producers, 4, 100,
                 BlockerKind.OPEN, TransactionState.ONGOING, now - 1900, 900.0,
             ),
         )
@@ -75,7 +75,7 @@ def samples(held: Sequence[Stall], now: float) -> Iterator[Sample]:
             yield catalogue.GROUP_BLOCKED_OFFSETS(1000.0, CLUSTER, f"group-{group}", topic)
             yield catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS(0.0, CLUSTER, f"group-{group}", topic)
     yield from holder_samples(CLUSTER, held, lambda _: (300.0, 900.0))
-    for number in range(PRODUCERS):
+    for number in range(len({stall.blocker.producer_id for stall in held})):
         application = f"app-{number}"
         for outcome in ("committed", "aborted", "timed_out", "fenced"):
             yield catalogue.TRANSACTIONS_TOTAL(float(int(now)), CLUSTER, application, outcome)
@@ -126,10 +126,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def main(seconds: float) -> None:
+def main(seconds: float = 150, producers: int = PRODUCERS) -> None:
     """Measure, and print."""
     now = time.time()
-    _Handler.body = text(samples(stalls(now), now))
+    _Handler.body = text(samples(stalls(now, producers), now))
     with ExitStack() as stack:
         servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) for _ in range(4)]
         for server in servers:
@@ -196,4 +196,4 @@ def _took(monitoring: Monitoring) -> float:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 150)
+    main(*map(int, sys.argv[1:]))

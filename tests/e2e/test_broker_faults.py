@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from demo.agent import Metrics
+from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
 from demo.orphan import make_orphan
 from demo.processes import poll
@@ -183,7 +183,7 @@ def test_a_paused_broker_costs_its_own_samples_only(
 
 
 @pytest.mark.proof
-def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
+def test_with_one_coordinator_stopped_the_kind_is_unknown_and_after_its_election_too(
     start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     alone = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
@@ -209,7 +209,11 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_until_it_is_back(
         assert offline is not None
         assert 0 < offline < 50
         kafka.brokers[1].start()
-        agent.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"))
+        until = Deadline.after(180)
+        # The log elects a leader, so it is not whole since before these records, for 16 minutes: docs/proof.md.
+        while not any("had an election" in missing for missing in _missing(agent, topic)):
+            assert poll(until, 0.5), _missing(agent, topic)
+        assert {each.labels["kind"] for each in agent.metrics().samples(catalogue.LSO_BLOCKER_INFO)} == {"unknown"}
 
 
 @pytest.mark.proof
@@ -327,6 +331,12 @@ def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(
         # A hung peer delays the end by five seconds at most; after ten the agent would be killed.
         kafka.brokers[0].pause()
         assert agent.stop() == 0
+
+
+def _missing(agent: AgentProcess, topic: str) -> list[str]:
+    """What is missing to know the kind of the topic's holders."""
+    stalled = agent.status()["clusters"][0]["stalled_partitions"]
+    return [text for stall in stalled if stall["topic"] == topic for text in stall["blocker"]["missing"]]
 
 
 def _until_led(kafka: KafkaCluster, topic: str, leader: int) -> None:

@@ -86,6 +86,8 @@ def _unusual() -> Iterator[Case]:
     three = [age("30x1499 90x400")]
     yield case(UNUSUAL, "three times as late as before", three, {"1600m": [], "1800m": []})
     yield case(UNUSUAL, "more than three times as late as before", [age("30x1499 91x400")], {"1600m": [ours]})
+    first = [age("30x299 90x200")]
+    yield case(UNUSUAL, "on a first day, three times as late as before", first, {"395m": [], "410m": []})
     burst = [age(before + "200x11 5x200")]
     yield case(UNUSUAL, "for twelve minutes", burst, {f"{at}m": [] for at in range(1500, 1700, 10)})
     topics = spread(TOPIC)

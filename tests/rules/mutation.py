@@ -15,10 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-from exporter.alerts.files import generated
 from tests.rules.promtool import Case, bare, run
+from tests.rules.written import written_rules
 
 Rules = dict[str, Any]
 
@@ -64,11 +62,16 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 
 _SAME_SIGN = "a sum of counts is above 0 exactly where the largest of them is; the text has the value"
+_BY_APPLICATION = "by (kafka_cluster, application)"
 EQUIVALENT = {
     "KafkaEosTransactionLogIncomplete undecodable(warning,undecodable): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionLogIncomplete lost(warning,lost): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosCanaryFailing coordinator(critical,coordinator): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionTimeoutRefused(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
+    **{
+        f"{name}(warning): line 1 column 7: {_BY_APPLICATION} -> {_BY_APPLICATION[:-1]}, instance)": "as there is none"
+        for name in ("KafkaEosProducerFenced", "KafkaEosTransactionTimeouts")
+    },
     "KafkaEosLogCleanerStuck(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosLogCleanerStuck(warning): line 3 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosProducerRecordErrors(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
@@ -252,7 +255,7 @@ def survivors(
 def main(names: list[str]) -> int:
     from tests.rules.table import CASES  # noqa: PLC0415 -- the table is built from modules that need not be run alone
 
-    rules = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
+    rules = written_rules()
     # A variant is its alert's name and its label: "KafkaEosReadersLate unusual".
     wanted = [
         mutant

@@ -15,7 +15,6 @@ import yaml
 
 from exporter import alerts, catalogue
 from exporter.alerts import table
-from exporter.alerts.files import generated
 from exporter.alerts.rule import Severity
 from exporter.alerts.rules import groups, rules_file
 from exporter.alerts.settings import Settings, SettingsError, settings
@@ -23,8 +22,9 @@ from exporter.dashboards.generate import boards
 from tests.rules.mutation import EQUIVALENT, mutants, survivors
 from tests.rules.promtool import Case, bare, large, run, small, variant_of
 from tests.rules.table import CASES
+from tests.rules.written import written_rules
 
-RULES: dict[str, Any] = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
+RULES: dict[str, Any] = written_rules()
 ALERTS = table.alerts(Settings())
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(alerts.__file__).parent

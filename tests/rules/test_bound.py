@@ -7,18 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
 from exporter.alerts import table
 from exporter.alerts.aborts import MANY
 from exporter.alerts.bound import MOST_ALERTS, is_bounded
-from exporter.alerts.files import generated
 from exporter.alerts.rule import Alert
 from exporter.alerts.settings import Settings
 from tests.rules.promtool import Case, Labels, Series, bare, counted, size, variant_of
 from tests.rules.table import CASES
+from tests.rules.written import written_rules
 
-RULES: dict[str, Any] = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
+RULES: dict[str, Any] = written_rules()
 SUBJECTS = 24
 CLUSTERS = ("prod", "test")
 _NO_SUBJECT = {"kafka_cluster", "severity", "reason", "window"}

@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterable
 
 import pytest
-import yaml
 
 from exporter.alerts import table
-from exporter.alerts.files import generated
 from exporter.alerts.rule import Alert
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -32,8 +30,9 @@ from tests.rules.cases_audits import found, ran
 from tests.rules.cases_lso import STALLED, blocker, due, holds, since, timeout
 from tests.rules.cases_spark import blocked, ended, lag, progress, state, uncommitted
 from tests.rules.promtool import Series, case, run, scraped
+from tests.rules.written import written_rules
 
-RULES = yaml.safe_load(generated()["alerts/generated/rules.yaml"])
+RULES = written_rules()
 ALERTS = table.alerts(Settings())
 
 

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from exporter.alerts import table
-from exporter.alerts.files import generated
 from exporter.alerts.grafana import without_queries
 from exporter.alerts.mixin import mixin
 from exporter.alerts.rules import groups
 from exporter.alerts.settings import Settings, settings
 from exporter.commands.generate_dashboards import files
+from tests.rules.written import written
 
 Mixin = dict[str, Any]
 KEYS = "{ alerts: m.prometheusAlerts, rules: m.prometheusRules, dashboards: m.grafanaDashboards }"
@@ -111,7 +111,7 @@ def test_promtool_takes_what_it_compiles_to(which: str, request: pytest.FixtureR
 
 
 def rendered(tmp_path: Path, name: str, alerts: int, status: str = "firing") -> str:
-    (tmp_path / "kafka-eos.tmpl").write_text(generated()["alerts/generated/kafka-eos.tmpl"])
+    (tmp_path / "kafka-eos.tmpl").write_text(written()["alerts/generated/kafka-eos.tmpl"])
     annotations = {
         "summary": "A summary.",
         "page_url": "https://p",
@@ -167,8 +167,8 @@ def test_a_text_writes_five_alerts_out_and_says_how_many_there_are(tmp_path: Pat
 
 
 def test_alertmanager_takes_the_templates(tmp_path: Path) -> None:
-    (tmp_path / "kafka-eos.tmpl").write_text(generated()["alerts/generated/kafka-eos.tmpl"])
-    config = yaml.safe_load(generated()["alerts/generated/alertmanager.yaml"])
+    (tmp_path / "kafka-eos.tmpl").write_text(written()["alerts/generated/kafka-eos.tmpl"])
+    config = yaml.safe_load(written()["alerts/generated/alertmanager.yaml"])
     config["templates"] = [str(tmp_path / "*.tmpl")]
     file = tmp_path / "alertmanager.yml"
     file.write_text(yaml.safe_dump(config))
@@ -179,7 +179,7 @@ def test_alertmanager_takes_the_templates(tmp_path: Path) -> None:
 
 # --- Grafana's own rules ----------------------------------------------------------------------------------------------
 
-GRAFANA = yaml.safe_load(generated()["alerts/generated/grafana-alerting.yaml"])
+GRAFANA = yaml.safe_load(written()["alerts/generated/grafana-alerting.yaml"])
 MANAGED = [rule for group in GRAFANA["groups"] for rule in group["rules"]]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exporter.alerts.files import FORMATS, generated
+from exporter.alerts.files import FORMATS
 from exporter.alerts.owners import Owner
 from exporter.alerts.settings import Settings
 from exporter.catalogue import OWNER_INFO
@@ -20,6 +20,7 @@ from exporter.config import ConfigError, ConfigSource
 from tests.rules.alertmanager import running
 from tests.rules.promtool import Case, Series, bare, run, scraped
 from tests.rules.table import CASES
+from tests.rules.written import written_rules
 
 OWNERS = (
     Owner("payments", "#pay", applications=("pay.*", "billing"), topics=("payments-.*",), groups=("billing-.*",)),
@@ -88,7 +89,7 @@ SUBJECTS = {
     "group": ("group",),
     "topic": ("topic",),
 }
-RULES = bare(yaml.safe_load(generated()["alerts/generated/rules.yaml"]))
+RULES = bare(written_rules())
 
 
 def subjects(labels: Mapping[str, str]) -> dict[str, str]:

@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
 from exporter import catalogue
-from exporter.alerts.files import generated
 from exporter.core.shard import Shard
 from tests.rules.promtool import Case, Check, Labels, Series, bare, large, run, small
 from tests.rules.table import CASES
+from tests.rules.written import written_rules
 
-RULES: dict[str, Any] = bare(yaml.safe_load(generated()["alerts/generated/rules.yaml"]))
+RULES: dict[str, Any] = bare(written_rules())
 FAMILIES = {f"{row.name}{suffix}": row for row in catalogue.rows() for suffix in ("", "_bucket", "_count", "_sum")}
 WATCHERS = ("KafkaEosExporterAbsent", "KafkaEosClusterBlind")
 """Alerts about who watches: replicas and shards are what their own cases are about."""

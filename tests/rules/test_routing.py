@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from exporter.alerts import table
-from exporter.alerts.files import generated
 from exporter.alerts.settings import Settings
 from tests.rules.alertmanager import running
 from tests.rules.table import CASES
+from tests.rules.written import written
 
-TEXT = generated()["alerts/generated/alertmanager.yaml"]
+TEXT = written()["alerts/generated/alertmanager.yaml"]
 CONFIG = yaml.safe_load(TEXT)
 
 

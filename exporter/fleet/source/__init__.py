@@ -1,1 +1,1 @@
-"""What the fleet asks: agents, and where they are listed."""
+"""Sources of the fleet: agents, and the lists of them."""

@@ -27,7 +27,7 @@ LONGEST_DETAIL = 500
 MAX_TOKEN_BYTES = 64 * 1024
 _PATH = "/api/v1/status"
 STATUS = f"{_PATH}?without=open_transactions,unclean_ends,unclean_ids"
-"""What is asked for: an agent that does not know the parameter answers with all."""
+"""Without lists that the fleet does not need. An agent that does not know the parameter answers with all."""
 WORKERS, SLOW_WORKERS, SILENT_WORKERS = 32, 4, 8
 """Requests at once to agents that answered last time, to those that took long, and to those that did not answer: they
 wait for their own kind only.
@@ -179,7 +179,7 @@ class FleetAgents:
                 since = before.since if before.fault is None and before.answer is not None else wall
                 asked.reading = before._replace(answer=found, answered=wall, fault=None, since=since, took=now - began)
                 asked.answered = now
-                _bound([each for each in self._asked.values() if each.reading.answer is not None])
+                _bound([other for other in self._asked.values() if other.reading.answer is not None])
             # From when it was due, so that requests do not drift; one that took longer than that is no backlog.
             asked.due = max(now, asked.due + self._interval)
             asked.asking = False

@@ -24,7 +24,7 @@ MOST_AGENTS = 1000
 """Agents that are asked; further ones are left out, and a problem says so."""
 MAX_BYTES = 4 * 1024 * 1024
 POLL_SECONDS = 60.0
-"""How often a list is read over HTTP or DNS."""
+"""Seconds between reads of a list over HTTP or DNS."""
 HTTP_TIMEOUT = 10.0
 LONGEST_URL = 500
 _SD_ENDINGS = frozenset({".json", ".yml", ".yaml"})

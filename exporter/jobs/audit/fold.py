@@ -74,7 +74,7 @@ class OffsetSpan(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with slots, the cloudpickle of pyspark 3.5 loses the values of a class that it ships by value
 class Plan:
     """Parameters of the first stage. Its columns are position, with ``EMPTY`` for a record without a value, then those
     that are needed: id_hash; key_hash, key_hash_2 and sequence; ``chosen`` (false or null: its id and number do not

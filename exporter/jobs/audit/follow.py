@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 
-from exporter import __version__
 from exporter.audits.result import Finding
 from exporter.core.files import replace_file
 from exporter.jobs.audit.definition import Audit, AuditOutcome, Portion
@@ -215,7 +214,7 @@ class Follow:
             for number, (start, end) in state.fresh.items()
         }
         outcome = AuditOutcome(state.records, state.aborted, spans, tuple(state.unknown), ())
-        return report_of(self._audit, self._settings, outcome, state.found, time.time(), 0.0, __version__)
+        return report_of(self._audit, self._settings, outcome, state.found, time.time(), 0.0)
 
     # --- Files ---
 

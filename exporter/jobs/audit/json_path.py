@@ -17,7 +17,7 @@ LONGEST = 32_768
 MOST_FIELDS = 3
 _PATH = re.compile(r"\$((?:\.[A-Za-z0-9_]+)+)")
 _NESTED = 1
-"""How deep the values beside the path may be nested."""
+"""Greatest depth of the values beside the path."""
 
 _TEXT = r'"[^"\\]*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?(?:[eE][-+]?[0-9]{1,2})?"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporter import __version__
 from exporter.audits.result import AuditResult, Finding, TopicResult, dump_result
 from exporter.jobs.audit.definition import Audit, AuditOutcome, NullId
 from exporter.jobs.audit.findings import Findings, WhoWrote
@@ -37,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """How one audit is kept: ``name`` is that of its files and its label; ``folder`` None keeps nothing."""
+    """Results of one audit: ``name`` is that of its files and its label; ``folder`` None keeps nothing."""
 
     name: str
     kafka_cluster: str = ""
@@ -80,7 +79,7 @@ def audit_once(
             findings.close()
         outcome = replace(outcome, unknown=(*outcome.unknown, *doubts), notes=(*outcome.notes, *notes))
         seconds = time.monotonic() - began
-        report = report_of(audit, settings, outcome, findings.result(), time.time(), seconds, __version__)
+        report = report_of(audit, settings, outcome, findings.result(), time.time(), seconds)
         if folder is not None:
             report.write(folder, settings.name)
     return report
@@ -113,7 +112,6 @@ def report_of(
     findings: tuple[Finding, ...],
     now: float,
     seconds: float,
-    version: str,
 ) -> AuditReport:
     """The result, and the page of it: ``findings`` also when something is unknown; ``clean`` only when nothing is."""
     verdict = AuditVerdict.FINDINGS if findings else AuditVerdict.UNKNOWN if outcome.unknown else AuditVerdict.CLEAN
@@ -136,7 +134,7 @@ def report_of(
             "seconds": round(seconds, 1),
         },
     )
-    return AuditReport(result, outcome.notes, render(page_of(result, described(audit), outcome.notes, version)))
+    return AuditReport(result, outcome.notes, render(page_of(result)))
 
 
 def described(audit: Audit) -> dict[str, str]:

@@ -64,7 +64,7 @@ class Reader:
 
     @property
     def cores(self) -> int:
-        """How many tasks run at once."""
+        """Number of tasks that run at once."""
         return max(1, self.session.sparkContext.defaultParallelism)
 
     def tasks(self, offsets: int, most: int) -> int:
@@ -146,7 +146,7 @@ def exploded(folded: DataFrame, kind: Fold, columns: tuple[str, ...]) -> DataFra
 
 
 def tasks_of(session: SparkSession) -> tuple[int, int]:
-    """How many tasks of the running stages are done, and how many there are."""
+    """Number of finished tasks of the running stages, and of all their tasks."""
     tracker = session.sparkContext.statusTracker()
     stages = [info for stage_id in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage_id)) is not None]
     return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from exporter import __version__
 from exporter.audits.result import AuditResult, Finding
 from exporter.jobs.report.html_page import Note, PageSection, ReportPage, Table
 from exporter.words import AuditVerdict
@@ -77,7 +78,7 @@ def cell(example: Mapping[str, Any], column: str) -> str:
     return "" if value is None else str(value)
 
 
-def page_of(result: AuditResult, settings: Mapping[str, str], notes: Sequence[str], version: str) -> ReportPage:
+def page_of(result: AuditResult) -> ReportPage:
     """The report."""
     ended = datetime.fromtimestamp(result.finished_at, UTC)
     facts = [
@@ -85,7 +86,7 @@ def page_of(result: AuditResult, settings: Mapping[str, str], notes: Sequence[st
         ("records", f"{result.records or 0:,}"),
         ("aborted records", aborted(result)),
         ("looked for", ", ".join(result.checked) or "nothing"),
-        *settings.items(),
+        *result.more["settings"].items(),
         ("ended", ended.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")),
     ]
     found = [PageSection(counted(finding), _blocks(finding)) for finding in result.findings]
@@ -97,10 +98,10 @@ def page_of(result: AuditResult, settings: Mapping[str, str], notes: Sequence[st
         title="Exactly-once audit",
         level=LEVELS[result.verdict],
         verdict=sentence(result),
-        details=[*result.unknown, *notes],
+        details=[*result.unknown, *result.more["notes"]],
         facts=facts,
         sections=[*found, *none, PageSection("What was read", covered)],
-        footer=f"kafka-eos-exporter {version}",
+        footer=f"kafka-eos-exporter {__version__}",
     )
 
 

@@ -18,7 +18,7 @@ Row = tuple[int, int, int, bytes]
 _COLUMNS = {Fold.IDS: 2, Fold.SOURCE_IDS: 2, Fold.RUNS: 6}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, as fold.Plan
 class Search:
     """The records to search. ``spans`` are the audited offsets by partition; ``fresh`` those that are new.
 
@@ -130,7 +130,7 @@ def _compare(ids: list[Array], source: list[Array]) -> Iterator[pa.RecordBatch]:
 
 
 def _count(search: Search, chunk: int, bits: Array) -> bytes:
-    """How many offsets of a chunk hold a record, and the first and last of the span that do not (-1: none)."""
+    """Number of offsets of a chunk that hold a record, and the first and last of the span that do not (-1: none)."""
     start, wanted = _window(search.spans, chunk)
     empty = np.flatnonzero(wanted & ~bits)
     first, last = (start + empty[0], start + empty[-1]) if len(empty) else (-1, -1)
@@ -140,7 +140,7 @@ def _count(search: Search, chunk: int, bits: Array) -> bytes:
 # --- Offsets: the topic against itself, and against a sink ---
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # as Search
 class Comparison:
     """``spans`` as audited; ``expected`` is the offset of each partition before which the sink must have all."""
 

@@ -65,7 +65,7 @@ class Summary:
                 blank: [(where, data) for fold, part, where, data in self._small if fold is blank and part == kind]
                 for blank in (Fold.BLANK, Fold.BLANK_TOMBSTONE)
             }
-            if every := [each for blank in mine.values() for each in blank]:
+            if every := [row for rows in mine.values() for row in rows]:
                 number, offset = place(int(min(np.frombuffer(data, dtype=np.int64)[0] for _, data in every)))
                 count = sum(where for where, _ in every)
                 empty = sum(where for where, _ in mine[Fold.BLANK_TOMBSTONE])

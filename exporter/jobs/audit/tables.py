@@ -62,7 +62,7 @@ class SinkTable:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """What to resolve, where we know it; another driver comes by ``--conf spark.jars...``. Raises SessionError."""
+        """Maven coordinates of the reader. Another driver comes by ``--conf spark.jars...``. Raises SessionError."""
         if self.lake:
             return tuple(self.lake.packages(self.url))
         return (POSTGRESQL,) if self.url.startswith(_POSTGRESQL) else ()

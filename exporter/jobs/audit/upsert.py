@@ -41,13 +41,14 @@ class Comparing:
     holes: bool = False
     partial: bool = False
 
-    def same(self, record: str, row: str) -> Column:
-        """Return whether a record is the one that a row was made of."""
+    @property
+    def same(self) -> Column:
+        """The condition that a row, of the frame ``s``, was made of a record, of the frame ``h``."""
         tests = ["true"]
         if self.version:
-            tests.append(f"{record}.version = {row}.version")
+            tests.append("h.version = s.version")
         if self.content:
-            tests.append(f"{record}.content <=> {row}.content")
+            tests.append("h.content <=> s.content")
         return f.expr(" AND ".join(tests))
 
 
@@ -56,7 +57,7 @@ def newest_applied(records: DataFrame, rows: DataFrame, comparing: Comparing) ->
 
     With neither version nor content, any record of a key may have made its row: the first of each key is taken.
     """
-    alive = records.where("NOT deleted").alias("h").join(rows.alias("s"), "it").where(comparing.same("h", "s"))
+    alive = records.where("NOT deleted").alias("h").join(rows.alias("s"), "it").where(comparing.same)
     newest = f.max("offset")
     if not comparing.version and not comparing.content:
         alive, newest = alive.groupBy("it", "partition").agg(f.min("offset").alias("offset")), f.max("offset")
@@ -82,7 +83,7 @@ def compared(records: DataFrame, rows: DataFrame, comparing: Comparing) -> DataF
         f.count(f.lit(1)).alias("times"), f.max(f.struct("version", "content")).alias("row")
     )
     alive = ordered.where("NOT deleted").alias("h")
-    matches = alive.join(rows.alias("s"), "it").where(comparing.same("h", "s"))
+    matches = alive.join(rows.alias("s"), "it").where(comparing.same)
     newest = matches.groupBy("it").agg(f.max("h.at").alias("applied"))
     joined = keys.join(single, "it", "full_outer").join(newest, "it", "left")
     joined = joined.withColumn("wanted", f.expr("CASE WHEN any_due THEN wanted END"))
@@ -149,7 +150,7 @@ def undecided(phantoms: DataFrame, everything: DataFrame, ends: Mapping[int, int
     ``everything`` are the records that a read_uncommitted reader gets, ``ends`` the last stable offsets.
     """
     row = phantoms.selectExpr("it", "key", "stored", "row_version AS version", "row_content AS content").alias("s")
-    found = everything.where("NOT deleted").alias("h").join(row, "it").where(comparing.same("h", "s"))
+    found = everything.where("NOT deleted").alias("h").join(row, "it").where(comparing.same)
     tests = [f"(h.partition = {number} AND h.offset < {end})" for number, end in ends.items()]
     before = " OR ".join(tests) or "false"
     kind = f.expr(f"CASE WHEN {before} THEN 'aborted_visible' ELSE '{AHEAD}' END")

@@ -114,7 +114,7 @@ class HistoryFiles:
         return whole
 
     def markers(self) -> MarkerRecord | None:
-        """What ``history run --markers`` found."""
+        """The comparison of ``history run --markers``."""
         return read_torn(self.folder)
 
 

@@ -1,4 +1,4 @@
-"""What a batch of a history leaves for the next one, in any format. No I/O, no clock."""
+"""The state that a batch of a history leaves for the next one, in any format. No I/O, no clock."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _PLACE = (StructField(DAY, DateType()), StructField(BATCH, LongType()))
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What a commit says of its batch. ``state`` is the folder of its ids."""
+    """The batch of a commit, by its properties. ``state`` is the folder of its ids."""
 
     cluster_id: str
     cluster_name: str

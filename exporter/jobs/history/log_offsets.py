@@ -105,4 +105,4 @@ def planned(start: StreamOffset, end: StreamOffset, tasks: int) -> list[tuple[Ba
         smallest = sizes.index(min(sizes))
         bins[smallest].append(piece)
         sizes[smallest] += max(0, piece.range.end - piece.range.start) + 1
-    return [tuple(each) for each in bins if each]
+    return [tuple(ranges) for ranges in bins if ranges]

@@ -120,11 +120,11 @@ class HistoryReport:
     held_seconds: tuple[tuple[TopicPartition, float], ...]
     caveats: tuple[str, ...]
     markers: MarkerRecord | None = None
-    """What `history run --markers` compared; None where it did not. ``torn`` are those of the time range alone."""
+    """The comparison of `history run --markers`; None where there was none. ``torn`` is of the time range alone."""
 
     @property
     def unclean_found(self) -> int:
-        """How many did not end by their own client's will."""
+        """Number of transactions that did not end by their own client's will."""
         torn = 0 if self.markers is None else len(self.markers.torn)
         return self.counts.timed_out + self.counts.fenced + torn
 
@@ -146,7 +146,7 @@ class HistorySource(Protocol):
         """When the last batch was written, and what is missing according to the batches."""
 
     def markers(self) -> MarkerRecord | None:
-        """What was found by comparing markers; None where nothing was compared."""
+        """The comparison of markers; None where nothing was compared."""
 
 
 def report(history: HistorySource, span: ReportRange) -> HistoryReport:

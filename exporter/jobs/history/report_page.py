@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from exporter import __version__
 from exporter.bounds.text import some
 from exporter.core.durations import format_age
 from exporter.jobs.history.holds import Hold
@@ -46,7 +47,7 @@ def verdict(found: HistoryReport) -> tuple[str, str]:
     return "bad", ", ".join(f"{count:,} {what}" for count, what in parts if count)
 
 
-def page_of(found: HistoryReport, version: str) -> ReportPage:
+def page_of(found: HistoryReport) -> ReportPage:
     """The whole report."""
     level, text = verdict(found)
     counts = found.counts
@@ -65,7 +66,7 @@ def page_of(found: HistoryReport, version: str) -> ReportPage:
         details,
         facts,
         list(_sections(found)) if counts.total else [],
-        f"kafka-eos-exporter {version} · instants are UTC, by the coordinators' clocks",
+        f"kafka-eos-exporter {__version__} · instants are UTC, by the coordinators' clocks",
     )
 
 

@@ -1,4 +1,4 @@
-"""What Iceberg's sink connector notes in the snapshots that it commits, and what in it cannot be. Pure.
+"""Find contradictions in the notes of Iceberg's sink connector in the snapshots that it commits. Pure.
 
 The notes are ``kafka.connect.offsets.CONTROL_TOPIC.GROUP``, the offsets of its control topic up to which all files are
 committed, and ``kafka.connect.commit-id`` (``org.apache.iceberg.connect.channel.Coordinator``). A partition's commit

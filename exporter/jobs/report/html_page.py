@@ -39,10 +39,9 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A paragraph, and a ``command`` below it on its own line."""
+    """A paragraph."""
 
     text: str
-    command: str = ""
 
 
 Block = Table | Plot | Note

@@ -40,8 +40,8 @@ PACE = 1.0
 """Seconds from one read to the next: a settled outcome is on /metrics within two of them."""
 HURRIED_PACE = 0.02
 """The same while records wait: a read takes a little over PACE then, and the rest of a second would be lost."""
-WAITING_PACE = 0.5
-"""The same while an abort waits for its outcome, which is final within a second or two."""
+LEAST_PACE = 0.5
+"""The same where an abort gets its outcome by then: it is read when that is due, and not sooner than this."""
 DUE_SECONDS = 0.05
 """How long records are waited for where a log end settles aborts."""
 SEED_SECONDS = 2.0
@@ -113,6 +113,7 @@ class TxnlogSource(KafkaSource):
             self._stalls = stalls
             self._places.note(stalls.stalls if stalls is not None else ())
         partitions, log, clock = self._partitions, self._log, self._cluster.clock
+        began = clock.monotonic()
         try:
             if partitions.due:
                 partitions.check(deadline)
@@ -128,7 +129,7 @@ class TxnlogSource(KafkaSource):
         # Aborts that are due wait for this read, and for no record.
         yield from log.follow(deadline.within(DUE_SECONDS if log_ends and not log.lagging else PACE))
         log.reached(log_ends, asked_at)
-        self.pace = HURRIED_PACE if log.hurries else WAITING_PACE if log.waits else PACE
+        self.pace = HURRIED_PACE if log.hurries else self._pace(began)
         yield from partitions.all_faults()
         yield partitions.changes()
         counts = gauges = False
@@ -151,6 +152,12 @@ class TxnlogSource(KafkaSource):
             fences = self._series.fences if gauges else ()
             self._hour.note({name: counters.outcomes for name, counters in counted.items()}, fences)
             yield self._hour
+
+    def _pace(self, began: float) -> float:
+        """Seconds from the begin of this read to the next one: to when the first abort is due, within the limits."""
+        now = self._cluster.clock.monotonic()
+        due_at = self._log.due_at(now)
+        return PACE if due_at is None else min(PACE, max(LEAST_PACE, due_at - began))
 
     def _forget_lost(self) -> None:
         """Make unknown what only lost records showed. Its end is an answer of the coordinator, or the next record."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,9 @@ def test_a_jvm_that_is_told_two_collectors_is_started_again_without_ours(monkeyp
             raise SessionError("Spark did not start on master local[1]:\nMultiple garbage collectors selected")
 
     monkeypatch.setattr(session, "_start", start)
-    session._started("audit", "local[1]", {"spark.driver.extraJavaOptions": "-Xss1m -XX:+UseParallelGC -Dx=y"}, None)
+    session._started(
+        "audit", "local[1]", {"spark.driver.extraJavaOptions": "-Xss1m -XX:+UseParallelGC -Dx=y"}, StringIO()
+    )
     assert [each.split() for each in told] == [["-Xss1m", "-XX:+UseParallelGC", "-Dx=y"], ["-Xss1m", "-Dx=y"]]
 
 
@@ -85,7 +88,7 @@ def test_any_other_failure_of_the_start_is_reported_at_once(monkeypatch: pytest.
 
     monkeypatch.setattr(session, "_start", start)
     with pytest.raises(SessionError, match="no such master"):
-        session._started("audit", "x", {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}, None)
+        session._started("audit", "x", {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}, StringIO())
 
 
 def test_the_connector_is_of_pysparks_own_version_and_packages_bring_their_excludes() -> None:

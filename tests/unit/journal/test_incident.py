@@ -97,6 +97,13 @@ def test_a_partition_that_stands_again_is_another_stall() -> None:
     assert [each.end for each in stalls_of([BEGUN, ENDED, again]) if each.partition == 7] == [NOW + 60, None]
 
 
+def test_a_stall_that_was_dated_by_a_clock_ahead_is_the_one_that_ended() -> None:
+    """The agent had just started, and learned later by how much its clock was off."""
+    ahead = event("stall_begun", 90, "b", subject=PAY, partitions=held(7, since=90), recorded_timestamp=NOW + 40)
+    (stall,) = stalls_of([ahead, {**ENDED, "partitions": held(7, seconds=60)}])
+    assert (stall.since, stall.end) == (NOW, NOW + 60)
+
+
 def test_an_end_whose_begin_is_no_longer_kept_is_a_stall() -> None:
     (first, _) = stalls_of([ENDED])
     assert (first.since, first.end) == (NOW, NOW + 60)

@@ -171,6 +171,25 @@ def test_a_clock_that_is_ahead_of_the_coordinators_dates_no_end_by_itself() -> N
     assert event.duration == pytest.approx(33)
 
 
+@pytest.mark.parametrize("off", [-90, 90])
+def test_a_stall_that_was_dated_by_a_wrong_clock_is_dated_again_when_its_distance_is_known(off: float) -> None:
+    rules = begun(STALL._replace(since=STALL.since + off))
+    log = CoordinatorTime(off, off), decided(commit=True, completed=NOW + 3)
+    assert list(rules.events(reading(Stalls((STALL,)), wall=NOW + off + 2))) == []
+    (event,) = rules.events(reading(Stalls(()), *log, wall=NOW + off + 5))
+    (held,) = event.partitions
+    assert held.since == STALL.since
+    assert held.seconds == pytest.approx(33, abs=2), "the time between two looks"
+
+
+def test_a_stall_is_not_younger_than_the_process_before_knew() -> None:
+    rules = StallRules()
+    rules.restore([OpenStall.of(STALL)])
+    list(rules.events(reading(Stalls((STALL._replace(since=NOW - 5),)))))
+    (stall,) = rules.open
+    assert stall.since == STALL.since
+
+
 def test_a_commit_that_lacks_its_marker_ends_with_the_next_transaction_of_its_producer() -> None:
     rules = begun(STALL._replace(blocker=HOLDER._replace(kind=BlockerKind.UNMARKED)))
     own = decided(commit=True, completed=NOW + 1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
 from itertools import pairwise
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.jobs.audit import fold as audit_fold
+from exporter.jobs.audit import search as audit_search
 from exporter.jobs.audit.fold import (
     EMPTY,
     Fold,
@@ -184,3 +187,11 @@ def test_records_left_out_keep_their_offsets_and_lose_their_ids() -> None:
     assert by_kind[Fold.BLANK_TOMBSTONE][0] == 1
     assert Fold.BLANK not in by_kind
     assert np.unpackbits(np.frombuffer(by_kind[Fold.KEPT][1], dtype=np.uint8)).sum() == 4
+
+
+@pytest.mark.parametrize("module", [audit_fold, audit_search])
+def test_classes_that_are_shipped_by_value_have_no_slots(module: ModuleType) -> None:
+    """The cloudpickle of pyspark 3.5 ships a dataclass with slots without its values."""
+    shipped = [found for found in vars(module).values() if is_dataclass(found)]
+    assert shipped
+    assert not [found for found in shipped if "__slots__" in vars(found)]

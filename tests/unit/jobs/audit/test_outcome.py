@@ -35,7 +35,7 @@ SPANS = {0: OffsetSpan(0, 10, 20)}
 
 def report(*findings: Finding, unknown: tuple[str, ...] = (), **question: Any) -> Any:
     outcome = AuditOutcome(9, 1, SPANS, unknown, ("2 offsets at the end are not decided yet",))
-    return report_of(Audit("orders", **question), AuditSettings("nightly"), outcome, findings, 1795255200.0, 2.0, "1.0")
+    return report_of(Audit("orders", **question), AuditSettings("nightly"), outcome, findings, 1795255200.0, 2.0)
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_json_is_one_object_with_instants_in_seconds(history: Path, capsys: pyte
 
 
 def test_the_page_is_self_contained_and_escapes_what_ids_hold(history: Path) -> None:
-    html = render(page_of(report(HistoryFiles(history), ReportRange()), "1"))
+    html = render(page_of(report(HistoryFiles(history), ReportRange())))
     assert "<b>ugly" not in html
     assert "&lt;b&gt;ugly" in html
     assert "<script" not in html
@@ -184,14 +184,14 @@ def test_the_page_is_self_contained_and_escapes_what_ids_hold(history: Path) -> 
 
 
 def test_each_application_has_an_address_in_the_page(history: Path) -> None:
-    html = render(page_of(report(HistoryFiles(history), ReportRange()), "1"))
+    html = render(page_of(report(HistoryFiles(history), ReportRange())))
     for address, name in (("pay", "pay"), ("%3Cb%3Eugly%3C/b%3E%E2%80%AE", "&lt;b&gt;ugly&lt;/b&gt;")):
         assert f' id="{address}">' in html
         assert f'<a href="#{address}">{name}' in html
 
 
 def test_a_page_without_transactions_says_so(history: Path) -> None:
-    html = render(page_of(report(HistoryFiles(history), ReportRange(application="nobody")), "1"))
+    html = render(page_of(report(HistoryFiles(history), ReportRange(application="nobody"))))
     assert "No transactions in this time" in html
 
 

@@ -57,6 +57,14 @@ class MachineEvents:
         return [each.outcome for each in self.ended]
 
 
+def events_of(rows: Iterable[tuple[int, bytes | None]]) -> MachineEvents:
+    """What the records of one id give: their times and values, one offset after the other."""
+    seen = MachineEvents()
+    for offset, (ms, value) in enumerate(rows):
+        seen.apply(offset, ms, encode_key("app-1"), value)
+    return seen
+
+
 def read(records: Iterable[CoordinatorRecord]) -> MachineEvents:
     seen = MachineEvents()
     for record in records:
@@ -377,9 +385,7 @@ def test_an_abort_that_is_written_twice_is_dated_by_the_first() -> None:
         (decided + 1_300, encode_value(0, 7, 2, 5_000, 3, topics, decided + 1_300, begun)),
         (decided + 1_400, encode_value(0, 7, 2, 5_000, 5, [], decided + 1_300, begun)),
     ]
-    seen = MachineEvents()
-    for offset, (ms, value) in enumerate(rows):
-        seen.apply(offset, ms, encode_key("app-1"), value)
+    seen = events_of(rows)
     assert [(each.outcome, each.prepared_ms) for each in seen.ended] == [(Outcome.FENCED, decided)]
 
 
@@ -394,9 +400,7 @@ def test_a_clients_abort_that_the_coordinator_took_is_its_own_although_the_scans
         (begun + 17_847, encode_value(0, 7, 10, 6_000, 5, [], begun + 13_639, begun)),
         (begun + 18_318, encode_value(0, 7, 11, 6_000, 0, None, begun + 18_318, -1)),
     ]
-    seen = MachineEvents()
-    for offset, (ms, value) in enumerate(rows):
-        seen.apply(offset, ms, encode_key("app-1"), value)
+    seen = events_of(rows)
     assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 10)]
 
 
@@ -411,9 +415,7 @@ def test_a_clients_abort_whose_append_timed_out_stays_its_own_when_the_server_ab
         (begun + 15_700, encode_value(0, 7, 2, 6_000, 5, [], begun + 15_600, begun)),
         (begun + 15_900, encode_value(0, 7, 3, 6_000, 0, None, begun + 15_900, -1)),
     ]
-    seen = MachineEvents()
-    for offset, (ms, value) in enumerate(rows):
-        seen.apply(offset, ms, encode_key("app-1"), value)
+    seen = events_of(rows)
     assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 1)]
 
 
@@ -428,9 +430,7 @@ def test_a_commit_whose_append_failed_and_that_the_scan_aborted_is_timed_out() -
         (begun + 11_001, encode_value(0, 7, 2, 6_000, 5, [], begun + 11_000, begun)),
         (begun + 30_000, encode_value(0, 7, 3, 6_000, 0, None, begun + 30_000, -1)),
     ]
-    seen = MachineEvents()
-    for offset, (ms, value) in enumerate(rows):
-        seen.apply(offset, ms, encode_key("app-1"), value)
+    seen = events_of(rows)
     assert [(each.outcome, each.prepared_ms) for each in seen.ended] == [(Outcome.TIMED_OUT, begun + 11_000)]
 
 

@@ -143,7 +143,8 @@ def test_reads_follow_each_other_at_once_while_records_wait() -> None:
     assert source.pace == 1.0, "what cannot be read is not asked for again and again"
 
 
-def test_reads_follow_each_other_sooner_while_an_abort_waits_for_its_outcome() -> None:
+def test_the_next_read_is_when_an_abort_gets_its_outcome() -> None:
+    """It waits 5.5 s of log time, from the last read of records on."""
     world = log_world()
     script = LogScript(world, "app-1")
     source = txnlog_source(world)
@@ -153,8 +154,14 @@ def test_reads_follow_each_other_sooner_while_an_abort_waits_for_its_outcome() -
     script["app-1"].end(commit=False, markers_ms=5)
     script.write()
     read(world, source)
-    assert source.pace == 0.5
-    world.time.pass_(8.0)
+    paces = [source.pace]
+    while source.pace == 1.0:
+        world.time.pass_(source.pace)
+        assert counts(read(world, source)).get("aborted", 0) == 0
+        paces.append(source.pace)
+    assert paces[:-1] == [1.0] * 5
+    assert paces[-1] == pytest.approx(0.502)
+    world.time.pass_(source.pace)
     assert counts(read(world, source)) == {"aborted": 1}
     assert source.pace == 1.0
 
