@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from demo.access import READ_ALL
 from demo.agent import COMMAND, AgentProcess, Metrics
@@ -289,6 +296,38 @@ def test_certificates_that_were_replaced_are_used_from_then_on(
     agent.wait_until(lambda _: f"renew ssl.certificate.location {shown.certificate}" in agent.log, timeout=WAIT_SECONDS)
     house.authority.issue(USER)
     _recovers(house, agent, "mtls", keep, fresh)
+
+
+@pytest.mark.proof
+def test_a_broker_whose_certificate_expired_is_read_again_once_it_reloads_a_new_one(
+    house: SecuredBroker, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
+) -> None:
+    shown = house.authority.issue(USER)
+    agent = start_agent("--config", str(house.write("server.yml", {"mtls": house.mtls(shown)})))
+    agent.wait_until(lambda seen: all_up(seen, "mtls"), timeout=WAIT_SECONDS)
+    store = house.authority.issue("server", life=-LIFE / 2).store
+    for broker in house.kafka.brokers:
+        broker.kill()
+        broker.start()
+    house.kafka.wait_ready()
+    agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="lso") == 0, timeout=WAIT_SECONDS)
+    agent.wait_until(lambda _: "its certificate has expired" in agent.log, timeout=WAIT_SECONDS)
+    house.authority.issue("server")
+    for broker in house.kafka.brokers:
+        _reload_store(house, broker.node.id, store)
+    _recovers(house, agent, "mtls", keep, fresh)
+
+
+def _reload_store(house: SecuredBroker, broker: int, store: str) -> None:
+    """Let the broker read its key store again (KIP-226)."""
+    entry = ConfigEntry(
+        "listener.name.mtls.ssl.keystore.location",
+        store,
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker), incremental_configs=[entry])
+    admin = house.kafka.admin()
+    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 def _recovers(
