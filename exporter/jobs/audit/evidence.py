@@ -55,7 +55,15 @@ def rows(frame: DataFrame, kind: str, topic: str) -> DataFrame:
 def shown(column: Column) -> Column:
     """A value as text; bytes that are not UTF-8 as hexadecimal digits."""
     text = column.cast("string")
-    return f.when(f.is_valid_utf8(text), text).otherwise(f.concat(f.lit("0x"), f.hex(text.cast("binary"))))
+    return f.when(_is_utf8(text), text).otherwise(f.concat(f.lit("0x"), f.hex(text.cast("binary"))))
+
+
+def _is_utf8(text: Column) -> Column:
+    if hasattr(f, "is_valid_utf8"):
+        return f.is_valid_utf8(text)
+    # Spark 3.5 decodes what is none to U+FFFD, and Spark 4 raises an error.
+    there = text.cast("binary")
+    return f.encode(f.decode(there, "UTF-8"), "UTF-8") == there
 
 
 def duplicates(records: DataFrame, id_column: Column, fresh: str = ALL) -> DataFrame:
