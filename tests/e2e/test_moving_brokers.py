@@ -140,7 +140,9 @@ def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_hea
     finally:
         pair.proxy.heal()
     live.commit()
-    assert committed_records(kafka.bootstrap, "ledger", 2) == 4
+    until = Deadline.after(60)  # a commit is decided when it returns; its markers follow
+    while committed_records(kafka.bootstrap, "ledger", 2) != 4:
+        assert poll(until, 0.5), "readers did not get the records of the commit"
 
 
 @pytest.mark.proof

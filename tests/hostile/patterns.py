@@ -24,9 +24,9 @@ Use = tuple[str, str, Sequence[str]]
 
 FOREIGN: dict[str, Use] = {
     "exporter.bounds.json_text:_ESCAPE": ("sub", "", ("\\u", "\\ud800", "\\udbff\\u")),
-    "exporter.bounds.json_text:_LONG_NUMBER": ("search", "", ("0" * 40 + "a", "e+", "e99")),
     "exporter.bounds.text:_LOOKS_ESCAPED": ("sub", "", ("\\x", "\\u202e", "\\")),
     "exporter.bounds.text:_SURROGATE": ("sub", "", ("\ud800",)),
+    "exporter.journal.segments:_NAME": ("fullmatch", "", ("0",)),
     "exporter.linter.client_rules:_PLACEHOLDER": ("search", "", ("<", "$", "%")),
     "exporter.linter.client_rules:_RANDOM": ("search", "", ("pod", "pod.", " pi")),
     "exporter.linter.files:_LINE_END": ("sub", "", ("\r", "\n")),
