@@ -1,6 +1,6 @@
 # make demo    a real Kafka, workloads that go wrong on purpose, and the agent that says so
 # make quick   what to run before a commit: 3 minutes
-# make test    everything that a change can break: 20 minutes
+# make test    everything that a change can break: 15 minutes
 # make proof   what takes longer: other versions, faults, fuzzing, oldest libraries, images; `make help` lists the rest
 #
 # Each does its whole set-up itself (virtual environment, Kafka's jars, promtool). Times are of two cores.
