@@ -65,7 +65,7 @@ class SelectedPartitions:
         """One partition of every leader, so that a failed broker without open transactions is noticed before the next
         sweep.
         """
-        return self._of_leaders(metadata, self.own)
+        return self._of_leaders(metadata, self.in_order)
 
     def is_meant(self, topic: str, metadata: Metadata) -> bool:
         """Return whether the settings include a topic."""
@@ -129,7 +129,7 @@ def with_answer(metadata: Metadata, newest: Metadata) -> Metadata:
     )
 
 
-def _one_of_each_leader(metadata: Metadata, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+def _one_of_each_leader(metadata: Metadata, partitions: tuple[TopicPartition, ...]) -> frozenset[TopicPartition]:
     leaders = metadata.leaders(partitions)
     return frozenset({leader: partition for partition, leader in leaders.items()}.values())
 
