@@ -63,6 +63,13 @@ def is_over(connection: socket.socket) -> bool:
         return True
 
 
+def name_client(connection: socket.socket, client_id: str) -> None:
+    """Send a request of this client, and receive its echo."""
+    sent = request(client_id)
+    connection.sendall(sent)
+    receive(connection, len(sent))
+
+
 def test_bytes_pass_both_ways_and_the_client_id_is_known(proxy: TcpProxy) -> None:
     with connect(proxy) as connection:
         sent = request("raft-client-1")
@@ -74,8 +81,7 @@ def test_bytes_pass_both_ways_and_the_client_id_is_known(proxy: TcpProxy) -> Non
 def test_a_held_client_gets_its_answer_after_the_proxy_healed_while_another_one_is_served(proxy: TcpProxy) -> None:
     with connect(proxy) as held, connect(proxy) as served:
         for connection, name in ((held, "raft-client-1"), (served, "1")):
-            connection.sendall(request(name))
-            receive(connection, len(request(name)))
+            name_client(connection, name)
         proxy.hold(lambda client_id: client_id.startswith("raft-client"))
         held.sendall(b"late")
         served.sendall(b"now!")
@@ -97,8 +103,7 @@ def test_healing_one_rule_leaves_the_others_in_force(proxy: TcpProxy) -> None:
 
     with connect(proxy) as first, connect(proxy) as second:
         for connection, name in ((first, "1"), (second, "2")):
-            connection.sendall(request(name))
-            receive(connection, len(request(name)))
+            name_client(connection, name)
         proxy.hold(one)
         proxy.hold(two)
         proxy.heal(one)
@@ -129,8 +134,7 @@ def test_a_cut_resets_what_is_open_and_refuses_what_is_new_until_it_heals(proxy:
 def test_a_cut_of_one_client_leaves_the_others_connected(proxy: TcpProxy) -> None:
     with connect(proxy) as one, connect(proxy) as two:
         for connection, name in ((one, "broker-1-fetcher-0"), (two, "broker-2-fetcher-0")):
-            connection.sendall(request(name))
-            receive(connection, len(request(name)))
+            name_client(connection, name)
         proxy.cut(lambda client_id: client_id.startswith("broker-1-"))
         assert is_over(one)
         two.sendall(b"still")
