@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from exporter.applications.applications import Grouping
-from exporter.bounds.patterns import BoundedPattern
 from exporter.cluster.cluster import Cluster
 from exporter.commands.report import ClusterReport
 from exporter.commands.settings import UsageError, config_source
@@ -31,13 +30,9 @@ def configured(options: argparse.Namespace) -> Config:
 
 
 def owner_of(config: Config) -> OwnerOf:
-    """By the setting ``owners``: the first entry whose pattern matches the whole name decides."""
-    entries = [
-        (entry.team, BoundedPattern(pattern, "owners", whole=True))
-        for entry in config.owners
-        for pattern in entry.applications
-    ]
-    return lambda application: next((team for team, pattern in entries if pattern.matches(application)), "")
+    """The team of an application by the setting ``owners``, "" where no entry matches."""
+    owners = config.owned()
+    return lambda application: owners.of_any([("application", application)]) or ""
 
 
 @contextlib.contextmanager
