@@ -124,6 +124,19 @@ class FakeDisk:
 
 
 @dataclass
+class FakeLogReads:
+    """How the tails of the log fare, and what they did."""
+
+    refused: bool = False
+    cut: bool = False
+    cut_seconds: float = 0.0  # what a poll takes while the tails are cut
+    silent: set[int] = field(default_factory=set)  # partitions from which nothing can be fetched
+    disconnects: int = 0
+    tails: int = 0  # how many were made
+    reconnected: list[str] = field(default_factory=list)  # the servers of each new client of a tail
+
+
+@dataclass
 class FakeKafka:
     """One cluster. ``down`` brokers do not answer, ``refuse`` gives an error code by request name."""
 
@@ -144,23 +157,16 @@ class FakeKafka:
     refuse: dict[str, int] = field(default_factory=dict)
     hidden: dict[str, Fault] = field(default_factory=dict)
     log: dict[int, list[CoordinatorRecord]] = field(default_factory=dict)
-    read_refused: bool = False
-    tail_cut: bool = False
+    log_reads: FakeLogReads = field(default_factory=FakeLogReads)
     asked: list[tuple[int, str, Any]] = field(default_factory=list)
-    tails: int = 0
     stale: list[Fault] = field(default_factory=list)
     topic_ids: dict[str, str] = field(default_factory=dict)
     believes: int | None = None
     """The broker that answers Metadata; None: one that has the newest."""
     looks: list[Sequence[str] | None] = field(default_factory=list)
     confirmed_topics: list[Sequence[str]] = field(default_factory=list)
-    silent_log: set[int] = field(default_factory=set)  # partitions of the log from which nothing can be fetched
-    assigned: tuple[dict[int, int], dict[int, int]] = ({}, {})
-    disconnects: int = 0
     other: Fault | None = None  # what a check of the cluster's identity gives
     verified: int = 0
-    reconnected: list[str] = field(default_factory=list)  # the servers of each new client of a tail
-    poll_seconds: float = 0.0  # what a poll of a tail that is cut takes
     offset_seconds: float = 0.0  # what brokers take to answer ListOffsets
     unloaded: dict[int, int] = field(default_factory=dict)  # error codes of coordinators that are not loaded
     denied_ids: set[str] = field(default_factory=set)
@@ -517,11 +523,11 @@ class FakeKafka:
         )
 
     def reader(self) -> FakeTail:
-        self.tails += 1
+        self.log_reads.tails += 1
         return FakeTail(self)
 
     def tail(self, properties: Properties, topic: str) -> FakeTail:
-        self.tails += 1
+        self.log_reads.tails += 1
         return FakeTail(self)
 
 
@@ -569,18 +575,17 @@ class FakeTail:
 
     def assign(self, positions: Mapping[int, int], epochs: Mapping[int, int] | None = None) -> None:
         self._positions, self._ended, self._gone = dict(positions), {}, set()
-        self._world.assigned = dict(positions), dict(epochs or {})
 
     def leave(self, partition: int) -> None:
         self._positions.pop(partition, None)
 
     def poll(self, limit: int, seconds: float) -> list[Polled]:
         found: list[Polled] = []
-        if self._world.tail_cut:
-            self._world.time.pass_(self._world.poll_seconds)
+        if self._world.log_reads.cut:
+            self._world.time.pass_(self._world.log_reads.cut_seconds)
             return found
         for number, position in self._positions.items():
-            if self._world.read_refused:
+            if self._world.log_reads.refused:
                 found.append(FakeMessage(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), number, -1001))
                 continue
             partition = self._world.topics[LOG][number]
@@ -590,7 +595,7 @@ class FakeTail:
                     self._gone.add(number)
                     found.append(FakeMessage(KafkaError(KafkaError._AUTO_OFFSET_RESET), number, -1001))
                 continue
-            if partition.leader is None or number in self._world.silent_log:
+            if partition.leader is None or number in self._world.log_reads.silent:
                 continue
             records = [each for each in self._world.log.get(number, ()) if each.offset >= position]
             records = [record for record in records if record.offset < partition.high_watermark]
@@ -606,14 +611,14 @@ class FakeTail:
         return found
 
     def trouble(self) -> Fault | None:
-        return Fault(Reason.UNREACHABLE, "all brokers are down") if self._world.tail_cut else None
+        return Fault(Reason.UNREACHABLE, "all brokers are down") if self._world.log_reads.cut else None
 
     @property
     def disconnects(self) -> int:
-        return self._world.disconnects
+        return self._world.log_reads.disconnects
 
     def reconnect(self, servers: str) -> None:
-        self._world.reconnected.append(servers)
+        self._world.log_reads.reconnected.append(servers)
 
     def close(self) -> None:
         """The source holds no resources."""

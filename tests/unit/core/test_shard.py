@@ -234,7 +234,7 @@ def test_shards_are_disjoint_and_together_say_what_one_agent_says(
         f"readers-{number}": FakeGroup({("orders", number % 3): 7, ("payments", 0): 200}) for number in range(5)
     }
     world.settings[LOG] = {"min.insync.replicas": "1"}
-    world.read_refused = log_is_refused
+    world.log_reads.refused = log_is_refused
     world.time.wall = BEGIN_MS / 1000
     whole = ShardSources(world, WHOLE)
     shards = [ShardSources(world, shard) for shard in all_of(count)]

@@ -204,7 +204,7 @@ class Model:
         self.world.unloaded.clear()
         self.world.denied_ids.clear()
         self.world.refuse.clear()
-        self.world.read_refused, self.tail = False, True
+        self.world.log_reads.refused, self.tail = False, True
         for each in self.ids.values():
             self.end(each, rotate=False)
         self.replicate()
@@ -261,7 +261,7 @@ def apply(model: Model, step: tuple[Any, ...]) -> None:
         case ("tail", on):
             model.tail = on
         case ("refuse", on):
-            world.read_refused = on
+            world.log_reads.refused = on
 
 
 def claims(seen: SourceRead, world: FakeKafka) -> list[tuple[TopicPartition, int | None]]:

@@ -458,7 +458,7 @@ def test_a_log_that_lost_records_and_grew_again_is_read_from_its_start(epoch_end
     source = lso_source(world)
     stand(world, "orders")
     go_on(world, source, 20)
-    assert world.tails == 1, "the first round"
+    assert world.log_reads.tails == 1, "the first round"
     world.log[0].clear()
     world.topics[LOG][0].high_watermark = 0
     write(world, "app-0", 100, Status.COMPLETE_COMMIT)
@@ -498,7 +498,7 @@ def test_a_coordinator_that_is_not_loaded_leaves_it_unknown(code: int) -> None:
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
     assert "does not prove to have loaded it" in steps(world, seen)
     assert seen.value(HANGING, "orders") is None
-    assert world.tails == 0, "the log was not read in vain"
+    assert world.log_reads.tails == 0, "the log was not read in vain"
     world.unloaded = {}
     assert go_on(world, source, 60).value(HANGING, "orders") == 1
 
@@ -507,7 +507,7 @@ def test_without_read_on_the_log_it_stays_unknown_with_the_grant() -> None:
     world = world_of(orders=1)
     stand(world, "orders")
     write(world, "app-9", 9, Status.COMPLETE_COMMIT)
-    world.read_refused = True
+    world.log_reads.refused = True
     seen = go_on(world, lso_source(world), 300)
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
     assert "grant READ on Topic:__transaction_state" in steps(world, seen)
@@ -562,14 +562,14 @@ def test_a_log_of_many_reads_delays_nothing_but_the_proof() -> None:
     world = world_of(orders=1)
     stand(world, "orders")
     world.write([CoordinatorRecord(0, 0, 0, encode_key("app-9"), None)])
-    world.tail_cut, world.poll_seconds = True, 0.5
+    world.log_reads.cut, world.log_reads.cut_seconds = True, 0.5
     source = lso_source(world)
     for _ in range(10):
         seen = read(world, source)
         assert seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, "orders") == 15
         assert ABORT not in steps(world, seen)
         world.time.pass_(5.0)
-    world.tail_cut = False
+    world.log_reads.cut = False
     assert go_on(world, source, 60).value(HANGING, "orders") == 1
 
 

@@ -165,7 +165,7 @@ def test_applications_beyond_the_cap_are_counted_together() -> None:
 
 def test_a_log_that_is_refused_from_the_start_is_declared_and_no_longer_a_ticket(tmp_path: Path) -> None:
     world = world_with_one_open()
-    world.read_refused = True
+    world.log_reads.refused = True
     source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(or_polling=True), world.tail)
     seen = read(world, source)
     for _ in range(3):
@@ -179,7 +179,7 @@ def test_a_log_that_is_refused_from_the_start_is_declared_and_no_longer_a_ticket
 
 def test_a_log_that_is_refused_where_polling_is_off_stays_a_fault(tmp_path: Path) -> None:
     world = world_with_one_open()
-    world.read_refused = True
+    world.log_reads.refused = True
     source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(), world.tail)
     for _ in range(3):
         seen = read(world, source)
@@ -195,7 +195,7 @@ def test_a_grant_that_is_taken_away_later_stays_a_fault(tmp_path: Path) -> None:
     for _ in range(3):
         read(world, source)
         world.time.pass_(1.0)
-    world.read_refused = True
+    world.log_reads.refused = True
     seen = read(world, source)
     for _ in range(8):
         world.time.pass_(1.0)

@@ -263,7 +263,7 @@ def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_o
 
     for step in steps:
         if step in {"cut", "mend"}:
-            world.read_refused = step == "cut"
+            world.log_reads.refused = step == "cut"
         else:
             world.time.pass_(1.0)
         if step == "wait":  # so long that facts expire
@@ -271,7 +271,7 @@ def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_o
         if step in {"poll", "tail"}:
             take_turn(publishing if step == "poll" else tail)
     for refused, origin in ((False, "txnlog"), (True, "transactions")):
-        world.read_refused = refused
+        world.log_reads.refused = refused
         for _ in range(40):
             world.time.pass_(1.0)
             take_turn(tail)

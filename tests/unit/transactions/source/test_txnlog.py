@@ -136,7 +136,7 @@ def test_reads_follow_each_other_at_once_while_records_wait() -> None:
         read(world, source)
         paces.append(source.pace)
     assert paces == [0.02, 1.0, 1.0, 1.0], "two batches of 300 in the first read, 900 records and more in all"
-    world.tail_cut = True
+    world.log_reads.cut = True
     script.commit("pay-1")
     world.time.pass_(5.0)
     read(world, source)
@@ -440,13 +440,13 @@ def test_after_a_kill_the_counters_are_absent_until_the_log_is_read_and_then_go_
         read(world, source)
     story.commit("app-1")
     again = txnlog_source(world, tmp_path)
-    world.silent_log = {0}
+    world.log_reads.silent = {0}
     for _ in range(2):
         seen = read(world, again)
         assert not seen.values(COUNTED)
         assert not seen.values(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL)
         world.time.pass_(1.0)
-    world.silent_log = set()
+    world.log_reads.silent = set()
     seen = read(world, again)
     assert counts(seen) == {"committed": 4}
     assert seen.values(catalogue.TRANSACTION_COMPLETION_SECONDS)["app",].count == 4
@@ -565,7 +565,7 @@ def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_r
     story["app-1"].initialise()
     story.commit("app-1")
     read(world, source)
-    world.silent_log = {0}
+    world.log_reads.silent = {0}
     world.topics[LOG][0].leader = 2
     story.commit("app-1")
     for _ in range(2):
@@ -578,17 +578,17 @@ def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_r
     assert "__transaction_state-0 is read up to offset 4 for 10 s, and its leader has records" in seen.faults[0].detail
     world.time.pass_(5.0)
     read(world, source)
-    assert world.reconnected == ["k2:9092"]
-    world.silent_log = set()
+    assert world.log_reads.reconnected == ["k2:9092"]
+    world.log_reads.silent = set()
     world.time.pass_(5.0)
     seen = read(world, source)
     assert not seen.faults
     assert counts(seen) == {"committed": 4}
-    attempts = len(world.reconnected)
+    attempts = len(world.log_reads.reconnected)
     for _ in range(4):
         world.time.pass_(10.0)
         assert not read(world, source).faults
-    assert len(world.reconnected) == attempts
+    assert len(world.log_reads.reconnected) == attempts
 
 
 # --- Brokers with clocks of their own ---
@@ -667,7 +667,7 @@ def test_after_a_lost_connection_nothing_is_taken_until_the_cluster_is_confirmed
     story["app-1"].initialise()
     story.commit("app-1")
     assert counts(read(world, source)) == {"committed": 1}
-    world.disconnects += 1
+    world.log_reads.disconnects += 1
     world.other = Fault(Reason.IDENTITY, "broker 1 belongs to the cluster B")
     story.commit("app-1")
     for _ in range(2):
@@ -891,10 +891,10 @@ def test_records_that_were_deleted_before_they_were_read_are_lost(caplog: pytest
     story["app-1"].initialise()
     story.commit("app-1")
     read(world, source)
-    world.silent_log = {0}
+    world.log_reads.silent = {0}
     for _ in range(3):
         story.commit("app-1")
-    world.silent_log = set()
+    world.log_reads.silent = set()
     world.topics[LOG][0].log_start = 10
     world.log[0] = [record for record in world.log[0] if record.offset >= 10]
     for _ in range(2):
@@ -1012,7 +1012,7 @@ def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read(
     story["app-1"].add("orders", 0)
     story.write()
     assert len(fact(read(world, source), LoggedTransactions).opened.transactions) == 1
-    world.down, world.tail_cut = {1}, True
+    world.down, world.log_reads.cut = {1}, True
     world.time.pass_(30.0)
     read(world, source)
     story["app-1"].end(commit=True, markers_ms=5)
@@ -1022,7 +1022,7 @@ def test_after_an_outage_nothing_is_said_of_what_is_open_until_the_log_was_read(
         world.time.pass_(1.0)
         seen = read(world, source)
         assert LoggedTransactions not in seen.facts
-    world.tail_cut = False
+    world.log_reads.cut = False
     world.time.pass_(1.0)
     seen = read(world, source)
     assert fact(seen, LoggedTransactions).opened.transactions == ()
@@ -1065,7 +1065,7 @@ def test_the_lag_is_absent_while_the_end_of_a_partition_is_not_known() -> None:
 
 def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_and_they_come_after_it() -> None:
     world = log_world()
-    world.read_refused = True
+    world.log_reads.refused = True
     story = LogScript(world, "app-1")
     source = txnlog_source(world)
     for _ in range(3):
@@ -1075,7 +1075,7 @@ def test_where_reading_is_refused_there_are_no_counters_and_the_grant_is_named_a
         assert LoggedTransactions not in seen.facts
         assert [fault.reason for fault in seen.faults] == [Reason.AUTHORIZATION]
         assert f"grant READ on Topic:{LOG}" in seen.faults[0].detail
-    world.read_refused = False
+    world.log_reads.refused = False
     story["app-1"].initialise()
     story.commit("app-1")
     world.time.pass_(6.0)
@@ -1092,7 +1092,7 @@ def test_while_the_cluster_is_down_the_counters_do_not_move_and_go_on_when_it_is
     story["app-1"].initialise()
     story.commit("app-1")
     assert counts(read(world, source)) == {"committed": 1}
-    world.down, world.tail_cut = {1}, True
+    world.down, world.log_reads.cut = {1}, True
     for _ in range(4):
         world.time.pass_(5.0)
         seen = read(world, source)
@@ -1100,7 +1100,7 @@ def test_while_the_cluster_is_down_the_counters_do_not_move_and_go_on_when_it_is
         assert counts(seen) == {"committed": 1}
         assert not seen.values(catalogue.TRANSACTIONS_OPEN)
         assert not seen.values(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS)
-    world.down, world.tail_cut = set(), False
+    world.down, world.log_reads.cut = set(), False
     story.commit("app-1")
     world.time.pass_(5.0)
     seen = read(world, source)
@@ -1121,14 +1121,14 @@ def test_behind_a_broken_connection_no_fence_is_settled_as_an_abort() -> None:
     story["app-1"].end_by_server(5)
     story.write()
     read(world, source)
-    world.down, world.tail_cut = {1}, True
+    world.down, world.log_reads.cut = {1}, True
     story["app-1"].now += 500
     story["app-1"].initialise()
     story.write()
     for _ in range(30):
         world.time.pass_(1.0)
         assert counts(read(world, source)) == {}
-    world.down, world.tail_cut = set(), False
+    world.down, world.log_reads.cut = set(), False
     world.time.pass_(5.0)
     assert counts(read(world, source)) == {"fenced": 1}
 
@@ -1274,7 +1274,7 @@ def test_a_tail_that_is_behind_says_nothing_of_what_is_open() -> None:
     world.time.pass_(5.0)
     assert fact(read(world, source), LoggedTransactions).opened.complete
     world.topics[LOG][0].high_watermark = 40
-    world.tail_cut = True
+    world.log_reads.cut = True
     world.time.pass_(5.0)
     read(world, source)
     world.time.pass_(5.0)
@@ -1328,7 +1328,7 @@ def test_what_waits_for_a_checkpoint_is_told_where_its_partition_of_the_log_is_n
     assert fact(read(world, source), FlinkTransactions).by_producer.keys() == {last.producer_id}
     if how == "behind":
         world.topics[LOG][0].high_watermark += 40
-        world.tail_cut = True
+        world.log_reads.cut = True
     else:
         world.topics[LOG][0].leader = None
     for _ in range(3):
