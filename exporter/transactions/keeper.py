@@ -115,8 +115,8 @@ class Keeper:
         """
         if not self._state.kept or self._other:
             return
-        positions = tail.positions()
-        undecodable = tail.undecodable
+        positions = tail.known.positions()
+        undecodable = tail.records.undecodable
         moved = {number: position for number, position in positions.items() if self._positions.get(number) != position}
         changed: dict[str, Any] = aggregates.saved(everything=False)
         if undecodable != self._undecodable:
@@ -154,9 +154,9 @@ class Keeper:
     ) -> bool:
         """Return whether the snapshot was written. If not, a restart uses the one before and its journal."""
         partitions = {str(number): kept_document(saved) for number, saved in waiting.items()}
-        partitions |= tail.snapshot()
+        partitions |= tail.records.snapshot()
         counters: dict[str, Any] = aggregates.saved(everything=True)
-        counters["undecodable"] = tail.undecodable
+        counters["undecodable"] = tail.records.undecodable
         document = {
             "format": FORMAT,
             "topic_id": self._topic_id,

@@ -53,24 +53,24 @@ def with_state_machines(cluster: KafkaCluster) -> Rate:
     """As the agent reads it, by its own code: decoded, its state machines run, and every transaction counted."""
     numbers = partitions_of_log(cluster)
     properties = Properties.parse(cluster.client_properties())
-    log = LogTail(Aggregates(Grouping(), Caps()), lambda: Tail(properties, TOPIC), Clock())
+    tail = LogTail(Aggregates(Grouping(), Caps()), lambda: Tail(properties, TOPIC), Clock())
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka's
     asked = {Position(TOPIC, number): newest for number in numbers}
     admin = cluster.admin()
     ends = {offset.partition: done.result(30).offset for offset, done in admin.list_offsets(asked).items()}
 
     def read() -> int:
-        log.begin({number: (PartitionProgress(0, LogPosition(0)), None) for number in numbers})
-        log.asked(ends, time.monotonic())
-        while log.lag:
-            if faults := log.follow(Deadline.after(1.0)):
+        tail.begin({number: (PartitionProgress(0, LogPosition(0)), None) for number in numbers})
+        tail.asked(ends, time.monotonic())
+        while tail.known.lag:
+            if faults := tail.follow(Deadline.after(1.0)):
                 raise ToolError(f"reading {TOPIC}: {faults[0].detail}")
-        return sum(progress.next - progress.lost for progress in log.progress.values())
+        return sum(progress.next - progress.lost for progress in tail.known.progress.values())
 
     try:
         return measure(read)
     finally:
-        log.close()
+        tail.close()
 
 
 def bare(cluster: KafkaCluster) -> Rate:

@@ -11,7 +11,7 @@ from exporter.model import Clock, Fact, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.counting.usage import transaction_use
 from exporter.transactions.facts import KnownIds, ReleaseTimes, TransactionUse
-from exporter.transactions.tail import LogTail
+from exporter.transactions.known_log import KnownLog
 
 CENSUS_INTERVAL = 15.0
 """Seconds between two counts of the ids of each application."""
@@ -43,7 +43,7 @@ class Census:
         self._used_at = 0.0
         self._releases: ReleaseTimes | None = None
 
-    def read(self, log: LogTail, log_now: float) -> Iterator[Fact]:
+    def read(self, log: KnownLog, log_now: float) -> Iterator[Fact]:
         """The known ids, and the use of transactions; counted again when due. ``log_now`` is log time in Unix seconds.
 
         Only the first shard has the use of transactions: the posture of the cluster is checked there.
@@ -71,7 +71,7 @@ class Census:
         self._topics = len(self._aggregates.topics)
         yield self._use
 
-    def releases(self, log: LogTail) -> ReleaseTimes | None:
+    def releases(self, log: KnownLog) -> ReleaseTimes | None:
         """When each partition was last released by a transaction, for the start of stalls that are older than this
         process. Made once, when the tail has first caught up; None before.
         """
@@ -85,14 +85,14 @@ class Census:
             self._releases = ReleaseTimes(ended)
         return self._releases
 
-    def _transaction_use(self, log: LogTail, since_ms: int) -> TransactionUse:
+    def _transaction_use(self, log: KnownLog, since_ms: int) -> TransactionUse:
         """Return the use of transactions by the records; made again only when records came, or ids were last used
         before this instant.
         """
         self._hour_ago_ms = since_ms
         return self._in_use(log, log.changes, self._grouping.learned, log.unseen_since(since_ms))
 
-    def _use_of(self, log: LogTail, *_: object) -> TransactionUse:
+    def _use_of(self, log: KnownLog, *_: object) -> TransactionUse:
         """By ``_hour_ago_ms``, which changes nothing while no id is unseen since then that was not before."""
         return transaction_use(log.machines.values(), self._aggregates.topics, self._grouping, self._hour_ago_ms)
 

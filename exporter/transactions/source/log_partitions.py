@@ -13,6 +13,7 @@ from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, log_end_offsets
 from exporter.model import Deadline, Fault, KnownLogEnds, Reason, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
+from exporter.transactions.known_log import STUCK_SECONDS
 from exporter.transactions.machine.entries import Ended
 from exporter.transactions.machine.log_changes import BEFORE, NO_CHANGES, LogChanges, Window
 from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
@@ -20,7 +21,7 @@ from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.saved import begin
 from exporter.transactions.source.positions import check_positions
 from exporter.transactions.source.saved_log import SavedLog
-from exporter.transactions.tail import STUCK_SECONDS, LogTail
+from exporter.transactions.tail import LogTail
 
 CHECK_INTERVAL = 5.0
 """Seconds between two requests for the log's end, which make a read current; gauges expire by it."""
@@ -36,7 +37,8 @@ LOG_END_SECONDS = 1.0
 class LogPartitions:
     """Starts the tail, and checks its positions against the leaders. Not thread-safe: for the worker of ``txnlog``.
 
-    ``log`` has the partitions that were begun; ``seen`` is how many the topic has by the last metadata.
+    ``tail`` reads the partitions that were begun, ``log`` has what is known of them. ``seen`` is how many the topic has
+    by the last metadata.
     """
 
     def __init__(
@@ -50,7 +52,8 @@ class LogPartitions:
         """``ended`` is called with each transaction that ended."""
         self._cluster = cluster
         self._saved = saved
-        self.log = LogTail(aggregates, lambda: open_tail(cluster.properties, TOPIC), cluster.clock, ended)
+        self.tail = LogTail(aggregates, lambda: open_tail(cluster.properties, TOPIC), cluster.clock, ended)
+        self.log = self.tail.known
         self.seen = 0
         self.is_new = False
         """Whether the topic is newer than this process."""
@@ -69,7 +72,7 @@ class LogPartitions:
     @property
     def readable(self) -> bool:
         """Return whether the log was readable in this process: a grant that was taken away since is a fault."""
-        return self.log.readable
+        return self.tail.records.readable
 
     @property
     def empty(self) -> bool:
@@ -79,7 +82,7 @@ class LogPartitions:
     @property
     def due(self) -> bool:
         """Return whether the metadata is to be requested. While a part of the log is missing, every read does."""
-        behind = len(self.progress) < self.seen or self.log.gone or self.log.unconfirmed
+        behind = len(self.progress) < self.seen or self.log.gone or self.tail.unconfirmed
         interval = CHECK_INTERVAL if (self.progress and not behind) or self.faults else RETRY_INTERVAL
         now = self._cluster.clock.monotonic()
         return self._checked_at is None or now - self._checked_at >= interval
@@ -88,19 +91,19 @@ class LogPartitions:
         """Read the topic's metadata and ends, start new partitions, and check the others. Raises AskError without an
         answer.
         """
-        if self.progress and self.log.unconfirmed:
+        if self.progress and self.tail.unconfirmed:
             self._cluster.client.verify_identity(deadline.within(METADATA_SECONDS))
         self._check(deadline.within(METADATA_SECONDS))
-        if self.log.unconfirmed and self.seen:
-            self.log.confirm()
+        if self.tail.unconfirmed and self.seen:
+            self.tail.confirm()
 
     def failed(self, fault: Fault) -> None:
         """Note that ``check`` had no answer."""
         self.faults = (fault,)
         self._checked_at = self._cluster.clock.monotonic()
         if fault.reason is Reason.IDENTITY:
-            self.log.unconfirmed = True
-        self.log.asked({}, self._cluster.clock.monotonic())
+            self.tail.unconfirmed = True
+        self.tail.asked({}, self._cluster.clock.monotonic())
 
     def _check(self, deadline: Deadline) -> None:
         asked_at = self._checked_at = self._cluster.clock.monotonic()
@@ -110,16 +113,16 @@ class LogPartitions:
             raise AskError(fault)
         partitions = metadata.topics.get(TOPIC, {})
         if not partitions and self.progress:
-            self.log.unconfirmed = True  # a topic of this name may be another one
+            self.tail.unconfirmed = True  # a topic of this name may be another one
         self.seen = len(partitions)
         if self._saved.load(metadata.topic_ids.get(TOPIC, ""), self.seen):
             self.is_new = not partitions
-            self.log.undecodable = self._saved.undecodable
+            self.tail.records.undecodable = self._saved.undecodable
         wanted = [TopicPartition(TOPIC, number) for number in partitions]
         ends = end_offsets(self._cluster.client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         self.faults = ends.faults
         found = {partition.partition: end for partition, end in ends.values.items()}
-        self.log.asked(found, asked_at)
+        self.tail.asked(found, asked_at)
         with_open = [number for number in self.log.with_open() if number in found]
         self.log.log_ends_asked(self._ask_log_ends(metadata, with_open, deadline), asked_at)
         self._start(metadata, found, asked_at, deadline)
@@ -133,7 +136,7 @@ class LogPartitions:
             # A broker's answer decides about positions that the log does not have.
             lost = self._check_positions(metadata, {**elected, **gone}, deadline, seen=True)
             if gone or lost:
-                self.log.assign()
+                self.tail.assign()
         self._note_confirmed(metadata, found, asked_at)
         self._follow_leaders(metadata)
 
@@ -188,7 +191,7 @@ class LogPartitions:
         for number in begun.keys() - kept.keys():
             begun[number].led.confirmed = metadata.leader_epoch(TopicPartition(TOPIC, number))
         self._check_positions(metadata, kept, deadline, seen=False)
-        self.log.begin({number: (progress, waiting.pop(number, None)) for number, progress in begun.items()})
+        self.tail.begin({number: (progress, waiting.pop(number, None)) for number, progress in begun.items()})
 
     def _follow_leaders(self, metadata: Metadata) -> None:
         """Read partitions that are stuck from the brokers that lead them by the newest metadata."""
@@ -199,7 +202,7 @@ class LogPartitions:
         servers = [metadata.brokers[node] for node in sorted(leaders) if node in metadata.brokers]
         if servers:
             self._reconnected_at = now
-            self.log.reconnect(",".join(servers))
+            self.tail.reconnect(",".join(servers))
 
     # --- What is known of them ---
 
@@ -235,7 +238,7 @@ class LogPartitions:
     def all_faults(self) -> list[Fault]:
         """The faults of the tail, of partitions that lost records, and partitions that are stuck."""
         found = []
-        fault = self.log.trouble()
+        fault = self.tail.trouble()
         # The fault of the request for log ends is more exact than librdkafka's "all brokers are down".
         if fault is not None and (fault.reason is Reason.AUTHORIZATION or not self.faults):
             found.append(fault)

@@ -10,7 +10,7 @@ from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
-from exporter.transactions.tail import LogTail
+from exporter.transactions.known_log import KnownLog
 
 FIRST_WAIT = 5.0
 LONGEST_WAIT = 60.0
@@ -51,7 +51,7 @@ class LogSeed:
         self._wait = FIRST_WAIT
 
     def read(
-        self, log: LogTail, partitions: int, log_now: Callable[[], float], deadline: Deadline, *, is_new: bool
+        self, log: KnownLog, partitions: int, log_now: Callable[[], float], deadline: Deadline, *, is_new: bool
     ) -> None:
         """Ask when it is due, and pass on what the coordinators know. ``log_now`` returns log time, Unix seconds.
         ``is_new``: the topic is newer than this process, so the log itself is complete.

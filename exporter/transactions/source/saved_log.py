@@ -75,10 +75,10 @@ class SavedLog:
         self._caught_up = not self._targets
         return self._caught_up
 
-    def save(self, log: LogTail, *, whole: bool) -> None:
+    def save(self, tail: LogTail, *, whole: bool) -> None:
         """Save what changed; ``whole`` asks for a snapshot."""
         # A snapshot has ids as lost records showed them.
-        whole |= log.losses != self._losses
-        self._losses = log.losses
+        whole |= tail.known.losses != self._losses
+        self._losses = tail.known.losses
         now = self._cluster.clock.monotonic()
-        self._keeper.save(log, self._aggregates, self.log_partitions, self.waiting, now, whole=whole)
+        self._keeper.save(tail, self._aggregates, self.log_partitions, self.waiting, now, whole=whole)

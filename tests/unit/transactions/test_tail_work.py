@@ -36,7 +36,7 @@ CALLS = {
     "fields_of": 3,
     "_prepare": 1,
     "StateMachine._complete": 1,
-    "LogTail._pass_on": 1,
+    "KnownLog.count": 1,
     "PartitionProgress.count": 1,
     "Aggregates.take": 1,
     "Aggregates._ended": 1,
@@ -79,10 +79,10 @@ class WrittenLog:
 def test_the_calls_for_a_finished_transaction_do_not_grow(v2: bool) -> None:
     log, aggregates = WrittenLog(v2=v2), Aggregates(Grouping(), Caps())
     tail = LogTail(aggregates, lambda: FakeKafka().tail, Clock())  # type: ignore[arg-type,return-value]  # it is not polled
-    tail.progress[0] = PartitionProgress(0, LogPosition(0))
-    tail._take(log.transactions(TRANSACTIONS))
+    tail.known.progress[0] = PartitionProgress(0, LogPosition(0))
+    tail.records.take(log.transactions(TRANSACTIONS))
     again = log.transactions(TRANSACTIONS)
-    found = calls_of(lambda: tail._take(again))
+    found = calls_of(lambda: tail.records.take(again))
     assert {name: found[name] / TRANSACTIONS for name in CALLS} == CALLS
     batch = sum(found.values()) - TRANSACTIONS * sum(CALLS.values())
     assert batch <= 30  # once for all of them

@@ -1419,8 +1419,7 @@ def fact(seen: SourceRead, kind: type[F]) -> F:
 
 
 def unread_of(source: TxnlogSource) -> Sized:
-    assert source._log is not None
-    return source._log.unread
+    return source._tail.records.unread
 
 
 # --- The coordinators' time ---

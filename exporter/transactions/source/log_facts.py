@@ -1,0 +1,153 @@
+"""The samples and facts of the transaction log, from what was read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter import catalogue
+from exporter.cluster.cluster import Cluster
+from exporter.core.derived import Derived
+from exporter.flink.facts import FlinkJobs, FlinkLosses, FlinkTransactions
+from exporter.flink.places import PrecommitPlaces
+from exporter.flink.samples import flink_samples
+from exporter.lso.facts import Stalls
+from exporter.model import Fact, Sample, SampleBatch
+from exporter.transactions.counting.aggregates import Aggregates
+from exporter.transactions.counting.census import Census
+from exporter.transactions.counting.last_hour import LastHour
+from exporter.transactions.counting.log_series import LogSeries
+from exporter.transactions.decided.recent_decisions import ClocksApart
+from exporter.transactions.facts import (
+    CoordinatorTime,
+    LoggedTransactions,
+    OpenTransaction,
+    OpenTransactions,
+    UncleanEnds,
+)
+from exporter.transactions.known_log import KnownLog
+from exporter.transactions.machine.records import TOPIC
+from exporter.transactions.source.log_partitions import LogPartitions
+from exporter.transactions.source.log_seed import LogSeed
+
+
+class LogFacts:
+    """What a read of the log yields. Not thread-safe: for the worker of ``txnlog``."""
+
+    def __init__(
+        self, source: str, cluster: Cluster, aggregates: Aggregates, partitions: LogPartitions, seed: LogSeed
+    ) -> None:
+        """``source`` is the name of the source that reads."""
+        self._source = source
+        self._cluster = cluster
+        self._aggregates = aggregates
+        self._partitions = partitions
+        self._log = partitions.log
+        self._seed = seed
+        self._census = Census(cluster.clock, aggregates, cluster.grouping, first_shard=cluster.shard.first)
+        self._hour = LastHour(cluster.clock)
+        self._series = LogSeries(aggregates)
+        self._opened = Derived(_opened_by)
+        self._places = PrecommitPlaces()
+        self._stalls: Stalls | None = None
+
+    def note_stalls(self, stalls: Stalls | None) -> None:
+        """Note where the records of precommitted transactions are, which only their stalls show."""
+        if stalls is not self._stalls:
+            self._stalls = stalls
+            self._places.note(stalls.stalls if stalls is not None else ())
+
+    def log_now(self) -> float:
+        """The coordinators' time (Unix seconds), which dates the records; our wall clock's while theirs is not known.
+
+        It runs on with the monotonic clock, so that a jump of ours moves nothing into the last hour or out of it.
+        """
+        clock = self._cluster.clock
+        wall = clock.wall()
+        return self._time.beside(wall - clock.monotonic()).now(wall)
+
+    @property
+    def _time(self) -> CoordinatorTime:
+        """The coordinators' clock beside our monotonic one."""
+        return self._log.coordinators.time(self._cluster.clock.monotonic())
+
+    def counters(self) -> Iterator[Sample | SampleBatch | Fact]:
+        """The counters, which go on from those of the last process."""
+        yield catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL(
+            float(self._partitions.tail.records.undecodable), self._cluster.name
+        )
+        yield catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL(float(self._log.lost), self._cluster.name)
+        yield self._series.counters(self._cluster.name)
+        yield self._aggregates.task_commits
+
+    def gauges(self) -> Iterator[Sample | SampleBatch | Fact]:
+        """The known ids and open transactions, and the clocks that date them."""
+        log_now = self.log_now()
+        yield from self._census.read(self._log, log_now)
+        transactions = self._open_transactions()
+        yield self._series.dated(self._cluster.name)
+        yield self._series.present(self._cluster.name)
+        yield self._series.recent(self._cluster.name, log_now)
+        missing = self._missing()
+        opened = OpenTransactions(self._source, transactions, not missing, missing, self._log.as_of)
+        yield LoggedTransactions(opened, self._time, frozenset(self._aggregates.applications))
+        if (ends := self._partitions.known_ends()) is not None:
+            yield ends
+        unclean = self._aggregates.unclean
+        yield UncleanEnds(unclean.latest(log_now), *unclean.ids.last_hour(log_now))
+        clock = self._cluster.clock
+        skews = self._log.coordinators.skews(clock.monotonic(), clock.wall())
+        apart = max(skews.values(), default=0.0) - min(skews.values(), default=0.0)
+        yield ClocksApart(round(apart), frozenset(skews))
+        if self._cluster.shard.first:
+            for broker, skew in skews.items():
+                yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self._cluster.name, str(broker))
+        if (releases := self._census.releases(self._log)) is not None:
+            yield releases
+
+    def _open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """The open transactions; the same tuple as in the last read if they are the same."""
+        return self._opened(self._log, self._log.revision)
+
+    def flink(self, now: float, *, gauges: bool) -> Iterator[Sample | Fact]:
+        """Yield what waits for a checkpoint at every read, also of partitions that do not answer or were not read to
+        their end, as beside a burst of commits: without it, each wait is a stall. The rhythm of the job bounds how long
+        an old one is.
+        """
+        jobs, opened = self._aggregates.flink, self._open_transactions()
+        unread = [entry.view or entry.transaction() for entry in self._log.open_unread()]
+        every = (*opened, *unread)
+        judged = jobs.judge(every, now)
+        if unread:
+            doubtful = {each.producer_id for each in unread}
+            judged = {who: judgement for who, judgement in judged.items() if judgement.waiting or who not in doubtful}
+        yield FlinkTransactions(judged, jobs.released(every, now))
+        if not gauges:
+            return
+        yield FlinkJobs(jobs.times(opened))
+        self._places.complete(jobs, now)
+        if losses := jobs.losses(now):
+            yield FlinkLosses(losses)
+        yield from flink_samples(self._cluster.name, jobs, opened, judged, now, self._cluster.shard.exposes)
+
+    def _missing(self) -> tuple[str, ...]:
+        """Why the open transactions may be incomplete."""
+        missing = [*self._seed.missing, *(fault.detail for fault in self._partitions.faults)]
+        if not self._seed.tried and self._partitions.progress:
+            missing.append("the coordinators were not asked for the state at the start yet")
+        if not self._log.current:
+            missing.append(f"the tail of {TOPIC} is behind its end")
+        missing += [fault.detail for fault in self._partitions.unknown()]
+        missing += [fault.detail for fault in list(self._partitions.tail.records.unread.values())[:3]]
+        return tuple(dict.fromkeys(missing))
+
+    def last_hour(self, *, gauges: bool) -> LastHour | None:
+        """The counts of the last hour; ``gauges``: of the ids with fences as well. None before the first count."""
+        if not (counted := self._aggregates.counted()):
+            return None
+        fences = self._series.fences if gauges else ()
+        self._hour.note({name: counters.outcomes for name, counters in counted.items()}, fences)
+        return self._hour
+
+
+def _opened_by(log: KnownLog, _revision: int) -> tuple[OpenTransaction, ...]:
+    return tuple(log.opened())
