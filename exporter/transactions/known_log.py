@@ -84,7 +84,7 @@ class KnownLog:
     def log_ends_asked(self, log_ends: Mapping[int, int], asked_at: float) -> None:
         """Set the log ends that were requested at ``asked_at``, monotonic."""
         for number, end in log_ends.items():
-            self.progress[number].log_end_asked(end, asked_at)
+            self.progress[number].end.log_end = end, asked_at
 
     def reached(self, log_ends: Mapping[int, int], asked_at: float) -> None:
         """Advance log time of the partitions that were read to the log end that was requested at ``asked_at``."""
@@ -169,7 +169,7 @@ class KnownLog:
     @property
     def answering_current(self) -> bool:
         """As ``current``, for the partitions that answered the last request for ends; False when none did."""
-        answering = [progress for progress in self.progress.values() if progress.end is not None]
+        answering = [progress for progress in self.progress.values() if progress.end.high_watermark is not None]
         return bool(answering) and all(progress.current for progress in answering)
 
     @property
@@ -185,7 +185,7 @@ class KnownLog:
     @property
     def lag(self) -> int | None:
         """Offsets that were not read yet; None while the end of a partition is not known."""
-        if any(progress.end is None for progress in self.progress.values()):
+        if any(progress.end.high_watermark is None for progress in self.progress.values()):
             return None
         return sum(progress.lag for progress in self.progress.values())
 
@@ -203,7 +203,7 @@ class KnownLog:
         has_open = [progress for number, progress in reading if self.machine(number).open]
         instants = [
             # Before the first answer only the high watermark was requested.
-            progress.asked_at if progress.whole_at is None else progress.whole_at
+            progress.end.asked_at if progress.end.whole_at is None else progress.end.whole_at
             for progress in has_open or [progress for _, progress in reading]
         ]
         return min((instant for instant in instants if instant is not None), default=None)

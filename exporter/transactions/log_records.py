@@ -70,7 +70,7 @@ class LogRecords:
             same = _of_one_epoch(run)
             epoch = _epoch_of(same[0])
             if epoch is not None and same[-1].offset() >= progress.next and not progress.continues(epoch):
-                progress.gone, progress.wanted = True, epoch
+                progress.gone, progress.led.wanted = True, epoch
                 break
             if epoch not in (None, NO_EPOCH, progress.epoch):
                 progress.led.in_epoch(epoch, max(same[0].offset(), progress.next))
@@ -213,4 +213,5 @@ def _epoch_of(message: Polled) -> int | None:
 
 def _is_live(progress: PartitionProgress, now: float) -> bool:
     """Return whether the next records are newer than a recent read of the log's end."""
-    return progress.current and progress.asked_at is not None and now - progress.asked_at <= LIVE_SECONDS
+    asked_at = progress.end.asked_at
+    return progress.current and asked_at is not None and now - asked_at <= LIVE_SECONDS

@@ -120,7 +120,7 @@ class LogTail:
         for number, progress in self.known.progress.items():
             machine = self.known.machine(number)
             progress.timed(machine.log_ms, now)
-            progress.note_whole()
+            progress.end.read_to(progress.next)
             progress.note_wait(now, busy=self.hurries)
             if number not in self._reached_end and progress.current:
                 self._reached_end.add(number)

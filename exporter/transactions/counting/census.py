@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from exporter.applications.applications import Grouping
@@ -12,6 +12,7 @@ from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.counting.usage import transaction_use
 from exporter.transactions.facts import KnownIds, ReleaseTimes, TransactionUse
 from exporter.transactions.known_log import KnownLog
+from exporter.transactions.machine.entries import Entry
 
 CENSUS_INTERVAL = 15.0
 """Seconds between two counts of the ids of each application."""
@@ -30,6 +31,7 @@ class Census:
     def __init__(self, clock: Clock, aggregates: Aggregates, grouping: Grouping, *, first_shard: bool) -> None:
         self._clock = clock
         self._aggregates = aggregates
+        self._applications = aggregates.applications
         self._grouping = grouping
         self._first_shard = first_shard
         self._counted_at: float | None = None
@@ -41,7 +43,6 @@ class Census:
         self._use: TransactionUse | None = None
         self._topics = 0
         self._used_at = 0.0
-        self._releases: ReleaseTimes | None = None
 
     def read(self, log: KnownLog, log_now: float) -> Iterator[Fact]:
         """The known ids, and the use of transactions; counted again when due. ``log_now`` is log time in Unix seconds.
@@ -49,10 +50,10 @@ class Census:
         Only the first shard has the use of transactions: the posture of the cluster is checked there.
         """
         now, hour_ago = self._clock.monotonic(), MINUTE_MS * int((log_now - HOUR) // 60)
-        if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._aggregates.uncounted:
+        if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._applications.uncounted:
             self._counted_at = now
-            self._aggregates.census(log.unseen_since(hour_ago))
-            self._counted = self._known_ids(self._aggregates.id_changes, self._aggregates.applications)
+            self._applications.census(log.unseen_since(hour_ago))
+            self._counted = self._known_ids(self._applications.id_changes, tuple(self._applications.by_name))
         yield self._counted
         if not self._first_shard:
             return
@@ -60,30 +61,16 @@ class Census:
             self._used_at = now
             self._use = replace(
                 self._transaction_use(log, hour_ago),
-                new_applications=self._aggregates.new_applications.recent(log_now),
+                new_applications=self._applications.new.recent(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
-                free_names=self._aggregates.free_names(),
+                free_names=self._applications.free_names(),
                 durations=self._aggregates.durations(),
-                id_changes=self._aggregates.new_ids.changes(log.entries(), log_now),
+                id_changes=self._applications.new_ids.changes(log.entries(), log_now),
             )
         elif len(self._aggregates.topics) != self._topics:
             self._use = replace(self._use, topics=self._use.topics | self._aggregates.topics)
         self._topics = len(self._aggregates.topics)
         yield self._use
-
-    def releases(self, log: KnownLog) -> ReleaseTimes | None:
-        """When each partition was last released by a transaction, for the start of stalls that are older than this
-        process. Made once, when the tail has first caught up; None before.
-        """
-        if self._releases is None and log.current:
-            ended: dict[TopicPartition, float] = {}
-            for entry in log.entries():
-                if entry.open or not entry.section:
-                    continue
-                for partition in entry.partitions():
-                    ended[partition] = max(ended.get(partition, 0.0), entry.record_ms / 1000)
-            self._releases = ReleaseTimes(ended)
-        return self._releases
 
     def _transaction_use(self, log: KnownLog, since_ms: int) -> TransactionUse:
         """Return the use of transactions by the records; made again only when records came, or ids were last used
@@ -97,7 +84,20 @@ class Census:
         return transaction_use(log.machines.values(), self._aggregates.topics, self._grouping, self._hour_ago_ms)
 
     def _count_ids(self, _changes: int, applications: tuple[str, ...]) -> KnownIds:
-        own, found = frozenset(applications), self._aggregates.ids
+        own, found = frozenset(applications), self._applications.ids
         self._ids = sum(each.total() for each in found.values())
         kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
         return KnownIds({number: own_ids for number, own_ids in kept.items() if own_ids})
+
+
+def release_times(entries: Iterable[Entry]) -> ReleaseTimes:
+    """When each partition was last released by a transaction, for the start of stalls that are older than this
+    process.
+    """
+    ended: dict[TopicPartition, float] = {}
+    for entry in entries:
+        if entry.open or not entry.section:
+            continue
+        for partition in entry.partitions():
+            ended[partition] = max(ended.get(partition, 0.0), entry.record_ms / 1000)
+    return ReleaseTimes(ended)

@@ -42,7 +42,7 @@ class LogSeries:
 
     def present(self, cluster: str) -> SampleBatch:
         """The kinds of the applications, and how many ids they have."""
-        return self._present(cluster, self._aggregates.described, self._aggregates.seen)
+        return self._present(cluster, self._aggregates.applications.described, self._aggregates.applications.seen)
 
     def recent(self, cluster: str, log_now: float) -> SampleBatch:
         """The last hour before ``log_now``, log time in Unix seconds."""

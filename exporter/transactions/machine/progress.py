@@ -73,6 +73,7 @@ class LogLeaders:
         self.epochs = list(epochs)  # those of records that were read, with the first offset of each
         self.confirmed = confirmed  # the newest whose leader has what was read
         self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
+        self.wanted = NO_EPOCH  # that of a record that is read once its leader has confirmed what is before it
         self.brokers: dict[int, int] = {}  # the broker that leads, by epoch, of the newest
         self.changes = changes
 
@@ -105,6 +106,21 @@ class LogLeaders:
         return Agreement(min([end, *(first for known, first in self.epochs if known > earlier)]))
 
 
+class PartitionEnd:
+    """The end of a partition of the log, as its leader said it. Instants are monotonic."""
+
+    def __init__(self) -> None:
+        self.high_watermark: int | None = None  # when it was last asked for; None: no answer
+        self.asked_at: float | None = None
+        self.log_end: tuple[int, float] | None = None  # replicated or not, and when it was asked for
+        self.whole_at: float | None = None  # the latest instant up to which all records are known to be read
+
+    def read_to(self, offset: int) -> None:
+        """Note that ``offset`` is the next to read: whether the requested log end was reached."""
+        if self.log_end is not None and offset >= self.log_end[0]:
+            self.whole_at = self.log_end[1]
+
+
 class _Anchor(NamedTuple):
     """Log time in milliseconds at a monotonic instant, when the offset to read next was ``next``."""
 
@@ -123,11 +139,7 @@ class PartitionProgress:
         self.epoch = saved.epoch
         self.lost = saved.lost
         self.led = LogLeaders(saved.epochs, saved.confirmed, saved.changes)
-        self.wanted = NO_EPOCH  # the epoch of a record that is read once its leader has confirmed what is before it
-        self.end: int | None = None  # the high watermark when it was last asked for; None: no answer
-        self.asked_at: float | None = None  # monotonic instant at which it was asked for
-        self._log_end: tuple[int, float] | None = None  # when it was last answered, and when it was asked for
-        self.whole_at: float | None = None  # the latest instant up to which all records are known to be read
+        self.end = PartitionEnd()
         self.refused = False
         self.gone = False  # the broker says that the log does not have ``next``
         self.waits_since: float | None = None  # monotonic: since when nothing was read although there is more
@@ -186,17 +198,7 @@ class PartitionProgress:
 
     def asked(self, end: int | None, monotonic: float) -> None:
         """The high watermark, asked for at ``monotonic``; None when there was no answer."""
-        self.end = end
-        self.asked_at = monotonic
-
-    def log_end_asked(self, log_end: int, monotonic: float) -> None:
-        """The log end, replicated or not, asked for at ``monotonic``."""
-        self._log_end = log_end, monotonic
-
-    def note_whole(self) -> None:
-        """Note that the requested log end was reached."""
-        if self._log_end is not None and self.next >= self._log_end[0]:
-            self.whole_at = self._log_end[1]
+        self.end.high_watermark, self.end.asked_at = end, monotonic
 
     def note_wait(self, monotonic: float, *, busy: bool) -> None:
         """Note at the end of a read whether this partition has records that did not come. ``busy``: records of others
@@ -212,12 +214,13 @@ class PartitionProgress:
         """Return whether the partition was read to the end that it had at the last request. False while a request has
         no answer.
         """
-        return self.end is not None and self.next >= self.end and not self.refused and not self.gone
+        end = self.end.high_watermark
+        return end is not None and self.next >= end and not self.refused and not self.gone
 
     @property
     def lag(self) -> int:
         """Offsets that exist and were not read yet."""
-        return max(0, (self.end or 0) - self.next)
+        return max(0, (self.end.high_watermark or 0) - self.next)
 
     # --- Lost records ---
 

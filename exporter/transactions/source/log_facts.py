@@ -13,7 +13,7 @@ from exporter.flink.samples import flink_samples
 from exporter.lso.facts import Stalls
 from exporter.model import Fact, Sample, SampleBatch
 from exporter.transactions.counting.aggregates import Aggregates
-from exporter.transactions.counting.census import Census
+from exporter.transactions.counting.census import Census, release_times
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.counting.log_series import LogSeries
 from exporter.transactions.decided.recent_decisions import ClocksApart
@@ -22,6 +22,7 @@ from exporter.transactions.facts import (
     LoggedTransactions,
     OpenTransaction,
     OpenTransactions,
+    ReleaseTimes,
     UncleanEnds,
 )
 from exporter.transactions.known_log import KnownLog
@@ -49,6 +50,7 @@ class LogFacts:
         self._opened = Derived(_opened_by)
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
+        self._releases: ReleaseTimes | None = None
 
     def note_stalls(self, stalls: Stalls | None) -> None:
         """Note where the records of precommitted transactions are, which only their stalls show."""
@@ -89,7 +91,7 @@ class LogFacts:
         yield self._series.recent(self._cluster.name, log_now)
         missing = self._missing()
         opened = OpenTransactions(self._source, transactions, not missing, missing, self._log.as_of)
-        yield LoggedTransactions(opened, self._time, frozenset(self._aggregates.applications))
+        yield LoggedTransactions(opened, self._time, frozenset(self._aggregates.applications.by_name))
         if (ends := self._partitions.known_ends()) is not None:
             yield ends
         unclean = self._aggregates.unclean
@@ -101,8 +103,10 @@ class LogFacts:
         if self._cluster.shard.first:
             for broker, skew in skews.items():
                 yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self._cluster.name, str(broker))
-        if (releases := self._census.releases(self._log)) is not None:
-            yield releases
+        if self._releases is None and self._log.current:  # the tail has caught up for the first time
+            self._releases = release_times(self._log.entries())
+        if self._releases is not None:
+            yield self._releases
 
     def _open_transactions(self) -> tuple[OpenTransaction, ...]:
         """The open transactions; the same tuple as in the last read if they are the same."""

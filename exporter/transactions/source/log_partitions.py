@@ -225,7 +225,8 @@ class LogPartitions:
         """The ends of the log, once a minute; None while that of a partition is not known."""
         now = self._cluster.clock.monotonic()
         if self._ends is None or now - self._ends.at >= ENDS_INTERVAL:
-            ends = {number: progress.end for number, progress in self.progress.items() if progress.end is not None}
+            asked = {number: progress.end.high_watermark for number, progress in self.progress.items()}
+            ends = {number: end for number, end in asked.items() if end is not None}
             self._ends = KnownLogEnds(now, ends) if ends and len(ends) == self.seen else None
         return self._ends
 
@@ -247,8 +248,8 @@ class LogPartitions:
             known = self.progress[number]
             text = (
                 f"{TOPIC}-{number} is read up to offset {known.next} for {seconds:.0f} s, and its leader has records"
-                f" up to {known.end}: the broker that is read was deposed and does not know it, or cannot"
-                " be reached; reading goes to the new leader"
+                f" up to {known.end.high_watermark}: the broker that is read was deposed and does not know it, or"
+                " cannot be reached; reading goes to the new leader"
             )
             found.append(Fault(Reason.STALE, text))
         return found

@@ -64,7 +64,7 @@ class LogSeed:
             return
         if is_new and self._complete:
             self._unseeded = set()
-            self._aggregates.new_applications.complete_since(log_now())
+            self._aggregates.applications.new.complete_since(log_now())
             return
         self._next_at = now + self._wait
         self._wait = min(LONGEST_WAIT, self._wait * 2)
@@ -83,7 +83,7 @@ class LogSeed:
             log.take(number, log.machine(number).seed_id(transactional_id))
         self._unseeded = set(asked.silent)
         if not asked.faults:
-            self._aggregates.new_applications.complete_since(log_now())
+            self._aggregates.applications.new.complete_since(log_now())
         for number in log.unknown.keys() - self._unseeded:
             log.machine(number).settle_unknown()
             log.take(number, ())

@@ -51,9 +51,9 @@ def check_positions(
     lost: dict[int, int] = {}
     for place, each in known.items():
         leader_epoch = metadata.leader_epoch(place)
-        if NO_EPOCH < leader_epoch < max(each.epoch, each.wanted):
+        if NO_EPOCH < leader_epoch < max(each.epoch, each.led.wanted):
             each.gone = True
-            faults.append(_older(place, leader_epoch, max(each.epoch, each.wanted)))
+            faults.append(_older(place, leader_epoch, max(each.epoch, each.led.wanted)))
         elif place in with_epoch and place not in ends:
             each.gone = True
         else:
@@ -67,7 +67,7 @@ def check_positions(
                     doubtful.append(place)
             else:
                 doubtful.append(place)
-            each.wanted = NO_EPOCH
+            each.led.wanted = NO_EPOCH
             each.led.confirmed = leader_epoch
     if doubtful:
         starts = start_offsets(client, metadata, doubtful, deadline)

@@ -70,7 +70,7 @@ class SavedLog:
             return True
         for number, target in list(self._targets.items()):
             known = progress.get(number)
-            if known is not None and (known.next >= target or known.end is None):
+            if known is not None and (known.next >= target or known.end.high_watermark is None):
                 del self._targets[number]
         self._caught_up = not self._targets
         return self._caught_up

@@ -26,7 +26,8 @@ from exporter.lso.source.lso import LsoSettings, LsoSource
 from exporter.model import Fact, Sample, Snapshot, Source
 from exporter.posture.source import PostureSettings, PostureSource
 from exporter.settings.layers import ConfigError
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.counting.aggregates import Caps
+from exporter.transactions.counting.known_applications import KnownApplications
 from exporter.transactions.machine.records import Status, decode_key, decode_value
 from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
@@ -261,15 +262,15 @@ def test_shards_are_disjoint_and_together_say_what_one_agent_says(
 
 
 def test_what_a_cap_folds_has_a_name_of_each_shards_own() -> None:
-    sides = [Aggregates(Grouping(), Caps(applications=1), shard) for shard in all_of(2)]
+    sides = [KnownApplications(Grouping(), 1, shard) for shard in all_of(2)]
     names = [f"application-{letter}" for letter in "abcdefgh"]
     called = [[side.group(name) for side in sides] for name in names]
-    assert {application for side in sides for application in side.applications} & {"_other_0", "_other_1"}
+    assert {application for side in sides for application in side.by_name} & {"_other_0", "_other_1"}
     for name, (first, second) in zip(names, called, strict=True):
         mine, other = (first, second) if Shard(0, 2).holds(name) else (second, first)
         assert other == name
         assert mine in {name, f"_other_{[first, second].index(mine)}"}
-    alone = Aggregates(Grouping(), Caps(applications=1))
+    alone = KnownApplications(Grouping(), 1, WHOLE)
     assert {alone.group(name) for name in names} == {names[0], "_other"}
 
 

@@ -58,7 +58,11 @@ def gauges(aggregates: Aggregates, metric: Metric, now: float = NOW) -> dict[tup
 
 def gauge_list(aggregates: Aggregates, now: float = NOW) -> list[Sample]:
     last = last_samples("prod", aggregates.dated())
-    return [*last, *application_samples("prod", aggregates.described, aggregates.seen), *aggregates.recent("prod", now)]
+    return [
+        *last,
+        *application_samples("prod", aggregates.applications.described, aggregates.applications.seen),
+        *aggregates.recent("prod", now),
+    ]
 
 
 def test_an_application_counts_every_outcome_from_zero() -> None:
@@ -94,8 +98,8 @@ def test_applications_that_appear_count_for_an_hour_once_those_before_are_known(
     aggregates = aggregates_of(Caps(applications=2))
     appear(aggregates, "early-1", ago=3000)
     assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {}
-    aggregates.new_applications.complete_since(NOW - 2000)
-    aggregates.new_applications.complete_since(NOW)  # known before
+    aggregates.applications.new.complete_since(NOW - 2000)
+    aggregates.applications.new.complete_since(NOW)  # known before
     appear(aggregates, "old-1", ago=2500)
     assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {(): 0.0}
     appear(aggregates, "early-2", ago=1000)
@@ -109,15 +113,15 @@ def test_applications_that_appear_count_for_an_hour_once_those_before_are_known(
 def test_new_applications_of_all_shards_are_judged_and_each_shard_exposes_its_own() -> None:
     shards = [Aggregates(Grouping(), Caps(), shard) for shard in (Shard(0, 2), Shard(1, 2))]
     for shard in shards:
-        shard.new_applications.complete_since(NOW - 2000)
+        shard.applications.new.complete_since(NOW - 2000)
         for name in "abcdefgh":
             appear(shard, f"app{name}-1", ago=100)
             appear(shard, f"app{name}-2", ago=50)
         gone = Entry("appa-9", 0)
         shard.take(Appeared(gone), new=False)
         shard.take(Forgotten(gone), new=False)
-    assert [shard.new_applications.recent(NOW) for shard in shards] == [8, 8]
-    own = [shard.new_applications.recent(NOW, of_shard=True) or 0 for shard in shards]
+    assert [shard.applications.new.recent(NOW) for shard in shards] == [8, 8]
+    own = [shard.applications.new.recent(NOW, of_shard=True) or 0 for shard in shards]
     assert (sum(own), min(own) > 0) == (8, True)
 
 
@@ -185,7 +189,7 @@ def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[
 
 def test_applications_beyond_the_cap_that_have_no_id_any_more_are_no_longer_counted() -> None:
     aggregates = aggregates_of(Caps(applications=1))
-    aggregates.new_applications.complete_since(0)
+    aggregates.applications.new.complete_since(0)
     entry_of(aggregates, "pay-1")
     stays = entry_of(aggregates, "stays-1")
     for number in range(100):
@@ -250,7 +254,7 @@ def test_ids_seen_in_the_last_hour_are_counted() -> None:
     aggregates = aggregates_of()
     for name in ("pay-1", "pay-2", "pay-3", "order-1"):
         entry_of(aggregates, name)
-    aggregates.census({"pay": 1, "order": 1, "gone": 7})
+    aggregates.applications.census({"pay": 1, "order": 1, "gone": 7})
     assert gauges(aggregates, catalogue.TRANSACTIONAL_IDS) == {("pay",): 2.0, ("order",): 0.0}
 
 
@@ -313,9 +317,9 @@ def test_an_application_that_was_kept_stays_until_its_ids_are_known() -> None:
     again = aggregates_of()
     again.restore(aggregates.saved(everything=True))
     again.take(Forgotten(entry_of(again, "pay-2")), new=True)
-    assert list(again.applications) == ["pay"]
+    assert list(again.applications.by_name) == ["pay"]
     again.ids_are_known()
-    assert list(again.applications) == []
+    assert list(again.applications.by_name) == []
 
 
 @pytest.mark.parametrize("broken", [{"applications": {"a": [1]}}, {"applications": 3}, {"tasks": {"t": "x"}}])
@@ -323,7 +327,7 @@ def test_counters_that_cannot_be_used_restore_nothing(broken: dict[str, object])
     aggregates = aggregates_of()
     with pytest.raises((ValueError, TypeError, AttributeError)):
         aggregates.restore(broken)
-    assert aggregates.applications == ()
+    assert aggregates.applications.by_name == {}
 
 
 UUID = "6f1d2c3e-0b1a-4c5d-8e9f-001122334455"

@@ -56,13 +56,13 @@ class Log:
         known.written.clear()
 
     def changes(self, seconds: float) -> dict[str, IdChanges]:
-        return self.aggregates.new_ids.changes(self.machine.known(), START_MS / 1000 + seconds)
+        return self.aggregates.applications.new_ids.changes(self.machine.known(), START_MS / 1000 + seconds)
 
 
 @pytest.fixture
 def log() -> Log:
     log = Log()
-    log.aggregates.new_applications.complete_since(START_MS / 1000)
+    log.aggregates.applications.new.complete_since(START_MS / 1000)
     return log
 
 
@@ -97,7 +97,7 @@ def test_two_new_ids_are_no_evidence_and_nothing_is_noted_before_all_ids_are_kno
     log = Log()
     for at, uuid in enumerate(UUIDS[:4]):
         log.at(at, f"pay-{uuid}")
-    log.aggregates.new_applications.complete_since(START_MS / 1000 + 10)
+    log.aggregates.applications.new.complete_since(START_MS / 1000 + 10)
     for at, uuid in enumerate(UUIDS[4:6]):
         log.at(20 + at, f"pay-{uuid}")
     assert log.changes(100) == {}
@@ -105,7 +105,7 @@ def test_two_new_ids_are_no_evidence_and_nothing_is_noted_before_all_ids_are_kno
 
 def test_ids_of_the_applications_beyond_the_cap_are_no_evidence() -> None:
     log = Log(caps=Caps(applications=1))
-    log.aggregates.new_applications.complete_since(START_MS / 1000)
+    log.aggregates.applications.new.complete_since(START_MS / 1000)
     for at, uuid in enumerate(UUIDS[:4]):
         log.at(at, f"first-{uuid}")
         log.at(at, f"{'abcd'[at]}-{uuid}")
@@ -167,7 +167,7 @@ def test_every_new_id_was_first_used_when_it_appeared_and_is_never_used_before_i
     starts: list[tuple[int, int]],
 ) -> None:
     log = Log()
-    log.aggregates.new_applications.complete_since(START_MS / 1000)
+    log.aggregates.applications.new.complete_since(START_MS / 1000)
     first: dict[str, float] = {}
     for at, (number, transactions) in enumerate(starts):
         name = f"pay-{UUIDS[number]}"

@@ -1372,11 +1372,14 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
     read(world, source)
 
     def sizes() -> dict[str, int]:
-        assert source._log is not None
         machine, counted = source._log.machine(0), source._aggregates
         held = {"entries": machine.entries, "open": machine.open, "applications": counted._by_name}
-        held |= {"fences": counted._fences, "seen": counted._seen, "unread": unread_of(source)}
-        held |= {"ends": counted.unclean._ends, "folded": counted._folded, "counted ids": counted.ids[0]}
+        held |= {"fences": counted._fences, "seen": counted.applications.seen, "unread": unread_of(source)}
+        held |= {
+            "ends": counted.unclean._ends,
+            "folded": counted.applications.folded,
+            "counted ids": counted.applications.ids[0],
+        }
         return {name: len(cast("Sized", each)) for name, each in held.items()} | {
             "unsettled": len(machine.unsettled),
             "ids": sum(sum(each.values()) for each in fact(seen, KnownIds).by_partition.values()),
