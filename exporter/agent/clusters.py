@@ -5,6 +5,7 @@ Most of what the agent imports is for these. So this module is imported once the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,20 +22,19 @@ from exporter.core.owners import Owners
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.state import StateDir
 from exporter.core.worker import SnapshotSink
-from exporter.groups.source.groups import GroupsSettings, GroupsSource
+from exporter.groups.source.groups import GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
 from exporter.kafka.client import ClusterClient
 from exporter.lso.proof.prover import Prover
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, Source
-from exporter.posture.source import PostureSettings, PostureSource
+from exporter.posture.source import PostureSource
 from exporter.settings.plain import ClusterConfig, Config, TransactionsConfig
 from exporter.status.status import ClusterSettings, document
 from exporter.status.watched_stalls import Links
-from exporter.transactions.counting.aggregates import Caps
 from exporter.transactions.source.markers import MarkersSource
-from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.source.transactions import TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSource
 
 if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers
@@ -200,41 +200,13 @@ def sources_of(
     around = _around(cluster, engines, receivers, names) if cluster.shard.first else ()
     if not config.watch:
         return around
-    lso = LsoSettings(
-        interval=config.lso.interval,
-        sweep_interval=config.lso.sweep_interval,
-        stall_after=config.lso.stall_after,
-        include=config.topics.include,
-        exclude=config.topics.exclude,
-    )
-    transactions = TransactionsSettings(
-        interval=config.transactions.interval,
-        open_transactions=config.transactions.open_transactions,
-        outcomes=config.transactions.outcomes,
-        applications=config.transactions.applications,
-    )
-    caps = Caps(
-        applications=config.transactions.applications,
-        fenced_ids=config.transactions.fenced_ids,
-        unclean_ends=config.transactions.unclean_ends,
-    )
-    groups = GroupsSettings(
-        interval=config.groups.interval,
-        include=config.groups.include,
-        exclude=config.groups.exclude,
-        limit=config.groups.limit,
-    )
     return (
-        LsoSource(cluster, lso, Prover(cluster)),
-        TransactionsSource(cluster, transactions),
-        *_log_sources(cluster, config.transactions.outcomes, caps),
-        *_marker_sources(cluster, config.transactions),
-        GroupsSource(cluster, groups),
+        LsoSource(cluster, config.lso, config.topics, Prover(cluster)),
+        TransactionsSource(cluster, config.transactions),
+        *_log_sources(cluster, config.transactions),
+        GroupsSource(cluster, config.groups),
         *((OffsetsSource(cluster, config.groups.interval),) if config.groups.offset_commits else ()),
-        PostureSource(
-            cluster,
-            PostureSettings(config.posture.interval, config.posture.ignore, telemetry=receivers is not None),
-        ),
+        PostureSource(cluster, config.posture, telemetry=receivers is not None),
         *around,
     )
 
@@ -247,16 +219,12 @@ def _around(cluster: Cluster, engines: Engines, receivers: Receivers | None, nam
     return engine_sources(cluster, engines, receivers, names)
 
 
-def _log_sources(cluster: Cluster, outcomes: str, caps: Caps) -> tuple[Source, ...]:
-    if outcomes == "polling":
-        return ()
-    return (TxnlogSource(cluster, TxnlogSettings(caps, or_polling=outcomes == "auto")),)
-
-
-def _marker_sources(cluster: Cluster, settings: TransactionsConfig) -> tuple[Source, ...]:
-    if settings.outcomes == "polling" or not settings.compare_markers:
-        return ()
-    return (MarkersSource(cluster, settings.markers_per_minute),)
+def _log_sources(cluster: Cluster, settings: TransactionsConfig) -> Iterator[Source]:
+    """The sources that read the transaction log."""
+    if settings.outcomes != "polling":
+        yield TxnlogSource(cluster, settings)
+        if settings.compare_markers:
+            yield MarkersSource(cluster, settings.markers_per_minute)
 
 
 def _by_key(config: Config) -> dict[str, ClusterConfig]:

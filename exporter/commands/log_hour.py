@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 from exporter.cluster.cluster import Cluster
 from exporter.commands.report import fault_texts
 from exporter.model import Deadline, Fact, Facts
-from exporter.transactions.counting.aggregates import Caps
+from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.facts import LoggedTransactions
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.source.txnlog import TxnlogSource
 
 _SLICE_SECONDS = 5.0
 NOT_IN_TIME = "the end of the transaction log was not reached in time: raise --timeout"
@@ -23,9 +24,12 @@ class LogHour(NamedTuple):
     faults: tuple[str, ...] = ()
 
 
-def read_hour(cluster: Cluster, deadline: Deadline, caps: Caps | None = None) -> LogHour:
+def read_hour(cluster: Cluster, deadline: Deadline, unclean_ends: int | None = None) -> LogHour:
     """Read the last hour, until its end, a fault or the deadline."""
-    source = TxnlogSource(cluster, TxnlogSettings(caps or Caps(), timeout=_SLICE_SECONDS))
+    settings = TransactionsConfig(outcomes="log")
+    if unclean_ends is not None:
+        settings = replace(settings, unclean_ends=unclean_ends)
+    source = TxnlogSource(cluster, settings, timeout=_SLICE_SECONDS)
     hour = LogHour()
     try:
         while not deadline.over:

@@ -17,7 +17,7 @@ from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_reading_flags
 from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
-from exporter.groups.source.groups import GroupsSettings, GroupsSource
+from exporter.groups.source.groups import GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
 from exporter.inventory.source import list_readers, written_outside
 from exporter.kafka.client import AskError
@@ -25,11 +25,12 @@ from exporter.model import Deadline, Fact, Facts, Source
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.plain_writers import WriterSamples
-from exporter.posture.source import PostureSettings, PostureSource
+from exporter.posture.source import PostureSource
+from exporter.settings.plain import PostureConfig, TransactionsConfig
 from exporter.status.command_documents import CheckDocument, ClusterPostureDocument
 from exporter.transactions.facts import LoggedTransactions, TransactionUse
-from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.source.transactions import TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSource
 
 _SLICE_SECONDS = 5.0
 _COMMIT_SECONDS = 6.0
@@ -97,11 +98,11 @@ def _look(
     facts: list[Fact] = []
     faults: list[str] = []
     # The log first: open transactions are taken from it where it is readable, else from the coordinators.
-    groups = GroupsSource(cluster, GroupsSettings(limit=settings.groups.limit, include=settings.groups.include))
+    groups = GroupsSource(cluster, settings.groups)
     sources: tuple[Source, ...] = (
         groups,
-        TxnlogSource(cluster, TxnlogSettings(timeout=_SLICE_SECONDS)),
-        TransactionsSource(cluster, TransactionsSettings()),
+        TxnlogSource(cluster, TransactionsConfig(outcomes="log"), timeout=_SLICE_SECONDS),
+        TransactionsSource(cluster, TransactionsConfig()),
         *((OffsetsSource(cluster, settings.groups.interval),) if settings.groups.offset_commits else ()),
         *engine_sources(cluster, engines._replace(spark=(), audits=())),  # no posture check uses these
     )
@@ -127,7 +128,7 @@ def _look(
         except AskError as error:
             faults.append(error.fault.detail)
     ignore = (*settings.posture.ignore, *options.ignore)
-    posture = PostureSource(cluster, PostureSettings(ignore=ignore))
+    posture = PostureSource(cluster, PostureConfig(ignore=ignore))
     by_type = {type(fact): fact for fact in facts}
     given, lost = _read(posture, deadline, Facts(by_type, facts))
     checks = next((fact.checks for fact in given if isinstance(fact, Posture)), ())

@@ -20,7 +20,6 @@ from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
 from exporter.model import Deadline
 from exporter.status.transaction_documents import unclean_end_document
-from exporter.transactions.counting.aggregates import Caps
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions, UncleanEnd, UncleanEnds
 
 _MOST = 10_000
@@ -132,7 +131,7 @@ def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
-    facts, faults = read_hour(cluster, deadline, Caps(unclean_ends=_MOST))
+    facts, faults = read_hour(cluster, deadline, _MOST)
     unclean, logged = facts.get(UncleanEnds), facts.get(LoggedTransactions)
     if unclean is None and not faults:
         faults = (NOT_IN_TIME,)

@@ -24,8 +24,9 @@ from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import OpenInLog, OpenStart
 from exporter.lso.proof.rounds import held_in
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import Deadline, Facts, SampleBatch
+from exporter.settings.plain import LsoConfig
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
@@ -112,15 +113,14 @@ def look_twice(
     connect = connect or (lambda: RangeConsumer(cluster.properties))
     source = LsoSource(
         cluster,
-        LsoSettings(
+        LsoConfig(
             interval=stall_after,
             # The second read is only of partitions whose LSO was below the high watermark in the first.
             sweep_interval=stall_after * 1000,
             stall_after=stall_after,
-            include=settings.topics.include,
-            exclude=settings.topics.exclude,
-            timeout=patience,
         ),
+        settings.topics,
+        timeout=patience,
     )
     say(f"looking at the last stable offsets of {cluster.target} ...")
     first = list(source.read(deadline, Facts()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.brokers.facts import BrokerVersion
@@ -22,6 +21,7 @@ from exporter.posture.checks import checks_of, group_checks
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.plain_writers import WriterSamples
+from exporter.settings.plain import PostureConfig
 from exporter.spark.queries import SparkView
 from exporter.streams.facts import StreamsVersion
 from exporter.telemetry.facts import ClientSoftware, PushedSoftware
@@ -38,17 +38,7 @@ TOPIC_KEYS = ("min.insync.replicas", "unclean.leader.election.enable")
 MOST_TOPICS = 200
 """Largest number of transactional topics whose settings are checked. The others are counted as dropped series."""
 
-
-@dataclass(frozen=True, slots=True)
-class PostureSettings:
-    """Seconds, and the checks not to make, as ``check`` or ``check:subject``. ``telemetry``: the agent takes pushed
-    metrics, so that the brokers' subscriptions are checked.
-    """
-
-    interval: float = 300.0
-    ignore: tuple[str, ...] = ()
-    telemetry: bool = False
-    timeout: float = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 class PostureSource(KafkaSource):
@@ -58,11 +48,13 @@ class PostureSource(KafkaSource):
 
     name = "posture"
 
-    def __init__(self, cluster: Cluster, settings: PostureSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: PostureConfig, *, telemetry: bool = False) -> None:
+        """``telemetry``: the agent takes pushed metrics, so that the brokers' subscriptions are checked."""
         super().__init__(cluster)
+        self._takes_metrics = telemetry
         self._settings = settings
         self.pace = self.interval = settings.interval
-        self.timeout = settings.timeout
+        self.timeout = TIMEOUT_SECONDS
         self._begun = False
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
@@ -131,7 +123,7 @@ class PostureSource(KafkaSource):
             durations=use.durations if use is not None else {},
             timeouts=use.timeouts if use is not None else {},
             written=use.topics if use is not None else None,
-            telemetry=self._telemetry(metadata, deadline) if self._settings.telemetry else None,
+            telemetry=self._telemetry(metadata, deadline) if self._takes_metrics else None,
             pushed=self._client_software(facts),
             written_outside=samples.topics if (samples := facts.get(WriterSamples)) is not None else (),
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),

@@ -1,6 +1,7 @@
 """The settings in force: frozen dataclasses, which are made without pydantic and YAML from a checked document.
 
-A class has the keys of a pydantic section of ``root``, where they are described; a test compares both.
+A class has the keys of a pydantic section of ``root``, where they are described; a test compares both. Those of a
+cluster have their defaults here, for its sources.
 """
 
 from __future__ import annotations
@@ -93,50 +94,50 @@ class Sharding:
 class TopicsConfig:
     """``clusters[].topics``."""
 
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
+    include: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LsoConfig:
     """``clusters[].lso``, in seconds."""
 
-    interval: float
-    sweep_interval: float
-    stall_after: float
+    interval: float = 5.0
+    sweep_interval: float = 60.0
+    stall_after: float = 30.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransactionsConfig:
     """``clusters[].transactions``."""
 
-    interval: float
-    outcomes: Literal["auto", "log", "polling"]
-    applications: int
-    open_transactions: int
-    fenced_ids: int
-    unclean_ends: int
-    compare_markers: bool
-    markers_per_minute: int
+    interval: float = 5.0
+    outcomes: Literal["auto", "log", "polling"] = "auto"
+    applications: int = 500
+    open_transactions: int = 20
+    fenced_ids: int = 20
+    unclean_ends: int = 20
+    compare_markers: bool = True
+    markers_per_minute: int = 32 * 1024**2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupsConfig:
     """``clusters[].groups``."""
 
-    interval: float
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    offset_commits: bool
-    limit: int
+    interval: float = 30.0
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    offset_commits: bool = False
+    limit: int = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PostureConfig:
     """``clusters[].posture``."""
 
-    interval: float
-    ignore: tuple[str, ...]
+    interval: float = 300.0
+    ignore: tuple[str, ...] = ()
 
 
 # --- Targets ----------------------------------------------------------------------------------------------------------

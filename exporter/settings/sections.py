@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from exporter.settings.addresses import DEFAULT_PORT
 from exporter.settings.clients import BrokerSection
+from exporter.settings.plain import GroupsConfig, LsoConfig, PostureConfig, TopicsConfig, TransactionsConfig
 from exporter.settings.targets import Url
 from exporter.settings.values import (
     Addresses,
@@ -27,6 +28,10 @@ from exporter.settings.values import (
     Size,
     wrong,
 )
+
+# The defaults of what is read of a cluster.
+_TOPICS, _LSO, _TRANSACTIONS = TopicsConfig(), LsoConfig(), TransactionsConfig()
+_GROUPS, _POSTURE = GroupsConfig(), PostureConfig()
 
 
 class StateSection(Section):
@@ -79,66 +84,66 @@ class LogSection(Section):
 class TopicsSection(Section):
     """Topics whose LSO is read: regular expressions that may match anywhere in a name. Internal topics are included."""
 
-    include: Patterns = (".*",)
+    include: Patterns = _TOPICS.include
     """Topics to read."""
-    exclude: Patterns = ()
+    exclude: Patterns = _TOPICS.exclude
     """Topics to leave out, of those that `include` matches."""
 
 
 class LsoSection(Section):
     """When the last stable offset (LSO) is read, and when a partition is stalled."""
 
-    interval: Duration = 5.0
+    interval: Duration = _LSO.interval
     """How often to read the partitions of open transactions, and those whose LSO was behind at the last read."""
-    sweep_interval: Duration = 60.0
+    sweep_interval: Duration = _LSO.sweep_interval
     """In what time to read all partitions, a part of them at every read."""
-    stall_after: Duration = 30.0
+    stall_after: Duration = _LSO.stall_after
     """A partition is stalled when its LSO has not moved for this long while it is below the high watermark."""
 
 
 class TransactionsSection(Section):
     """How often open transactions are read, and the limits of series for each cluster."""
 
-    interval: Duration = 5.0
+    interval: Duration = _TRANSACTIONS.interval
     """How often to read open transactions from the coordinators."""
-    outcomes: Annotated[Literal["auto", "log", "polling"], Lower] = "auto"
+    outcomes: Annotated[Literal["auto", "log", "polling"], Lower] = _TRANSACTIONS.outcomes
     """Where outcomes come from. `log`: `__transaction_state`. `polling`: what coordinators describe at two reads, which
     gives lower bounds ([managed.md](managed.md)). `auto`: polling if the cluster refuses the log."""
-    applications: Annotated[int, Field(ge=1)] = 500
+    applications: Annotated[int, Field(ge=1)] = _TRANSACTIONS.applications
     """Applications with series of their own; the others are counted together as `application="_other"`."""
-    open_transactions: Count = 20
+    open_transactions: Count = _TRANSACTIONS.open_transactions
     """Open transactions shown by id: those nearest to their timeout. Holders of a stalled partition are shown too."""
-    fenced_ids: Count = 20
+    fenced_ids: Count = _TRANSACTIONS.fenced_ids
     """Transactional ids in `kafka_eos_recent_producer_fences`."""
-    unclean_ends: Count = 20
+    unclean_ends: Count = _TRANSACTIONS.unclean_ends
     """Transactions in `kafka_eos_last_unclean_end_timestamp_seconds`."""
-    compare_markers: bool = True
+    compare_markers: bool = _TRANSACTIONS.compare_markers
     """Compare decided transactions with the markers of their partitions; needs READ on their topics and on the log."""
-    markers_per_minute: Size = 32 * 1024**2
+    markers_per_minute: Size = _TRANSACTIONS.markers_per_minute
     """Bytes that are read of partitions in a minute to find markers. What is beyond is not compared, and counted."""
 
 
 class GroupsSection(Section):
     """Consumer groups whose lag is measured."""
 
-    interval: Duration = 30.0
+    interval: Duration = _GROUPS.interval
     """How often to read the groups."""
-    include: Patterns = ()
+    include: Patterns = _GROUPS.include
     """Groups to read if the cluster has more than `limit` groups."""
-    exclude: Patterns = ()
+    exclude: Patterns = _GROUPS.exclude
     """Groups to leave out."""
-    offset_commits: bool = False
+    offset_commits: bool = _GROUPS.offset_commits
     """Count offset commits in transactions and outside of them; reads `__consumer_offsets`, which needs READ on it."""
-    limit: Count = 500
+    limit: Count = _GROUPS.limit
     """With at most this many groups, all are read; with more, only those that `include` matches."""
 
 
 class PostureSection(Section):
     """Checks of the settings that exactly-once depends on."""
 
-    interval: Duration = 300.0
+    interval: Duration = _POSTURE.interval
     """How often to check."""
-    ignore: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = _POSTURE.ignore
     """Checks to leave out, as `check` or `check:subject`."""
 
 

@@ -19,8 +19,9 @@ from exporter.core.reading import read_source
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, Snapshot
+from exporter.settings.plain import LsoConfig, TopicsConfig
 from tests.bench.sizes import opened_transactions, stand_ins
 
 BROKERS, PARTITIONS, OPEN = 50, 10_000, 2_000
@@ -43,7 +44,7 @@ def reads(count: int, late: int, refusing: int) -> list[LsoRead]:
         properties = Properties.parse({"bootstrap.servers": f"127.0.0.1:{ports[0]}"})
         client = ClusterClient(properties, clock)
         cluster = Cluster(properties, client, Grouping(), StateDir(None), "bench", clock)
-        source, facts, fact = LsoSource(cluster, LsoSettings()), FactStore(), opened_transactions(OPEN)
+        source, facts, fact = LsoSource(cluster, LsoConfig(), TopicsConfig()), FactStore(), opened_transactions(OPEN)
         for _ in range(count):
             at = clock.monotonic()
             facts.post(("log",), Snapshot("txnlog", "", "", 1e9, (), (), (fact,), 0.0, at, clock.wall()))

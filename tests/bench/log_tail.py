@@ -16,7 +16,8 @@ from exporter.applications.applications import Grouping
 from exporter.kafka.log.tail import Tail, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.settings.plain import TransactionsConfig
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.tail import BATCH, LogTail
@@ -53,7 +54,7 @@ def with_state_machines(cluster: KafkaCluster) -> Rate:
     """As the agent reads it, by its own code: decoded, its state machines run, and every transaction counted."""
     numbers = partitions_of_log(cluster)
     properties = Properties.parse(cluster.client_properties())
-    tail = LogTail(Aggregates(Grouping(), Caps()), lambda: Tail(properties, TOPIC), Clock())
+    tail = LogTail(Aggregates(Grouping(), TransactionsConfig()), lambda: Tail(properties, TOPIC), Clock())
     newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka's
     asked = {Position(TOPIC, number): newest for number in numbers}
     admin = cluster.admin()

@@ -18,7 +18,8 @@ from exporter.agent.allocator import share_one_arena
 from exporter.applications.applications import Grouping
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import TopicPartition
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.settings.plain import TransactionsConfig
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.machine.entries import encode_key, encode_section
 from exporter.transactions.machine.records import HEAD, PREVIOUS_ID_TAGS, TIMES, Status
 from exporter.transactions.machine.state_machine import StateMachine
@@ -69,7 +70,7 @@ def main() -> int:
     parser.add_argument("--open", type=int, default=20_000)
     options = parser.parse_args()
     share_one_arena()
-    aggregates = Aggregates(Grouping(), Caps())
+    aggregates = Aggregates(Grouping(), TransactionsConfig())
     machines = [StateMachine(number) for number in range(PARTITIONS)]
     before = rss_mb(os.getpid())
     made = 0.0

@@ -29,8 +29,9 @@ from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, Fault, Snapshot, TopicPartition
+from exporter.settings.plain import LsoConfig, TopicsConfig
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.words import TransactionState
 from tests.bench.machine import load, rss_mb
@@ -113,7 +114,7 @@ def measure(partitions: int, opened: int) -> SizeCost:
         properties = Properties.parse({"bootstrap.servers": f"127.0.0.1:{ports[0]}"})
         client = ClusterClient(properties, clock)
         cluster = Cluster(properties, client, Grouping(), StateDir(None), "bench", clock)
-        source = WithThresholds(LsoSource(cluster, LsoSettings()), Thresholds, clock, cluster.grouping)
+        source = WithThresholds(LsoSource(cluster, LsoConfig(), TopicsConfig()), Thresholds, clock, cluster.grouping)
         exposition, facts = Exposition(clock), FactStore()
         fact = opened_transactions(opened)
         faults: set[Fault] = set()

@@ -52,6 +52,7 @@ from exporter.model import Clock, Deadline, Facts, Fault, Metric, Sample, TopicP
 from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
 from exporter.producers.source.librdkafka import IngestSource
 from exporter.settings.addresses import split_address
+from exporter.settings.plain import TransactionsConfig
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.posts import SparkReceiver
@@ -60,7 +61,7 @@ from exporter.spark.source import query_samples
 from exporter.telemetry.clients import TelemetryReceiver
 from exporter.telemetry.otlp import OtlpApp
 from exporter.telemetry.source import TelemetrySource
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.machine import records
 from exporter.transactions.saved import begin
@@ -333,7 +334,7 @@ def state_files(data: bytes) -> None:
     snapshot, _, journal = data.partition(b"\xff")
     path = scratch().file("cluster/txnlog.json", snapshot)
     scratch().file("cluster/txnlog.journal", journal)
-    aggregates = Aggregates(Grouping(), Caps())
+    aggregates = Aggregates(Grouping(), TransactionsConfig())
     saved, _ = Keeper(StateDir(path.parents[1]), "txnlog").load("cluster", "", aggregates)
     for partition in saved.partitions.values():
         begin(1000, 10, partition, from_zero=False)

@@ -5,26 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from exporter.groups.source.groups import GroupsSettings, GroupsSource
+from exporter.groups.source.groups import GroupsSource
 from exporter.lso.proof.prover import Prover
-from exporter.lso.source.lso import LsoSettings, LsoSource
-from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.lso.source.lso import LsoSource
+from exporter.settings.plain import GroupsConfig, LsoConfig, TopicsConfig, TransactionsConfig
+from exporter.transactions.source.transactions import TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSource
 from tests.helpers.cluster import FakeKafka
 
+EVERY_TOPIC = TopicsConfig()
 
-def lso_source(world: FakeKafka, directory: Path | None = None, **settings: Any) -> LsoSource:
+
+def lso_source(
+    world: FakeKafka, directory: Path | None = None, *, topics: TopicsConfig = EVERY_TOPIC, **settings: Any
+) -> LsoSource:
     cluster = world.cluster(directory)
-    return LsoSource(cluster, LsoSettings(**settings), Prover(cluster, world.reader))
+    return LsoSource(cluster, LsoConfig(**settings), topics, Prover(cluster, world.reader))
 
 
 def txnlog_source(world: FakeKafka, directory: Path | None = None, **settings: Any) -> TxnlogSource:
-    return TxnlogSource(world.cluster(directory), TxnlogSettings(**settings), world.tail)
+    return TxnlogSource(world.cluster(directory), TransactionsConfig(**{"outcomes": "log", **settings}), world.tail)
 
 
 def transactions_source(world: FakeKafka, **settings: Any) -> TransactionsSource:
-    return TransactionsSource(world.cluster(), TransactionsSettings(**settings))
+    return TransactionsSource(world.cluster(), TransactionsConfig(**settings))
 
 
 def groups_source(world: FakeKafka, **settings: Any) -> GroupsSource:
-    return GroupsSource(world.cluster(), GroupsSettings(**settings))
+    return GroupsSource(world.cluster(), GroupsConfig(**settings))

@@ -14,9 +14,10 @@ from typing import Any
 
 from exporter import catalogue
 from exporter.lso.facts import Stalls
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import Notes
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.settings.plain import LsoConfig, TopicsConfig, TransactionsConfig
+from exporter.transactions.source.txnlog import TxnlogSource
 from tests.helpers.cluster import OpenWriter, SourceRead, read, world_of
 from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord
 
@@ -64,7 +65,9 @@ class StalledCluster:
     def sources(self) -> tuple[TxnlogSource, LsoSource]:
         """Those of a new process."""
         cluster = self.world.cluster(self.folder)
-        return TxnlogSource(cluster, TxnlogSettings(), self.world.tail), LsoSource(cluster, LsoSettings())
+        return TxnlogSource(cluster, TransactionsConfig(outcomes="log"), self.world.tail), LsoSource(
+            cluster, LsoConfig(), TopicsConfig()
+        )
 
 
 def fill(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter import catalogue
@@ -33,6 +32,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample, TopicPartition
+from exporter.settings.plain import GroupsConfig
 from exporter.words import GroupKind
 
 MOST_NAMED = 3
@@ -41,19 +41,9 @@ MOST_BLOCKED = 5
 NEWER = frozenset({GroupKind.CONSUMER, GroupKind.SHARE, GroupKind.STREAMS})
 """Kinds of groups whose members are counted: few clusters have them in numbers, and each has a request of its own."""
 SHARE_ISOLATION = "share.isolation.level"
+TIMEOUT_SECONDS = 20.0
 REFUSALS_KEPT = 20
 """Number of reads after which topics that could not be read are tried again."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupsSettings:
-    """All groups while there are at most ``limit``; above that only those that ``include`` matches."""
-
-    interval: float = 30.0
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    limit: int = 500
-    timeout: float = 20.0
 
 
 class Progress(NamedTuple):
@@ -68,13 +58,13 @@ class GroupsSource(KafkaSource):
 
     name = "groups"
 
-    def __init__(self, cluster: Cluster, settings: GroupsSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: GroupsConfig) -> None:
         super().__init__(cluster)
         self._settings = settings
         self._include = tuple(BoundedPattern(pattern, "groups.include") for pattern in settings.include)
         self._exclude = tuple(BoundedPattern(pattern, "groups.exclude") for pattern in settings.exclude)
         self.pace = self.interval = settings.interval
-        self.timeout = settings.timeout
+        self.timeout = TIMEOUT_SECONDS
         self._progress: dict[str, Progress] = {}
         self._proven: dict[str, set[str]] = {}
         self._counted: dict[UnreadSpan, int] = {}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -17,6 +16,7 @@ from exporter.core.derived import Derived
 from exporter.core.shard import WHOLE, Shard
 from exporter.flink.jobs import Jobs
 from exporter.model import Sample
+from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.counting.application_counters import ApplicationCounters, ApplicationCounts
 from exporter.transactions.counting.known_applications import KnownApplications
 from exporter.transactions.counting.partition_lists import PartitionLists
@@ -32,23 +32,14 @@ HOUR = 3600.0
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """The most series of each kind: applications, ids with recent fences, unclean ends."""
-
-    applications: int = 500
-    fenced_ids: int = 20
-    unclean_ends: int = 20
-
-
 class Aggregates:
-    """Takes the events of every partition of the log.
+    """Takes the events of every partition of the log. ``caps`` has the most series of each kind.
 
     Only the applications of ``shard`` are counted; commits of Connect tasks are counted for all, and which
     applications are new is judged by all of them.
     """
 
-    def __init__(self, grouping: Grouping, caps: Caps, shard: Shard = WHOLE) -> None:
+    def __init__(self, grouping: Grouping, caps: TransactionsConfig, shard: Shard = WHOLE) -> None:
         self._grouping = grouping
         self._caps = caps
         self.applications = KnownApplications(grouping, caps.applications, shard)

@@ -7,7 +7,6 @@ is the only source that publishes them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster, KafkaSource
@@ -16,28 +15,16 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch
+from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.facts import KnownIds, LoggedTransactions, TransactionsElsewhere
 from exporter.transactions.source.coordinator_poll import CoordinatorPoll
 from exporter.transactions.source.internal_topics import InternalTopics
 from exporter.transactions.source.open_series import OpenSeries
-from exporter.transactions.source.polled_outcomes import PolledOutcomes, Where
+from exporter.transactions.source.polled_outcomes import PolledOutcomes
 
 PACE = 1.0
 """Seconds between two reads of the tail's facts."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionsSettings:
-    """``open_transactions`` is how many are shown by id, beside the blockers.
-
-    ``outcomes`` is where they come from, as in the settings; ``applications`` is how many are counted by polling.
-    """
-
-    interval: float = 5.0
-    open_transactions: int = 20
-    timeout: float = 10.0
-    outcomes: Where = "auto"
-    applications: int = 500
+TIMEOUT_SECONDS = 10.0
 
 
 class TransactionsSource(KafkaSource):
@@ -45,11 +32,11 @@ class TransactionsSource(KafkaSource):
 
     name = "transactions"
 
-    def __init__(self, cluster: Cluster, settings: TransactionsSettings) -> None:
+    def __init__(self, cluster: Cluster, settings: TransactionsConfig) -> None:
         super().__init__(cluster)
         self.interval = settings.interval
         self.pace = min(PACE, settings.interval)
-        self.timeout = settings.timeout
+        self.timeout = TIMEOUT_SECONDS
         self._read_at: float | None = None
         self._of_cluster: tuple[Sample | SampleBatch | Fault | Fact, ...] = ()  # by the last read of the cluster
         self._topics = InternalTopics(cluster)

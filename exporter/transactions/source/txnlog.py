@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from exporter import catalogue
 from exporter.cluster.cluster import Cluster, KafkaSource
@@ -12,7 +11,8 @@ from exporter.kafka.log.tail import Tail, TailReader
 from exporter.kafka.properties.client import Properties
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, IgnoredSource, Notes, Reason, Sample, SampleBatch
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.settings.plain import TransactionsConfig
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.decided.recent_decisions import DecisionTail
 from exporter.transactions.facts import (
     CoordinatorTime,
@@ -34,19 +34,11 @@ DUE_SECONDS = 0.05
 """How long records are waited for where a log end settles aborts."""
 SEED_SECONDS = 2.0
 """Share of a read for the state at the start."""
+TIMEOUT_SECONDS = 10.0
 REFUSED = frozenset({Reason.AUTHORIZATION, Reason.UNSUPPORTED})
 """Reasons that stay until somebody changes the cluster."""
 NO_LOG = "the brokers have transactions and no topic __transaction_state"
 POLLED_INSTEAD = "the cluster refuses the transaction log: outcomes are polled, and counted at least"
-
-
-@dataclass(frozen=True, slots=True)
-class TxnlogSettings:
-    """Limits of applications and ids, and seconds. ``or_polling``: outcomes are polled where the log is refused."""
-
-    caps: Caps = field(default_factory=Caps)
-    timeout: float = 10.0
-    or_polling: bool = False
 
 
 class TxnlogSource(KafkaSource):
@@ -56,13 +48,18 @@ class TxnlogSource(KafkaSource):
     interval = CHECK_INTERVAL
 
     def __init__(
-        self, cluster: Cluster, settings: TxnlogSettings, open_tail: Callable[[Properties, str], TailReader] = Tail
+        self,
+        cluster: Cluster,
+        settings: TransactionsConfig,
+        open_tail: Callable[[Properties, str], TailReader] = Tail,
+        timeout: float = TIMEOUT_SECONDS,
     ) -> None:
+        """Where the settings have outcomes by polling as well, that is asked for while the log is refused."""
         super().__init__(cluster)
-        self._settings = settings
-        self.timeout = settings.timeout
+        self._or_polling = settings.outcomes == "auto"
+        self.timeout = timeout
         self.pace = PACE
-        self._aggregates = Aggregates(cluster.grouping, settings.caps, cluster.shard)
+        self._aggregates = Aggregates(cluster.grouping, settings, cluster.shard)
         self._saved = SavedLog(cluster, self._aggregates, self.name)
         self._decisions = DecisionTail()
         self._partitions = LogPartitions(cluster, self._aggregates, self._saved, open_tail, self._decisions.take)
@@ -81,10 +78,10 @@ class TxnlogSource(KafkaSource):
             if isinstance(item, Fault) and item.reason in REFUSED:
                 refused = item
             yield item
-        if refused is not None and self._settings.or_polling and not self._partitions.readable:
+        if refused is not None and self._or_polling and not self._partitions.readable:
             yield LogRefused(refused.detail)
             yield IgnoredSource(POLLED_INSTEAD)
-        elif self._settings.or_polling and self._elsewhere(facts):
+        elif self._or_polling and self._elsewhere(facts):
             yield LogRefused(NO_LOG)
             yield IgnoredSource(POLLED_INSTEAD)
 

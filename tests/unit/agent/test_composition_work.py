@@ -19,11 +19,12 @@ from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.kafka.requests.bulk_offsets import OffsetsRequest, offsets_request
 from exporter.lso.proof.prover import Prover
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, SampleBatch, Snapshot, Source, TopicPartition
+from exporter.settings.plain import LsoConfig, TopicsConfig, TransactionsConfig
 from exporter.transactions.machine.records import Status
-from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.source.transactions import TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSource
 from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, world_of
 from tests.helpers.coordinator import BEGIN_MS, CoordinatorRecord
 from tests.helpers.strategies import encode_key, encode_value, kafka_tags
@@ -70,9 +71,9 @@ class FakeAgent:
         self.exposition = Exposition(world.time.clock)
         self._facts = FactStore()
         sources: tuple[Source, ...] = (
-            TxnlogSource(cluster, TxnlogSettings(), world.tail),
-            TransactionsSource(cluster, TransactionsSettings()),
-            LsoSource(cluster, LsoSettings(), Prover(cluster, world.reader)),
+            TxnlogSource(cluster, TransactionsConfig(outcomes="log"), world.tail),
+            TransactionsSource(cluster, TransactionsConfig()),
+            LsoSource(cluster, LsoConfig(), TopicsConfig(), Prover(cluster, world.reader)),
         )
         self._sources = [WithThresholds(source, Thresholds, world.time.clock, cluster.grouping) for source in sources]
         self._due = [0.0] * len(sources)

@@ -21,16 +21,16 @@ from exporter.config import ConfigSource
 from exporter.core.shard import WHOLE, Shard
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
-from exporter.groups.source.groups import GroupsSettings, GroupsSource
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.groups.source.groups import GroupsSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import Fact, Sample, Snapshot, Source
-from exporter.posture.source import PostureSettings, PostureSource
+from exporter.posture.source import PostureSource
 from exporter.settings.layers import ConfigError
-from exporter.transactions.counting.aggregates import Caps
+from exporter.settings.plain import GroupsConfig, LsoConfig, PostureConfig, TopicsConfig, TransactionsConfig
 from exporter.transactions.counting.known_applications import KnownApplications
 from exporter.transactions.machine.records import Status, decode_key, decode_value
-from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.source.transactions import TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSource
 from tests.helpers.cluster import (
     LOG,
     FakeGroup,
@@ -157,16 +157,16 @@ TOPICS = ("orders", "payments")
 class ShardSources:
     """The sources of one cluster, which hand each other facts as the runner lets them."""
 
-    def __init__(self, world: FakeKafka, shard: Shard, most: int = 0, caps: Caps | None = None) -> None:
+    def __init__(self, world: FakeKafka, shard: Shard, most: int = 0, caps: TransactionsConfig | None = None) -> None:
         cluster = world.cluster(grouping=Grouping(["^(?P<application>app-[0-9]+)"]), shard=shard)
         self._world = world
         self._facts: dict[type[Fact], Fact] = {}
         self.sources: tuple[Source, ...] = (
-            TxnlogSource(cluster, TxnlogSettings(caps or Caps()), world.tail),
-            TransactionsSource(cluster, TransactionsSettings(open_transactions=most)),
-            LsoSource(cluster, LsoSettings(stall_after=10.0, sweep_interval=15.0)),
-            GroupsSource(cluster, GroupsSettings()),
-            PostureSource(cluster, PostureSettings()),
+            TxnlogSource(cluster, caps or TransactionsConfig(outcomes="log"), world.tail),
+            TransactionsSource(cluster, TransactionsConfig(open_transactions=most)),
+            LsoSource(cluster, LsoConfig(stall_after=10.0, sweep_interval=15.0), TopicsConfig()),
+            GroupsSource(cluster, GroupsConfig()),
+            PostureSource(cluster, PostureConfig()),
         )
         self.samples: dict[tuple[str, tuple[str, ...]], object] = {}
 

@@ -7,7 +7,8 @@ import pytest
 from exporter import catalogue
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
-from exporter.posture.source import PostureSettings, PostureSource
+from exporter.posture.source import PostureSource
+from exporter.settings.plain import PostureConfig
 from exporter.transactions.facts import TransactionUse
 from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, SourceRead, read, world_of
 
@@ -22,7 +23,7 @@ def upgraded_world() -> FakeKafka:
 
 def test_what_no_setting_can_mend_is_information_and_not_a_check_that_failed() -> None:
     world = upgraded_world()
-    seen = read(world, PostureSource(world.cluster(), PostureSettings()), OLD)
+    seen = read(world, PostureSource(world.cluster(), PostureConfig()), OLD)
     assert seen.values(catalogue.POSTURE_INFORMATION) == {("transaction_clients", "pay"): 1}
     clients = {
         labels[1]: value
@@ -38,7 +39,7 @@ def test_what_no_setting_can_mend_is_information_and_not_a_check_that_failed() -
 
 def test_information_is_left_out_as_any_check_is() -> None:
     world = upgraded_world()
-    source = PostureSource(world.cluster(), PostureSettings(ignore=("transaction_clients:pay",)))
+    source = PostureSource(world.cluster(), PostureConfig(ignore=("transaction_clients:pay",)))
     assert not read(world, source, OLD).values(catalogue.POSTURE_INFORMATION)
 
 
@@ -46,7 +47,7 @@ def test_information_is_left_out_as_any_check_is() -> None:
 
 
 def telemetry(world: FakeKafka) -> dict[str, CheckResult]:
-    source = PostureSource(world.cluster(), PostureSettings(telemetry=True))
+    source = PostureSource(world.cluster(), PostureConfig(), telemetry=True)
     posture = read(world, source).facts[Posture]
     assert isinstance(posture, Posture)
     return {check.subject: check.verdict for check in posture.checks if check.name == "telemetry_subscription"}
@@ -80,7 +81,7 @@ def test_subscriptions_that_are_refused_are_unknown() -> None:
 
 def test_an_agent_that_takes_no_pushed_metrics_does_not_ask_for_subscriptions() -> None:
     world = FakeKafka(telemetry=[])
-    read(world, PostureSource(world.cluster(), PostureSettings()))
+    read(world, PostureSource(world.cluster(), PostureConfig()))
     assert not world.requests("ListConfigResources")
 
 
@@ -88,7 +89,7 @@ def test_an_agent_that_takes_no_pushed_metrics_does_not_ask_for_subscriptions() 
 
 
 def sizes_of(world: FakeKafka) -> tuple[SourceRead, dict[str, PostureCheck]]:
-    seen = read(world, PostureSource(world.cluster(), PostureSettings()))
+    seen = read(world, PostureSource(world.cluster(), PostureConfig()))
     posture = seen.facts[Posture]
     assert isinstance(posture, Posture)
     return seen, {check.subject: check for check in posture.checks if check.name == "internal_topic_size"}
@@ -140,6 +141,6 @@ def test_a_broker_before_3_3_gives_sizes_without_its_disk() -> None:
 def test_brokers_beyond_the_partitions_of_the_log_coordinate_nothing(brokers: int, passed: CheckResult) -> None:
     world = upgraded_world()
     world.brokers = {number: f"k{number}:9092" for number in range(1, brokers + 1)}
-    posture = read(world, PostureSource(world.cluster(), PostureSettings())).facts[Posture]
+    posture = read(world, PostureSource(world.cluster(), PostureConfig())).facts[Posture]
     assert isinstance(posture, Posture)
     assert [check.verdict for check in posture.checks if check.name == "transaction_log_partitions"] == [passed]

@@ -14,7 +14,8 @@ from exporter.applications.applications import Grouping
 from exporter.core.state import StateDir
 from exporter.kafka.log.tail import TailReader
 from exporter.model import Clock
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.settings.plain import TransactionsConfig
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.keeper import RETRY_SECONDS, SNAPSHOT_SECONDS, Keeper
 from exporter.transactions.machine.progress import LogPosition
 from exporter.transactions.saved import SavedPartition
@@ -25,7 +26,7 @@ class CountedApplication(Aggregates):
     """Counters of one application, as the journal and the snapshot have them."""
 
     def __init__(self) -> None:
-        super().__init__(Grouping(), Caps())
+        super().__init__(Grouping(), TransactionsConfig())
         self.counts: dict[str, int] = {}
         self.changed: set[str] = set()
 
@@ -46,7 +47,7 @@ def never() -> TailReader:
     raise AssertionError
 
 
-NO_LOG = LogTail(Aggregates(Grouping(), Caps()), never, Clock())
+NO_LOG = LogTail(Aggregates(Grouping(), TransactionsConfig()), never, Clock())
 DISK = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans(), st.booleans()), max_size=40)
 
 

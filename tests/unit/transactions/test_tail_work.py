@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from exporter.applications.applications import Grouping
 from exporter.kafka.log.tail import Polled
 from exporter.model import Clock
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.settings.plain import TransactionsConfig
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.machine import record_fields
 from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.progress import LogPosition, PartitionProgress
@@ -77,7 +78,7 @@ class WrittenLog:
 
 @pytest.mark.parametrize("v2", [False, True])
 def test_the_calls_for_a_finished_transaction_do_not_grow(v2: bool) -> None:
-    log, aggregates = WrittenLog(v2=v2), Aggregates(Grouping(), Caps())
+    log, aggregates = WrittenLog(v2=v2), Aggregates(Grouping(), TransactionsConfig())
     tail = LogTail(aggregates, lambda: FakeKafka().tail, Clock())  # type: ignore[arg-type,return-value]  # it is not polled
     tail.known.progress[0] = PartitionProgress(0, LogPosition(0))
     tail.records.take(log.transactions(TRANSACTIONS))

@@ -17,7 +17,8 @@ from exporter.applications.applications import Grouping
 from exporter.jobs.history.fold import KEEP_MS, FoldState, Kept, PartitionFold, Row, day_of
 from exporter.jobs.history.table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
 from exporter.model import TopicPartition
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.settings.plain import TransactionsConfig
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.application_counters import counter_samples
 from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.state_machine import StateMachine
@@ -91,7 +92,7 @@ def test_rows_of_real_logs_agree_with_the_agents_counters(captured: Sequence[tup
         CoordinatorRecord(0, at, ms, bytes.fromhex(key), bytes.fromhex(value))
         for at, (_, _, ms, key, value) in enumerate(captured)
     ]
-    aggregates, machine = Aggregates(Grouping(), Caps()), StateMachine(0)
+    aggregates, machine = Aggregates(Grouping(), TransactionsConfig()), StateMachine(0)
     events = [
         event for record in records for event in machine.apply(record.offset, record.ms, record.key, record.value)
     ]

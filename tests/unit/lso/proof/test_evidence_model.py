@@ -19,8 +19,9 @@ from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.lso.facts import Stalls
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.prover import Prover
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import TopicPartition
+from exporter.settings.plain import LsoConfig, TopicsConfig
 from exporter.transactions.decided.decisions import V2
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, Status
@@ -302,7 +303,9 @@ def test_no_transaction_that_its_coordinator_has_is_hanging_and_every_orphan_is_
     world.denied_ids |= denied
     model.tail = tail
     cluster = world.cluster()
-    source = LsoSource(cluster, LsoSettings(sweep_interval=5.0, stall_after=5.0), Prover(cluster, world.reader))
+    source = LsoSource(
+        cluster, LsoConfig(sweep_interval=5.0, stall_after=5.0), TopicsConfig(), Prover(cluster, world.reader)
+    )
 
     def look() -> SourceRead:
         world.time.pass_(source.interval)

@@ -18,8 +18,9 @@ from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import OpenStart
 from exporter.lso.proof.prover import Prover
 from exporter.lso.proof.rounds import Rounds
-from exporter.lso.source.lso import LsoSettings, LsoSource
+from exporter.lso.source.lso import LsoSource
 from exporter.model import Deadline, Fact, Fault, Reason, TopicPartition
+from exporter.settings.plain import LsoConfig, TopicsConfig
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.transactions.machine.records import Status
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
@@ -399,7 +400,7 @@ def test_a_proof_that_reads_a_long_log_keeps_no_other_stall_waiting() -> None:
     for number in range(9):
         write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
     cluster = world.cluster()
-    source = LsoSource(cluster, LsoSettings(), Prover(cluster, lambda: SlowTail(world)))
+    source = LsoSource(cluster, LsoConfig(), TopicsConfig(), Prover(cluster, lambda: SlowTail(world)))
     stand(world, "orders")
     reads: list[tuple[float, float]] = []
     proven = False
@@ -422,7 +423,7 @@ def test_a_stall_that_was_seen_before_the_proof_of_another_is_reported_when_it_i
     for number in range(9):
         write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
     cluster = world.cluster()
-    source = LsoSource(cluster, LsoSettings(), Prover(cluster, lambda: SlowTail(world)))
+    source = LsoSource(cluster, LsoConfig(), TopicsConfig(), Prover(cluster, lambda: SlowTail(world)))
     known = opened(open_transaction(("carts", 0), producer_id=8)._replace(started=world.time.wall))
     stand(world, "orders")
     stand(world, "carts", producer_id=8)
@@ -773,16 +774,16 @@ def test_a_cluster_that_did_not_answer_at_the_first_read_is_swept_when_it_does()
 
 def test_topics_are_chosen_by_name_and_internal_ones_are_watched_unless_excluded() -> None:
     world = world_of(orders=1, other=1)
-    source = LsoSource(world.cluster(), LsoSettings(include=("^ord",)))
+    source = LsoSource(world.cluster(), LsoConfig(), TopicsConfig(include=("^ord",)))
     assert set(read(world, source).values(STALLED)) == {("orders",), (LOG,)}
-    source = LsoSource(world.cluster(), LsoSettings(exclude=("^__", "^other")))
+    source = LsoSource(world.cluster(), LsoConfig(), TopicsConfig(exclude=("^__", "^other")))
     assert set(read(world, source).values(STALLED)) == {("orders",)}
 
 
 def test_a_topic_that_a_pattern_takes_too_long_for_is_a_fault_and_the_others_are_watched() -> None:
     slow = "a" * 100 + "!"
     world = world_of(**{"aaa": 1, slow: 1, "orders": 1})
-    source = LsoSource(world.cluster(), LsoSettings(include=("^(a|a)*$", "^ord"), exclude=("^__",)))
+    source = LsoSource(world.cluster(), LsoConfig(), TopicsConfig(include=("^(a|a)*$", "^ord"), exclude=("^__",)))
     for _ in range(2):  # unknown is shown as long as the topic is there
         seen = read(world, source)
         assert set(seen.values(STALLED)) == {("aaa",), ("orders",)}

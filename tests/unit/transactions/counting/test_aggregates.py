@@ -14,7 +14,8 @@ from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.shard import Shard
 from exporter.model import Distribution, Metric, Sample, TopicPartition
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.settings.plain import TransactionsConfig
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.application_counters import application_samples, counter_samples, last_samples
 from exporter.transactions.counting.partition_lists import MOST_BYTES
 from exporter.transactions.facts import CommitDurations
@@ -25,8 +26,8 @@ from tests.helpers.calls import calls_of
 NOW = 1_790_000_000.0
 
 
-def aggregates_of(caps: Caps | None = None) -> Aggregates:
-    return Aggregates(Grouping(), caps or Caps())
+def aggregates_of(caps: TransactionsConfig | None = None) -> Aggregates:
+    return Aggregates(Grouping(), caps or TransactionsConfig())
 
 
 def entry_of(aggregates: Aggregates, transactional_id: str) -> Entry:
@@ -95,7 +96,7 @@ def appear(aggregates: Aggregates, transactional_id: str, ago: float) -> None:
 
 
 def test_applications_that_appear_count_for_an_hour_once_those_before_are_known() -> None:
-    aggregates = aggregates_of(Caps(applications=2))
+    aggregates = aggregates_of(TransactionsConfig(applications=2))
     appear(aggregates, "early-1", ago=3000)
     assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {}
     aggregates.applications.new.complete_since(NOW - 2000)
@@ -111,7 +112,7 @@ def test_applications_that_appear_count_for_an_hour_once_those_before_are_known(
 
 
 def test_new_applications_of_all_shards_are_judged_and_each_shard_exposes_its_own() -> None:
-    shards = [Aggregates(Grouping(), Caps(), shard) for shard in (Shard(0, 2), Shard(1, 2))]
+    shards = [Aggregates(Grouping(), TransactionsConfig(), shard) for shard in (Shard(0, 2), Shard(1, 2))]
     for shard in shards:
         shard.applications.new.complete_since(NOW - 2000)
         for name in "abcdefgh":
@@ -170,7 +171,7 @@ def total(value: object) -> float | None:
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=80), st.integers(1, 12))
 def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[int], cap: int) -> None:
-    aggregates = aggregates_of(Caps(applications=cap))
+    aggregates = aggregates_of(TransactionsConfig(applications=cap))
     entries: dict[int, Entry] = {}
     for number in numbers:
         if number not in entries:
@@ -188,7 +189,7 @@ def test_above_the_cap_applications_are_folded_and_sums_stay_true(numbers: list[
 
 
 def test_applications_beyond_the_cap_that_have_no_id_any_more_are_no_longer_counted() -> None:
-    aggregates = aggregates_of(Caps(applications=1))
+    aggregates = aggregates_of(TransactionsConfig(applications=1))
     aggregates.applications.new.complete_since(0)
     entry_of(aggregates, "pay-1")
     stays = entry_of(aggregates, "stays-1")
@@ -220,7 +221,7 @@ def test_an_application_goes_with_its_last_id_and_leaves_nothing_behind() -> Non
 
 
 def test_the_ids_fenced_most_in_ten_minutes_are_shown() -> None:
-    aggregates = aggregates_of(Caps(fenced_ids=2))
+    aggregates = aggregates_of(TransactionsConfig(fenced_ids=2))
     for number in range(4):
         entry = entry_of(aggregates, f"pay-{number}")
         finish(aggregates, entry, Outcome.FENCED, ago=700)
@@ -231,7 +232,7 @@ def test_the_ids_fenced_most_in_ten_minutes_are_shown() -> None:
 
 
 def test_the_latest_unclean_ends_of_the_last_hour_are_shown_newest_first() -> None:
-    aggregates = aggregates_of(Caps(unclean_ends=3))
+    aggregates = aggregates_of(TransactionsConfig(unclean_ends=3))
     for number in range(5):
         finish(aggregates, entry_of(aggregates, f"pay-{number}"), Outcome.TIMED_OUT, ago=number * 60)
     finish(aggregates, entry_of(aggregates, "own-1"), Outcome.ABORTED)
@@ -242,7 +243,7 @@ def test_the_latest_unclean_ends_of_the_last_hour_are_shown_newest_first() -> No
 
 
 def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() -> None:
-    aggregates = aggregates_of(Caps(unclean_ends=3))
+    aggregates = aggregates_of(TransactionsConfig(unclean_ends=3))
     loop, other = entry_of(aggregates, "loop-1"), entry_of(aggregates, "pay-1")
     finish(aggregates, other, Outcome.TIMED_OUT, ago=60)
     for _ in range(50):
@@ -344,7 +345,7 @@ IDS = st.sampled_from(
 @given(st.lists(IDS, max_size=12, unique=True), st.sampled_from(["", "(?P<application>a-b)-.*"]))
 def test_what_is_learned_describes_the_applications_that_are_known_already(ids: list[str], pattern: str) -> None:
     grouping = Grouping([pattern] if pattern else [])
-    aggregates = Aggregates(grouping, Caps())
+    aggregates = Aggregates(grouping, TransactionsConfig())
     examples: dict[str, str] = {}
     for transactional_id in ids:
         examples.setdefault(entry_of(aggregates, transactional_id).application, transactional_id)

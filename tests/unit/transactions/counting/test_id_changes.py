@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from exporter.applications.applications import Grouping
 from exporter.catalogue import CANARY
-from exporter.transactions.counting.aggregates import Aggregates, Caps
+from exporter.settings.plain import TransactionsConfig
+from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.id_changes import DAY, MOST_IDS, MOST_NEW, changes_by_design
 from exporter.transactions.facts import IdChanges, IdLife
 from exporter.transactions.machine.state_machine import StateMachine
@@ -23,9 +24,9 @@ UUIDS = tuple(f"{digit * 8}-1f1f-4111-8b1f-{digit * 11}c" for digit in "23456789
 class Log:
     """One partition of the log, and the aggregates of an agent that knew every id at ``START_MS``."""
 
-    def __init__(self, caps: Caps | None = None) -> None:
+    def __init__(self, caps: TransactionsConfig | None = None) -> None:
         self.machine = StateMachine(0)
-        self.aggregates = Aggregates(Grouping(), caps or Caps())
+        self.aggregates = Aggregates(Grouping(), caps or TransactionsConfig())
         self._offset = 0
         self._producer_ids = count(1000)
         self._ids: dict[str, CoordinatorId] = {}
@@ -104,7 +105,7 @@ def test_two_new_ids_are_no_evidence_and_nothing_is_noted_before_all_ids_are_kno
 
 
 def test_ids_of_the_applications_beyond_the_cap_are_no_evidence() -> None:
-    log = Log(caps=Caps(applications=1))
+    log = Log(caps=TransactionsConfig(applications=1))
     log.aggregates.applications.new.complete_since(START_MS / 1000)
     for at, uuid in enumerate(UUIDS[:4]):
         log.at(at, f"first-{uuid}")

@@ -10,6 +10,7 @@ from exporter.applications.applications import Grouping
 from exporter.core.thresholds import Thresholds
 from exporter.kafka.requests.transactions import Description, Listing
 from exporter.model import IgnoredSource, Reason
+from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.counting.observed import CoordinatorLook
 from exporter.transactions.counting.observed_counts import ACTIVE_SECONDS, IDLE_PER_LOOK, MOST_IDS, ObservedTransactions
 from exporter.transactions.facts import (
@@ -19,8 +20,8 @@ from exporter.transactions.facts import (
     OpenTransactions,
     TransactionsElsewhere,
 )
-from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
-from exporter.transactions.source.txnlog import POLLED_INSTEAD, TxnlogSettings, TxnlogSource
+from exporter.transactions.source.transactions import TransactionsSource
+from exporter.transactions.source.txnlog import POLLED_INSTEAD, TxnlogSource
 from exporter.words import ObservedOutcome
 from tests.helpers.cluster import OFFSETS, FakeKafka, FakeTransaction, SourceRead, partitions, read, world_of
 from tests.helpers.scenes import BEGUN_MS, world_with_one_open
@@ -166,7 +167,7 @@ def test_applications_beyond_the_cap_are_counted_together() -> None:
 def test_a_log_that_is_refused_from_the_start_is_declared_and_no_longer_a_ticket(tmp_path: Path) -> None:
     world = world_with_one_open()
     world.log_reads.refused = True
-    source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(or_polling=True), world.tail)
+    source = TxnlogSource(world.cluster(tmp_path), TransactionsConfig(), world.tail)
     seen = read(world, source)
     for _ in range(3):
         world.time.pass_(1.0)
@@ -180,7 +181,7 @@ def test_a_log_that_is_refused_from_the_start_is_declared_and_no_longer_a_ticket
 def test_a_log_that_is_refused_where_polling_is_off_stays_a_fault(tmp_path: Path) -> None:
     world = world_with_one_open()
     world.log_reads.refused = True
-    source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(), world.tail)
+    source = TxnlogSource(world.cluster(tmp_path), TransactionsConfig(outcomes="log"), world.tail)
     for _ in range(3):
         seen = read(world, source)
         world.time.pass_(1.0)
@@ -191,7 +192,7 @@ def test_a_log_that_is_refused_where_polling_is_off_stays_a_fault(tmp_path: Path
 
 def test_a_grant_that_is_taken_away_later_stays_a_fault(tmp_path: Path) -> None:
     world = world_with_one_open()
-    source = TxnlogSource(world.cluster(tmp_path), TxnlogSettings(or_polling=True), world.tail)
+    source = TxnlogSource(world.cluster(tmp_path), TransactionsConfig(), world.tail)
     for _ in range(3):
         read(world, source)
         world.time.pass_(1.0)
@@ -277,8 +278,8 @@ def elsewhere_of() -> FakeKafka:
 
 def test_transactions_without_a_log_are_open_and_their_outcomes_are_polled() -> None:
     world = elsewhere_of()
-    source = TransactionsSource(world.cluster(), TransactionsSettings())
-    log = TxnlogSource(world.cluster(), TxnlogSettings(or_polling=True))
+    source = TransactionsSource(world.cluster(), TransactionsConfig())
+    log = TxnlogSource(world.cluster(), TransactionsConfig())
     first = read(world, source)
     assert first.facts[TransactionsElsewhere] == TransactionsElsewhere()
     assert first.values(catalogue.TRANSACTIONS_OPEN)["app", "ongoing"] == 1
@@ -295,8 +296,8 @@ def test_transactions_without_a_log_are_open_and_their_outcomes_are_polled() -> 
 
 def test_a_cluster_that_has_made_no_transaction_is_none_of_these() -> None:
     world = world_of(log=0, offsets=1)
-    source = TransactionsSource(world.cluster(), TransactionsSettings())
-    log = TxnlogSource(world.cluster(), TxnlogSettings(or_polling=True))
+    source = TransactionsSource(world.cluster(), TransactionsConfig())
+    log = TxnlogSource(world.cluster(), TransactionsConfig())
     assert TransactionsElsewhere not in read(world, source).facts
     seen = read(world, log)
     assert LogRefused not in seen.facts
@@ -306,4 +307,4 @@ def test_a_cluster_that_has_made_no_transaction_is_none_of_these() -> None:
 def test_an_idle_cluster_without_a_log_is_known_by_the_ids_that_it_lists() -> None:
     world = elsewhere_of()
     world.transactions["app-1"].state = "CompleteAbort"
-    assert TransactionsElsewhere in read(world, TransactionsSource(world.cluster(), TransactionsSettings())).facts
+    assert TransactionsElsewhere in read(world, TransactionsSource(world.cluster(), TransactionsConfig())).facts

@@ -13,6 +13,7 @@ from exporter.cluster.facts import ClusterIdentity
 from exporter.core.fact_store import FactStore
 from exporter.core.reading import read_source
 from exporter.model import Deadline, Fault, Reason, Source
+from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.facts import (
     CoordinatorTime,
     KnownIds,
@@ -20,8 +21,8 @@ from exporter.transactions.facts import (
     OpenTransaction,
     OpenTransactions,
 )
-from exporter.transactions.source.transactions import TransactionsSettings, TransactionsSource
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.source.transactions import TransactionsSource
+from exporter.transactions.source.txnlog import TxnlogSource
 from exporter.words import TransactionState
 from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, FakeTransaction, Partition, places, read
 from tests.helpers.scenes import world_with_one_open
@@ -248,8 +249,8 @@ def test_a_cluster_that_is_down_is_one_fault_and_comes_back() -> None:
 def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_or_a_poll(steps: list[str]) -> None:
     world = whole_world()
     cluster = world.cluster()
-    publishing: Source = TransactionsSource(cluster, TransactionsSettings())
-    tail: Source = TxnlogSource(cluster, TxnlogSettings(), world.tail)
+    publishing: Source = TransactionsSource(cluster, TransactionsConfig())
+    tail: Source = TxnlogSource(cluster, TransactionsConfig(outcomes="log"), world.tail)
     board = FactStore()
     origins: list[str] = []
 

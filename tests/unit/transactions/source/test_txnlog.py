@@ -16,10 +16,11 @@ from exporter import catalogue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
 from exporter.model import Fact, Fault, Reason
+from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.facts import KnownIds, LoggedTransactions, ReleaseTimes, UncleanEnds
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import Status, decode_key, decode_value
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.source.txnlog import TxnlogSource
 from exporter.words import Outcome
 from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read, world_of
 from tests.helpers.coordinator import (
@@ -129,7 +130,7 @@ def test_reads_follow_each_other_at_once_while_records_wait() -> None:
         return poll(limit, seconds)
 
     tail.poll = take_time  # type: ignore[method-assign]
-    source = TxnlogSource(world.cluster(), TxnlogSettings(), lambda *_: tail)
+    source = TxnlogSource(world.cluster(), TransactionsConfig(outcomes="log"), lambda *_: tail)
     assert source.pace == 1.0
     paces = []
     for _ in range(4):

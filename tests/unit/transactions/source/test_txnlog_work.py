@@ -13,9 +13,10 @@ from exporter.core.reading import read_source
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.model import Deadline, Facts, Snapshot
+from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.machine.records import Status
 from exporter.transactions.machine.state_machine import ROOM
-from exporter.transactions.source.txnlog import TxnlogSettings, TxnlogSource
+from exporter.transactions.source.txnlog import TxnlogSource
 from tests.helpers.calls import calls_of
 from tests.helpers.cluster import LOG, world_of
 from tests.helpers.coordinator import BEGIN_MS, CoordinatorRecord
@@ -32,7 +33,7 @@ class WatchedLog:
         """With ``before``, so many applications committed before the source began to read."""
         self.world = world_of()
         self.world.time.wall = BEGIN_MS / 1000
-        self.source = TxnlogSource(self.world.cluster(directory), TxnlogSettings(), self.world.tail)
+        self.source = TxnlogSource(self.world.cluster(directory), TransactionsConfig(outcomes="log"), self.world.tail)
         self.exposition = Exposition(self.world.time.clock)
         self.commit(before)
         for _ in range(2):
