@@ -13,7 +13,8 @@ from typing import Any
 from exporter.cluster.cluster import Cluster
 from exporter.config import Config
 from exporter.core.owners import Owners
-from exporter.core.worker import SnapshotSink, SourceState
+from exporter.core.source_state import SourceState
+from exporter.core.worker import SnapshotSink
 from exporter.journal.documents import EventsDocument
 from exporter.journal.journal import Instants, JournalSettings
 from exporter.journal.keeper import JournalKeeper, States

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.core.fact_store import FactStore, Key
-from exporter.core.worker import SnapshotSink, SourceState, Worker
+from exporter.core.source_state import SourceState
+from exporter.core.worker import SnapshotSink, Worker
 from exporter.model import Clock, Deadline, Facts, Source
 
 WATCH_INTERVAL = 0.5

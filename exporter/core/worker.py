@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from exporter.catalogue import (
@@ -18,10 +17,9 @@ from exporter.catalogue import (
     SOURCE_UP,
 )
 from exporter.core.fact_store import FactStore, Key
-from exporter.core.reading import is_blind, log_traceback, next_start, only_lasting, raised_at, read_source
-from exporter.model import Clock, Deadline, Fact, Fault, IgnoredSource, Notes, Reason, Snapshot, Source
-
-log = logging.getLogger(__name__)
+from exporter.core.reading import is_blind, next_start, only_lasting, read_source
+from exporter.core.source_state import SourceLog, SourceState
+from exporter.model import Clock, Deadline, Fault, IgnoredSource, Notes, Reason, Snapshot, Source
 
 OVERRUN_GRACE = 1.0
 """Seconds after its deadline at which a read counts as hanging: sources check the deadline between calls."""
@@ -40,25 +38,6 @@ class SnapshotSink(Protocol):
     def drop(self, keys: Collection[Key]) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class SourceState:
-    """Result of the last read of one source. ``up`` is None before the first; instants are Unix seconds."""
-
-    source: str
-    target: str
-    cluster: str
-    up: bool | None = None
-    blind: bool = False
-    last_success: float | None = None
-    duration: float | None = None
-    faults: tuple[Fault, ...] = ()
-    notes: tuple[str, ...] = ()
-    ignored: str | None = None
-    """The reason in the settings for which it may be down, or None."""
-    facts: tuple[Fact, ...] = ()
-    """Those of the last read: with ``up``, what is not among them was not there."""
-
-
 class Worker:
     """Reads one source until stopped, on its own thread, and publishes after every read."""
 
@@ -71,9 +50,7 @@ class Worker:
         self._faults: Counter[Reason] = Counter(dict.fromkeys(Reason, 0))
         self._state = SourceState(source.name, source.target, source.cluster)
         self._due: float | None = None  # when the current read counts as hanging
-        self._logged: frozenset[Reason] = frozenset()
-        self._logged_notes: frozenset[str] = frozenset()
-        self._last_bug = ""
+        self._log = SourceLog()
         self._thread = threading.Thread(target=self._run, name=f"read {'/'.join(key)}", daemon=True)
 
     @property
@@ -113,7 +90,7 @@ class Worker:
     def _read(self, began: float) -> None:
         deadline = Deadline(began + self._source.timeout, self._clock.monotonic)
         self._due = deadline.at + OVERRUN_GRACE
-        snapshot = read_source(self._source, deadline, self._fact_store.facts(began), self._clock, self._on_bug)
+        snapshot = read_source(self._source, deadline, self._fact_store.facts(began), self._clock, self._log.note_bug)
         if (late := snapshot.ended - deadline.at) > STOOD_GRACE:
             snapshot = only_lasting(snapshot, late)
         with self._lock:
@@ -154,7 +131,7 @@ class Worker:
     def _note(self, state: SourceState) -> None:
         self._state = state
         self._faults.update(fault.reason for fault in state.faults)
-        self._log_changes(state)
+        self._log.note(state)
 
     def _publish(self, snapshot: Snapshot | None = None) -> None:
         """Publish the metrics of reading and the samples of a read in one step."""
@@ -176,25 +153,3 @@ class Worker:
             samples.append(SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS(state.last_success, *labels))
         # The metrics of reading are valid until the next read.
         return Snapshot.until_replaced("agent", samples, self._clock, target=state.target, cluster=state.cluster)
-
-    def _log_changes(self, state: SourceState) -> None:
-        """Log faults when their reasons change, and notes once, not at every read."""
-        for note in sorted(set(state.notes) - self._logged_notes):
-            log.warning("%s", note, extra={"source": state.source, "target": state.target})
-        self._logged_notes |= frozenset(state.notes)
-        reasons = frozenset(fault.reason for fault in state.faults)
-        if reasons == self._logged:
-            return
-        where = {"source": state.source, "target": state.target}
-        for reason in sorted(reasons - self._logged):
-            details = [fault.detail for fault in state.faults if fault.reason == reason]
-            more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-            log.warning("%s: %s%s", reason, details[0], more, extra=where)
-        if not reasons:
-            log.info("answers again", extra=where)
-        self._logged = reasons
-
-    def _on_bug(self, error: Exception, source: Source) -> None:
-        if (where := raised_at(error)) != self._last_bug:  # the same traceback every few seconds would flood the log
-            self._last_bug = where
-            log_traceback(error, source)

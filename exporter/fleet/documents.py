@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing_extensions import TypedDict
 
 from exporter.core.documents import document_of
-from exporter.core.instants import instant
 from exporter.fleet.facts import AgentReading, FleetAgent, FleetChange, FleetCluster, FleetHolder, FleetView
 from exporter.model import Reason
 from exporter.status.documents import TopicAndPartition
@@ -141,14 +140,10 @@ def fleet_document(
         FleetDocument,
         view,
         version=version,
-        generated_at=instant(view.at),
         generated_at_timestamp=view.at,
         clusters=[_cluster(cluster, link, view.at) for cluster in view.clusters],
         agents=[_agent(agent, link) for agent in view.agents],
-        changes=[
-            document_of(FleetChangeDocument, change, at=instant(change.at), at_timestamp=change.at)
-            for change in changes
-        ],
+        changes=[document_of(FleetChangeDocument, change) for change in changes],
         watched_seconds=watched,
     )
 
@@ -162,8 +157,6 @@ def _cluster(cluster: FleetCluster, link: Link, at: float) -> FleetClusterDocume
         holders=[_holder(holder, at) for holder in cluster.holders],
         agents=[agent.name for agent in cluster.agents],
         link=link(cluster.agents[0], cluster.name),
-        as_of=instant(cluster.as_of),
-        as_of_timestamp=cluster.as_of,
     )
 
 
@@ -173,24 +166,23 @@ def _holder(holder: FleetHolder, at: float) -> FleetHolderDocument:
 
 def _agent(reading: AgentReading, link: Link) -> FleetAgentDocument:
     answer, fault = reading.answer, reading.fault
-    return {
-        "agent": reading.agent.name,
-        "url": reading.agent.url,
-        "link": link(reading.agent, ""),
-        "answers": False if fault is not None else None if answer is None else True,
-        "since": instant(reading.since),
-        "since_timestamp": reading.since,
-        "reason": fault.reason if fault is not None else None,
-        "detail": fault.detail if fault is not None else "",
-        "version": answer.version if answer else "",
-        "shard": "" if answer is None or answer.shard[1] == 1 else f"{answer.shard[0]}/{answer.shard[1]}",
-        "ready": answer.ready if answer else None,
-        "clusters": [cluster.name or cluster.cluster_id or cluster.bootstrap_servers for cluster in answer.clusters]
+    return document_of(
+        FleetAgentDocument,
+        reading,
+        agent=reading.agent.name,
+        url=reading.agent.url,
+        link=link(reading.agent, ""),
+        answers=False if fault is not None else None if answer is None else True,
+        reason=fault.reason if fault is not None else None,
+        detail=fault.detail if fault is not None else "",
+        version=answer.version if answer else "",
+        shard="" if answer is None or answer.shard[1] == 1 else f"{answer.shard[0]}/{answer.shard[1]}",
+        ready=answer.ready if answer else None,
+        clusters=[cluster.name or cluster.cluster_id or cluster.bootstrap_servers for cluster in answer.clusters]
         if answer
         else [],
-        "last_answer": instant(reading.answered),
-        "last_answer_timestamp": reading.answered,
-        "age_seconds": reading.age,
-        "duration_seconds": reading.took,
-        "unreadable_entries": answer.odd if answer else 0,
-    }
+        last_answer_timestamp=reading.answered,
+        age_seconds=reading.age,
+        duration_seconds=reading.took,
+        unreadable_entries=answer.odd if answer else 0,
+    )

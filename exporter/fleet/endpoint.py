@@ -10,8 +10,9 @@ from exporter.fleet.page import fleet_page_pieces
 from exporter.model import Clock, Sample, Snapshot
 from exporter.settings.addresses import split_address
 from exporter.settings.plain import EndpointConfig
-from exporter.status.app import App, Route
+from exporter.status.app import PAGE_SECONDS, App, Route
 from exporter.status.json_lines import json_pieces
+from exporter.status.renders import HTML, Renders, rendered
 from exporter.web_server.authentication import Guard
 from exporter.web_server.config_file import WebFile
 from exporter.web_server.messages import Answer, Request, plain
@@ -29,6 +30,8 @@ class FleetApp(App):
             exposition, None, lambda: fleet.ready, None, web.route_prefix, guard=guard, hosts=web.allowed_hosts
         )
         self._fleet = fleet
+        self._renders = Renders(PAGE_SECONDS)
+        self._closing.append(self._renders.close)
         prefix = web.route_prefix
         self._routes |= {
             f"{prefix}/": Route("GET", self._fleet_page),
@@ -40,13 +43,11 @@ class FleetApp(App):
     async def _fleet_page(self, request: Request) -> Answer:
         refresh = "refresh=off" not in request.query.split("&")
         make = lambda: fleet_page_pieces(self._fleet.document(), self._prefix, refresh=refresh)  # noqa: E731 -- of these
-        body = await self._pages.get(("page", refresh), make, request.client, whole=True)
-        return Answer(200, body, "text/html; charset=utf-8")
+        return await rendered(self._renders.get(("page", refresh), make, request.client, whole=True), HTML)
 
     async def _fleet_document(self, request: Request) -> Answer:
         make = lambda: json_pieces(self._fleet.document(), DOCUMENT_LEVELS)  # noqa: E731 -- as above
-        body = await self._pages.get("document", make, request.client, whole=True)
-        return Answer(200, body, "application/json")
+        return await rendered(self._renders.get("document", make, request.client, whole=True))
 
     async def _readiness(self, _: Request) -> Answer:
         if self._ready():

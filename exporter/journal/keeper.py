@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from exporter import __version__, catalogue
 from exporter.cluster.cluster import Cluster
 from exporter.core.durations import format_age
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.journal.burst import Bursts
 from exporter.journal.conditions import ConditionRules
 from exporter.journal.facts import Event, Text

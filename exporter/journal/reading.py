@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.model import Fact
 
 F = TypeVar("F", bound=Fact)

@@ -9,46 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from exporter.core.owners import Owners
 from exporter.exposition.render import Exposition
-from exporter.journal.documents import EventsDocument
-from exporter.journal.query import EventQuery, QueryError
-from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
 from exporter.status.html import CONTENT_SECURITY_POLICY
-from exporter.status.json_lines import json_pieces
-from exporter.status.look_query import OF_INVENTORY, OF_ROLL, LookQuery, RefusedLookError
-from exporter.status.page import page_pieces
-from exporter.status.renders import BusyError, Renders
-from exporter.status.runbooks import names, runbook, runbook_page, runbooks_page
+from exporter.status.look_pages import ClusterQuestions, LookPages
+from exporter.status.reloads import Reloads
+from exporter.status.status_pages import Events, StatusPages
 from exporter.web_server.authentication import Guard
-from exporter.web_server.hosts import foreign, from_browser, name_of, reload_refusal
+from exporter.web_server.hosts import foreign, from_browser, name_of
 from exporter.web_server.messages import Answer, Request, plain, refused
-from exporter.web_server.negotiation import negotiate, takes_gzip, takes_html
+from exporter.web_server.negotiation import negotiate, takes_gzip
 from exporter.web_server.workers import Workers
-
-if TYPE_CHECKING:
-    from exporter.status.command_documents import InventoryOutput, RollOutput
 
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 64 * 1024
-RELOAD_SECONDS = 1.0
-"""Least seconds between two reloads: requests in between share the next one."""
 PAGE_SECONDS = 1.0
 """Seconds for which a rendered page or document is reused: many readers cost no more than one."""
-DOCUMENT_LEVELS = 4
-"""The document, its clusters, each of them, and its lists: each transaction is a line."""
-EVENT_LEVELS = 2
-"""The document and its list: each event is a line."""
-LOOK_LEVELS = 6
-"""The document, its clusters, each with its brokers, each with its rows."""
-INVENTORY_SECONDS = 300.0
-"""Seconds for which an inventory is given to further readers: it reads the transaction log."""
 _PAGES = ("", "roll", "api/v1/status", "api/v1/fleet", "api/v1/events", "api/v1/roll", "api/v1/inventory")
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
@@ -60,7 +41,6 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _EMPTY = frozenset({204, 304})
-_HTML = "text/html; charset=utf-8"
 
 Handler = Callable[[Request], Awaitable[Answer]]
 Taking = Callable[[bytes, int], bool]
@@ -69,29 +49,6 @@ Taking = Callable[[bytes, int], bool]
 
 PostHandler = Callable[[Request, bytes], Answer]
 """Accepts documents posted to one path. It is called on workers."""
-
-
-class Events(Protocol):
-    """The events of the journals. Any thread may ask."""
-
-    def page(self, query: EventQuery) -> EventsDocument:
-        """A page of ``/api/v1/events``, from memory and from the disk."""
-
-    def newest(self) -> Sequence[Mapping[str, Any]]:
-        """The events in memory, the newest first."""
-
-
-class ClusterQuestions(Protocol):
-    """Answers for which a cluster is asked, within a bound of time. Any thread may ask."""
-
-    def named(self, query: LookQuery) -> LookQuery:
-        """The query with the name of the cluster where there is only one. Raises QueryError for an unknown one."""
-
-    def roll(self, query: LookQuery) -> RollOutput:
-        """Answer whether brokers may be stopped. Raises QueryError."""
-
-    def inventory(self, query: LookQuery) -> InventoryOutput:
-        """Answer which application writes where in transactions. Raises QueryError."""
 
 
 class Route(NamedTuple):
@@ -139,17 +96,13 @@ class App:
         """
         self._guard = guard or Guard()
         self._posts_have_tokens = posts_have_tokens
-        self._exposition, self._ready, self._prefix, self._has_looks = exposition, ready, prefix, looks is not None
+        self._exposition, self._ready, self._prefix = exposition, ready, prefix
         self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
-        self._owners = owners
-        self._reloading: asyncio.Lock | None = None
-        self._next_reload: asyncio.Future[Sequence[str]] | None = None
-        self._reload_at = 0.0  # monotonic: the earliest begin of the next
         # Scrapes, pages and posts do not wait for each other.
-        self._renderers, self._posts, self._reloaders = Workers("metrics", 1), Workers("posts", 2), Workers("reload", 1)
-        self._pages = Renders(page_seconds)
-        self._rolls, self._inventories = Renders(page_seconds), Renders(INVENTORY_SECONDS)
+        self._renderers, self._posts = Workers("metrics", 1), Workers("posts", 2)
+        self._pages: StatusPages | None = None
+        self._closing: list[Callable[[], None]] = [self._renderers.close, self._posts.close]
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
             prefix + "/metrics": Route("GET", self._metrics),
@@ -157,31 +110,35 @@ class App:
             prefix + "/-/ready": Route("GET", self._readiness),
         }
         if reload is not None:
-            self._reload = reload
-            self._routes[prefix + "/-/reload"] = Route("POST", self._reload_settings)
+            reloads = Reloads(reload)
+            self._closing.append(reloads.close)
+            self._routes[prefix + "/-/reload"] = Route("POST", reloads.answer)
         if status is not None:
-            self._status = status
-            self._events = events
+            pages = self._pages = StatusPages(
+                status, prefix, self._posts, page_seconds, events, owners, rolls=looks is not None
+            )
+            self._closing.append(pages.close)
             self._routes |= {
-                prefix + "/": Route("GET", self._page),
-                prefix + "/api/v1/status": Route("GET", self._document),
-                prefix + "/api/v1/events": Route("GET", self._what_happened),
-                prefix + "/runbooks": Route("GET", self._runbooks),
+                prefix + "/": Route("GET", pages.page),
+                prefix + "/api/v1/status": Route("GET", pages.document),
+                prefix + "/api/v1/events": Route("GET", pages.what_happened),
+                prefix + "/runbooks": Route("GET", pages.runbooks),
             }
         if looks is not None:
-            self._looks = looks
+            answers = LookPages(looks, prefix, self._posts, page_seconds)
+            self._closing.append(answers.close)
             self._routes |= {
-                prefix + "/roll": Route("GET", self._roll_page),
-                prefix + "/api/v1/roll": Route("GET", self._roll),
-                prefix + "/api/v1/inventory": Route("GET", self._inventory),
+                prefix + "/roll": Route("GET", answers.roll_page),
+                prefix + "/api/v1/roll": Route("GET", answers.roll),
+                prefix + "/api/v1/inventory": Route("GET", answers.inventory),
             }
         if prefix and status is not None:
             self._routes |= dict.fromkeys(("/", prefix), Route("GET", self._to_prefix))
 
     def close(self) -> None:
         """End the threads once they have nothing to do; for after the server has stopped."""
-        for threads in (self._renderers, self._posts, self._reloaders, self._pages, self._rolls, self._inventories):
-            threads.close()
+        for close in self._closing:
+            close()
 
     # --- From ASGI to an answer ---------------------------------------------------------------------------------------
 
@@ -226,8 +183,8 @@ class App:
         path = request.path
         route = self._routes.get(path) or self._routes.get(path.removesuffix("/"))
         of_runbooks = f"{self._prefix}/runbooks/"
-        if route is None and path.startswith(of_runbooks):
-            route = Route("GET", self._runbook)
+        if route is None and self._pages is not None and path.startswith(of_runbooks):
+            route = Route("GET", self._pages.runbook)
         if route is None:
             return refused(404)
         if request.method not in route.allowed:
@@ -247,86 +204,6 @@ class App:
             headers["Content-Encoding"] = "gzip"
         return Answer(200, body, content_type, headers)
 
-    async def _page(self, request: Request) -> Answer:
-        refresh = "refresh=off" not in request.query.split("&")
-        shown = Filter.parse(request.query)
-        newest = self._events.newest if self._events is not None else None
-        make = lambda: page_pieces(  # noqa: E731 -- of these
-            self._status(),
-            self._prefix,
-            refresh=refresh,
-            shown=shown,
-            happened=newest() if newest else None,
-            owners=self._owners(),
-            rolls=self._has_looks,
-        )
-        whole = shown == EVERYTHING
-        return await _rendered(self._pages.get(("page", refresh, shown), make, request.client, whole=whole), _HTML)
-
-    async def _document(self, request: Request) -> Answer:
-        left_out = lists_left_out(request.query)
-        make = lambda: json_pieces(without(self._status(), left_out), DOCUMENT_LEVELS)  # noqa: E731 -- as above
-        return await _rendered(self._pages.get(("document", left_out), make, request.client, whole=not left_out))
-
-    async def _what_happened(self, request: Request) -> Answer:
-        if self._events is None:
-            return refused(404)
-        try:
-            query = EventQuery.parse(request.query)
-        except QueryError as error:
-            return plain(str(error), 400)
-        events = self._events
-        make = lambda: json_pieces(events.page(query), EVENT_LEVELS)  # noqa: E731 -- as above
-        return await _rendered(self._pages.get(("events", query), make, request.client, whole=False))
-
-    async def _roll(self, request: Request) -> Answer:
-        return await self._looked(self._rolls, OF_ROLL, self._looks.roll, request)
-
-    async def _roll_page(self, request: Request) -> Answer:
-        # Few open it: it is imported when they do.
-        from exporter.status.roll_page import roll_page_pieces  # noqa: PLC0415
-
-        try:
-            query = await self._posts.run(self._looks.named, LookQuery.parse(request.query, OF_ROLL))
-            make = lambda: roll_page_pieces(self._looks.roll(query), self._prefix)  # noqa: E731 -- as above
-            return await _rendered(self._rolls.get(("page", query), make, request.client, whole=False), _HTML)
-        except QueryError as error:
-            return plain(str(error), 400)
-
-    async def _inventory(self, request: Request) -> Answer:
-        return await self._looked(self._inventories, OF_INVENTORY, self._looks.inventory, request)
-
-    async def _looked(
-        self,
-        renders: Renders,
-        names: frozenset[str],
-        look: Callable[[LookQuery], RollOutput | InventoryOutput],
-        request: Request,
-    ) -> Answer:
-        try:
-            query = await self._posts.run(self._looks.named, LookQuery.parse(request.query, names))
-            make = lambda: json_pieces(look(query), LOOK_LEVELS)  # noqa: E731 -- as above
-            return await _rendered(renders.get(query, make, request.client, whole=False))
-        except QueryError as error:
-            return plain(str(error), 400)
-        except RefusedLookError as error:  # not kept: the next request asks again
-            refused = error.document
-            return await _rendered(self._posts.run(lambda: b"".join(json_pieces(refused, LOOK_LEVELS))))
-
-    async def _runbooks(self, request: Request) -> Answer:
-        if takes_html(request.headers.get("accept", "")):
-            return _html(await self._posts.run(runbooks_page, self._prefix))
-        return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._posts.run(names)))
-
-    async def _runbook(self, request: Request) -> Answer:
-        name = request.path.removeprefix(f"{self._prefix}/runbooks/")
-        if not takes_html(request.headers.get("accept", "")):
-            text = await self._posts.run(runbook, name)
-            return refused(404) if text is None else plain(text.rstrip(), headers={"Vary": "Accept"})
-        made = lambda: runbook_page(name, request.query, self._status()["clusters"], self._prefix)  # noqa: E731
-        page = await self._posts.run(made)
-        return refused(404) if page is None else _html(page)
-
     async def _healthy(self, _: Request) -> Answer:
         return plain("Healthy.")
 
@@ -335,40 +212,8 @@ class App:
             return plain("Ready.")
         return plain("Not ready: not every source has answered or failed once yet.", 503)
 
-    async def _reload_settings(self, request: Request) -> Answer:
-        refusal = reload_refusal(request)
-        if refusal is not None:
-            return refusal
-        if self._next_reload is None:  # requests before it begins share it
-            self._next_reload = asyncio.ensure_future(self._reload_once())
-        problems = await asyncio.shield(self._next_reload)
-        if problems:
-            return plain("\n".join(("The settings were refused, the old ones stay:", *problems)), 400)
-        return plain("Reloaded.")
-
-    async def _reload_once(self) -> Sequence[str]:
-        """Reread the settings when the last reload has ended and began a second ago or more."""
-        if self._reloading is None:
-            self._reloading = asyncio.Lock()
-        async with self._reloading:
-            await asyncio.sleep(self._reload_at - time.monotonic())
-            self._next_reload, self._reload_at = None, time.monotonic() + RELOAD_SECONDS
-            return await self._reloaders.run(self._reload)
-
     async def _to_prefix(self, _: Request) -> Answer:
         return plain(f"The pages are under {self._prefix}/", 302, {"Location": f"{self._prefix}/"})
-
-
-async def _rendered(body: Awaitable[bytes], content_type: str = "application/json") -> Answer:
-    try:
-        return Answer(200, await body, content_type)
-    except BusyError:
-        what = "pages" if content_type == _HTML else "documents"
-        return refused(503, f"too many {what} wait", {"Retry-After": "1"})
-
-
-def _html(text: str) -> Answer:
-    return Answer(200, text.encode(), _HTML, {"Vary": "Accept"})
 
 
 def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI

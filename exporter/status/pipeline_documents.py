@@ -9,7 +9,6 @@ from exporter.audits.result import AuditResult, Finding
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.core.documents import document_of
-from exporter.core.instants import instant
 from exporter.posture.connect import interval_hint
 from exporter.spark.queries import Lag, QueryKey, StreamingQuery
 from exporter.status import documents as docs
@@ -65,18 +64,16 @@ def _failed(connector: Connector, task: Task | None) -> docs.ConnectFailureDocum
 
 def query_document(key: QueryKey, query: StreamingQuery, lag: Lag | None, now: float) -> docs.QueryDocument:
     """A streaming query; ``state`` is None without a recent report, ``lag_offsets`` where it is not known."""
-    return {
-        "application": key.application,
-        "query": key.query,
-        "state": query.state,
-        "ended_by": query.ends[-1].reason if query.state is QueryState.FAILED and query.ends else None,
-        "last_progress": instant(query.last_progress),
-        "last_progress_timestamp": query.last_progress,
-        "seconds": None if query.last_progress is None else max(0.0, now - query.last_progress),
-        "uncommitted_batches": query.uncommitted,
-        "lag_offsets": lag.lag if lag else None,
-        "blocked_offsets": lag.blocked if lag else None,
-    }
+    return document_of(
+        docs.QueryDocument,
+        query,
+        **key._asdict(),
+        ended_by=query.ends[-1].reason if query.state is QueryState.FAILED and query.ends else None,
+        seconds=None if query.last_progress is None else max(0.0, now - query.last_progress),
+        uncommitted_batches=query.uncommitted,
+        lag_offsets=lag.lag if lag else None,
+        blocked_offsets=lag.blocked if lag else None,
+    )
 
 
 def audit_document(result: AuditResult, now: float) -> docs.AuditDocument:
@@ -85,7 +82,6 @@ def audit_document(result: AuditResult, now: float) -> docs.AuditDocument:
         docs.AuditDocument,
         result,
         topics=sorted(result.topics),
-        finished=instant(result.finished_at),
         finished_timestamp=result.finished_at,
         seconds_ago=max(0.0, now - result.finished_at),
         findings=LateDocuments(result.findings, _finding_document),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import io
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 
+from exporter.web_server.messages import Answer, refused
 from exporter.web_server.workers import Workers
 
 MOST_WAITING = 16
 """Largest number of filtered pages that wait to be rendered: readers may request any filter."""
 MOST_KEPT = 16
 """Largest number of rendered pages that are kept for their next readers."""
+HTML = "text/html; charset=utf-8"
 
 
 class BusyError(Exception):
@@ -114,3 +116,12 @@ class Renders:
     def _forget(self, key: Hashable, render: _Render) -> None:
         if self._known.get(key) is render:
             del self._known[key]
+
+
+async def rendered(body: Awaitable[bytes], content_type: str = "application/json") -> Answer:
+    """The answer with a rendered body; 503 where too many wait."""
+    try:
+        return Answer(200, await body, content_type)
+    except BusyError:
+        what = "pages" if content_type == HTML else "documents"
+        return refused(503, f"too many {what} wait", {"Retry-After": "1"})

@@ -13,7 +13,7 @@ from exporter.core.instants import instant
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
 from exporter.core.shard import WHOLE, Shard
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.facts import Stalls, StallWatch
 from exporter.model import IgnoredSubject, IgnoredSubjects
@@ -151,8 +151,6 @@ def _source(state: SourceState) -> docs.SourceDocument:
     return document_of(
         docs.SourceDocument,
         state,
-        last_success=instant(state.last_success),
-        last_success_timestamp=state.last_success,
         duration_seconds=state.duration,
         faults=[document_of(docs.FaultDocument, fault) for fault in state.faults],
     )

@@ -32,8 +32,6 @@ def stall_document(
         docs.StallDocument,
         stall,
         **stall.partition._asdict(),
-        since=instant(stall.since),
-        since_timestamp=stall.since,
         seconds=max(0.0, dated - stall.since),
         lag_offsets=max(0, stall.high_watermark - stall.last_stable_offset),
         blocker=_blocker(stall.blocker),
@@ -50,8 +48,6 @@ def _blocker(blocker: Blocker) -> docs.BlockerDocument:
     return document_of(
         docs.BlockerDocument,
         blocker,
-        started=instant(blocker.started),
-        started_timestamp=blocker.started,
         timeout_seconds=blocker.timeout,
         proof=_proof(blocker.evidence) if isinstance(blocker.evidence, HangingProof) else None,
         committed=_committed(blocker.evidence) if isinstance(blocker.evidence, Committed) else None,
@@ -104,13 +100,9 @@ def open_transaction_document(
     return document_of(
         docs.OpenTransactionDocument,
         transaction,
-        started=instant(started),
-        started_timestamp=started,
         seconds=None if started is None else max(0.0, now - transaction.clock_behind - started),
         timeout_seconds=timeout,
         times_out_timestamp=ends,
-        prepared=instant(transaction.prepared),
-        prepared_timestamp=transaction.prepared,
         partition_count=len(transaction.partitions),
         partitions=[partition._asdict() for partition in sorted(transaction.partitions)[:MOST_PARTITIONS]],
         flink=None if checkpoint is None else _checkpoint(checkpoint),
@@ -152,11 +144,7 @@ def unclean_end_document(end: UncleanEnd, now: float) -> docs.UncleanEndDocument
     return document_of(
         docs.UncleanEndDocument,
         end,
-        ended=instant(end.ended),
-        ended_timestamp=end.ended,
         seconds_ago=max(0.0, now - end.ended),
-        started=instant(end.started),
-        started_timestamp=end.started,
     )
 
 
@@ -166,7 +154,6 @@ def unclean_id_document(found: UncleanId, now: float) -> docs.UncleanIdDocument:
         docs.UncleanIdDocument,
         found.newest,
         ends=found.ends,
-        first=instant(found.first),
         first_timestamp=found.first,
         newest=unclean_end_document(found.newest, now),
     )

@@ -89,8 +89,7 @@ async def exchange(pieces: Sequence[bytes]) -> tuple[list[int], bool, int]:
         conn.connection_lost(None)
         while state.tasks:  # noqa: ASYNC110 -- as above
             await asyncio.sleep(0)
-    for workers in (app._posts, app._pages, app._reloaders):
-        workers.close()
+    app.close()
     assert errors == []
     assert watched.gone
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (?!100)(\d+) ", wire.written)], wire.closed, watched.most

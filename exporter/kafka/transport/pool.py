@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.transport.channel import Channel, ConnectionCheck, Job
+from exporter.kafka.transport.channel import Channel, Job
 from exporter.kafka.transport.connection import Request, Response
+from exporter.kafka.transport.link import ConnectionCheck
 from exporter.model import Clock, Deadline, Fault, Reason
 
 CLOSE_SECONDS = 0.8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter import catalogue
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkId, FlinkTransaction, FlinkTransactions
 from exporter.journal.conditions import DOWN_SECONDS, ConditionRules
 from exporter.journal.facts import Event

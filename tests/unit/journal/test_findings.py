@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkId, FlinkLosses, Loss
 from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
 from exporter.journal.facts import Event

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.groups.facts import GroupsHeld
 from exporter.journal.facts import MOST_PARTITIONS, Event
 from exporter.journal.reading import LastReads

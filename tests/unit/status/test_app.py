@@ -23,9 +23,10 @@ from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.journal.query import QueryError
 from exporter.model import Clock, Deadline, Snapshot
-from exporter.status.app import RELOAD_SECONDS, App
+from exporter.status.app import App
 from exporter.status.command_documents import InventoryOutput, RollOutput
 from exporter.status.look_query import LookQuery, RefusedLookError
+from exporter.status.reloads import RELOAD_SECONDS
 from exporter.status.roll_documents import cluster_roll_document
 from exporter.web_server.negotiation import MOST_CHOICES, _choices
 from exporter.web_server.server import ListenError, Server
@@ -419,7 +420,8 @@ def test_an_answer_is_dropped_when_its_time_is_over() -> None:
     try:
         assert EndpointClient(server.ports[0])("GET", "/api/v1/status").status == 200
         until = Deadline.after(20)
-        while app._pages._known:
+        assert app._pages is not None
+        while app._pages._pages._known:
             assert not until.over
             time.sleep(0.02)
     finally:

@@ -14,7 +14,7 @@ from exporter import catalogue
 from exporter.cluster.facts import ClusterIdentity
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
 from exporter.lso.facts import Blocker, Completion, Stall, Stalls, StallWatch
 from exporter.model import Clock, Fact, Facts, Fault, IgnoredSubject, IgnoredSubjects, Reason, Sample, TopicPartition

@@ -9,7 +9,7 @@ from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.core.fact_store import FactStore
 from exporter.core.runner import GroupState
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.lso.facts import Stalls
 from exporter.model import Fact, Facts, Fault, Reason, Snapshot
 from exporter.status.json_lines import json_lines

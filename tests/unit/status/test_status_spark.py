@@ -8,7 +8,7 @@ from typing import Any
 
 from exporter.audits.result import AuditResult, AuditResults, Finding, TopicResult
 from exporter.core.runner import GroupState
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.lso.facts import Stalls
 from exporter.model import Fact, Facts
 from exporter.spark.queries import Lag, Origin, QueryEnd, QueryKey, SparkView, StreamingQuery

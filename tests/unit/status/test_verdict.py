@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from exporter.core.runner import GroupState
-from exporter.core.worker import SourceState
+from exporter.core.source_state import SourceState
 from exporter.lso.facts import Stalls
 from exporter.model import Fact, Facts
 from exporter.status.filters import Filter
