@@ -122,11 +122,10 @@ class StateDir:
         if path is None:
             return False
         text = _text(document)
-        with self._lock:
-            if self._written.get(path) == text and path.exists():
-                return True
 
         def replace() -> None:
+            if self._written.get(path) == text and path.exists():
+                return
             path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             replace_file(path, text, durable=durable, mode=PRIVATE)
             if durable:
