@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.lso import HABIT
 from exporter.alerts.rule import BRIDGE, Alert, Record, Severity
 from exporter.alerts.settings import Settings
@@ -195,13 +195,13 @@ def _ratio(severity: Severity, window: str, short: str, share: str, hold: str, w
     judged = f"\nand {BUDGET} {budgets} 0.02" if budgets else ""
     named = f"\nunless on (kafka_cluster) {MANY}"
     least = 10 if window == "3d" else 20
-    lost = each(
+    lost = per_row(
         f"max by (outcome) (increase({TRANSACTIONS_TOTAL}"
         f'{{kafka_cluster=%q, application=%q, outcome!="committed"}}[{window}])) >= 1',
         "\n- {{ .Labels.outcome }}: {{ .Value | humanize }}",
         *_LABELS,
     )
-    allowed = each(
+    allowed = per_row(
         f'max({APPLICATION_THRESHOLD_RATIO}{{kafka_cluster=%q, application=%q, threshold="unclean"}})',
         " At most {{ .Value | humanizePercentage }} may be lost.",
         *_LABELS,
@@ -238,7 +238,7 @@ def _many() -> Alert:
         "{{ $labels.kafka_cluster }}: {{ $value }} applications lose more of their transactions than they may. It is"
         " the cluster, rather than each of them.",
         "First: check the brokers, and what all these applications need: a database, a network, a deployment."
-        + each(
+        + per_row(
             f"topk(10, {unclean_ratio('1h')}{{kafka_cluster=%q}})",
             "\n- {{ .Labels.application }}: {{ .Value | humanizePercentage }} did not commit in 1h",
             "kafka_cluster",
@@ -285,7 +285,7 @@ and {seen} >= 20""",
         _WHO + ": {{ $value | humanizePercentage }} of the transactions that polling saw end in 1h did not commit.",
         _OUTCOMES
         + "\nThe transaction log is not read, and the share is that of a sample: there were at least "
-        + each(
+        + per_row(
             f"max(sum without (outcome) (increase({TRANSACTIONS_OBSERVED_TOTAL}"
             '{kafka_cluster=%q, application=%q, outcome!="committed", outcome!="unknown"}[1h])))',
             "{{ .Value | humanize }}",
@@ -306,7 +306,7 @@ def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Al
         f"{GAP} > {condition}",
         _WHO
         + " has committed no transaction for {{ $value | humanizeDuration }}."
-        + each(
+        + per_row(
             f"max({GAP_LIMIT}{{kafka_cluster=%q, application=%q}})",
             " By its habit there would have been one within {{ .Value | humanizeDuration }}.",
             *_LABELS,

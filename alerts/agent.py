@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.evidence import each, listed
+from exporter.alerts.evidence import listed, per_row
 from exporter.alerts.rule import SCRAPED, Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -70,7 +70,7 @@ it. 0 while it is watched, and after its last agent died."""
 
 _THERE = f"avg_over_time({AGENTS}[4m])"
 _USUAL = f"quantile_over_time(0.5, {AGENTS}[2d])"
-_GONE = each(
+_GONE = per_row(
     f"topk(5, group by (instance) (last_over_time({_WATCHES[:-1]}, kafka_cluster=%q}}[1d]))"
     f" unless on (instance) group by (instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}))",
     "\n- {{ .Labels.instance }} is gone",
@@ -124,7 +124,7 @@ def _absent() -> Iterator[Alert]:
         " and groups.",
         "First: start the missing shard, one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all"
         " with the same COUNT. These are there:"
-        + each(
+        + per_row(
             f'topk(20, group by (shard, instance) ({_WATCHES[:-1]}, shard!="", kafka_cluster=%q}}))',
             "\n- shard {{ .Labels.shard }}, {{ .Labels.instance }}",
             "kafka_cluster",
@@ -140,7 +140,7 @@ def _absent() -> Iterator[Alert]:
         "{{ $labels.kafka_cluster }}: the shards of the agent were started with different counts. A part of the"
         " cluster may be watched by none.",
         "First: give all of them the same COUNT in --shard INDEX/COUNT. They have:"
-        + each(
+        + per_row(
             f"topk(20, group by (shard, job, instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}) * on (job, instance)"
             f" group_left () max by (job, instance) ({EXPORTER_SHARDS}))",
             "\n- shard {{ .Labels.shard }}/{{ .Value }}, {{ .Labels.instance }}",
@@ -230,7 +230,7 @@ group by (kafka_cluster) (
         + ". New stalls, fences and aborts are not seen.",
         "First: if all sources fail, check the brokers and the network, which are probably down. If the reason is"
         " authentication or authorization, look for an expired password or certificate, or a lost grant."
-        + each(
+        + per_row(
             f"topk(5, max by (source) (min_over_time({SOURCE_BLIND}{{kafka_cluster=%q}}[3m])) > 0)",
             "\n- source {{ .Labels.source }} reads nothing",
             "kafka_cluster",
@@ -258,7 +258,7 @@ unless on ({_READ})
         "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} gets nothing from source {{ $labels.source }} of"
         " {{ $labels.target }}. What it would report from there is unknown.",
         "First: open the agent's status page (page_url), which says what is missing, down to the grant to add."
-        + each(
+        + per_row(
             f"increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q, instance=%q}}[10m]) >= 1",
             _FAULTS,
             *_READ_LABELS,
@@ -282,7 +282,7 @@ unless on ({_READ})
         " {{ $value | humanizePercentage }} of the reads in 5 minutes were complete.",
         "First: see whether a broker or a worker is down, which looks like this for as long as it is down. Otherwise"
         " the agent's status page (page_url) says what is missing, down to the grant to add."
-        + each(
+        + per_row(
             f"topk(5, max by (reason) (increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q}}[10m]))"
             " >= 1)",
             _FAULTS,

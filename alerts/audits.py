@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.evidence import each, listed
+from exporter.alerts.evidence import listed, per_row
 from exporter.alerts.rule import Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -27,11 +27,11 @@ _NEWEST = f"""\
 ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS} == on ({_AUDIT}) group_left ()
   max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}))"""
 _WHAT = "{{ $labels.kafka_cluster }}: audit {{ $labels.audit }} of topic {{ $labels.topic }}"
-_RAN = each(
+_RAN = per_row(
     f"floor(max by (audit) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}{_AT}))",
     " Its last run ended at {{ .Value | humanizeTimestamp }}.",
     *_LABELS,
-) + each(f"max by (audit) ({AUDIT_RECORDS}{_AT})", " It looked at {{ .Value }} records.", *_LABELS)
+) + per_row(f"max by (audit) ({AUDIT_RECORDS}{_AT})", " It looked at {{ .Value }} records.", *_LABELS)
 
 
 _alert = partial(Alert, "KafkaEosAuditFinding", Severity.WARNING, dashboard=DASHBOARD, variables=_LABELS, steady=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import Alert
 
 MOST_ALERTS = 20
@@ -41,7 +41,7 @@ def others(alert: Alert) -> str:
         return ""
     mine = "".join(f', {name}="{value}"' for name, value in (("severity", alert.severity.value), *alert.labels))
     firing = f'ALERTS{{alertname="{alert.name}", alertstate="firing", kafka_cluster=%q{mine}}}'
-    return each(
+    return per_row(
         f"count({firing}) >= {MOST_ALERTS}",
         "\n{{ .Value }} alerts like this one fire, and no more can: the page and the dashboard have the others.",
         "kafka_cluster",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -135,13 +135,13 @@ def records() -> Iterator[Record]:
 
 
 def _zombies() -> Alert:
-    where = each(
+    where = per_row(
         f"topk(5, max by (broker, request, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}"
         f"{{kafka_cluster=%q, {_FENCING}}}[1h])) >= 1)",
         "\n- broker {{ .Labels.broker }}, {{ .Labels.request }}, {{ .Labels.error }}: {{ .Value | humanize }} in 1h",
         "kafka_cluster",
     )
-    who = each(
+    who = per_row(
         f"topk(5, max by (application) (increase({PRODUCER_INITS_TOTAL}{{kafka_cluster=%q}}[1h])) >= 1)",
         "\n- producers of {{ .Labels.application }} were initialised {{ .Value | humanize }} times in 1h",
         "kafka_cluster",
@@ -152,7 +152,7 @@ def _zombies() -> Alert:
         Severity.WARNING,
         f"{_REFUSED['10m']} >= 3\nor\n{hours}",
         "{{ $labels.kafka_cluster }}: brokers refused"
-        + each(f"{_REFUSED['1h']}{{kafka_cluster=%q}}", " {{ .Value | humanize }}", "kafka_cluster")
+        + per_row(f"{_REFUSED['1h']}{{kafka_cluster=%q}}", " {{ .Value | humanize }}", "kafka_cluster")
         + " requests of fenced clients in an hour. They write nothing twice, and throw each other out for as long as"
         " two share a transactional.id.",
         "First: find two live instances with one transactional.id, and stop one. Their logs have"

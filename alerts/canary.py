@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -32,7 +32,7 @@ time() - (
         "{{ $labels.kafka_cluster }}: no transaction of the canary has succeeded for {{ $value | humanizeDuration }}."
         " It is the cluster: transactional applications fail as well.",
         "First: check the brokers, then the network between them."
-        + each(
+        + per_row(
             f"topk(5, sum by (phase, error) (increase({CANARY_FAILURES_TOTAL}{{kafka_cluster=%q}}[5m])) > 0)",
             "\n- {{ .Labels.phase }}: {{ .Labels.error }}, {{ .Value | humanize }} times in 5m",
             "kafka_cluster",
@@ -50,7 +50,7 @@ time() - (
         " {{ $value }}"
         " partition(s) of __transaction_state. Applications whose transactional.id belongs there fail, others do not.",
         "First: check broker {{ $labels.coordinator }}: its log, its disk, its connections to the other brokers."
-        + each(
+        + per_row(
             f"topk(5, sum by (phase, error) (increase({CANARY_FAILURES_TOTAL}"
             "{kafka_cluster=%q, coordinator=%q}[5m])) > 0)",
             "\n- {{ .Labels.phase }}: {{ .Labels.error }}, {{ .Value | humanize }} times in 5m",

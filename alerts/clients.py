@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -79,7 +79,7 @@ unless on ({_JVM})
         "{{ $labels.kafka_cluster }}: {{ $value }} stream thread(s) of {{ $labels.target }} are dead or gone. The"
         " others do their work, and it may be too much for them.",
         "First: read the exception in the application's log, mend what it names, and start the instance again."
-        + each(
+        + per_row(
             f"topk(5, group by (thread, state) ({STREAMS_THREAD_STATE}{{kafka_cluster=%q, target=%q}}))",
             "\n- {{ .Labels.thread }}: {{ .Labels.state }}",
             "kafka_cluster",

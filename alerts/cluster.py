@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each, listed
+from exporter.alerts.evidence import listed, per_row
 from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -29,12 +29,12 @@ def alerts(_: Settings) -> Iterator[Alert]:
         # The age of one partition's gap, whose start is exposed: three short gaps do not add up to a long one.
         f"time() - min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{broken}) > {LOG_SECONDS}",
         "{{ $labels.kafka_cluster }}:"
-        + each(
+        + per_row(
             f"sum(max by (condition) ({INTERNAL_TOPIC_PARTITIONS}{at}))",
             " {{ .Value }}",
             "kafka_cluster",
         )
-        + each(
+        + per_row(
             f'max({INTERNAL_TOPIC_PARTITIONS}{{kafka_cluster=%q, topic="__transaction_state", condition="total"}})',
             " of {{ .Value }}",
             "kafka_cluster",
@@ -42,12 +42,12 @@ def alerts(_: Settings) -> Iterator[Alert]:
         + " transaction-log partitions take no writes for {{ $value | humanizeDuration }}. Producers whose ids live"
         " there can neither commit nor start.",
         "First: bring back the missing brokers. Do not lower min.insync.replicas: what is then lost is lost."
-        + each(
+        + per_row(
             f"max by (condition) ({INTERNAL_TOPIC_PARTITIONS}{at}) > 0",
             "\n- {{ .Value }} partition(s) {{ .Labels.condition }}",
             "kafka_cluster",
         )
-        + each(
+        + per_row(
             f"topk(5, max by (application) ({TRANSACTIONAL_IDS_UNAVAILABLE}{{kafka_cluster=%q}}) > 0)",
             "\n- application {{ .Labels.application }}: {{ .Value }} transactional id(s) can do nothing",
             "kafka_cluster",
@@ -60,7 +60,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         Severity.WARNING,
         f"min by (kafka_cluster, check) (last_over_time({POSTURE_CHECK}[{BRIDGE}])) < 1",
         "{{ $labels.kafka_cluster }}: check {{ $labels.check }} fails for"
-        + each(
+        + per_row(
             f"count(group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
             " {{ .Value }}",
             "kafka_cluster",
@@ -81,7 +81,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
             for name, remedy in sorted(WHAT_TO_SET.items())
         )
         + "{{ end }}"
-        + each(
+        + per_row(
             f"topk(10, group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
             "\n- {{ .Labels.subject }}",
             "kafka_cluster",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -65,7 +65,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " alert.",
         "First: name applications by patterns (applications), so that ids with a counter or a host in them are one."
         " Leave out what needs no watching (topics, groups: include), or raise the cap of that source."
-        + each(
+        + per_row(
             f"topk(5, max by (instance) ({SERIES_DROPPED}{{metric=%q}}) > 0)",
             "\n- {{ .Value }} series by agent {{ .Labels.instance }}",
             "metric",

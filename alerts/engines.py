@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -77,13 +77,13 @@ def _task_failed() -> Iterator[Alert]:
     description = (
         "First: read why, on the agent's status page (page_url) or by GET /connectors/{{ $labels.connector }}/status of"
         " any worker."
-        + each(
+        + per_row(
             f"round(max by (cause) (increase({CONNECT_TASK_FAILURES_TOTAL}"
             "{kafka_cluster=%q, connect=%q, connector=%q, task=%q}[1h]))) > 0",
             " In the last hour by cause {{ .Labels.cause }}: {{ .Value }}.",
             *_TASK_LABELS,
         )
-        + each(
+        + per_row(
             _SHORT_TIMEOUT,
             " Its transaction.boundary.interval.ms is at or above its transaction timeout (check"
             " connect_boundary_interval): the coordinator ends each transaction before the task commits it. Set a"
@@ -143,7 +143,7 @@ max by ({by}) (min_over_time({remaining}[{window}]))
         f" restore, and had no fewer {window} ago. Until it is done it processes nothing.",
         "First: look for a stalled partition of its changelog topic (KafkaEosLsoStalled names who holds it): a restore"
         " reads committed records only. Otherwise look for fetch errors in the log of thread {{ $labels.thread }}."
-        + each(
+        + per_row(
             f"topk(5, max by (application, topic) ({STREAMS_CHANGELOG_LAG_OFFSETS}"
             "{kafka_cluster=%q, target=%q}) > 0)",
             "\n- {{ .Labels.topic }}: {{ .Value }} offsets are written and not committed",

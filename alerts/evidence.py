@@ -23,7 +23,7 @@ _WHO = "application, transactional_id, producer_id, producer_epoch"
 _MOST = 5
 
 
-def each(query: str, body: str, *labels: str, otherwise: str = "") -> str:
+def per_row(query: str, body: str, *labels: str, otherwise: str = "") -> str:
     """A template: ``body`` for every row of the query, in which ``%q`` stand for these labels of the alert."""
     arguments = "".join(f" $labels.{label}" for label in labels)
     source = f"(printf `{query}`{arguments})" if labels else f"`{query}`"
@@ -73,17 +73,17 @@ _TOPICS = f"group by (topic) ({LSO_BLOCKER_INFO}{_AT})"
 
 READERS = (
     "readers"
-    + each(f"topk(1, {_TOPICS})", " of {{ .Labels.topic }}", *_HOLDER)
-    + each(f"count({_TOPICS}) - 1 > 0", " (+{{ .Value }} topics)", *_HOLDER)
+    + per_row(f"topk(1, {_TOPICS})", " of {{ .Labels.topic }}", *_HOLDER)
+    + per_row(f"count({_TOPICS}) - 1 > 0", " (+{{ .Value }} topics)", *_HOLDER)
     + " get no new records"
-    + each(f"min({WORST}{_AT})", " since " + CLOCK, *_HOLDER)
+    + per_row(f"min({WORST}{_AT})", " since " + CLOCK, *_HOLDER)
     + f"{{{{ with query (printf `sort_desc(max by (group) ({WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS}))`"
     " $labels.kafka_cluster $labels.kafka_cluster $labels.producer_id) }}; {{ len . }} group(s) wait, most:"
     ' {{ . | first | label "group" }}, {{ . | first | value }}{{ end }}.'
 )
 """Who is hit: topics, since when, and the consumer groups that wait, of the five of a topic that wait for most."""
 
-WHO = " Held by " + each(
+WHO = " Held by " + per_row(
     f"topk(1, group by (application, transactional_id) ({LSO_HOLDER_PARTITIONS}{_AT}))",
     "{{ if .Labels.transactional_id }}{{ .Labels.transactional_id }} (application {{ .Labels.application }}){{ else }}"
     "a transaction without a known transactional.id{{ end }}",
@@ -93,7 +93,7 @@ WHO = " Held by " + each(
 WHO += ", producer id {{ $labels.producer_id }}"
 """The transaction that holds the partitions."""
 
-ENDS = each(
+ENDS = per_row(
     f"floor(min({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}) + max({OPEN_TRANSACTION_TIMEOUT_SECONDS}{_AT}))",
     ", which Kafka ends by itself at " + CLOCK,
     *_HOLDER,
@@ -102,7 +102,7 @@ ENDS = each(
 
 STEP = (
     "First: open the agent's status page (page_url)"
-    + each(
+    + per_row(
         f"topk(1, -{WORST}{_AT})",
         ", card {{ .Labels.topic }}-{{ .Labels.partition }}",
         *_HOLDER,
@@ -112,17 +112,17 @@ STEP = (
 """Where the next step is. Commands that can destroy data are printed only by the agent, which has the proof."""
 
 HELD = (
-    each(
+    per_row(
         f"sum by (kind) (max by (kind, shard) ({LSO_HOLDER_PARTITIONS}{_AT}))",
         "\n{{ .Value }} partition(s) held, {{ .Labels.kind }}.",
         *_HOLDER,
     )
-    + each(
+    + per_row(
         f"floor(max({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}))",
         " Open since {{ .Value | humanizeTimestamp }}.",
         *_HOLDER,
     )
-    + each(
+    + per_row(
         f"sort(floor({WORST}{_AT}))",
         "\n- {{ .Labels.topic }}-{{ .Labels.partition }} since {{ .Value | humanizeTimestamp }}",
         *_HOLDER,
@@ -130,12 +130,12 @@ HELD = (
 )
 """The partitions of a holder: their number, the worst five, and since when its transaction is open."""
 
-WAITING = each(
+WAITING = per_row(
     f"topk({_MOST}, {WAITING_GROUPS}{{kafka_cluster=%q}} and {_ITS})",
     "\n- group {{ .Labels.group }} waits for {{ .Value }} offsets of {{ .Labels.topic }}",
     "kafka_cluster",
     *_HOLDER,
-) + each(
+) + per_row(
     f"topk({_MOST}, max by (spark_application, query, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS} and {_ITS}) > 0)",
     "\n- query {{ .Labels.query }} of Spark application {{ .Labels.spark_application }} waits for {{ .Value }} offsets"
     " of {{ .Labels.topic }}",
@@ -154,4 +154,4 @@ def unclean_ends(outcome: str, window: int) -> str:
         "\n- transactional.id {{ .Labels.transactional_id }}, producer id {{ .Labels.producer_id }}, epoch"
         " {{ .Labels.producer_epoch }}, at {{ .Value | humanizeTimestamp }}"
     )
-    return each(query, body, "kafka_cluster", "application")
+    return per_row(query, body, "kafka_cluster", "application")

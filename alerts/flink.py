@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -52,13 +52,13 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " {{ $value | humanizeDuration }} ago. Where its checkpoint was complete, no restart writes these records"
         " again.",
         "First: tell the owner of the data which records are missing, by the list below."
-        + each(
+        + per_row(
             f"topk(5, floor(max by (transactional_id, checkpoint, completed) ({FLINK_LOSS_TIMESTAMP_SECONDS}{_AT})))",
             "\n- transactional.id {{ .Labels.transactional_id }}, number {{ .Labels.checkpoint }}, at"
             " {{ .Value | humanizeTimestamp }}; checkpoint complete: {{ .Labels.completed }}",
             *_LABELS,
         )
-        + each(
+        + per_row(
             f"topk(10, max by (transactional_id, topic, partition, start_offset, end_offset) ({FLINK_LOSS_INFO}{_AT}))",
             "\n- {{ .Labels.topic }}-{{ .Labels.partition }} of {{ .Labels.transactional_id }}"
             "{{ if .Labels.start_offset }}, from offset {{ .Labels.start_offset }}, before {{ .Labels.end_offset }}"
@@ -81,12 +81,12 @@ def _at_risk(severity: Severity, precommitted: str, has: str, within: str, other
         + " and does not commit them. The first is lost in {{ $value | humanizeDuration }}.",
         "First: start the job from its last checkpoint before that. Do not end these transactions by hand, and do not"
         " start the job from an older checkpoint or without one."
-        + each(
+        + per_row(
             f"max({FLINK_CHECKPOINT_INTERVAL_SECONDS}{_AT})",
             " Its checkpoints are usually {{ .Value | humanizeDuration }} apart.",
             *_LABELS,
         )
-        + each(
+        + per_row(
             f"bottomk(5, floor(min by (transactional_id) ({mine})))",
             "\n- transactional.id {{ .Labels.transactional_id }} is lost at {{ .Value | humanizeTimestamp }}",
             *_LABELS,

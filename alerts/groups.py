@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -37,7 +37,7 @@ max by ({_TOPIC}) (last_over_time({GROUP_READ_COMMITTED_LAG_OFFSETS}[{BRIDGE}]))
             "{{ $labels.kafka_cluster }}: group {{ $labels.group }} is {{ $value }} offsets behind in"
             " {{ $labels.topic }}. It could read them and does not.",
             "First: see whether the group's members run, rebalance again and again, or write to something slow."
-            + each(
+            + per_row(
                 f"max({GROUP_BLOCKED_OFFSETS}{{kafka_cluster=%q, group=%q, topic=%q}}) > 0",
                 " Another {{ .Value }} are withheld from it by open transactions.",
                 "kafka_cluster",
@@ -69,7 +69,7 @@ and on ({_GROUP})
         " outside. After a crash it processes records twice, or skips them.",
         "First: look for enable.auto.commit, or a commitSync beside sendOffsetsToTransaction. Committed outside of"
         " transactions in 10 minutes:"
-        + each(
+        + per_row(
             f"topk(5, max by (topic) (increase({GROUP_OFFSET_COMMITS_TOTAL}"
             f'{{kafka_cluster=%q, group=%q, transactional="false"}}[10m])) > 0)',
             "\n- {{ .Labels.topic }}: {{ .Value | humanize }}",

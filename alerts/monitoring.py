@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -46,7 +46,7 @@ def _clocks() -> Iterator[Alert]:
         "{{ $labels.kafka_cluster }}: the clocks of the agent and of the transaction coordinators differ by"
         " {{ $value | humanizeDuration }}. Ages of transactions are wrong by that much.",
         "First: synchronise the clocks (NTP, chrony) of the agent's machine and of the brokers."
-        + each(
+        + per_row(
             f"max by (instance) ({CLOCK_DISTANCE_SECONDS}{{kafka_cluster=%q}})",
             "\n- agent {{ .Labels.instance }} is {{ .Value | humanizeDuration }} ahead",
             "kafka_cluster",
@@ -83,7 +83,7 @@ def _labels() -> Iterator[Alert]:
         " of one of them may be unseen.",
         "First: give each its own name in the agents' settings (clusters: name), or make the label in which they differ"
         " a group label (generate alerts --set group_labels=region)."
-        + each(
+        + per_row(
             f"group by (cluster_id, instance) ({CLUSTER_INFO}{{kafka_cluster=%q}})",
             "\n- cluster id {{ .Labels.cluster_id }}, by agent {{ .Labels.instance }}",
             "kafka_cluster",

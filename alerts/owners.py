@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import Alert
 from exporter.alerts.text import document
 from exporter.catalogue import OWNER_INFO
@@ -68,7 +68,7 @@ def owner_label(alert: Alert) -> str:
     """
     text = f"{alert.summary}{alert.description}"
     if "$labels.kafka_cluster " not in text:
-        return each(f"topk(1, {_owner(_WHOLE, '1d')})", _NAME)
+        return per_row(f"topk(1, {_owner(_WHOLE, '1d')})", _NAME)
     kinds = [kind for kind, names in _SUBJECTS.items() if all(f"$labels.{name} " in text for name in names)]
     query = f"0 * {_owner('kafka_cluster=%q, ' + _WHOLE, '1d')}"
     arguments = " $labels.kafka_cluster"

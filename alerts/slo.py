@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.aborts import BUDGET, finished, unclean_ratio
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import IGNORED_INFO, TOPIC_THRESHOLD_SECONDS, TOPIC_WITHHELD_RECORD_AGE_SECONDS
@@ -123,7 +123,7 @@ def _late(reason: str, expr: str, summary: str, hold: str, when: str) -> Alert:
         summary,
         "First: open the agent's status page (page_url) and see which transactions are open for long: each of them ends"
         " by itself, and the next one holds the topic again."
-        + each(
+        + per_row(
             f"max({AGE}{{kafka_cluster=%q, topic=%q}})",
             " Now the oldest withheld record is {{ .Value | humanizeDuration }} old.",
             *_LABELS,

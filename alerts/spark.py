@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.evidence import each
+from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -68,12 +68,12 @@ and on ({_QUERY}) (
 unless on ({_QUERY}) {_OVER}""",
         _WHICH + " has completed no batch for {{ $value | humanizeDuration }}, nor said that it is idle.",
         "First: see whether its driver is alive. If it is gone, start it again: it goes on from its checkpoint."
-        + each(
+        + per_row(
             f"max by (query) ({SPARK_UNCOMMITTED_BATCHES}{_AT}) > 0",
             " Its checkpoint has {{ .Value }} batch(es) that it began and did not commit.",
             *_LABELS,
         )
-        + each(
+        + per_row(
             f"topk(5, max by (topic) ({SPARK_SOURCE_LAG_OFFSETS}{_AT}) > 0)",
             "\n- {{ .Labels.topic }}: {{ .Value }} offsets behind",
             *_LABELS,
@@ -99,14 +99,14 @@ unless on ({_QUERY}) {_OVER}""",
         + " cannot read on in {{ $labels.topic }}: a transaction that does not end withholds it. To Spark the query"
         " is idle and healthy.",
         "First: mend the stall (KafkaEosLsoStalled has the next step); nothing is wrong with the query, and it goes on."
-        + each(
+        + per_row(
             f"max by (topic) ({SPARK_SOURCE_BLOCKED_OFFSETS}"
             "{kafka_cluster=%q, spark_application=%q, query=%q, topic=%q})",
             " {{ .Value }} offsets are withheld from it.",
             *_LABELS,
             "topic",
         )
-        + each(
+        + per_row(
             f"topk(5, max by (partition, application, transactional_id, producer_id, kind) ({LSO_BLOCKER_INFO}"
             "{kafka_cluster=%q, topic=%q}))",
             "\n- partition {{ .Labels.partition }}: held by transactional.id {{ .Labels.transactional_id }} of"
@@ -127,7 +127,7 @@ def _terminated() -> Iterator[Alert]:
     description = (
         "First: read the exception, on the agent's status page (page_url) or in the driver's log, mend what it names,"
         " and start the query again with the same checkpoint."
-        + each(
+        + per_row(
             f"max by (reason) (increase({SPARK_QUERY_TERMINATIONS_TOTAL}"
             '{kafka_cluster=%q, spark_application=%q, query=%q, reason!="stopped"}[1h])) > 0',
             " In the last hour by {{ .Labels.reason }}: {{ .Value | humanize }}.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.evidence import each, unclean_ends
+from exporter.alerts.evidence import per_row, unclean_ends
 from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
@@ -120,7 +120,7 @@ def _long_running() -> Alert:
         " that follows it in its partitions, from read_committed readers.",
         "First: let that instance finish, or stop it. Open for longer than its own timeout, look at the broker that"
         " coordinates the id."
-        + each(
+        + per_row(
             f"bottomk(5, floor(min by ({who}) ({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{at})))",
             "\n- transactional.id {{ .Labels.transactional_id }}, producer id {{ .Labels.producer_id }}, epoch"
             " {{ .Labels.producer_epoch }}, {{ .Labels.state }}, since {{ .Value | humanizeTimestamp }}"
@@ -157,12 +157,14 @@ group by ({_BY}) (
   {recurring}
 )""",
         f"{_WHO}: {what}"
-        + each(
+        + per_row(
             f"floor(time() - max({LAST_TRANSACTION_TIMESTAMP_SECONDS}{at}))",
             " {{ .Value | humanizeDuration }} ago",
             *_LABELS,
         )
-        + each(f"max(increase({TRANSACTIONS_TOTAL}{at}[6h])) >= 2", ", {{ .Value | humanize }} times in 6h", *_LABELS)
+        + per_row(
+            f"max(increase({TRANSACTIONS_TOTAL}{at}[6h])) >= 2", ", {{ .Value | humanize }} times in 6h", *_LABELS
+        )
         + f". {impact}",
         details + unclean_ends(outcome, 7200) + "\n`kafka-eos-exporter transactions recent` lists them.",
         when=f"{when}; fires until {EVENT_WINDOW} after the last one, and while there are some in each of three periods"
@@ -188,7 +190,7 @@ def _observed_event(name: str, outcome: str, when: str, summary: str, details: s
         f"time() - max by ({_BY}) ({seen}) < {EVENT_SECONDS}",
         _WHO + ": " + summary,
         details
-        + each(f"max(increase({count}[1h])) >= 1", " At least {{ .Value | humanize }} in 1h.", *_LABELS)
+        + per_row(f"max(increase({count}[1h])) >= 1", " At least {{ .Value | humanize }} in 1h.", *_LABELS)
         + "\nThe transaction log is not read, so that the transactional.id is not known, and others may not have been"
         " seen.",
         labels=(("reason", "polled"),),
@@ -239,7 +241,7 @@ and on ({_BY}) (
         " of another one.",
         "First: find a second deployment with the same transactional ids, or the first exception of the instances that"
         " crash."
-        + each(
+        + per_row(
             f"max(increase({PRODUCER_FENCES_TOTAL}{{kafka_cluster=%q, application=%q}}[15m]))",
             " {{ .Value | humanize }} transactions were ended so.",
             *_LABELS,
@@ -280,7 +282,7 @@ time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
         " its producer can begin no other one.",
         first
         + " Leave the transaction alone: ending it by hand would tear it, and it completes by itself."
-        + each(
+        + per_row(
             f"topk(5, max by (transactional_id, producer_id, state) ({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}"
             '{kafka_cluster=%q, application=%q, state=~"prepare_.+"}))',
             "\n- transactional.id {{ .Labels.transactional_id }}, producer id {{ .Labels.producer_id }},"

@@ -133,8 +133,8 @@ def _placed(rows: Sequence[PanelRow]) -> Iterator[core.Panel]:
 
 
 def _shares(panels: int) -> tuple[int, ...]:
-    each, rest = divmod(WIDTH, panels)
-    return tuple(each + (1 if index < rest else 0) for index in range(panels))
+    width, rest = divmod(WIDTH, panels)
+    return tuple(width + (1 if index < rest else 0) for index in range(panels))
 
 
 def _existence(needs: Needs) -> core.Template:

@@ -162,8 +162,8 @@ def _worst_first(
         *(more or ()),
     ]
     columns = [
-        Column(f"Value #{chr(ord('A') + index)}", each.title, each.unit, steps=each.steps, width=each.width)
-        for index, (_, each) in enumerate(values)
+        Column(f"Value #{chr(ord('A') + index)}", column.title, column.unit, steps=column.steps, width=column.width)
+        for index, (_, column) in enumerate(values)
     ]
     named = [Column("kafka_cluster", "Cluster", width=160), Column(label, word, link=link)]
     return table(

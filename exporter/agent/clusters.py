@@ -156,7 +156,7 @@ class Clusters:
         """The clusters whose transactions are watched, by name."""
         facts = {state.key: state.facts for state in self._runner.states()}
         watched = [(key, watched) for key, watched in self._watched.items() if watched.config.watch and key in facts]
-        return {each.cluster.name: LookedAt(each.cluster, facts[key]) for key, each in watched}
+        return {watch.cluster.name: LookedAt(watch.cluster, facts[key]) for key, watch in watched}
 
     def _with_journal(self, group: GroupState) -> GroupState:
         state = self.journals.state(group.key)

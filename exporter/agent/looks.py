@@ -81,7 +81,7 @@ class ClusterLooks:
         """
         named = self.named(query).cluster
         every = self._watched()
-        asked = [each for name, each in every.items() if named in {None, name}]
+        asked = [cluster for name, cluster in every.items() if named in {None, name}]
         deadline = Deadline.after(LOOK_SECONDS)
         read: list[ReadInventory] = []
         refused = False

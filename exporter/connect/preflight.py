@@ -1,4 +1,4 @@
-"""What a worker answers when it validates a source plugin that requires exactly-once.
+"""The answer of a worker that validates a source plugin that requires exactly-once.
 
 ``PUT /connector-plugins/{plugin}/config/validate`` changes nothing. It is the one place of the REST API that shows
 whether a worker enables exactly-once (DistributedHerder.validateSourceConnectorExactlyOnceSupport, KIP-618). The body

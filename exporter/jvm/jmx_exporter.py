@@ -84,7 +84,9 @@ def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str
     # Where a line cannot be parsed, neither the value nor its absence is known.
     failed = tuple(question.query for question in asked if not question.names(profile).isdisjoint(unreadable))
     missing = tuple(
-        Missing(each.query, name, rule_for(each.mbean, name, known)) for each, name in lost if each.query not in failed
+        Missing(question.query, name, rule_for(question.mbean, name, known))
+        for question, name in lost
+        if question.query not in failed
     )
     return JvmAnswer(tuple(values), tuple(_unreadable(unreadable, url)), missing, failed)
 
@@ -178,10 +180,10 @@ def _plainest(found: Iterable[_Match], *, presence: bool = False) -> list[MBeanV
         if key not in best or translated.further < best[key].further:
             best[key] = translated
     return [
-        each.reading
-        if isinstance(each.reading.value, str) or math.isfinite(each.number)
-        else each.reading._replace(value="")
-        for each in best.values()
+        match.reading
+        if isinstance(match.reading.value, str) or math.isfinite(match.number)
+        else match.reading._replace(value="")
+        for match in best.values()
     ]
 
 

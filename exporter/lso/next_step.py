@@ -1,4 +1,4 @@
-"""What to do about a stalled partition, by the kind of its blocker: pure functions.
+"""The next step for a stalled partition, by the kind of its blocker: pure functions.
 
 The wrong step destroys data. Only ``ending`` has the lines that do, and it requires evidence: a blocker without
 evidence gets no line, whatever its kind.

@@ -7,6 +7,7 @@ transactions, as the Java consumer uses it in CompletedFetch). Records stay comp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from exporter.kafka.faults import TOPIC_AUTHORIZATION_FAILED
@@ -80,7 +81,7 @@ def count_records(data: bytes, aborted: Sequence[tuple[int, int]], start: int, e
     ``aborted`` has producer id and first offset of aborted transactions. In a batch with records removed by compaction,
     offsets are counted, at most as many as the batch has records.
     """
-    waiting = sorted(aborted, key=lambda each: each[1], reverse=True)
+    waiting = sorted(aborted, key=itemgetter(1), reverse=True)
     active: set[int] = set()
     count, reached = 0, start
     try:

@@ -110,7 +110,7 @@ def missing_grant(
     grant: str,
     deadline: Deadline,
 ) -> Fault | None:
-    """What is missing of a grant on all keys; None when the grant is proven.
+    """The fault for a missing grant on all keys; None when the grant is proven.
 
     A broker authorizes before it looks: for keys that are not in use, any answer but the code ``denied`` proves the
     grant at that broker. A probe cannot detect a DENY for single keys beside an ALLOW for all. It is sent only when the

@@ -116,7 +116,7 @@ def _read_members(response: Any) -> Iterator[Item[str, GroupMembers]]:  # noqa: 
 
 
 def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
-    """What is missing of DESCRIBE on all groups; None when the grant is proven: see ``missing_grant``
+    """The fault for a missing DESCRIBE on all groups; None when the grant is proven: see ``missing_grant``
     (KafkaApis.handleDescribeGroupsRequest).
     """
     asked = _members(GroupKind.CLASSIC)

@@ -182,7 +182,7 @@ def _believed(
 
 
 def describe_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
-    """What is missing of DESCRIBE on all transactional ids; None when the grant is proven.
+    """The fault for a missing DESCRIBE on all transactional ids; None when the grant is proven.
 
     Brokers leave ids without it out of ListTransactions and report no error, so every live transaction would look
     hanging. DescribeTransactions creates no topic (KafkaApis.handleDescribeTransactionsRequest authorizes first).

@@ -23,7 +23,7 @@ ConnectionCheck = Callable[[BrokerConnection, Deadline], None]
 """Called with a new connection before its first request. Raises AskError where it must not be used."""
 
 
-class Limits(NamedTuple):
+class LinkLimits(NamedTuple):
     """Seconds by the client's properties: to connect, for an idle connection, and for one request."""
 
     connect: float
@@ -31,7 +31,7 @@ class Limits(NamedTuple):
     request: float
 
     @classmethod
-    def of(cls, raw: Mapping[str, str]) -> Limits:
+    def of(cls, raw: Mapping[str, str]) -> LinkLimits:
         """Read the limits from properties in librdkafka's spelling."""
 
         def seconds(name: str, default: float) -> float:
@@ -62,7 +62,7 @@ class BrokerLink:
         self._tokens = tokens
         self._clock = clock
         self._check = check
-        self._limits = Limits.of(properties.raw)
+        self._limits = LinkLimits.of(properties.raw)
         self._connection: BrokerConnection | None = None
         self._opened = 0.0
         self._used = 0.0

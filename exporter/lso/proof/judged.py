@@ -1,4 +1,4 @@
-"""What was judged of open records, kept while nothing can change it, and saved. No I/O, no clock.
+"""The judgements of open records, kept while nothing can change it, and saved. No I/O, no clock.
 
 A judgement holds while the partition shows the same records open and their producer has not written: nobody has the
 transaction open (every round proves that again), so that nobody can be told later that it is committed. Compaction,
@@ -87,7 +87,7 @@ class JudgedRecords:
             held = OpenStart(TopicPartition(str(topic), int(number)), int(producer_id), int(start_offset))
             written = None if last_write is None else float(last_write)
             found[held] = _Known(WriterState(int(epoch), written, int(sequence)), _read(*said))
-        self._losses = [[float(each) for each in loss] for loss in losses]
+        self._losses = [list(map(float, loss)) for loss in losses]
         self._known = found
 
 

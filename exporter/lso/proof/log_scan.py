@@ -266,7 +266,7 @@ class LogScan:
         whole: int | None = None
         below = -1
         if not kept:
-            known = all(at is not None and at <= max(0, passed.get(each, 0)) for each, at in starts.items())
+            known = all(at is not None and at <= max(0, passed.get(number, 0)) for number, at in starts.items())
             whole = 0 if known else None
         elif len(starts) == 1:
             ((number, start),) = starts.items()

@@ -105,9 +105,9 @@ class Rounds:
         self._clocks_near = clocks_near
         self.judged.follow(changes)
         self._unmarked = {
-            (each.partition, each.decision.producer_id): each.decision
-            for each in torn
-            if each.marker is None and each.decision.commit
+            (missing.partition, missing.decision.producer_id): missing.decision
+            for missing in torn
+            if missing.marker is None and missing.decision.commit
         }
 
     def close(self) -> None:

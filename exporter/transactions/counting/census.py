@@ -85,8 +85,8 @@ class Census:
 
     def _count_ids(self, _changes: int, applications: tuple[str, ...]) -> KnownIds:
         own, found = frozenset(applications), self._applications.ids
-        self._ids = sum(each.total() for each in found.values())
-        kept = {number: {name: ids for name, ids in each.items() if name in own} for number, each in found.items()}
+        self._ids = sum(counts.total() for counts in found.values())
+        kept = {number: {name: ids for name, ids in counts.items() if name in own} for number, counts in found.items()}
         return KnownIds({number: own_ids for number, own_ids in kept.items() if own_ids})
 
 

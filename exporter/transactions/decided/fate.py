@@ -1,4 +1,4 @@
-"""What became of a transaction that a partition shows open and no coordinator has: pure functions.
+"""The fate of a transaction that a partition shows open and no coordinator has: pure functions.
 
 A transaction is decided by its Prepare record in the transaction log. From then on its coordinator sends a marker to
 every partition that the record names, and answers the client's EndTxn with success at once

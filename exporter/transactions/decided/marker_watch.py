@@ -186,7 +186,9 @@ class MarkerWatch:
         since_ms = min(waiting.decision.completed_ms or 0 for waiting in ready)
         producers = {waiting.decision.producer_id for waiting in ready}  # a marker is no other producer's
         rest = (waiting.decision for waiting in self._waiting if id(waiting.decision) not in ours)
-        others = [each for each in (*(rival for _, rival in self._rivals), *rest) if each.producer_id in producers]
+        others = [
+            decision for decision in (*(rival for _, rival in self._rivals), *rest) if decision.producer_id in producers
+        ]
         known = [*others, *(waiting.decision for waiting in ready)]
         found: dict[int, list[Torn]] = {}
         for torn in judge(known, read, since_ms, compacted).torn:

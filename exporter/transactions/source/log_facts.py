@@ -32,7 +32,7 @@ from exporter.transactions.source.log_seed import LogSeed
 
 
 class LogFacts:
-    """What a read of the log yields. Not thread-safe: for the worker of ``txnlog``."""
+    """Makes the samples and facts of a read. Not thread-safe: for the worker of ``txnlog``."""
 
     def __init__(
         self, source: str, cluster: Cluster, aggregates: Aggregates, partitions: LogPartitions, seed: LogSeed
@@ -112,17 +112,17 @@ class LogFacts:
         """The open transactions; the same tuple as in the last read if they are the same."""
         return self._opened(self._log, self._log.revision)
 
-    def flink(self, now: float, *, gauges: bool) -> Iterator[Sample | Fact]:
+    def flink(self, time: CoordinatorTime, *, gauges: bool) -> Iterator[Sample | Fact]:
         """Yield what waits for a checkpoint at every read, also of partitions that do not answer or were not read to
         their end, as beside a burst of commits: without it, each wait is a stall. The rhythm of the job bounds how long
         an old one is.
         """
-        jobs, opened = self._aggregates.flink, self._open_transactions()
+        jobs, opened, now = self._aggregates.flink, self._open_transactions(), time.now(self._cluster.clock.wall())
         unread = [entry.view or entry.transaction() for entry in self._log.open_unread()]
         every = (*opened, *unread)
         judged = jobs.judge(every, now)
         if unread:
-            doubtful = {each.producer_id for each in unread}
+            doubtful = {transaction.producer_id for transaction in unread}
             judged = {who: judgement for who, judgement in judged.items() if judgement.waiting or who not in doubtful}
         yield FlinkTransactions(judged, jobs.released(every, now))
         if not gauges:

@@ -108,8 +108,8 @@ def read_ranges(
         over: set[int] = set()
         for message in messages:
             number = message.partition()
-            each = left.get(number)
-            if each is None or number in over:
+            span = left.get(number)
+            if span is None or number in over:
                 continue
             error = message.error()
             offset = message.offset()
@@ -117,11 +117,11 @@ def read_ranges(
                 if not is_end(error):
                     raise AskError(fault_of(error, TOPIC))
                 over.add(number)
-            elif offset < each.end:
+            elif offset < span.end:
                 # Before the start: the position was missing, and the client restarted at the earliest offset.
-                if offset >= each.start:
+                if offset >= span.start:
                     wanted.append(message)
-                if offset == each.end - 1:
+                if offset == span.end - 1:
                     over.add(number)
             else:
                 over.add(number)

@@ -44,31 +44,31 @@ def check_positions(
     ``seen`` says that this process read what is before them, and is False at a start.
     A position that cannot be checked stays, with ``gone`` set: it is not read until it can.
     """
-    known = {TopicPartition(TOPIC, number): each for number, each in progress.items()}
-    with_epoch = {place: each.epoch for place, each in known.items() if each.epoch != NO_EPOCH}
+    known = {TopicPartition(TOPIC, number): partition for number, partition in progress.items()}
+    with_epoch = {place: partition.epoch for place, partition in known.items() if partition.epoch != NO_EPOCH}
     ends, faults = _ends(client, metadata, known, with_epoch, deadline)
     doubtful: list[TopicPartition] = []
     lost: dict[int, int] = {}
-    for place, each in known.items():
+    for place, partition in known.items():
         leader_epoch = metadata.leader_epoch(place)
-        if NO_EPOCH < leader_epoch < max(each.epoch, each.led.wanted):
-            each.gone = True
-            faults.append(_older(place, leader_epoch, max(each.epoch, each.led.wanted)))
+        if NO_EPOCH < leader_epoch < max(partition.epoch, partition.led.wanted):
+            partition.gone = True
+            faults.append(_older(place, leader_epoch, max(partition.epoch, partition.led.wanted)))
         elif place in with_epoch and place not in ends:
-            each.gone = True
+            partition.gone = True
         else:
             end = ends.get(place)
             if end is not None and end.offset >= 0:
-                position = max(each.next, each.position)
+                position = max(partition.next, partition.position)
                 if end.offset < position:
                     lost[place.partition] = end.offset
-                    _truncate(place, each, end, seen=seen)
-                elif each.gone:
+                    _truncate(place, partition, end, seen=seen)
+                elif partition.gone:
                     doubtful.append(place)
             else:
                 doubtful.append(place)
-            each.led.wanted = NO_EPOCH
-            each.led.confirmed = leader_epoch
+            partition.led.wanted = NO_EPOCH
+            partition.led.confirmed = leader_epoch
     if doubtful:
         starts = start_offsets(client, metadata, doubtful, deadline)
         log_ends = log_end_offsets(client, metadata, doubtful, deadline)

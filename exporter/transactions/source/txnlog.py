@@ -117,11 +117,10 @@ class TxnlogSource(KafkaSource):
                 yield from self._facts.counters()
             if (lag := log.lag) is not None:
                 yield catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS(float(lag), self.cluster)
-            time = facts.get(CoordinatorTime) or CoordinatorTime()
             gauges = partitions.empty or log.answering_current
             if gauges:
                 yield from self._facts.gauges()
-            yield from self._facts.flink(time.now(clock.wall()), gauges=gauges)
+            yield from self._facts.flink(facts.get(CoordinatorTime) or CoordinatorTime(), gauges=gauges)
         yield self._decisions.read(clock.monotonic())
         yield self._aggregates.unclean.logged()
         self._save()

@@ -40,7 +40,7 @@ WALL = {
     "transactions/source/internal_topics.py": "dates a broken partition",
     "transactions/source/log_partitions.py": "from when on the log is read at the start; dates elections",
     "transactions/source/transactions.py": "the distance of the clocks",
-    "transactions/source/txnlog.py": "the distance of the clocks",
+    "transactions/source/log_facts.py": "the distance of the clocks",
 }
 """Modules of the agent that read the wall clock, and what for."""
 
