@@ -6,12 +6,12 @@ Imported where there is one to read only: what reads them takes time at the star
 from __future__ import annotations
 
 from exporter.agent.jvm_targets import WatchedJvm
-from exporter.brokers.source import BrokerSettings, BrokersSource
+from exporter.brokers.source import BrokersSource
 from exporter.cluster.cluster import Cluster
 from exporter.jvm.reader import reader_for
 from exporter.model import Source
-from exporter.producers.source.producers import ProducerSettings, ProducersSource
-from exporter.streams.source import StreamsSettings, StreamsSource
+from exporter.producers.source.producers import ProducersSource
+from exporter.streams.source import StreamsSource
 
 MOST_SECONDS = 10.0
 """Longest wait in seconds for a JVM; never longer than its interval."""
@@ -22,8 +22,7 @@ def jvm_source(jvm: WatchedJvm, cluster: Cluster) -> Source:
     reader = reader_for(jvm.target)
     timeout = min(MOST_SECONDS, jvm.interval)
     if jvm.source == "brokers":
-        settings = BrokerSettings(jvm.target.name, jvm.target.endpoint.host, jvm.node_id, jvm.interval, timeout)
-        return BrokersSource(cluster, settings, reader)
+        return BrokersSource(cluster, jvm.target.endpoint, reader, jvm.interval, timeout, jvm.node_id)
     if jvm.source == "streams":
-        return StreamsSource(cluster, StreamsSettings(jvm.target.name, jvm.interval), reader)
-    return ProducersSource(cluster, ProducerSettings(jvm.target.name, jvm.interval, timeout), reader)
+        return StreamsSource(cluster, jvm.target.name, reader, jvm.interval)
+    return ProducersSource(cluster, jvm.target.name, reader, jvm.interval, timeout)

@@ -7,13 +7,13 @@ Counters are the JVM's own, so they restart with the broker. Kafka makes the cou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from exporter import catalogue
 from exporter.bounds.text import cut
 from exporter.brokers.facts import BrokerVersion
-from exporter.cluster.cluster import ClusterSource, NamedCluster
+from exporter.cluster.cluster import JvmSource, NamedCluster
+from exporter.http_client import Endpoint
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBean, MBeanQuery, parse_object_name
 from exporter.kafka.faults import AskError
 from exporter.kafka.requests.metadata import Metadata
@@ -114,30 +114,24 @@ class KnownBrokers(NamedCluster, Protocol):
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata: ...
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSettings:
-    """``target`` is ``host:port`` of the JVM's agent, ``host`` its host, ``node_id`` the broker's, None to find out."""
-
-    target: str
-    host: str
-    node_id: int | None = None
-    interval: float = 15.0
-    timeout: float = 10.0
-
-
-class BrokersSource(ClusterSource[KnownBrokers]):
+class BrokersSource(JvmSource[KnownBrokers]):
     """Source ``brokers`` of one broker's JVM."""
 
     name = "brokers"
 
-    def __init__(self, cluster: KnownBrokers, settings: BrokerSettings, reader: JvmReader) -> None:
-        super().__init__(cluster)
-        self._settings = settings
-        self._reader = reader
-        self._node_id = settings.node_id
-        self.target = settings.target
-        self.pace = self.interval = settings.interval
-        self.timeout = settings.timeout
+    def __init__(
+        self,
+        cluster: KnownBrokers,
+        endpoint: Endpoint,
+        reader: JvmReader,
+        interval: float = 15.0,
+        timeout: float = 10.0,
+        node_id: int | None = None,
+    ) -> None:
+        """``endpoint`` is the JVM's; ``node_id`` the broker's, None to find out."""
+        super().__init__(cluster, endpoint.address, reader, interval, timeout)
+        self._host = endpoint.host.lower()
+        self._configured = self._node_id = node_id
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts
@@ -163,8 +157,8 @@ class BrokersSource(ClusterSource[KnownBrokers]):
 
     def _find_node_id(self, answer: JvmAnswer, deadline: Deadline) -> int | None:
         """The broker's node id: as configured, by the JVM (AppInfoParser), or by its host in the metadata."""
-        if self._settings.node_id is not None:
-            return self._settings.node_id
+        if self._configured is not None:
+            return self._configured
         own = {reading.mbean.properties["id"] for reading in answer.values if reading.mbean.type == "app-info"}
         if len(own) == 1 and (text := own.pop()).isdecimal():
             self._node_id = int(text)
@@ -174,13 +168,13 @@ class BrokersSource(ClusterSource[KnownBrokers]):
 
     def _by_host(self, deadline: Deadline) -> int | None:
         try:
-            brokers = self._cluster.metadata(deadline, topics=(), max_age=self._settings.interval).brokers
+            brokers = self._cluster.metadata(deadline, topics=(), max_age=self.interval).brokers
         except AskError:  # the cluster's own sources report it
             return None
         here = [
             node_id
             for node_id, address in brokers.items()
-            if address.rpartition(":")[0].strip("[]").lower() == self._settings.host.lower()
+            if address.rpartition(":")[0].strip("[]").lower() == self._host
         ]
         return here[0] if len(here) == 1 else None
 

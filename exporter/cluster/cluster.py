@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from exporter.applications.applications import Grouping
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
+from exporter.jvm.reader import JvmReader
 from exporter.kafka.client import ClusterClient, Metadata
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline
@@ -67,6 +68,19 @@ class ClusterSource(Generic[C]):
 
     def close(self) -> None:
         """The source holds no resources, unless a subclass overrides this."""
+
+
+class JvmSource(ClusterSource[C]):
+    """Base of the sources of one JVM, whose target is ``host:port`` of its agent."""
+
+    def __init__(
+        self, cluster: C, target: str, reader: JvmReader, interval: float = 15.0, timeout: float = 10.0
+    ) -> None:
+        super().__init__(cluster)
+        self._reader = reader
+        self.target = target
+        self.pace = self.interval = interval
+        self.timeout = timeout
 
 
 class KafkaSource(ClusterSource[Cluster]):

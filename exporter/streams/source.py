@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from exporter import catalogue
 from exporter.applications.naming import UUID
 from exporter.bounds.text import cut
-from exporter.cluster.cluster import Cluster, ClusterSource
+from exporter.cluster.cluster import Cluster, JvmSource
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
@@ -52,34 +51,22 @@ QUERIES = (
 
 _CLIENT_ID = re.compile(rf"(?P<application>.+)-{UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
 LONGEST_VERSION = 60
+TIMEOUT_SECONDS = 8.0
 _CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
 
 
-@dataclass(frozen=True, slots=True)
-class StreamsSettings:
-    """``target`` names the JVM, as ``host:port``."""
-
-    target: str
-    interval: float = 10.0
-    timeout: float = 8.0
-
-
-class StreamsSource(ClusterSource[Cluster]):
+class StreamsSource(JvmSource[Cluster]):
     """Source ``streams`` of one JVM."""
 
     name = "streams"
 
-    def __init__(self, cluster: Cluster, settings: StreamsSettings, jvm: JvmReader) -> None:
-        super().__init__(cluster)
-        self._jvm = jvm
-        self.target = settings.target
-        self.pace = self.interval = settings.interval
-        self.timeout = settings.timeout
+    def __init__(self, cluster: Cluster, target: str, reader: JvmReader, interval: float = 10.0) -> None:
+        super().__init__(cluster, target, reader, interval, TIMEOUT_SECONDS)
         self._dropped: frozenset[str] = frozenset()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         # At most half of the time, so that a JVM that hangs leaves time for the cluster's answers.
-        answer = self._jvm.read(QUERIES, deadline.within(deadline.remaining() / 2))
+        answer = self._reader.read(QUERIES, deadline.within(deadline.remaining() / 2))
         yield from answer.faults
         self._say_left_out(answer)
         yield from jvm_samples((self.cluster, self.target), answer.values)

@@ -10,7 +10,7 @@ from demo import jars
 from demo.cluster import KafkaCluster
 from demo.jars import require
 from demo.settings import free_ports
-from exporter.brokers.source import BrokerSettings, BrokersSource
+from exporter.brokers.source import BrokersSource
 from exporter.http_client import Endpoint
 from exporter.jvm.reader import AgentKind, JvmTarget, reader_for
 from exporter.kafka.client import AskError, Metadata
@@ -53,8 +53,8 @@ def attach_jolokia(cluster: KafkaCluster) -> int:
 def read(cluster: KafkaCluster, way: AgentKind, url: str) -> ReadCost:
     """The cheapest of some reads."""
     target = JvmTarget(way, Endpoint(url))
-    settings = BrokerSettings(target.name, "127.0.0.1", node_id=1, timeout=SCRAPE_SECONDS)
-    source = BrokersSource(_NoCluster(), settings, reader_for(target))
+    reader = reader_for(target)
+    source = BrokersSource(_NoCluster(), target.endpoint, reader, timeout=SCRAPE_SECONDS, node_id=1)
     return min((_read(cluster, source) for _ in range(READS)), key=lambda cost: cost.wall)
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from exporter.cluster.cluster import ClusterSource, NamedCluster
-from exporter.jvm.reader import JvmReader, MBeanQuery
+from exporter.cluster.cluster import JvmSource, NamedCluster
+from exporter.jvm.reader import MBeanQuery
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample
 from exporter.producers.producer_samples import ATTRIBUTES, INIT, PREPARE, producer_samples
 
@@ -24,26 +23,10 @@ QUERIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    """``target`` is ``host:port`` of the JVM's agent."""
-
-    target: str
-    interval: float = 15.0
-    timeout: float = 10.0
-
-
-class ProducersSource(ClusterSource[NamedCluster]):
+class ProducersSource(JvmSource[NamedCluster]):
     """Source ``producers`` of one application's JVM. A JVM without producers is no fault: it may create them later."""
 
     name = "producers"
-
-    def __init__(self, cluster: NamedCluster, settings: ProducerSettings, reader: JvmReader) -> None:
-        super().__init__(cluster)
-        self._reader = reader
-        self.target = settings.target
-        self.pace = self.interval = settings.interval
-        self.timeout = settings.timeout
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from exporter import catalogue
-from exporter.brokers.source import QUERIES, BrokerSettings, BrokersSource
+from exporter.brokers.source import QUERIES, BrokersSource
+from exporter.http_client import Endpoint
 from exporter.jvm.answers import JvmAnswer, MBeanValue, Missing
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.mbeans import MBeanQuery, parse_object_name
@@ -47,9 +48,8 @@ class BrokersCluster:
 
 
 def read(answer: JvmAnswer, cluster: BrokersCluster | None = None, **settings: int) -> list[object]:
-    source = BrokersSource(
-        cluster or BrokersCluster({}), BrokerSettings("k1:8778", "k1", **settings), BrokerJvm(answer)
-    )
+    endpoint = Endpoint("http://k1:8778")
+    source = BrokersSource(cluster or BrokersCluster({}), endpoint, BrokerJvm(answer), **settings)
     return list(source.read(Deadline.after(1), Facts()))
 
 

@@ -11,7 +11,7 @@ from exporter.jvm.answers import JvmAnswer, MBeanValue
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.mbeans import MBean, MBeanQuery
 from exporter.model import Deadline, Distribution, Facts, Fault, Notes, Reason, Sample
-from exporter.producers.source.producers import QUERIES, ProducerSettings, ProducersSource
+from exporter.producers.source.producers import QUERIES, ProducersSource
 from tests.helpers.recordings import RECORDINGS, jolokia_answer, recorded
 
 CAPTURES = RECORDINGS / "jvms"
@@ -34,7 +34,7 @@ class ProducersCluster:
 
 
 def read(answer: JvmAnswer) -> list[object]:
-    source = ProducersSource(ProducersCluster(), ProducerSettings("app:8778"), ClientJvm(answer))
+    source = ProducersSource(ProducersCluster(), "app:8778", ClientJvm(answer))
     return list(source.read(Deadline.after(1), Facts()))
 
 
