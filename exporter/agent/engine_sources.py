@@ -12,13 +12,13 @@ from exporter.audits.result_files import AuditFiles
 from exporter.audits.source import AuditsSource, Names
 from exporter.cluster.cluster import Cluster
 from exporter.connect.rest import ConnectRest
-from exporter.connect.source import ConnectSettings, ConnectSource
+from exporter.connect.source import ConnectSource
 from exporter.model import Source
 from exporter.settings.plain import Connect, Spark
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import StreamingQuery
-from exporter.spark.source import FolderSettings, SparkFolderSource, SparkSource
+from exporter.spark.source import SparkFolderSource, SparkSource
 
 
 def engine_sources(
@@ -40,23 +40,23 @@ def engine_sources(
 def _connect(cluster: Cluster, config: Connect) -> ConnectSource:
     return ConnectSource(
         cluster,
-        ConnectSettings(config.name, config.group_id, config.interval),
+        config.name,
         ConnectRest([config.endpoint(url) for url in config.rest], validate=config.validate_plugins)
         if config.rest
         else None,
         JvmReaders(config.workers) if config.workers else None,
+        config.group_id,
+        config.interval,
     )
 
 
 def _spark_folder(cluster: Cluster, config: Spark) -> SparkFolderSource:
     folder = config.event_log or config.checkpoint
     assert folder is not None  # noqa: S101 -- Spark's own check
-    settings = FolderSettings(str(folder), config.interval)
     if config.event_log is not None:
-        return SparkFolderSource(cluster, settings, EventLogFolder(folder))
-    return SparkFolderSource(
-        cluster, settings, CheckpointFolder(folder, config.application, config.query or folder.name)
-    )
+        return SparkFolderSource(cluster, str(folder), EventLogFolder(folder), config.interval)
+    checkpoint = CheckpointFolder(folder, config.application, config.query or folder.name)
+    return SparkFolderSource(cluster, str(folder), checkpoint, config.interval)
 
 
 def _spark(cluster: Cluster, receivers: Receivers | None, names: Names) -> SparkSource:

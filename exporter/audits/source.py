@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from exporter import catalogue
 from exporter.audits.result import AuditResult, AuditResults
 from exporter.audits.result_files import AuditFiles
-from exporter.cluster.cluster import ClusterSource, NamedCluster
+from exporter.cluster.cluster import NamedCluster, TargetSource
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 
 MOST_AUDITS = 500
@@ -17,13 +17,10 @@ Names = Callable[[], frozenset[str]]
 """The names of all clusters that are watched now."""
 
 
-class AuditsSource(ClusterSource[NamedCluster]):
+class AuditsSource(TargetSource[NamedCluster]):
     """Source ``audits`` of one cluster."""
 
     name = "audits"
-    target = "audits"
-    pace = interval = 15.0
-    timeout = 10.0
 
     def __init__(
         self,
@@ -34,7 +31,7 @@ class AuditsSource(ClusterSource[NamedCluster]):
         left_out: Callable[[], int] = int,
     ) -> None:
         """``posted`` returns the posted results, ``left_out`` how many of them could not be kept."""
-        super().__init__(cluster)
+        super().__init__(cluster, self.name, 15.0)
         self._names = names
         self._files = files
         self._posted = posted

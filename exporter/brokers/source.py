@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from exporter import catalogue
 from exporter.bounds.text import cut
 from exporter.brokers.facts import BrokerVersion
-from exporter.cluster.cluster import JvmSource, NamedCluster
+from exporter.cluster.cluster import NamedCluster, TargetSource
 from exporter.http_client import Endpoint
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBean, MBeanQuery, parse_object_name
 from exporter.kafka.faults import AskError
@@ -114,7 +114,7 @@ class KnownBrokers(NamedCluster, Protocol):
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata: ...
 
 
-class BrokersSource(JvmSource[KnownBrokers]):
+class BrokersSource(TargetSource[KnownBrokers]):
     """Source ``brokers`` of one broker's JVM."""
 
     name = "brokers"
@@ -129,7 +129,8 @@ class BrokersSource(JvmSource[KnownBrokers]):
         node_id: int | None = None,
     ) -> None:
         """``endpoint`` is the JVM's; ``node_id`` the broker's, None to find out."""
-        super().__init__(cluster, endpoint.address, reader, interval, timeout)
+        super().__init__(cluster, endpoint.address, interval, timeout)
+        self._reader = reader
         self._host = endpoint.host.lower()
         self._configured = self._node_id = node_id
 

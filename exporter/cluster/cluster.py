@@ -9,7 +9,6 @@ from typing import Generic, Protocol, TypeVar
 from exporter.applications.applications import Grouping
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
-from exporter.jvm.reader import JvmReader
 from exporter.kafka.client import ClusterClient, Metadata
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline
@@ -58,8 +57,10 @@ C = TypeVar("C", bound=NamedCluster)
 class ClusterSource(Generic[C]):
     """Base of the sources of one cluster: the value of their label ``kafka_cluster``, and nothing to close."""
 
-    def __init__(self, cluster: C) -> None:
+    def __init__(self, cluster: C, interval: float, timeout: float = 10.0) -> None:
         self._cluster = cluster
+        self.pace = self.interval = interval
+        self.timeout = timeout
 
     @property
     def cluster(self) -> str:
@@ -70,17 +71,12 @@ class ClusterSource(Generic[C]):
         """The source holds no resources, unless a subclass overrides this."""
 
 
-class JvmSource(ClusterSource[C]):
-    """Base of the sources of one JVM, whose target is ``host:port`` of its agent."""
+class TargetSource(ClusterSource[C]):
+    """Base of the sources of something beside the cluster, such as a JVM, a Connect cluster or a folder."""
 
-    def __init__(
-        self, cluster: C, target: str, reader: JvmReader, interval: float = 15.0, timeout: float = 10.0
-    ) -> None:
-        super().__init__(cluster)
-        self._reader = reader
+    def __init__(self, cluster: C, target: str, interval: float, timeout: float = 10.0) -> None:
+        super().__init__(cluster, interval, timeout)
         self.target = target
-        self.pace = self.interval = interval
-        self.timeout = timeout
 
 
 class KafkaSource(ClusterSource[Cluster]):

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from exporter import catalogue
-from exporter.cluster.cluster import ClusterSource, NamedCluster
+from exporter.cluster.cluster import NamedCluster, TargetSource
 from exporter.connect import debezium
 from exporter.connect.concurrently import run_concurrently
 from exporter.connect.exactly_once import counts_for
@@ -37,6 +36,7 @@ from exporter.words import FailureCause
 
 log = logging.getLogger(__name__)
 
+TIMEOUT_SECONDS = 8.0
 ALL_QUERIES = (*QUERIES, *debezium.QUERIES)
 
 WITHOUT_REST = (
@@ -56,17 +56,7 @@ class RestReader(Protocol):
     def read(self, deadline: Deadline) -> RestAnswer: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectSettings:
-    """``name`` is the configured name of the Connect cluster; ``group_id`` is its workers' group.id, "" if unknown."""
-
-    name: str
-    group_id: str = ""
-    interval: float = 10.0
-    timeout: float = 8.0
-
-
-class ConnectSource(ClusterSource[NamedCluster]):
+class ConnectSource(TargetSource[NamedCluster]):
     """Source ``connect`` of one Connect cluster. ``rest`` or ``workers`` is None where it is not configured.
 
     ``workers`` returns the readers of the current workers, which may change between reads.
@@ -77,17 +67,19 @@ class ConnectSource(ClusterSource[NamedCluster]):
     def __init__(
         self,
         cluster: NamedCluster,
-        settings: ConnectSettings,
+        target: str,
         rest: RestReader | None,
         workers: Callable[[], Sequence[JvmReader]] | None,
+        group_id: str = "",
+        interval: float = 10.0,
     ) -> None:
-        super().__init__(cluster)
-        self._settings = settings
+        """``target`` is the configured name of the Connect cluster; ``group_id`` is its workers' group.id, "" if
+        unknown.
+        """
+        super().__init__(cluster, target, interval, TIMEOUT_SECONDS)
+        self._group_id = group_id
         self._rest = rest
         self._workers = workers
-        self.target = settings.name
-        self.pace = self.interval = settings.interval
-        self.timeout = settings.timeout
         self._failures = FailureCounter()
         self._written: dict[TaskKey, float] = {}
         self._commits: dict[TaskKey, float] = {}
@@ -98,12 +90,12 @@ class ConnectSource(ClusterSource[NamedCluster]):
             for note, lacking in (
                 (WITHOUT_REST, rest is None),
                 (WITHOUT_WORKERS, workers is None),
-                (WITHOUT_GROUP, not settings.group_id),
+                (WITHOUT_GROUP, not group_id),
             )
             if lacking
         )
         for note in self._notes:
-            log.info("connect %s: %s", settings.name, note)
+            log.info("connect %s: %s", target, note)
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         rest, answers = self._ask(deadline)
@@ -132,7 +124,7 @@ class ConnectSource(ClusterSource[NamedCluster]):
     def _state(
         self, connectors: tuple[Connector, ...], rest: RestAnswer | None, answers: Sequence[JvmAnswer]
     ) -> ConnectState:
-        group = self._settings.group_id
+        group = self._group_id
         preflight = rest.preflight if rest is not None else Preflight()
         return ConnectState(
             self.target,

@@ -50,11 +50,9 @@ class PostureSource(KafkaSource):
 
     def __init__(self, cluster: Cluster, settings: PostureConfig, *, telemetry: bool = False) -> None:
         """``telemetry``: the agent takes pushed metrics, so that the brokers' subscriptions are checked."""
-        super().__init__(cluster)
+        super().__init__(cluster, settings.interval, TIMEOUT_SECONDS)
         self._takes_metrics = telemetry
         self._settings = settings
-        self.pace = self.interval = settings.interval
-        self.timeout = TIMEOUT_SECONDS
         self._begun = False
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from exporter import catalogue
 from exporter.catalogue import SPARK_TERMINATION_REASONS
-from exporter.cluster.cluster import Cluster, ClusterSource, NamedCluster
+from exporter.cluster.cluster import Cluster, NamedCluster, TargetSource
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Sample, TopicPartition
@@ -39,29 +38,18 @@ class Folder(Protocol):
     def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FolderSettings:
-    """``target`` is the folder's path."""
-
-    target: str
-    interval: float = 10.0
-    timeout: float = 10.0
-
-
-class SparkFolderSource(ClusterSource[NamedCluster]):
+class SparkFolderSource(TargetSource[NamedCluster]):
     """Source ``spark`` of one folder. It exposes no samples, only facts."""
 
     name = "spark"
 
     def __init__(
-        self, cluster: NamedCluster, settings: FolderSettings, folder: Folder, clock: Clock | None = None
+        self, cluster: NamedCluster, target: str, folder: Folder, interval: float = 10.0, clock: Clock | None = None
     ) -> None:
-        super().__init__(cluster)
+        """``target`` is the folder's path."""
+        super().__init__(cluster, target, interval)
         self._folder = folder
         self._clock = clock or Clock()
-        self.target = settings.target
-        self.pace = self.interval = settings.interval
-        self.timeout = settings.timeout
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts
@@ -74,13 +62,10 @@ class SparkFolderSource(ClusterSource[NamedCluster]):
         yield SparkQueries(tuple(queries), self._folder.left_out)
 
 
-class SparkSource(ClusterSource[Cluster]):
+class SparkSource(TargetSource[Cluster]):
     """Source ``spark`` of one cluster: all queries that read it, each once."""
 
     name = "spark"
-    target = "spark"
-    pace = interval = 5.0
-    timeout = 5.0
 
     def __init__(
         self,
@@ -89,7 +74,7 @@ class SparkSource(ClusterSource[Cluster]):
         left_out: Callable[[], int] = int,
     ) -> None:
         """``posted`` returns the posted queries, ``left_out`` how many of them could not be kept."""
-        super().__init__(cluster)
+        super().__init__(cluster, self.name, 5.0, 5.0)
         self._posted = posted
         self._left_out = left_out
         self._terminations = Terminations(cluster.clock.wall())

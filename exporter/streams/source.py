@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from exporter import catalogue
 from exporter.applications.naming import UUID
 from exporter.bounds.text import cut
-from exporter.cluster.cluster import Cluster, JvmSource
+from exporter.cluster.cluster import Cluster, TargetSource
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
@@ -55,13 +55,14 @@ TIMEOUT_SECONDS = 8.0
 _CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
 
 
-class StreamsSource(JvmSource[Cluster]):
+class StreamsSource(TargetSource[Cluster]):
     """Source ``streams`` of one JVM."""
 
     name = "streams"
 
     def __init__(self, cluster: Cluster, target: str, reader: JvmReader, interval: float = 10.0) -> None:
-        super().__init__(cluster, target, reader, interval, TIMEOUT_SECONDS)
+        super().__init__(cluster, target, interval, TIMEOUT_SECONDS)
+        self._reader = reader
         self._dropped: frozenset[str] = frozenset()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's

@@ -59,12 +59,10 @@ class GroupsSource(KafkaSource):
     name = "groups"
 
     def __init__(self, cluster: Cluster, settings: GroupsConfig) -> None:
-        super().__init__(cluster)
+        super().__init__(cluster, settings.interval, TIMEOUT_SECONDS)
         self._settings = settings
         self._include = tuple(BoundedPattern(pattern, "groups.include") for pattern in settings.include)
         self._exclude = tuple(BoundedPattern(pattern, "groups.exclude") for pattern in settings.exclude)
-        self.pace = self.interval = settings.interval
-        self.timeout = TIMEOUT_SECONDS
         self._progress: dict[str, Progress] = {}
         self._proven: dict[str, set[str]] = {}
         self._counted: dict[UnreadSpan, int] = {}

@@ -32,9 +32,7 @@ class OffsetsSource(KafkaSource):
     name = "offsets"
 
     def __init__(self, cluster: Cluster, interval: float, timeout: float = 20.0) -> None:
-        super().__init__(cluster)
-        self.pace = self.interval = interval
-        self.timeout = timeout
+        super().__init__(cluster, interval, timeout)
         self._reader = CommitReader()
         self._began: float | None = None
         self._counts: dict[tuple[str, str, bool], int] = {}

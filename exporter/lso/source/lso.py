@@ -24,8 +24,6 @@ from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch, To
 from exporter.settings.plain import LsoConfig, TopicsConfig
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, ReleaseTimes
 
-TIMEOUT_SECONDS = 10.0
-
 
 class LsoSource(KafkaSource):
     """Source ``lso`` of one cluster.
@@ -46,13 +44,11 @@ class LsoSource(KafkaSource):
         settings: LsoConfig,
         topics: TopicsConfig,
         prover: Prover | None = None,
-        timeout: float = TIMEOUT_SECONDS,
+        timeout: float = 10.0,
     ) -> None:
         """Without a prover, a holder that no coordinator has stays of kind unknown."""
-        super().__init__(cluster)
+        super().__init__(cluster, settings.interval, timeout)
         self._settings = settings
-        self.pace = self.interval = settings.interval
-        self.timeout = timeout
         self._watch = StallTracker(settings.stall_after)
         self._pace = ReadPace(settings.interval, self._watch)
         self._saved = SavedTracker(cluster, self._watch)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from exporter.cluster.cluster import JvmSource, NamedCluster
-from exporter.jvm.reader import MBeanQuery
+from exporter.cluster.cluster import NamedCluster, TargetSource
+from exporter.jvm.reader import JvmReader, MBeanQuery
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample
 from exporter.producers.producer_samples import ATTRIBUTES, INIT, PREPARE, producer_samples
 
@@ -23,10 +23,16 @@ QUERIES = (
 )
 
 
-class ProducersSource(JvmSource[NamedCluster]):
+class ProducersSource(TargetSource[NamedCluster]):
     """Source ``producers`` of one application's JVM. A JVM without producers is no fault: it may create them later."""
 
     name = "producers"
+
+    def __init__(
+        self, cluster: NamedCluster, target: str, reader: JvmReader, interval: float = 15.0, timeout: float = 10.0
+    ) -> None:
+        super().__init__(cluster, target, interval, timeout)
+        self._reader = reader
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts

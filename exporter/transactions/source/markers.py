@@ -44,9 +44,7 @@ class MarkersSource(KafkaSource):
     name = "markers"
 
     def __init__(self, cluster: Cluster, bytes_per_minute: int, timeout: float = 10.0) -> None:
-        super().__init__(cluster)
-        self.pace = self.interval = INTERVAL
-        self.timeout = timeout
+        super().__init__(cluster, INTERVAL, timeout)
         self._watch = MarkerWatch()
         self._bytes_per_minute = bytes_per_minute
         self._begun = False

@@ -24,7 +24,6 @@ from exporter.transactions.source.polled_outcomes import PolledOutcomes
 
 PACE = 1.0
 """Seconds between two reads of the tail's facts."""
-TIMEOUT_SECONDS = 10.0
 
 
 class TransactionsSource(KafkaSource):
@@ -33,10 +32,8 @@ class TransactionsSource(KafkaSource):
     name = "transactions"
 
     def __init__(self, cluster: Cluster, settings: TransactionsConfig) -> None:
-        super().__init__(cluster)
-        self.interval = settings.interval
+        super().__init__(cluster, settings.interval)
         self.pace = min(PACE, settings.interval)
-        self.timeout = TIMEOUT_SECONDS
         self._read_at: float | None = None
         self._of_cluster: tuple[Sample | SampleBatch | Fault | Fact, ...] = ()  # by the last read of the cluster
         self._topics = InternalTopics(cluster)

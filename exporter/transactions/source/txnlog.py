@@ -34,7 +34,6 @@ DUE_SECONDS = 0.05
 """How long records are waited for where a log end settles aborts."""
 SEED_SECONDS = 2.0
 """Share of a read for the state at the start."""
-TIMEOUT_SECONDS = 10.0
 REFUSED = frozenset({Reason.AUTHORIZATION, Reason.UNSUPPORTED})
 """Reasons that stay until somebody changes the cluster."""
 NO_LOG = "the brokers have transactions and no topic __transaction_state"
@@ -45,19 +44,17 @@ class TxnlogSource(KafkaSource):
     """Source ``txnlog`` of one cluster: outcomes of transactions from the log, while READ on it is granted."""
 
     name = "txnlog"
-    interval = CHECK_INTERVAL
 
     def __init__(
         self,
         cluster: Cluster,
         settings: TransactionsConfig,
         open_tail: Callable[[Properties, str], TailReader] = Tail,
-        timeout: float = TIMEOUT_SECONDS,
+        timeout: float = 10.0,
     ) -> None:
         """Where the settings have outcomes by polling as well, that is asked for while the log is refused."""
-        super().__init__(cluster)
+        super().__init__(cluster, CHECK_INTERVAL, timeout)
         self._or_polling = settings.outcomes == "auto"
-        self.timeout = timeout
         self.pace = PACE
         self._aggregates = Aggregates(cluster.grouping, settings, cluster.shard)
         self._saved = SavedLog(cluster, self._aggregates, self.name)

@@ -16,7 +16,6 @@ from exporter.connect.source import (
     WITHOUT_GROUP,
     WITHOUT_REST,
     WITHOUT_WORKERS,
-    ConnectSettings,
     ConnectSource,
 )
 from exporter.connect.workers import QUERIES
@@ -82,7 +81,7 @@ def read(source: ConnectSource, commits: TaskCommits | None = None) -> Read:
 
 def source(rest: object, workers: Sequence[object], group_id: str = "etl") -> ConnectSource:
     readers = (lambda: workers) if workers else None
-    return ConnectSource(NamedReader(), ConnectSettings("main", group_id), rest, readers)  # type: ignore[arg-type]
+    return ConnectSource(NamedReader(), "main", rest, readers, group_id)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -268,7 +267,7 @@ def test_what_a_jmx_exporter_drops_is_a_note_with_the_line_that_restores_it(rest
 
 def test_workers_that_come_and_go_are_asked_and_reported_with_the_next_read(rest: ScriptedReaders) -> None:
     there: list[ScriptedReaders] = []
-    source = ConnectSource(NamedReader(), ConnectSettings("main", "etl"), rest, lambda: there)  # type: ignore[arg-type, return-value]
+    source = ConnectSource(NamedReader(), "main", rest, lambda: there, "etl")  # type: ignore[arg-type, return-value]
     assert not read(source).of(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL)
     there.append(ScriptedReaders(jolokia_answer(WORKERS[0], QUERIES)))
     seen = read(source)

@@ -22,7 +22,7 @@ from exporter.spark.queries import (
     StreamingQuery,
     merged,
 )
-from exporter.spark.source import FolderSettings, SparkFolderSource, SparkSource, topic_lags
+from exporter.spark.source import SparkFolderSource, SparkSource, topic_lags
 from exporter.words import QueryState, TerminationReason
 from tests.helpers.cluster import FakeKafka, SourceRead, read
 from tests.helpers.scenes import held_world
@@ -237,6 +237,6 @@ def test_a_folder_s_source_hands_on_what_it_can_read_and_says_what_it_cannot() -
             yield fault
 
     world = held_world()
-    source = SparkFolderSource(world.cluster(), FolderSettings("/logs"), SparkFolder(), world.time.clock)
+    source = SparkFolderSource(world.cluster(), "/logs", SparkFolder(), clock=world.time.clock)
     assert source.target == "/logs"
     assert list(source.read(Deadline.after(1), Facts())) == [fault, SparkQueries((listener(),))]
