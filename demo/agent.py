@@ -66,7 +66,9 @@ class Metrics:
         if name not in self._read:
             families = text_string_to_metric_families("\n".join(self._lines.get(name, ())) + "\n")
             self._read[name] = [
-                MetricSample(sample.name, sample.labels, sample.value) for each in families for sample in each.samples
+                MetricSample(sample.name, sample.labels, sample.value)
+                for family in families
+                for sample in family.samples
             ]
         return self._read[name]
 

@@ -106,7 +106,7 @@ def _one_of_each(agent: AgentProcess, wire: BrokerConnections, scale: Scale, wit
     committing, fenced = wire.init(["event-commit-0", "event-fence-0"], OPEN_TIMEOUT_MS)
     (timing_out,) = wire.init(["event-timeout-0"], TIMEOUT_MS)
     before = _counts(scrape(agent.port))
-    wire.add([(each, spare_partition(scale, at)) for at, each in enumerate((committing, fenced, timing_out))])
+    wire.add([(identity, spare_partition(scale, at)) for at, identity in enumerate((committing, fenced, timing_out))])
     begun = time.time()
     wire.end([(committing, True)])
     wire.init(["event-fence-0"], OPEN_TIMEOUT_MS)

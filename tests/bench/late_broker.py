@@ -65,11 +65,11 @@ def main() -> int:
     share_one_arena()
     for what, late, refusing in (("all answer", 0, 0), ("one late, one refuses", LATE, REFUSING)):
         found = reads(options.reads, late, refusing)
-        later = sorted(each.seconds for each in found[1:])
-        cpu = sum(each.cpu for each in found)
+        later = sorted(reading.seconds for reading in found[1:])
+        cpu = sum(reading.cpu for reading in found)
         print(
             f"{what}: the first read {found[0].seconds:.2f} s, then at the median {later[len(later) // 2]:.2f} s,"
-            f" at worst {later[-1]:.2f} s; {cpu:.2f} CPU s; at most {max(each.faults for each in found)} faults"
+            f" at worst {later[-1]:.2f} s; {cpu:.2f} CPU s; at most {max(reading.faults for reading in found)} faults"
         )
     return 0
 

@@ -89,7 +89,7 @@ def main() -> int:
             offsets[partition] += 1
             for event in machines[partition].apply(offsets[partition], ms, key, value):
                 aggregates.take(event, new=True)
-        for partition in {each.partition for each in batch}:
+        for partition in {record.partition for record in batch}:
             machines[partition].make_room()
     cpu = time.process_time() - began - made
     held = rss_mb(os.getpid()) - before

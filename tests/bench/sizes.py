@@ -152,7 +152,7 @@ def _body_seconds(exposition: Exposition, read: object) -> float:
 
 
 def in_fresh_process(partitions: int, opened: int) -> SizeCost:
-    sizes = [str(each) for each in (partitions, opened)]
+    sizes = [str(number) for number in (partitions, opened)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.sizes", "--one", *sizes], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -194,7 +194,7 @@ def main() -> int:
         print(json.dumps(measure(*options.one)))
         return 0
     by_partitions = [in_fresh_process(partition, 2_000) for partition in PARTITIONS]
-    by_open = [in_fresh_process(10_000, each) for each in OPEN]
+    by_open = [in_fresh_process(10_000, number) for number in OPEN]
     for cost in (*by_partitions, *by_open, in_fresh_process(100_000, 5_000)):
         print(f"load {load()}  {cost}")
     if options.picture is not None:

@@ -160,14 +160,14 @@ def main() -> int:
     running = [
         StandIn(options.partitions, options.open, late=node == options.late) for node in range(1, options.brokers + 1)
     ]
-    brokers = tuple((node, "127.0.0.1", each.port) for node, each in enumerate(running, 1))
-    for each in running:
-        each.brokers = brokers
-        each.metadata = running[0].metadata  # made once for all: fifty times that is seconds of this process
+    brokers = tuple((node, "127.0.0.1", stand_in.port) for node, stand_in in enumerate(running, 1))
+    for stand_in in running:
+        stand_in.brokers = brokers
+        stand_in.metadata = running[0].metadata  # made once for all: fifty times that is seconds of this process
     if options.refusing:
         running[options.refusing - 1].close()
-    for each in running:
-        print(each.port, flush=True)
+    for stand_in in running:
+        print(stand_in.port, flush=True)
     sys.stdin.read()
     return 0
 

@@ -64,8 +64,8 @@ class BrokerConnections:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
         for sockets in self._sockets.values():
-            for each in sockets:
-                each.close()
+            for client in sockets:
+                client.close()
 
     # --- What a transactional producer asks ---
 
@@ -76,7 +76,7 @@ class BrokerConnections:
 
     def init(self, ids: Sequence[str], timeout_ms: int) -> list[ProducerIdentity]:
         """Initialise producers; one that has an open transaction fences itself out of it."""
-        requests = [_frame(22, 1, _text(each) + _INT32.pack(timeout_ms)) for each in ids]
+        requests = [_frame(22, 1, _text(known_id) + _INT32.pack(timeout_ms)) for known_id in ids]
         answers = self._until_settled(requests, self._logs(ids), lambda answer: _INT16.unpack_from(answer, 8)[0])
         states = (struct.unpack_from(">qh", answer, 10) for answer in answers)
         return [ProducerIdentity(each, number, epoch) for each, (number, epoch) in zip(ids, states, strict=True)]
@@ -110,15 +110,15 @@ class BrokerConnections:
     def _logs(self, ids: Sequence[str]) -> list[TopicPartition]:
         """The partitions of the transaction log whose leaders coordinate these ids."""
         count = len(self._leaders_of(TOPIC))
-        return [TopicPartition(TOPIC, coordinator_partition(each, count)) for each in ids]
+        return [TopicPartition(TOPIC, coordinator_partition(known_id, count)) for known_id in ids]
 
     def _leaders_of(self, topic: str) -> dict[int, int]:
         """The leader of each partition, once all have one. Raises WireError."""
         deadline = Deadline.after(CALL_SECONDS)
         while topic not in self._leaders:
             found = self._admin.list_topics(topic, timeout=CALL_SECONDS).topics[topic].partitions
-            if found and all(each.leader >= 0 for each in found.values()):
-                self._leaders[topic] = {number: each.leader for number, each in found.items()}
+            if found and all(partition.leader >= 0 for partition in found.values()):
+                self._leaders[topic] = {number: partition.leader for number, partition in found.items()}
             elif deadline.over:
                 raise WireError(f"partitions of {topic} have no leader")
             else:

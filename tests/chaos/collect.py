@@ -105,10 +105,10 @@ def places(cluster: ChaosCluster) -> list[Place]:
 def orphans(data: dict[Place, list[DataTransaction]], planted: dict[int, float]) -> list[PlantedOrphan]:
     """The planted ones that are in the logs."""
     return [
-        PlantedOrphan(place, each.producer_id, each.start, planted[each.producer_id])
+        PlantedOrphan(place, transaction.producer_id, transaction.start, planted[transaction.producer_id])
         for place, every in data.items()
-        for each in every
-        if each.producer_id in planted
+        for transaction in every
+        if transaction.producer_id in planted
     ]
 
 

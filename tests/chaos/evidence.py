@@ -130,7 +130,7 @@ class RunEvidence:
         return next((each for each, known in self.histories.items() if producer_id in known.producer_ids), "")
 
     def standing(self, place: Place, offset: int) -> UnmovedOffset | None:
-        return next((each for each in self.standings.get(place, ()) if each.offset == offset), None)
+        return next((unmoved for unmoved in self.standings.get(place, ()) if unmoved.offset == offset), None)
 
     def healthy(self, began: float, ended: float) -> bool:
         """Whether one and the same agent ran all this time and was not stopped."""
@@ -208,17 +208,17 @@ class RunEvidence:
             return stood
         history = self.histories.get(self.owner(truth.producer_id), IdHistory())
         starts = [
-            each.started / 1000
-            for each in (*history.transactions, *([history.open] if history.open else []))
-            if claim.place in each.partitions and each.started / 1000 <= standing.began
+            transaction.started / 1000
+            for transaction in (*history.transactions, *([history.open] if history.open else []))
+            if claim.place in transaction.partitions and transaction.started / 1000 <= standing.began
         ]
         return min(stood, max(starts, default=stood))
 
     def _watched(self, life: int, instant: float) -> bool:
         """Whether the agent's reads just before and after an instant are so close together that it kept the first."""
         reads = self.reads.get(life, ())
-        before = max((each for each in reads if each <= instant), default=float("-inf"))
-        after = min((each for each in reads if each > instant), default=float("inf"))
+        before = max((reading for reading in reads if reading <= instant), default=float("-inf"))
+        after = min((reading for reading in reads if reading > instant), default=float("inf"))
         return after - before <= KEPT_SECONDS
 
     def _holder(self, claim: BlockerClaim) -> DataTransaction | None:
@@ -226,17 +226,21 @@ class RunEvidence:
 
     def records_at(self, place: Place, start: int) -> DataTransaction | None:
         """What the log of a partition has open from this offset on."""
-        return next((each for each in self.held.get(place, ()) if each.start == start), None)
+        return next((transaction for transaction in self.held.get(place, ()) if transaction.start == start), None)
 
     def lost_at(self, place: Place, start: int) -> DataTransaction | None:
         """What an unclean election took from there, and may have been open."""
-        return next((each for each in self.lost.held.get(place, ()) if each.start == start), None)
+        return next((transaction for transaction in self.lost.held.get(place, ()) if transaction.start == start), None)
 
     def unended(self) -> dict[Place, list[DataTransaction]]:
         """What has no marker, and no open transaction in the transaction log."""
         open_ids = {known.open.producer_id for known in self.histories.values() if known.open is not None}
         left = {
-            place: [each for each in every if each.end is None and each.producer_id not in open_ids]
+            place: [
+                transaction
+                for transaction in every
+                if transaction.end is None and transaction.producer_id not in open_ids
+            ]
             for place, every in self.held.items()
         }
         return {place: every for place, every in left.items() if every}
@@ -259,14 +263,15 @@ class RunEvidence:
     def owners(self, place: Place, records: DataTransaction, at: float) -> list[OracleTransaction]:
         """The transactions of the log whose records are among these, of those that were appended until an instant."""
         history = self.histories.get(self.owner(records.producer_id), IdHistory())
-        appended = [each for each in (*records.tokens.values(), records.appended) if each <= at]
+        appended = [number for number in (*records.tokens.values(), records.appended) if number <= at]
         return [
-            each
-            for each in (*history.transactions, *([history.open] if history.open else []))
-            if each.producer_id == records.producer_id
-            and place in each.partitions
+            transaction
+            for transaction in (*history.transactions, *([history.open] if history.open else []))
+            if transaction.producer_id == records.producer_id
+            and place in transaction.partitions
             and any(
-                each.started <= 1000 * time and (not each.decided or 1000 * time <= each.decided) for time in appended
+                transaction.started <= 1000 * time and (not transaction.decided or 1000 * time <= transaction.decided)
+                for time in appended
             )
         ]
 

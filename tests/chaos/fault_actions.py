@@ -156,8 +156,13 @@ class FaultActions:
         while True:
             try:
                 topics = self._cluster.view(number, 3.0).topics
-                here = [each for topic in topics.values() for each in topic.values() if number in each.replicas]
-                if here and all(each.leader == number and each.isr == (number,) for each in here):
+                here = [
+                    partition
+                    for topic in topics.values()
+                    for partition in topic.values()
+                    if number in partition.replicas
+                ]
+                if here and all(partition.leader == number and partition.isr == (number,) for partition in here):
                     return
             except AskError:
                 pass

@@ -46,9 +46,9 @@ def _head(evidence: RunEvidence) -> Iterator[str]:
     )
     if evidence.unclean_elections:
         yield f"{evidence.unclean_elections} unclean elections: the cluster may have lost what it acknowledged"
-    stood = [each.ended - each.began for found in evidence.standings.values() for each in found]
+    stood = [unmoved.ended - unmoved.began for found in evidence.standings.values() for unmoved in found]
     claims = list(evidence.claims())
-    long, short = sum(each >= 30 for each in stood), sum(10 <= each < 30 for each in stood)
+    long, short = sum(number >= 30 for number in stood), sum(10 <= number < 30 for number in stood)
     told, kinds = {(claim.place, claim.offset) for claim in claims}, Counter(claim.kind for claim in claims)
     yield f"stalls: {long} of 30 s and more, {short} of 10 to 30 s; told: {len(told)}, in scrapes by kind {dict(kinds)}"
 
@@ -88,7 +88,7 @@ def _markers(evidence: RunEvidence) -> Iterator[str]:
     """What lost its marker, and what became of the lines that were printed."""
     lost = Counter(_lost_markers(evidence))
     yield f"markers lost: {lost['committed']} of commits, {lost.total() - lost['committed']} of aborts"
-    left = [(place, each) for place, every in evidence.unended().items() for each in every]
+    left = [(place, transaction) for place, every in evidence.unended().items() for transaction in every]
     yield f"without a marker at the end: {len(left)}"
     run = Counter((line.source, "run" if line.code == 0 else "refused") for line in evidence.followed)
     yield f"lines that end a transaction, followed: {len(evidence.followed)} {dict(run)}"
@@ -99,9 +99,9 @@ def _markers(evidence: RunEvidence) -> Iterator[str]:
 def _lost_markers(evidence: RunEvidence) -> Iterator[str]:
     """The outcome of every transaction that was open in a partition after its coordinator had completed it."""
     for place, every in evidence.held.items():
-        for each in every:
-            end = float("inf") if each.ended is None else each.ended
-            for owner in evidence.owners(place, each, end):
+        for transaction in every:
+            end = float("inf") if transaction.ended is None else transaction.ended
+            for owner in evidence.owners(place, transaction, end):
                 if owner.completed and owner.completed / 1000 < end:
                     yield owner.outcome
 

@@ -47,7 +47,7 @@ def test_the_command_takes_its_arguments(charts: Charts, executors: int) -> None
     options = parser().parse_args(container["args"])
     assert options.markers == 6 * 3600
     # The rows are on the volume.
-    [mount] = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "data"]
+    [mount] = [volumemount["mountPath"] for volumemount in container["volumeMounts"] if volumemount["name"] == "data"]
     assert str(Path(options.output).parent) == mount
 
 

@@ -57,7 +57,7 @@ def test_what_is_installed_is_locked_by_hashes_at_the_versions_of_the_tests() ->
         locked = re.findall(r"(?m)^([\w.-]+)==(\S+)(?: ; .*)? \\\n    --hash=sha256:[0-9a-f]{64}", file.read_text())
         assert len(locked) == len(re.findall("(?m)^[^ #]", file.read_text())), file
         assert {name: version for name, version in locked if versions.get(_normal(name), version) != version} == {}
-    runs = " && ".join(each.value for stage in STAGES.values() for each in stage.all("RUN"))
+    runs = " && ".join(instruction.value for stage in STAGES.values() for instruction in stage.all("RUN"))
     installs = re.findall(r"pip [^&]*install [^&]*", runs)
     assert len(installs) == 5
     for install in installs:
@@ -69,7 +69,7 @@ def _normal(name: str) -> str:
 
 
 def test_nothing_but_the_jobs_image_gets_packages_of_debian() -> None:
-    runs = {stage.name: " ".join(each.value for each in stage.all("RUN")) for stage in STAGES.values()}
+    runs = {stage.name: " ".join(instruction.value for instruction in stage.all("RUN")) for stage in STAGES.values()}
     assert [name for name, text in runs.items() if "apt-get" in text] == ["spark"]
 
 
@@ -87,9 +87,9 @@ def test_only_what_is_copied_is_sent_to_the_engine() -> None:
     copied = {
         word.split("/")[0]
         for stage in STAGES.values()
-        for each in stage.all("COPY")
-        if not each.value.startswith("--from")
-        for word in each.words[:-1]
+        for instruction in stage.all("COPY")
+        if not instruction.value.startswith("--from")
+        for word in instruction.words[:-1]
     }
     assert {name.split("/")[0] for name in sent} == copied
     assert not [name for name in sent if "__pycache__" in name]

@@ -120,7 +120,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         running = {group.logs.name for group in ProcessGroup.open}
-        ended = {each.name for each in LOGS.glob("*") if each.stat().st_mtime > call.start}
+        ended = {path.name for path in LOGS.glob("*") if path.stat().st_mtime > call.start}
         report.sections.append(("logs of servers", "".join(f"build/logs/{name}\n" for name in sorted(running | ended))))
     return report
 

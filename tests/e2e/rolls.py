@@ -141,7 +141,7 @@ class RolledWorkload:
     def _ages(self) -> dict[str, float]:
         """Seconds since which the clients have their transaction."""
         now = time.monotonic()
-        return {each.transactional_id: round(now - begin, 1) for each, begin in self._begun.items()}
+        return {producer.transactional_id: round(now - begin, 1) for producer, begin in self._begun.items()}
 
     def _none_since(self, began: float) -> bool:
         return not any(begin >= began for begin, _ in self._ended)

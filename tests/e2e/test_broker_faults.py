@@ -213,7 +213,7 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_and_after_its_election
         # The log elects a leader, so it is not whole since before these records, for 16 minutes: docs/proof.md.
         while not any("had an election" in missing for missing in _missing(agent, topic)):
             assert poll(until, 0.5), _missing(agent, topic)
-        assert {each.labels["kind"] for each in agent.metrics().samples(catalogue.LSO_BLOCKER_INFO)} == {"unknown"}
+        assert {sample.labels["kind"] for sample in agent.metrics().samples(catalogue.LSO_BLOCKER_INFO)} == {"unknown"}
 
 
 @pytest.mark.proof

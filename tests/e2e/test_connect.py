@@ -78,8 +78,8 @@ def labels(connector: str, task: int = 0) -> dict[str, str]:
 
 def failures(metrics: Metrics, connector: str) -> dict[str, float]:
     found = metrics.samples(catalogue.CONNECT_TASK_FAILURES_TOTAL, **labels(connector))
-    assert {each.labels["cause"] for each in found} == set(FailureCause.values())
-    return {each.labels["cause"]: each.value for each in found if each.value}
+    assert {sample.labels["cause"] for sample in found} == set(FailureCause.values())
+    return {sample.labels["cause"]: sample.value for sample in found if sample.value}
 
 
 def has_failed(connector: str, times: int, metrics: Metrics) -> bool:
@@ -147,7 +147,7 @@ def test_every_boundary_is_reported_and_its_transactions_are_counted(
         assert failures(metrics, connector) == {}
     for connector in (poll, interval):
         application = metrics.samples(catalogue.APPLICATION_INFO, connect=GROUP, connector=connector)
-        assert [each.labels["kind"] for each in application] == ["connect_task"]
+        assert [sample.labels["kind"] for sample in application] == ["connect_task"]
     for stat in ("min", "avg", "max"):
         size = metrics.value(catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS, **labels(own), stat=stat)
         assert size == 14, "two steps of seven records"

@@ -207,9 +207,9 @@ def test_one_agent_two_replicas_and_three_shards_give_the_same_answers() -> None
 def _same_answers(full_stack: FullStack) -> None:
     servers = (full_stack.prometheus, *full_stack.others.values())
     assert len(servers) == 3
-    asked = [each for each in (*_panels(), *_rules()) if not each.panel.startswith(EACH_FOR_ITSELF)]
+    asked = [panel for panel in (*_panels(), *_rules()) if not panel.panel.startswith(EACH_FOR_ITSELF)]
     # Which of those that are equal are among the ten is nobody's to say.
-    asked = [each._replace(expr=each.expr.replace("topk(10, ", "(")) for each in asked]
+    asked = [query._replace(expr=query.expr.replace("topk(10, ", "(")) for query in asked]
     differ = dict.fromkeys(asked, "not asked yet")
     busy, until = Deadline.after(10), Deadline.after(SHOWN_SECONDS)
     resting = False
@@ -218,13 +218,13 @@ def _same_answers(full_stack: FullStack) -> None:
             resting = True
             full_stack.rest()
         at = time.time() - 1
-        for each in list(differ):
-            truths = [_truth(each, _result(server, each, at)) for server in servers]
+        for query in list(differ):
+            truths = [_truth(query, _result(server, query, at)) for server in servers]
             if all(_agree(truths[0], other) for other in truths):
-                del differ[each]
+                del differ[query]
             else:
-                differ[each] = " and not ".join(_told(truth, truths) for truth in truths)
-    assert not differ, "\n".join(f"{each.panel}: {told}" for each, told in differ.items())
+                differ[query] = " and not ".join(_told(truth, truths) for truth in truths)
+    assert not differ, "\n".join(f"{query.panel}: {told}" for query, told in differ.items())
 
 
 Truth = dict[frozenset[tuple[str, str]], float]

@@ -22,7 +22,7 @@ SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
 def outcomes(metrics: Metrics, application: str) -> dict[str, float]:
     """Ended transactions of an application by outcome, those that occurred."""
     found = metrics.samples(catalogue.TRANSACTIONS_TOTAL, application=application)
-    return {each.labels["outcome"]: each.value for each in found if each.value}
+    return {sample.labels["outcome"]: sample.value for sample in found if sample.value}
 
 
 @pytest.fixture

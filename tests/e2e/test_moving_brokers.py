@@ -53,7 +53,7 @@ class ProxiedBrokers(NamedTuple):
 
     def leaders(self) -> dict[int, int]:
         found = self.kafka.admin().list_topics(LOG, timeout=60).topics[LOG].partitions
-        return {number: each.leader for number, each in found.items()}
+        return {number: partition.leader for number, partition in found.items()}
 
     def name_led_by(self, stem: str, leader: int) -> str:
         """A transactional.id whose partition of the log this broker leads."""

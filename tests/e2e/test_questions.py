@@ -120,7 +120,7 @@ def test_each_id_and_each_group_is_asked_of_its_own_coordinator(keep: EnterConte
         assert described.values.keys() == set(ids)
         by_leader = {each.transactional_id: node for node, found in listed.values.items() for each in found}
         log = metadata.topics["__transaction_state"]
-        assert by_leader == {each: log[coordinator_partition(each)].leader for each in ids}
+        assert by_leader == {known_id: log[coordinator_partition(known_id)].leader for known_id in ids}
         assert committed.values == {group: {TopicPartition("orders", 0): 3} for group in groups}
 
 

@@ -114,7 +114,7 @@ def test_it_commits_loses_its_state_and_restores_it(
 
 def guarantees(metrics: Metrics) -> set[tuple[str, str]]:
     found = metrics.samples(catalogue.STREAMS_PROCESSING_GUARANTEE)
-    return {(each.labels["application"], each.labels["guarantee"]) for each in found}
+    return {(sample.labels["application"], sample.labels["guarantee"]) for sample in found}
 
 
 def test_at_least_once_is_shown_as_such_and_a_thread_that_was_replaced_is_counted(

@@ -69,8 +69,8 @@ def test_counts_and_open_transactions_go_on_over_an_upgrade_of_the_brokers(
     producers[-1].init()
     work()
     work()
-    assert {each.layout for each in transaction_log(kafka, f"{application}-1")} == {0, 1}
-    epochs = {each.producer_epoch for each in transaction_log(kafka, f"{application}-3")}
+    assert {record.layout for record in transaction_log(kafka, f"{application}-1")} == {0, 1}
+    epochs = {record.producer_epoch for record in transaction_log(kafka, f"{application}-3")}
     assert len(epochs) > 4, "a client of Transactions V2 has an epoch for each transaction"
     waiting.commit()
     seen = agent.wait_until(lambda seen: outcomes_of(seen, held)["committed"] == 1)

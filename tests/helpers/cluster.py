@@ -189,7 +189,7 @@ class FakeKafka:
             raise AskError(Fault(Reason.UNREACHABLE, "no broker answers"))
         named = self.topics.keys() if topics is None else [topic for topic in topics if topic in self.topics]
         found = {
-            name: {number: self._led(each) for number, each in enumerate(self.topics[name])}
+            name: {number: self._led(partition) for number, partition in enumerate(self.topics[name])}
             for name in named
             if name not in self.hidden
         }
@@ -451,7 +451,7 @@ class FakeKafka:
                 Answer(
                     group_id=name,
                     error_code=0 if name in self.groups and code == 69 else code,
-                    members=[Answer(member_id=each) for each in self._group(name).members],
+                    members=[Answer(member_id=member) for member in self._group(name).members],
                 )
                 for name in request.groups
             ]
@@ -465,8 +465,8 @@ class FakeKafka:
                     group_id=name,
                     error_code=0 if self._group(name).kind == kind and code == 69 else code,
                     members=[
-                        Answer(member_id=each, subscribed_topic_names=self._group(name).subscribed)
-                        for each in self._group(name).members
+                        Answer(member_id=member, subscribed_topic_names=self._group(name).subscribed)
+                        for member in self._group(name).members
                     ],
                 )
                 for name in request.group_ids

@@ -235,7 +235,7 @@ class GeneratedLog:
 
 def merge(ids: Sequence[CoordinatorId], log_partitions: int) -> GeneratedLog:
     """Interleave what the ids wrote by time; every record gets its offset."""
-    written = [(record, each.name) for each in ids for record in each.written]
+    written = [(record, known_id.name) for known_id in ids for record in known_id.written]
     written.sort(key=lambda row: row[0].ms)
     offsets = [count() for _ in range(log_partitions)]
     records, ends = [], []

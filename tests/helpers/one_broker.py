@@ -50,10 +50,15 @@ class OneBrokerLogReader:
 
     def poll(self, limit: int, seconds: float) -> list[Polled]:
         if self._world.read_denied:
-            return [FakeMessage(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), each, -1001) for each in self._left]
-        found: list[Polled] = [each for each in self._world.log() if each.at >= self._left.get(each.number, 99)]
+            return [
+                FakeMessage(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), number, -1001) for number in self._left
+            ]
+        found: list[Polled] = [
+            message for message in self._world.log() if message.at >= self._left.get(message.number, 99)
+        ]
         return found + [
-            FakeMessage(KafkaError(KafkaError._PARTITION_EOF), each, self._world.log_end(each)) for each in self._left
+            FakeMessage(KafkaError(KafkaError._PARTITION_EOF), number, self._world.log_end(number))
+            for number in self._left
         ]
 
     def trouble(self) -> Fault | None:
@@ -119,7 +124,7 @@ class OneBroker:
 
     def log_end(self, number: int) -> int:
         """The end of a partition of the log."""
-        return sum(each.number == number for each in self.log())
+        return sum(message.number == number for message in self.log())
 
     # --- What ClusterClient offers ---
 

@@ -56,8 +56,8 @@ class StalledCluster:
 
     def _write(self) -> None:
         records = [
-            CoordinatorRecord(0, self._written + at, each.ms, each.key, each.value)
-            for at, each in enumerate(self._id.written[self._written :])
+            CoordinatorRecord(0, self._written + at, written.ms, written.key, written.value)
+            for at, written in enumerate(self._id.written[self._written :])
         ]
         self._written = len(self._id.written)
         self.world.write(records)

@@ -166,10 +166,10 @@ def _slow(path: str, readers: int) -> endpoint.Attack:
                 sock.sendall(_request(path))
                 held.append(sock)
                 opened += 1
-            for each in held:
+            for client in held:
                 with contextlib.suppress(OSError):
-                    each.setblocking(False)
-                    each.recv(1)
+                    client.setblocking(False)
+                    client.recv(1)
             while len(held) > readers:
                 held.pop(0).close()
             time.sleep(0.6)  # the next body

@@ -58,7 +58,7 @@ def test_all_attacks_on_the_endpoint_at_once_do_not_end_the_agent_in_256_mb(tmp_
             for name in ATTACKS
             if name != "calm"
         ]
-        struck = {name: int(each.communicate()[0]) for name, each in zip(list(ATTACKS)[1:], attacks, strict=True)}
+        struck = {name: int(process.communicate()[0]) for name, process in zip(list(ATTACKS)[1:], attacks, strict=True)}
         assert all(struck.values()), struck
         assert "kafka_eos_exporter_build_info" in page(agent, context, "/metrics")
         page(agent, context, "/")

@@ -106,7 +106,7 @@ def kafka(network: str, folder: Path) -> Iterator[Kafka]:
     properties.write_text(SERVER)
     java = Path("/usr/lib/jvm")
     mounts = [f"{library()}:/jars:ro", f"{properties}:/server.properties:ro", f"{java}:{java}:ro"]
-    mounts += [f"{each}:{each}:ro" for each in Path("/etc").glob("java-*-openjdk")]
+    mounts += [f"{path}:{path}:ro" for path in Path("/etc").glob("java-*-openjdk")]
     home = (Path(subprocess.check_output(["which", "java"], text=True).strip()).resolve()).parent
     script = (
         "java -Xmx128m -cp '/jars/*' kafka.tools.StorageTool format -t eosTestClusterAAAAAAAAA"

@@ -140,7 +140,7 @@ def steps(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState]]
 
 def newest(state: ModelState, producer: int) -> ModelRecord | None:
     """The state of an id at its coordinator: its newest record (TransactionStateManager.loadTransactionMetadata)."""
-    return next((each for each in reversed(state.log) if each.producer == producer), None)
+    return next((record for record in reversed(state.log) if record.producer == producer), None)
 
 
 def open_records(entries: tuple[Data | EndMarker, ...], producer: int) -> tuple[int, list[Data]]:
@@ -263,7 +263,7 @@ def _end(
     held = {
         place
         for place in client.added
-        if any(isinstance(each, Data) and each.transaction == number for each in state.partitions[place])
+        if any(isinstance(partition, Data) and partition.transaction == number for partition in state.partitions[place])
     }
     if not client.added or (commit and held != client.added):
         return
@@ -341,15 +341,15 @@ def _faults(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState
         more = spent._replace(compactions=spent.compactions + 1)
         for producer in PLACES:
             # Cleaner.cleanInto: any record that a later one of its key replaces; all of them at once is the worst.
-            own = [each for each in state.log if each.producer == producer]
+            own = [record for record in state.log if record.producer == producer]
             for gone in {tuple(own[:-1]), tuple(own[:1]), tuple(own[1:-1])} - {()}:
                 yield (
                     f"compaction of {len(gone)} of {producer}",
-                    state._replace(log=tuple(each for each in state.log if each not in gone), spent=more),
+                    state._replace(log=tuple(record for record in state.log if record not in gone), spent=more),
                 )
             if own and own[-1].status in {EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT}:
                 # TransactionStateManager.removeExpiredTransactionalIds, and the cleaner after the tombstone.
-                left = tuple(each for each in state.log if each.producer != producer)
+                left = tuple(record for record in state.log if record.producer != producer)
                 yield f"expiry of {producer}", state._replace(log=left, next=state.next + 1, spent=more)
 
 
@@ -382,13 +382,13 @@ def _put(state: ModelState, place: int, entries: tuple[Data | EndMarker, ...]) -
 
 def canonical(state: ModelState) -> ModelState:
     """The state with its instants numbered from 1 on: only their order counts."""
-    times = {each.time for each in state.log} | {each.begun for each in state.log}
+    times = {record.time for record in state.log} | {record.begun for record in state.log}
     times |= {entry.time for entries in state.partitions for entry in entries if isinstance(entry, EndMarker)}
     order = {time: number for number, time in enumerate(sorted(times - {-1}), 1)}
     order[-1] = -1
     if all(time == number for time, number in order.items()) and state.time == len(order) - 1:
         return state
-    log = tuple(each._replace(time=order[each.time], begun=order[each.begun]) for each in state.log)
+    log = tuple(record._replace(time=order[record.time], begun=order[record.begun]) for record in state.log)
     partitions = tuple(
         tuple(entry._replace(time=order[entry.time]) if isinstance(entry, EndMarker) else entry for entry in entries)
         for entries in state.partitions

@@ -36,10 +36,10 @@ def log_record(record: ModelRecord) -> LogRecord:
 def log_by_a_read(state: ModelState, producer: int) -> ProducerLog:
     """What one read of the log, from its start to its end, shows of a producer."""
     run = LogRun()
-    for each in state.log:
-        run.read(each.offset, each.leader_epoch)
+    for record in state.log:
+        run.read(record.offset, record.leader_epoch)
     run.ended(state.next)
-    records = [log_record(each) for each in state.log if each.producer == producer]
+    records = [log_record(record) for record in state.log if record.producer == producer]
     return ProducerLog(decisions_of(PRODUCER_IDS[producer], records), run.whole_from(state.leader_epoch))
 
 

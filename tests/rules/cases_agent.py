@@ -157,7 +157,8 @@ def _removed() -> Iterator[Case]:
     renamed = [*moved[:2], build("_x21 1x90", instance="new:10618", pod="exporter-new")]
     yield case(CLUSTER, "another pod that never watched it", renamed, {"26m": [ours], "60m": [ours]})
     nowhere = [
-        replace(each, labels={key: value for key, value in each.labels.items() if key != "pod"}) for each in renamed
+        replace(series, labels={key: value for key, value in series.labels.items() if key != "pod"})
+        for series in renamed
     ]
     yield case(CLUSTER, "another agent outside of Kubernetes", nowhere, {"26m": [ours], "60m": [ours]})
     job = [*moved[:2], build("_x21 1x90", job="other")]
@@ -592,7 +593,7 @@ def _ignored(
     yield case(
         alert,
         "others may not",
-        [each for one in others for each in trouble(one)] + [ignored()],
+        [series for one in others for series in trouble(one)] + [ignored()],
         {"12m": [ours(one) for one in others]},
     )
     yield case(alert, "a topic of that name is ignored", [*trouble(who), ignored("topic")], {"12m": [ours(who)]})

@@ -56,7 +56,7 @@ def _findings() -> Iterator[Case]:
     yield case(
         FOUND,
         "each topic of each audit",
-        [each for at, who in enumerate(whos) for each in (found("1x60", who=who), ran(f"{at}x60", who))],
+        [series for at, who in enumerate(whos) for series in (found("1x60", who=who), ran(f"{at}x60", who))],
         {"5m": [ours("findings", who) for who in whos]},
     )
     yield case(
@@ -100,7 +100,7 @@ def _unknown() -> Iterator[Case]:
     yield case(
         UNKNOWN,
         "each topic of each audit",
-        [each for at, who in enumerate(whos) for each in (said("1x60", who=who), ran(f"{at}x60", who))],
+        [series for at, who in enumerate(whos) for series in (said("1x60", who=who), ran(f"{at}x60", who))],
         {"5m": [ours("unknown", who) for who in whos]},
     )
     yield case(

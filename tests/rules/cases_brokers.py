@@ -216,8 +216,8 @@ def _concurrent() -> Iterator[Case]:
     yield case(
         CONCURRENT, "ended at two brokers", [refused("0+61x60"), ended("0+3x60"), ended("0+4x60", "2")], {"30m": []}
     )
-    yield case(CONCURRENT, "two replicas", [refused("0+7x60", agent=each) for each in "ab"] + [none], {"30m": []})
-    both = [ended("0+4x60", agent=each) for each in "ab"]
+    yield case(CONCURRENT, "two replicas", [refused("0+7x60", agent=letter) for letter in "ab"] + [none], {"30m": []})
+    both = [ended("0+4x60", agent=letter) for letter in "ab"]
     yield case(CONCURRENT, "two replicas count the same ends", [refused("0+61x60"), *both], {"30m": [ours]})
     yield case(
         CONCURRENT, "other requests", [refused("0+61x60"), none, ended("0+30x60", request="Produce")], {"30m": [ours]}

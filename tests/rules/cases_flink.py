@@ -120,7 +120,8 @@ def _generic() -> Iterator[Case]:
         yield case(
             name,
             "what two replicas know of a Flink job",
-            [last(outcome, "30x60", agent=each) for each in "ab"] + [cause("30x60", agent=each) for each in "ab"],
+            [last(outcome, "30x60", agent=letter) for letter in "ab"]
+            + [cause("30x60", agent=letter) for letter in "ab"],
             {"1m": []},
         )
         yield case(
@@ -132,7 +133,8 @@ def _generic() -> Iterator[Case]:
         yield case(
             name,
             "one after it, which two replicas know",
-            [last(outcome, "30x60", agent=each) for each in "ab"] + [cause("20x60", agent=each) for each in "ab"],
+            [last(outcome, "30x60", agent=letter) for letter in "ab"]
+            + [cause("20x60", agent=letter) for letter in "ab"],
             {"1m": [ticket]},
         )
         yield case(
@@ -144,7 +146,7 @@ def _generic() -> Iterator[Case]:
         yield case(
             name,
             "one before it, of which one of two replicas does not know the later one",
-            [last(outcome, "20x60", agent=each) for each in "ab"] + [cause("0x60"), cause("30x60", agent="b")],
+            [last(outcome, "20x60", agent=letter) for letter in "ab"] + [cause("0x60"), cause("30x60", agent="b")],
             {"1m": []},
         )
 

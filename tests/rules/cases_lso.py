@@ -232,7 +232,7 @@ def _pages() -> Iterator[Case]:
             yield case(
                 STALLED,
                 f"what is {kind} elsewhere does not make what is {endless} wait",
-                [*page(endless), *(each for holder in spread(HOLDER)[1:] for each in page(kind, "b", holder))],
+                [*page(endless), *(series for holder in spread(HOLDER)[1:] for series in page(kind, "b", holder))],
                 {"1m": [CRITICAL]},
             )
         unasked = [*page(endless), *page("unknown", "b")]

@@ -74,7 +74,7 @@ def _prometheus() -> Iterator[Case]:
     yield case(PROMETHEUS, "each cluster of an agent", clusters, {"30m": [ours(), ours(cluster="other")]})
     down = [*read("600+60x60", "0x60"), *read("0+60x60", agent="b"), *read("0+60x60", cluster="other")]
     yield case(PROMETHEUS, "another agent's source and another cluster's are up", down, {"30m": []})
-    alike = [replace(each, labels={**each.labels, "job": "other"}) for each in read("600+60x60")]
+    alike = [replace(series, labels={**series.labels, "job": "other"}) for series in read("600+60x60")]
     jobs = [*read("600+60x60", "0x60"), *read("0+60x60", cluster="other"), *alike]
     yield case(PROMETHEUS, "two jobs at one address", jobs, {"30m": [ours(job="other")]})
     ends = read("600+60x20 1260+60x40")

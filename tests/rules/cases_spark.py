@@ -109,7 +109,7 @@ def _slow() -> Iterator[Case]:
     yield case(
         SLOW,
         "each query of each application",
-        [each for who in whos for each in (progress("-1x60", who), state("1x60", who=who))],
+        [series for who in whos for series in (progress("-1x60", who), state("1x60", who=who))],
         {"10m": [ours(who) for who in whos]},
     )
     yield case(
@@ -121,14 +121,14 @@ def _slow() -> Iterator[Case]:
     yield case(
         SLOW,
         "another query's end is not its own",
-        [each for who in whos for each in (progress("-1x60", who), state("1x60", who=who))]
+        [series for who in whos for series in (progress("-1x60", who), state("1x60", who=who))]
         + [state("1x60", "terminated")],
         {"10m": [ours(who) for who in whos[1:]]},
     )
     yield case(
         SLOW,
         "two replicas, one alert",
-        [each for agent in "ab" for each in (progress("299x60", agent=agent), state("1x60", agent=agent))],
+        [series for agent in "ab" for series in (progress("299x60", agent=agent), state("1x60", agent=agent))],
         {"14m": [], "15m": [ours()]},
     )
     yield case(

@@ -90,7 +90,7 @@ def _grows() -> Iterator[Case]:
     yield case(GROWS, "it shrinks", [size(-0.1), free(1)], {"62m": [], "150m": []})
     both = [size(60), size(60, "__consumer_offsets"), free(10 * DAY)]
     yield case(GROWS, "both topics together", both, {"62m": [_ticket()]})
-    two = [each for agent in "ab" for each in (size(60, agent=agent), free(week + DAY, agent=agent))]
+    two = [series for agent in "ab" for series in (size(60, agent=agent), free(week + DAY, agent=agent))]
     yield case(GROWS, "two replicas count once", two, {"62m": [], "150m": []})
     yield case(GROWS, "the fullest of two disks", [size(60), free(DAY), free(90 * DAY, "/e")], {"62m": [_ticket()]})
     other = [size(60), free(week + DAY), size(60, broker="2"), free(week - DAY, broker="2")]

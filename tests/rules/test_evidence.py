@@ -59,9 +59,9 @@ def started(transactional_id: str = "pay-1") -> Series:
 def test_a_stall_names_its_holder_its_worst_partitions_and_its_end() -> None:
     places = [("prod", "orders", str(number)) for number in range(7)]
     held = [
-        each
+        series
         for number, place in enumerate(places)
-        for each in (since(f"{number}x60", place), blocker("open", place=place))
+        for series in (since(f"{number}x60", place), blocker("open", place=place))
     ]
     (text,) = rendered(STALLED, [*stage(), *held, started(), timeout(3600)])
     headline, first, story, *lines = text.splitlines()
@@ -91,9 +91,9 @@ def test_no_alert_has_a_command_that_destroys_data(alert: Alert) -> None:
 
 def test_who_waits_behind_a_stall_is_named_once() -> None:
     waiting = [
-        each
+        series
         for agent in "ab"
-        for each in (
+        for series in (
             scraped(GROUP_BLOCKED_OFFSETS, "prod", "billing", "orders", values="12x60", agent=agent),
             scraped(GROUP_BLOCKED_OFFSETS, "prod", "audit", "orders", values="0x60", agent=agent),
             scraped(GROUP_BLOCKED_OFFSETS, "prod", "elsewhere", "refunds", values="9x60", agent=agent),

@@ -57,7 +57,7 @@ def first_of(name: str) -> list[Case]:
         if case.alert == name
         and case.fires
         and not any("instance" in alert for check in case.checks for alert in check.alerts)
-        and all("instance" in each.labels for each in case.series)
+        and all("instance" in series.labels for series in case.series)
     ]
     return [next((case for case in usable if len(case.series) <= BIG), usable[0])]
 
@@ -70,7 +70,7 @@ BY_INSTANCE = (
 
 
 @pytest.mark.parametrize(
-    "name", [each for each in dict.fromkeys(case.alert for case in CASES) if each not in BY_INSTANCE]
+    "name", [fromkey for fromkey in dict.fromkeys(case.alert for case in CASES) if fromkey not in BY_INSTANCE]
 )
 def test_two_namespaces_with_one_name_of_a_cluster_are_two_alerts(name: str) -> None:
     assert run(RULES, [elsewhere(case) for case in first_of(name)]) == ""

@@ -110,10 +110,10 @@ def _same_alerts(cases: list[Case]) -> None:
 
 def test_a_stall_its_holder_and_its_topic_come_from_different_shards_in_some_case() -> None:
     stalls = [
-        case for case in CASES if any(each.metric == catalogue.LSO_HOLDER_PARTITIONS.name for each in case.series)
+        case for case in CASES if any(series.metric == catalogue.LSO_HOLDER_PARTITIONS.name for series in case.series)
     ]
     from_shards = max(
-        ({each.labels["instance"] for each in seen(case, in_shards, told_by_each_shard).series} for case in stalls),
+        ({series.labels["instance"] for series in seen(case, in_shards, told_by_each_shard).series} for case in stalls),
         key=len,
     )
     assert len(from_shards) > 1

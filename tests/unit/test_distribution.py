@@ -48,7 +48,7 @@ def test_libraries_have_ranges_that_hold_the_tested_version() -> None:
     libraries = [*project["dependencies"], *(project["optional-dependencies"][extra] for extra in EXTRAS)]
     for line in (each for given in libraries for each in ([given] if isinstance(given, str) else given)):
         wanted = Requirement(line)
-        assert not [each for each in wanted.specifier if each.operator == "=="], line
+        assert not [specifier for specifier in wanted.specifier if specifier.operator == "=="], line
         [tested] = pins[canonicalize_name(wanted.name)]
         assert wanted.specifier.contains(tested.version), line
 

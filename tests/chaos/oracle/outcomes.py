@@ -152,7 +152,7 @@ def _abort(now: _OpenTransaction, done: State, after: list[State]) -> str:
     origin = now.ongoing or now.first
     v2 = origin.client_version >= V2
     prepared = now.prepared or done
-    kept = (origin.producer_id, origin.epoch) in {(each.producer_id, each.epoch) for each in (prepared, done)}
+    kept = (origin.producer_id, origin.epoch) in {(state.producer_id, state.epoch) for state in (prepared, done)}
     if not v2 and kept:
         return "aborted"
     # By the coordinator's clock, whichever wrote the begin: it is what TransactionStateManager compares.

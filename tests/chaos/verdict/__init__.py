@@ -45,6 +45,9 @@ def judge(evidence: RunEvidence) -> list[Disagreement]:
     """All disagreements, each at its first sight."""
     found: dict[object, Disagreement] = {}
     for rule in OF_LOST_LOGS if evidence.mode.unclean else RULES:
-        for each in rule(evidence):
-            found.setdefault((each.rule, each.text if each.about is None else each.about), each)
+        for disagreement in rule(evidence):
+            found.setdefault(
+                (disagreement.rule, disagreement.text if disagreement.about is None else disagreement.about),
+                disagreement,
+            )
     return list(found.values())

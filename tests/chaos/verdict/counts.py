@@ -65,7 +65,9 @@ def outcomes_of_lost_logs(evidence: RunEvidence) -> Iterator[Disagreement]:
     """
     last = next((scrape for scrape in reversed(evidence.scrapes) if not scrape.error), None)
     told, truth = _by_end(told_outcomes(last)), _by_end(true_outcomes(evidence))
-    lost = _by_end(Counter((each.application, each.outcome) for each in evidence.lost.transactions))
+    lost = _by_end(
+        Counter((transaction.application, transaction.outcome) for transaction in evidence.lost.transactions)
+    )
     for application, commit in sorted(truth.keys() | told.keys()):
         key = application, commit
         if not truth[key] <= told[key] <= truth[key] + lost[key]:

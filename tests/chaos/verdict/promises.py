@@ -19,7 +19,11 @@ def no_line_for_what_is_promised(evidence: RunEvidence) -> Iterator[Disagreement
 
 
 def _wrong_line(evidence: RunEvidence, place: Place, start: int, at: float, line: str) -> Iterator[Disagreement]:
-    truths = [each for each in (evidence.records_at(place, start), evidence.lost_at(place, start)) if each is not None]
+    truths = [
+        transaction
+        for transaction in (evidence.records_at(place, start), evidence.lost_at(place, start))
+        if transaction is not None
+    ]
     reasons = [evidence.why_kept(place, truth, at) for truth in truths] or ["no open records begin there"]
     if why := next(filter(None, reasons), ""):
         text = f"{place[0]}-{place[1]} from {start} at {evidence.ago(at)}: {why}; faults: {evidence.faults_near(at)}"

@@ -73,12 +73,12 @@ def overdue(evidence: RunEvidence) -> Iterator[Disagreement]:
                 continue
             at = scrape.at
             late = [
-                each
+                transaction
                 for known in evidence.histories.values()
-                for each in (*known.transactions, *([known.open] if known.open else []))
-                if each.application == label(series, "application")
-                and (each.started + each.timeout) / 1000 + OVERDUE_AFTER <= at + 1
-                and evidence.decided_at(each) >= at - STALE_SECONDS
+                for transaction in (*known.transactions, *([known.open] if known.open else []))
+                if transaction.application == label(series, "application")
+                and (transaction.started + transaction.timeout) / 1000 + OVERDUE_AFTER <= at + 1
+                and evidence.decided_at(transaction) >= at - STALE_SECONDS
             ]
             if not late:
                 clock = f"clock {evidence.clock(scrape):+d} s"
@@ -93,7 +93,9 @@ def at_rest(evidence: RunEvidence) -> Iterator[Disagreement]:
     Said in one of the last scrapes, as a machine that is busy may take a broker away once more.
     """
     if still := [known.open for known in evidence.histories.values() if known.open is not None]:
-        yield Disagreement("oracle", f"{len(still)} transactions never ended: {[place_of(each) for each in still[:5]]}")
+        yield Disagreement(
+            "oracle", f"{len(still)} transactions never ended: {[place_of(transaction) for transaction in still[:5]]}"
+        )
     wrong = ["there is no scrape at all"]
     for scrape in reversed(evidence.scrapes[-REST_SCRAPES:]):
         wrong = list(_restless(evidence, scrape))

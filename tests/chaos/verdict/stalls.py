@@ -76,7 +76,7 @@ def due_at(evidence: RunEvidence, standing: UnmovedOffset) -> float | None:
             if at >= standing.began + MISSED_AFTER
             and at <= standing.ended - 1
             and evidence.reads_well(at - WELL_SECONDS, at)
-            and sum(each >= at - WELL_SECONDS for each in standing.answered if each <= at) >= WELL_SECONDS - 3
+            and sum(number >= at - WELL_SECONDS for number in standing.answered if number <= at) >= WELL_SECONDS - 3
         ),
         None,
     )
@@ -121,15 +121,15 @@ def _wrong_holder(evidence: RunEvidence, claim: BlockerClaim) -> str:
     at = claim.scrape.at * 1000
     stale, latest = at - STALE_SECONDS * 1000, max(at, claim.scrape.ended * 1000)
     theirs = [
-        each
-        for each in (*history.transactions, *([history.open] if history.open else []))
-        if each.producer_id == truth.producer_id
-        and each.started <= at
-        and (not each.completed or each.completed >= stale)
+        transaction
+        for transaction in (*history.transactions, *([history.open] if history.open else []))
+        if transaction.producer_id == truth.producer_id
+        and transaction.started <= at
+        and (not transaction.completed or transaction.completed >= stale)
     ]
-    if claim.kind == "open" and not any(evidence.decided_at(each) * 1000 >= stale for each in theirs):
+    if claim.kind == "open" and not any(evidence.decided_at(their) * 1000 >= stale for their in theirs):
         return "it was decided before"
-    if claim.kind == "completing" and not any(each.decided and each.decided <= latest + 1000 for each in theirs):
+    if claim.kind == "completing" and not any(their.decided and their.decided <= latest + 1000 for their in theirs):
         return "it was not decided"
     return ""
 
@@ -168,10 +168,12 @@ def hanging(evidence: RunEvidence) -> Iterator[Disagreement]:
 def _hanging(evidence: RunEvidence, topic: str, at: float) -> int:
     """How many open records of the topic were promised to nobody, and not ended long before."""
     return sum(
-        not evidence.why_kept(place, each, at)
+        not evidence.why_kept(place, transaction, at)
         for place, every in evidence.held.items()
-        for each in every
-        if place[0] == topic and each.appended <= at and (each.ended is None or each.ended >= at - STALE_SECONDS)
+        for transaction in every
+        if place[0] == topic
+        and transaction.appended <= at
+        and (transaction.ended is None or transaction.ended >= at - STALE_SECONDS)
     )
 
 

@@ -103,7 +103,7 @@ def gaps(journal: Sequence[Mapping[str, Any]], lives: Sequence[AgentRun], over: 
             since = event.get("evidence", {}).get("not_seen_from_timestamp")
             earlier = clock if kind == "agent_paused" else before
             begin = 0.0 if since is None else since - earlier
-            ends = [each.ended for each in lives if each.ended <= at]
+            ends = [live.ended for live in lives if live.ended <= at]
             found.append(ToldGap(begin if begin <= at else max(ends, default=at), at))
         elif kind == "source_down" and event["subject"]["source"] in {"lso", "txnlog"}:
             down.setdefault(event["subject"]["source"], at)
@@ -119,7 +119,7 @@ def _dated(journal: Iterable[Mapping[str, Any]], lives: Sequence[AgentRun]) -> I
     life, clock, before = -1, 0, 0
     for event in journal:
         if event["kind"] == "agent_started":
-            after = [(event["timestamp"] - each.began - each.clock, number) for number, each in enumerate(lives)]
+            after = [(event["timestamp"] - live.began - live.clock, number) for number, live in enumerate(lives)]
             begun = [(seconds, number) for seconds, number in after if number > life and 0 <= seconds <= START_SECONDS]
             life = min(begun)[1] if begun else life
             before, clock = clock, lives[life].clock if life >= 0 else 0

@@ -67,7 +67,7 @@ def corpus() -> list[bytes]:
     whole = [text.encode() for text in (*PLAIN, *HARD)] + BYTES
     made = random.Random(16)  # the same ones each time
     small = [each for each in whole if len(each) < 200]
-    marks = [bytes([each]) for each in b"{}[],:\"\\ \t\n0123-+.eEtfn'/*\x00\x7f\xc3\xff"] + [
+    marks = [bytes([number]) for number in b"{}[],:\"\\ \t\n0123-+.eEtfn'/*\x00\x7f\xc3\xff"] + [
         b"id",
         b'"id":',
         b"null",

@@ -122,7 +122,7 @@ def asked_partitions(agent: FakeAgent) -> list[int]:
     """Of each request for offsets, how many partitions of user topics it names."""
     requests = [request for request in agent.world.requests("ListOffsets") if isinstance(request, OffsetsRequest)]
     found = [sum(len(rows) for topic, rows in request.asked.items() if topic != LOG) for request in requests]
-    return [each for each in found if each]
+    return [number for number in found if number]
 
 
 def test_a_minute_in_which_nothing_happens_makes_no_sample_of_transactions_stalls_or_applications() -> None:
@@ -166,7 +166,7 @@ def test_partitions_without_a_transaction_are_asked_for_once_a_minute_a_part_at_
     assert asked[::2] == [OPEN] * 12
     part = -(-(1000 + OPEN + 1) // 12)  # with the transaction log
     assert 1000 <= sum(asked[1::2]) - 4 * OPEN <= 12 * (part + 1)
-    assert all(each <= OPEN + part + 1 for each in asked[1::2])
+    assert all(number <= OPEN + part + 1 for number in asked[1::2])
 
 
 def test_a_transaction_that_ends_makes_only_what_it_changes() -> None:

@@ -25,7 +25,7 @@ def looks(*names: str, shard: Shard = WHOLE) -> ClusterLooks:
         Cluster(properties, ClusterClient(properties), Grouping([]), StateDir(None), name, shard=shard)
         for name in names
     ]
-    return ClusterLooks(lambda: {each.name: LookedAt(each, Facts()) for each in clusters}, Owners)
+    return ClusterLooks(lambda: {cluster.name: LookedAt(cluster, Facts()) for cluster in clusters}, Owners)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ BAD = TurnResult(((CanaryPhase.INIT, 0.02),), (), Failure(CanaryPhase.PRODUCE, "
 
 def samples(tally: CanaryTally, *coordinators: str) -> dict[tuple[Metric, tuple[str, ...]], object]:
     found = list(tally.samples("prod", frozenset(coordinators)))
-    assert len({(each.metric, each.labels) for each in found}) == len(found)
-    return {(each.metric, each.labels): each.value for each in found}
+    assert len({(sample.metric, sample.labels) for sample in found}) == len(found)
+    return {(sample.metric, sample.labels): sample.value for sample in found}
 
 
 def test_turns_are_counted_by_the_broker_that_coordinated_them() -> None:

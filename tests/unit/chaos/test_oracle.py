@@ -159,13 +159,15 @@ def test_a_transaction_of_a_data_partition_ends_with_its_marker_and_one_without_
     ]
     (tmp_path / "00000000000000000000.log").write_bytes(b"".join(log) + log[0][:40])  # the last one is torn
     found = held(batches(tmp_path), tokens=True)
-    assert [(each.producer_id, each.start, each.end, each.committed) for each in found] == [
+    assert [
+        (transaction.producer_id, transaction.start, transaction.end, transaction.committed) for transaction in found
+    ] == [
         (1, 0, 2, True),
         (2, 1, 4, False),
         (3, 3, None, False),
     ]
-    assert [each.tokens for each in found] == [{"a": 1.234}, {"b": 1.234}, {"c": 1.234}]
-    assert {each.appended for each in found} == {1.234}
+    assert [transaction.tokens for transaction in found] == [{"a": 1.234}, {"b": 1.234}, {"c": 1.234}]
+    assert {transaction.appended for transaction in found} == {1.234}
 
 
 def test_both_layouts_of_the_transaction_log_are_decoded(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def told(at: int, become: Callable[[AgentScrape], AgentScrape], evidence: RunEvi
 
 
 def rules(evidence: RunEvidence) -> set[str]:
-    return {each.rule for each in judge(evidence)}
+    return {disagreement.rule for disagreement in judge(evidence)}
 
 
 def test_a_truthful_agent_has_no_disagreement() -> None:
@@ -139,9 +139,9 @@ def test_a_falsehood_is_found(rule: str) -> None:
 
 def test_a_deposed_leader_that_shows_an_old_high_watermark_does_not_move_the_begin_of_a_stall() -> None:
     evidence = truth()
-    looks = [each._replace(stable=10, high=10) if 100 <= each.at < 109 else each for each in evidence.looks[PLACE]]
+    looks = [look._replace(stable=10, high=10) if 100 <= look.at < 109 else look for look in evidence.looks[PLACE]]
     assert judge(replace(evidence, looks={PLACE: looks})) == []
-    late = [_appended(each, 109.0) for each in evidence.held[PLACE]]
+    late = [_appended(transaction, 109.0) for transaction in evidence.held[PLACE]]
     assert rules(replace(evidence, looks={PLACE: looks}, held={PLACE: late})) == {"stall too early", "since"}
 
 
@@ -207,8 +207,11 @@ def test_a_date_after_reads_that_failed_for_long_is_judged_by_the_holders_start(
 
     def dated(since: float, read_again: float) -> RunEvidence:
         evidence = truth()
-        looks = [each._replace(stable=9, high=9) if each.at < 104 else each for each in evidence.looks[PLACE]]
-        held = [each if each.start != 10 else _appended(each, 104.0) for each in evidence.held[PLACE]]
+        looks = [look._replace(stable=9, high=9) if look.at < 104 else look for look in evidence.looks[PLACE]]
+        held = [
+            transaction if transaction.start != 10 else _appended(transaction, 104.0)
+            for transaction in evidence.held[PLACE]
+        ]
         scrapes = [
             scrape(
                 each.at,
@@ -274,7 +277,7 @@ def lost_marker(*, committed: bool) -> RunEvidence:
     evidence = truth()
     first, second = evidence.held[PLACE]
     held = {PLACE: [first, replace(second, end=None, committed=False, ended=None)]}
-    states = evidence.states if committed else [each for each in evidence.states if each.offset < 900]
+    states = evidence.states if committed else [state for state in evidence.states if state.offset < 900]
     known = KnownTokens(committed={f"{ID}/1.1", *([f"{ID}/1.2"] if committed else [])})
     return replace(evidence, held=held, books=known, states=states)
 
@@ -416,6 +419,6 @@ def test_counts_and_stalls_of_another_cluster_and_a_missing_fault_are_found() ->
 
 
 def test_what_was_written_before_the_agent_began_to_count_is_not_expected() -> None:
-    before = [each._replace(transactional_id="elsewhere-1", offset=90) for each in commit(10, 11, 11.1)]
+    before = [state._replace(transactional_id="elsewhere-1", offset=90) for state in commit(10, 11, 11.1)]
     evidence = truth()
     assert "outcomes" not in rules(replace(evidence, states=[*before, *evidence.states]))

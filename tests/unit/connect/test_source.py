@@ -206,11 +206,11 @@ def test_mbeans_alone_give_states_and_say_what_rest_would_add(workers: list[Scri
 def test_mbeans_alone_count_a_failure_as_other(workers: list[ScriptedReaders]) -> None:
     reader = source(None, workers)
     failed = [worker.answer for worker in workers]
-    for each, text in zip(workers, WORKERS, strict=True):
-        each.answer = jolokia_answer(text.replace('"failed"', '"running"'), QUERIES)
+    for readers, text in zip(workers, WORKERS, strict=True):
+        readers.answer = jolokia_answer(text.replace('"failed"', '"running"'), QUERIES)
     assert not any(read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL).values())
-    for each, answer in zip(workers, failed, strict=True):
-        each.answer = answer
+    for readers, answer in zip(workers, failed, strict=True):
+        readers.answer = answer
     seen = read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL)
     assert {key for key, count in seen.items() if count} == {("crash", "0", "other"), ("steps", "0", "other")}
 

@@ -382,15 +382,15 @@ def test_of_a_read_in_which_the_process_did_not_move_only_counters_are_left(
 def test_a_read_that_hangs_is_a_fault_and_is_never_doubled(notebook: RecordingSink, run: Callable[..., Runner]) -> None:
     source = Hanging()
     fleet = run(group(source, ScriptedSource(lambda *_: (AGE(1, "x"),), name="fine")))
-    notebook.wait_for(lambda: [each.value for each in notebook.own() if each.labels[1] == "hanging"] == [0.0])
+    notebook.wait_for(lambda: [sample.value for sample in notebook.own() if sample.labels[1] == "hanging"] == [0.0])
     [state] = [state for state in fleet.states()[0].sources if state.source == "hanging"]
     assert state.faults[0].reason is Reason.TIMEOUT
-    assert [each.value for each in notebook.own() if each.labels[1] == "fine"] == [1.0]
+    assert [sample.value for sample in notebook.own() if sample.labels[1] == "fine"] == [1.0]
     source.let_go.set()
-    notebook.wait_for(lambda: [each.value for each in notebook.own() if each.labels[1] == "hanging"] == [1.0])
+    notebook.wait_for(lambda: [sample.value for sample in notebook.own() if sample.labels[1] == "hanging"] == [1.0])
     assert source.most_inside == 1
-    late = [each for each in notebook.own("faults_total") if each.labels[1:] == ("hanging", "prod", "timeout")]
-    assert [each.value for each in late] == [1]
+    late = [sample for sample in notebook.own("faults_total") if sample.labels[1:] == ("hanging", "prod", "timeout")]
+    assert [sample.value for sample in late] == [1]
 
 
 def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
@@ -409,10 +409,10 @@ def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
         group(hanging, key="b"),
         group(ScriptedSource(slow, name="slow"), key="c"),
     )
-    notebook.wait_for(lambda: len({each.labels[1] for each in notebook.own()}) == 3)
+    notebook.wait_for(lambda: len({sample.labels[1] for sample in notebook.own()}) == 3)
     assert not fleet.ready()
     gate.set()
-    notebook.wait_for(lambda: len({each.labels[1] for each in notebook.own()}) == 4)
+    notebook.wait_for(lambda: len({sample.labels[1] for sample in notebook.own()}) == 4)
     assert fleet.ready()
     hanging.let_go.set()
 
@@ -471,11 +471,11 @@ def test_a_group_added_while_running_is_read_and_others_keep_their_counters(
     fleet = run(group(ScriptedSource(lambda *_: (FAULT,), name="old"), key="a"))
     notebook.wait_for(lambda: len(notebook.reads()) >= 3)
     fleet.add(group(ScriptedSource(lambda *_: (AGE(1, "x"),), name="new"), key="b"))
-    notebook.wait_for(lambda: any(each.labels[1] == "new" for each in notebook.own()))
+    notebook.wait_for(lambda: any(sample.labels[1] == "new" for sample in notebook.own()))
     [count] = [
-        each.value
-        for each in notebook.own("faults_total")
-        if each.labels[1] == "old" and each.labels[3] == "unreachable"
+        sample.value
+        for sample in notebook.own("faults_total")
+        if sample.labels[1] == "old" and sample.labels[3] == "unreachable"
     ]
     assert isinstance(count, int)
     assert count >= 3

@@ -388,9 +388,9 @@ def test_a_firing_alert_has_its_instant_its_runbook_and_the_agents_page() -> Non
     assert [each["displayName"] for each in table["options"]["sortBy"]] == ["Severity", "Since"]
     assert "ALERTS_FOR_STATE{" in table["targets"][1]["expr"]
     urls = {
-        each["matcher"]["options"]: property_["value"][0]["url"]
-        for each in table["fieldConfig"]["overrides"]
-        for property_ in each["properties"]
+        override["matcher"]["options"]: property_["value"][0]["url"]
+        for override in table["fieldConfig"]["overrides"]
+        for property_ in override["properties"]
         if property_["id"] == "links"
     }
     assert urls["Alert"].endswith("/alerts/runbooks/${__value.text}.md")

@@ -16,9 +16,9 @@ COUNTERS = {"process_cpu_seconds", "python_gc_objects_collected", "python_gc_col
 
 def test_both_formats_are_parsed_to_the_same_families() -> None:
     own = ProcessMetrics()
-    plain = {each.name: each for each in text(own(Format.TEXT).decode())}
+    plain = {metric.name: metric for metric in text(own(Format.TEXT).decode())}
     page = (own(Format.OPENMETRICS) + END_OF_OPENMETRICS).decode()
-    other = {each.name: each for each in openmetrics(page)}  # type: ignore[no-untyped-call]  # prometheus_client's
+    other = {openmetric.name: openmetric for openmetric in openmetrics(page)}  # type: ignore[no-untyped-call]  # prometheus_client's
     assert plain.keys() == other.keys() >= {"process_resident_memory_bytes", "python_info", *COUNTERS}
     for name, family in plain.items():
         assert (family.type, family.documentation) == (other[name].type, other[name].documentation)

@@ -41,7 +41,7 @@ def test_a_stall_begins_when_its_agent_says_and_ends_when_it_is_gone() -> None:
     views.see(status(cluster(stalls=[stall(seconds=315.0)])))
     views.see(status(cluster()))
     assert sorted(views.kinds) == ["cluster_state", "stall_began", "stall_ended"]
-    ended = next(each for each in views.changes.last_hour(views.at) if each.kind == "stall_ended")
+    ended = next(change for change in views.changes.last_hour(views.at) if change.kind == "stall_ended")
     assert ended.text == "no longer stalled, after 5m 16s: pay-0 by pay-1 of pay (open)"
 
 
@@ -77,7 +77,7 @@ def test_an_agent_that_goes_comes_back_and_has_another_version_is_said() -> None
         "agent_unlisted",
         "agent_version",
     ]
-    texts = {str(each.kind): each.text for each in views.changes.last_hour(views.at)}
+    texts = {str(change.kind): change.text for change in views.changes.last_hour(views.at)}
     assert texts["agent_lost"] == "does not answer: no answer"
     assert texts["agent_version"] == "version 0.2.0 to 0.3.0"
 

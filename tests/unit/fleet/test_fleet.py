@@ -68,7 +68,9 @@ def test_the_samples_are_of_agents_and_clusters_and_no_number_is_of_what_is_not_
         fleet.once()
         fleet.stop()
     names = [url.removeprefix("http://") for url in server.urls]
-    found = {(each.metric.name.removeprefix("kafka_eos_fleet_"), *each.labels): each.value for each in published[-1]}
+    found = {
+        (sample.metric.name.removeprefix("kafka_eos_fleet_"), *sample.labels): sample.value for sample in published[-1]
+    }
     assert (found["agent_up", names[0]], found["agent_up", names[1]]) == (1.0, 0.0)
     assert ("agent_last_answer_timestamp_seconds", names[1]) not in found
     assert found["cluster_stalled_partitions", "prod"] == 1.0
@@ -82,7 +84,7 @@ def test_two_clusters_of_one_name_are_one_series() -> None:
         fleet = fleet_of(server, published)
         fleet.once()
         fleet.stop()
-    series = [(each.metric.name, each.labels) for each in published[-1]]
+    series = [(sample.metric.name, sample.labels) for sample in published[-1]]
     assert len(series) == len(set(series))
     assert ("kafka_eos_fleet_cluster_stalled_partitions", ("prod",)) not in series
 

@@ -221,7 +221,7 @@ def test_a_timeout_of_a_precommitted_transaction_is_a_loss(sink: SimulatedSink) 
     sink.ends(lost, Outcome.TIMED_OUT, TIMEOUT)
     found = sink.jobs.losses(sink.now + TIMEOUT)
     # With POOLING the next id is not initialised again, and only a transaction that it begins shows the checkpoint.
-    assert [each.transactional_id for each in found] == ([] if sink.pool else [lost.transactional_id])
+    assert [loss.transactional_id for loss in found] == ([] if sink.pool else [lost.transactional_id])
     assert sink.jobs.losses(sink.now + TIMEOUT + 3601) == ()
 
 
@@ -352,6 +352,6 @@ def test_an_open_transaction_of_a_job_is_not_a_look_at_all_its_subtasks() -> Non
     ]
     found = calls_of(lambda: jobs.judge(waits, now))
     assert found["Subtask.reused"] <= 2 * subtasks
-    assert all(each.committing for each in jobs.judge(waits, now).values())
+    assert all(transaction.committing for transaction in jobs.judge(waits, now).values())
     jobs.ended("p-1-2", "p", Outcome.COMMITTED, 1, now - 15, now)  # a number that was used before: they are pooled
-    assert not any(each.committing for each in jobs.judge(waits, now).values())
+    assert not any(transaction.committing for transaction in jobs.judge(waits, now).values())

@@ -68,9 +68,9 @@ def test_one_that_is_at_risk_is_a_stall_that_other_alerts_tell_of() -> None:
 
 def test_the_first_deadlines_are_series_and_the_others_are_counted() -> None:
     found = samples(Jobs(), range(MOST_AT_RISK + 3))
-    deadlines = [each for each in found if each.metric is catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS]
+    deadlines = [sample for sample in found if sample.metric is catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS]
     assert [deadline.value for deadline in deadlines] == [NOW + number for number in range(MOST_AT_RISK)]
-    (dropped,) = [each.value for each in found if each.metric is catalogue.SERIES_DROPPED]
+    (dropped,) = [sample.value for sample in found if sample.metric is catalogue.SERIES_DROPPED]
     assert dropped == 3
     assert samples(Jobs(), range(5), mine=False) == []
 
@@ -83,7 +83,7 @@ def test_a_loss_names_its_partitions_and_the_offsets_that_were_seen() -> None:
     )  # fmt: skip
     jobs._losses.append(seen)
     found = samples(jobs, range(0))
-    assert [each.labels for each in found] == [
+    assert [sample.labels for sample in found] == [
         ("prod", "sums", "sums-0-7", "7", "7", "yes"),
         ("prod", "sums", "sums-0-7", "7", "out", "0", "4", "9"),
         ("prod", "sums", "sums-0-7", "7", "out", "1", "", ""),

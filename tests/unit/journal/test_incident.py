@@ -63,7 +63,7 @@ def test_stalls_are_rebuilt_with_holder_and_end() -> None:
 def test_a_holder_that_was_named_later_is_that_of_the_stall() -> None:
     nameless = {**BEGUN, "subject": {}}
     named = event("stall_named", 20, subject=PAY, partitions=held(7, 8), evidence={"holder": "open"})
-    assert {each.transactional_id for each in stalls_of([nameless, named, ENDED])} == {"pay-3"}
+    assert {stall.transactional_id for stall in stalls_of([nameless, named, ENDED])} == {"pay-3"}
 
 
 def test_two_agents_tell_a_stall_once_with_the_end_that_is_known_best() -> None:
@@ -94,7 +94,7 @@ def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> N
 
 def test_a_partition_that_stands_again_is_another_stall() -> None:
     again = event("stall_begun", 100, partitions=held(7, since=100))
-    assert [each.end for each in stalls_of([BEGUN, ENDED, again]) if each.partition == 7] == [NOW + 60, None]
+    assert [stall.end for stall in stalls_of([BEGUN, ENDED, again]) if stall.partition == 7] == [NOW + 60, None]
 
 
 def test_a_stall_that_was_dated_by_a_clock_ahead_is_the_one_that_ended() -> None:
@@ -155,7 +155,7 @@ def test_the_report_says_who_was_blocked_how_long_and_how_it_ended() -> None:
     found = report([STARTED, BEGUN, ENDED])
     assert found["summary"][0].startswith("2 stalls of 2 partitions, the longest for 1m (orders-7).")
     assert found["summary"][1] == "In one of them 42 records or more waited (orders-7)."
-    assert [(each["partition"], each["seconds"], each["how"]) for each in found["blocked"]] == [
+    assert [(blocked["partition"], blocked["seconds"], blocked["how"]) for blocked in found["blocked"]] == [
         (7, 60.0, "committed"),
         (8, 60.0, "committed"),
     ]
@@ -164,7 +164,7 @@ def test_the_report_says_who_was_blocked_how_long_and_how_it_ended() -> None:
 
 def test_a_stall_that_began_before_or_lasts_still_is_in_the_report() -> None:
     found = report([STARTED, BEGUN], begin=30, end=90)
-    assert [(each["ended"], each["seconds"]) for each in found["blocked"]] == [(None, 90.0)] * 2
+    assert [(blocked["ended"], blocked["seconds"]) for blocked in found["blocked"]] == [(None, 90.0)] * 2
     assert report([STARTED, BEGUN, ENDED], begin=61, end=90)["blocked"] == []
 
 
@@ -181,7 +181,7 @@ def test_what_is_not_known_is_said() -> None:
     nameless = {**BEGUN, "subject": {}}
     ended = {**ENDED, "subject": {}, "how": "unknown", "evidence": {"end_seen": False}}
     found = report([STARTED, nameless, ended])
-    assert [each["end_seen"] for each in found["blocked"]] == [False, False]
+    assert [blocked["end_seen"] for blocked in found["blocked"]] == [False, False]
     assert len(found["unknown"]) == 2
     assert report([], [])["unknown"] == ["No journal has any event of this time."]
 

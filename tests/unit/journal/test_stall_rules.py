@@ -204,7 +204,7 @@ def test_a_partition_whose_leader_does_not_answer_has_not_ended() -> None:
     rules = begun()
     assert list(rules.events(reading(Stalls(()), wall=NOW + 5, up=False))) == []
     assert list(rules.events(reading(wall=NOW + 100, up=False))) == []
-    assert [each.place for each in rules.open] == [("orders", 7, 100)]
+    assert [stall.place for stall in rules.open] == [("orders", 7, 100)]
     assert list(rules.events(reading(Stalls((STALL,)), wall=NOW + 110))) == []  # it is the same one
 
 
@@ -237,8 +237,8 @@ def test_partitions_of_one_holder_are_one_event_up_to_a_limit() -> None:
 
 
 def saved(rules: StallRules) -> list[OpenStall]:
-    found = [OpenStall.read(list(each)) for each in rules.open]
-    return [each for each in found if each is not None]
+    found = [OpenStall.read(list(stall)) for stall in rules.open]
+    return [stall for stall in found if stall is not None]
 
 
 def test_a_stall_that_goes_on_over_a_restart_is_not_told_again() -> None:
@@ -268,7 +268,7 @@ def test_a_stop_tells_the_ends_that_were_waited_for_and_leaves_open_stalls_open(
     list(rules.events(reading(Stalls((other,)), wall=NOW + 5)))
     (event,) = rules.close(LastReads(NOW + 6, NOW, ()))
     assert (event.how, event.partitions[0].partition) == (StallEnd.UNKNOWN, 7)
-    assert [each.partition for each in rules.open] == [8]
+    assert [stall.partition for stall in rules.open] == [8]
 
 
 @pytest.mark.parametrize(

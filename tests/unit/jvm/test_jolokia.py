@@ -126,4 +126,4 @@ def test_a_query_for_presence_gets_null_as_an_empty_text_and_no_attribute_that_f
     found = answered(
         ok({"a": None, "b": "ERROR: javax.management.AttributeNotFoundException"}), queries=(query,)
     ).values
-    assert [(each.attribute, each.value) for each in found] == [("a", "")]
+    assert [(reading.attribute, reading.value) for reading in found] == [("a", "")]

@@ -227,7 +227,7 @@ def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_when_records_are_de
     for now, offset in ((NOW, 5), (NOW + 30, 5), (NOW + 31, 6)):
         watch.look(PLACE, offset, 9, now)
         watch.described(PLACE, (LogProducer(7, 0, 5),))
-        since += [each.since for each in StalledPartitions(watch).of(Coordinators({7: opened}), None, {})]
+        since += [stall.since for stall in StalledPartitions(watch).of(Coordinators({7: opened}), None, {})]
     assert since == [WALL - 50] * 2
 
 
@@ -338,10 +338,10 @@ def test_stalls_are_the_same_list_until_one_more_is_due() -> None:
     watch.look(other, 6, 9, NOW)
     assert read(5.0) == []
     first = read(30.0)
-    assert [each.partition for each in first] == [PLACE]
+    assert [stall.partition for stall in first] == [PLACE]
     assert read(34.0) is first
-    assert [each.partition for each in read(35.0)] == [PLACE, other]
-    assert [each.high_watermark for each in read(36.0, high=12)] == [12, 9]
+    assert [stall.partition for stall in read(35.0)] == [PLACE, other]
+    assert [stall.high_watermark for stall in read(36.0, high=12)] == [12, 9]
     watch.described(PLACE, (HELD,))
     assert read(37.0, high=12)[0].blocker.kind is BlockerKind.OPEN
     assert stalled.of(NOBODY, None, replication)[0].blocker.kind is BlockerKind.UNKNOWN

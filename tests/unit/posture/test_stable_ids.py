@@ -110,7 +110,7 @@ def test_an_id_that_came_back_shows_that_ids_are_stable_after_an_hour_without_a_
     (passed,) = judge(ids, returned=NOW - 60)
     (early,) = judge(lives(*PODS), returned=NOW - 60)
     (before,) = judge(ids, returned=NOW - 3800)
-    verdicts = [each.verdict for each in (failed, passed, early, before)]
+    verdicts = [check.verdict for check in (failed, passed, early, before)]
     assert verdicts == [CheckResult.FAILED, CheckResult.PASSED, CheckResult.FAILED, CheckResult.FAILED]
     assert passed.found == "an id was initialised again, and no new id came for 1 h"
 

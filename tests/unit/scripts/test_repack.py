@@ -27,7 +27,7 @@ def test_order_times_owners_and_groups_leave_no_trace() -> None:
 def test_the_files_are_those_that_were_packed() -> None:
     with tarfile.open(fileobj=io.BytesIO(repacked(packed(["b/run", "a"], 7, "me"), 1_795_255_200))) as archive:
         assert archive.getnames() == ["a", "b/run"]
-        assert [each.mode for each in archive] == [0o644, 0o755]
+        assert [member.mode for member in archive] == [0o644, 0o755]
         content = archive.extractfile("a")
         assert content is not None
         assert content.read() == b"a"

@@ -180,7 +180,7 @@ def test_thresholds_are_beside_each_application_once() -> None:
     )
     ours = Thresholds((override("pay", kind="application", unclean=0.01),))
     made = [each for each in read(GivenSource(shown), ours) if isinstance(each, Sample)][2:]
-    assert {(str(each.metric), *each.labels[1:]): each.value for each in made} == {
+    assert {(str(sample.metric), *sample.labels[1:]): sample.value for sample in made} == {
         ("kafka_eos_application_threshold_seconds", "pay", "open_warning"): 900,
         ("kafka_eos_application_threshold_seconds", "pay", "completion_critical"): 300,
         ("kafka_eos_application_threshold_seconds", "pay", "silent_critical"): math.inf,
@@ -196,10 +196,10 @@ def test_an_application_that_the_log_shows_has_no_thresholds_beside_its_oldest_t
     opened = OpenTransactions("txnlog", (), complete=True)
     logged = LoggedTransactions(opened, CoordinatorTime(), frozenset({"pay"}))
     made = [each for each in read(GivenSource(oldest, "transactions"), NONE, logged) if isinstance(each, Sample)]
-    assert {each.labels[1] for each in made[2:]} == {"ship"}
+    assert {sample.labels[1] for sample in made[2:]} == {"ship"}
     shown = (catalogue.APPLICATION_INFO(1.0, "prod", "pay", "producer", "", ""),)
     beside = [each for each in read(GivenSource(shown), NONE, logged) if isinstance(each, Sample)][1:]
-    assert {each.labels[1] for each in beside} == {"pay"}
+    assert {sample.labels[1] for sample in beside} == {"pay"}
 
 
 def test_a_query_and_a_connector_are_named_with_what_they_belong_to() -> None:
@@ -214,7 +214,7 @@ def test_a_query_and_a_connector_are_named_with_what_they_belong_to() -> None:
         )
     )
     made = [each for each in read(GivenSource(shown), ours) if isinstance(each, Sample)][2:]
-    assert [(each.labels, each.value) for each in made] == [
+    assert [(sample.labels, sample.value) for sample in made] == [
         (("prod", "etl", "orders", "stalled_warning"), 1),
         (("prod", "main", "jdbc", "commit_failures"), 0.5),
     ]

@@ -24,7 +24,7 @@ def group(name: str, *facts: Fact, source: SourceState = UP) -> GroupState:
 
 
 def status(*groups: GroupState) -> dict[str, Any]:
-    settings = {each.key: ClusterSettings(each.key, "b1:9092") for each in groups}
+    settings = {state.key: ClusterSettings(state.key, "b1:9092") for state in groups}
     made = document(groups, settings, now=NOW, ready=True, version="1")
     found: dict[str, Any] = json.loads(json_lines(made, 4))
     return found

@@ -96,9 +96,9 @@ def test_a_state_of_a_newer_kafka_is_left_out() -> None:
 def test_the_application_is_what_the_client_says_else_what_its_id_says() -> None:
     known = readings("running")
     assert set(applications_by_client(known).values()) == {"wordcount"}
-    unsaid = [each for each in known if "application-id" not in each.mbean.properties]
+    unsaid = [reading for reading in known if "application-id" not in reading.mbean.properties]
     assert set(applications_by_client(unsaid).values()) == {"wordcount"}
-    bare = [each for each in known if each.attribute == "state"]
+    bare = [reading for reading in known if reading.attribute == "state"]
     assert set(applications_by_client(bare).values()) == {"wordcount"}
     assert applications_by_client([]) == {}
 

@@ -30,10 +30,10 @@ def test_a_file_is_read_again_when_it_changes_and_keeps_its_agents_while_it_is_g
     file = tmp_path / "agents"
     file.write_text("http://a:1\n")
     found = AgentLists([agent_list(str(file), None, Clock())])
-    assert [each.url for each in found()[0]] == ["http://a:1"]
+    assert [agent.url for agent in found()[0]] == ["http://a:1"]
     file.write_text("http://a:1\nhttp://b:1\n")
     os.utime(file, (1, 1))
-    assert [each.url for each in found()[0]] == ["http://a:1", "http://b:1"]
+    assert [agent.url for agent in found()[0]] == ["http://a:1", "http://b:1"]
     file.unlink()
     agents, problems = found()
     assert len(agents) == 2

@@ -50,8 +50,8 @@ def searched(folded: Iterable[pa.RecordBatch], search: Search) -> list[Row]:
 def suspects(found: Iterable[Row], kind: Fold, columns: int) -> list[tuple[int, ...]]:
     return [
         tuple(int(value) for value in values)
-        for each, _, _, data in found
-        if each == kind
+        for number, _, _, data in found
+        if number == kind
         for values in zip(*unpack(data, columns), strict=True)
     ]
 
@@ -78,7 +78,7 @@ def test_suspects_are_the_records_whose_hash_is_there_twice(hashes: list[int | N
     folded = folder(Plan(PARTS, Fold.IDS, offsets=Fold.KEPT))(batches(columns, size))
     found = searched(folded, Search(SPANS))
     counts = Counter(hashes)
-    expected = [(each, at) for at, each in enumerate(hashes) if each is not None and counts[each] > 1]
+    expected = [(hashed, at) for at, hashed in enumerate(hashes) if hashed is not None and counts[hashed] > 1]
     assert sorted(suspects(found, Fold.SUSPECT_IDS, 2)) == sorted(expected)
     assert sum(where for kind, _, where, _ in found if kind == Fold.BLANK) == counts[None]
     assert sum(int(unpack(data, 3)[0][0]) for kind, _, _, data in found if kind == Fold.COUNT) == len(hashes)

@@ -128,7 +128,7 @@ def test_findings_of_two_batches_add_up() -> None:
     first = [Finding("gap", "t", 3, ({"partition": 0, "offset": 1, "missing": 2},))]
     second = [Finding("gap", "t", 2, ({"partition": 0, "offset": 9, "missing": 5},)), Finding("duplicate", "t", 9)]
     both = merged(first, second, 1)
-    assert [(each.kind, each.count) for each in both] == [("duplicate", 9), ("gap", 5)]
+    assert [(finding.kind, finding.count) for finding in both] == [("duplicate", 9), ("gap", 5)]
     assert both[1].examples[0]["offset"] == 9
 
 

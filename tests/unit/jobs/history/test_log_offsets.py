@@ -154,7 +154,7 @@ class ScriptedReader:
 
 def offsets(reader: ScriptedReader, *ranges: Range) -> list[tuple[int, int]]:
     clock = Clock(monotonic=lambda: reader.now)
-    read = read_ranges(reader, {each.partition: each for each in ranges}, 5.0, clock)
+    read = read_ranges(reader, {span.partition: span for span in ranges}, 5.0, clock)
     return [(message.partition(), message.offset()) for messages in read for message in messages]
 
 

@@ -91,14 +91,16 @@ def test_outcomes_are_counted_by_application_the_unclean_first(history: Path) ->
     assert by_name == {"pay": Counts(5, 0, 0, 2), "etl": Counts(0, 1, 1, 0), "<b>ugly</b>\u202e": Counts(0, 0, 1, 0)}
     assert found.applications[0].name == "pay"
     assert [Counts(*map(sum, zip(*found.timeline, strict=True)))] == [found.counts]
-    assert [(each.transactional_id, each.times, each.last_ms) for each in found.fenced] == [("pay-1", 2, NOON + 62_010)]
+    assert [(fence.transactional_id, fence.times, fence.last_ms) for fence in found.fenced] == [
+        ("pay-1", 2, NOON + 62_010)
+    ]
 
 
 def test_longest_transactions_and_unclean_ends_come_the_worst_first(history: Path) -> None:
     found = report(HistoryFiles(history), ReportRange())
     assert (found.longest[0].transactional_id, found.longest[0].open_seconds) == ("etl-1", 61.0)
-    assert all(each.open_seconds is not None for each in found.longest)
-    assert [each.complete_ms - NOON for each in found.unclean] == [90_000_010, 62_010, 61_010, 60_010]
+    assert all(summary.open_seconds is not None for summary in found.longest)
+    assert [summary.complete_ms - NOON for summary in found.unclean] == [90_000_010, 62_010, 61_010, 60_010]
 
 
 def test_the_holder_of_a_partition_is_named_with_its_time(history: Path) -> None:

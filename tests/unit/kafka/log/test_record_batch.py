@@ -24,7 +24,7 @@ class AnsweringBroker:
     """Answers each Fetch with these records."""
 
     def __init__(self, records: bytes, aborted: tuple[tuple[int, int], ...] = (), code: int = 0) -> None:
-        transactions = [SimpleNamespace(producer_id=each, first_offset=first) for each, first in aborted]
+        transactions = [SimpleNamespace(producer_id=number, first_offset=first) for number, first in aborted]
         part = SimpleNamespace(error_code=code, records=records, aborted_transactions=transactions)
         self.answer = SimpleNamespace(responses=[SimpleNamespace(partitions=[part])])
 

@@ -64,7 +64,7 @@ def test_a_new_client_takes_over_once_both_files_of_a_pair_are_there(
         (taken,) = look()
         assert "on with the replaced" in taken
         assert look() == []
-        assert {each.partition: each.offset for each in tail._consumer.assignment()} == {0: 7, 3: 9}
+        assert {partition.partition: partition.offset for partition in tail._consumer.assignment()} == {0: 7, 3: 9}
     finally:
         tail.close()
 

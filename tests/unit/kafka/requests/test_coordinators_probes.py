@@ -24,7 +24,7 @@ def probes(world: FakeKafka) -> tuple[frozenset[int], dict[int, str]]:
 
 @pytest.mark.parametrize("count", [1, 3, 50, 97])
 def test_there_is_a_made_up_id_for_every_partition(count: int) -> None:
-    assert [coordinator_partition(each, count) for each in made_up_ids(count)] == list(range(count))
+    assert [coordinator_partition(known_id, count) for known_id in made_up_ids(count)] == list(range(count))
 
 
 def test_not_found_by_the_leader_of_each_partition_proves_them_all() -> None:

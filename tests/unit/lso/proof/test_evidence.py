@@ -39,28 +39,32 @@ def test_a_proof_cannot_be_changed_into_one_of_something_else() -> None:
 
 
 SPOILT: dict[str, Callable[[Round], Round]] = {
-    "not open in the partition any more": lambda each: replace(each, again=None),
-    "not open in the partition any": lambda each: replace(each, again=HELD._replace(start_offset=101)),
-    "before the transaction log was read": lambda each: replace(each, asked_again=each.log.ended - 0.1),
-    "before the partition was asked": lambda each: replace(each, log=replace(each.log, asked=each.described - 0.1)),
-    "for its producers": lambda each: replace(each, loaded=replace(each.loaded, asked=each.described - 0.1)),
-    "the number of partitions of __transaction_state is not known": lambda each: replace(
-        each, log=replace(each.log, partitions=0)
+    "not open in the partition any more": lambda round_: replace(round_, again=None),
+    "not open in the partition any": lambda round_: replace(round_, again=HELD._replace(start_offset=101)),
+    "before the transaction log was read": lambda round_: replace(round_, asked_again=round_.log.ended - 0.1),
+    "before the partition was asked": lambda round_: replace(
+        round_, log=replace(round_.log, asked=round_.described - 0.1)
     ),
-    "the end of partition 3": lambda each: replace(each, log=replace(each.log, partitions=4)),
-    "the end of partition 2": lambda each: replace(
-        each, log=replace(each.log, high_watermarks={0: 10, 1: 10}, reached={0: 10, 1: 10})
+    "for its producers": lambda round_: replace(round_, loaded=replace(round_.loaded, asked=round_.described - 0.1)),
+    "the number of partitions of __transaction_state is not known": lambda round_: replace(
+        round_, log=replace(round_.log, partitions=0)
     ),
-    "not read to its end in partition 1": lambda each: replace(
-        each, log=replace(each.log, reached={0: 10, 1: 9, 2: 10})
+    "the end of partition 3": lambda round_: replace(round_, log=replace(round_.log, partitions=4)),
+    "the end of partition 2": lambda round_: replace(
+        round_, log=replace(round_.log, high_watermarks={0: 10, 1: 10}, reached={0: 10, 1: 10})
     ),
-    "not read to its end in partition 2": lambda each: replace(each, log=replace(each.log, reached={0: 10, 1: 10})),
-    "not understood": lambda each: replace(each, log=replace(each.log, undecodable=("a value of version 9",))),
-    "'pay-1' has a transaction open": lambda each: replace(each, log=replace(each.log, open_ids={4711: "pay-1"})),
-    "does not prove to have": lambda each: replace(
-        each, loaded=Loaded(each.loaded.asked, frozenset({0, 2}), {1: "NOT_COORDINATOR (16)"})
+    "not read to its end in partition 1": lambda round_: replace(
+        round_, log=replace(round_.log, reached={0: 10, 1: 9, 2: 10})
     ),
-    "it was not asked": lambda each: replace(each, loaded=Loaded(each.loaded.asked, frozenset({0, 2}), {})),
+    "not read to its end in partition 2": lambda round_: replace(
+        round_, log=replace(round_.log, reached={0: 10, 1: 10})
+    ),
+    "not understood": lambda round_: replace(round_, log=replace(round_.log, undecodable=("a value of version 9",))),
+    "'pay-1' has a transaction open": lambda round_: replace(round_, log=replace(round_.log, open_ids={4711: "pay-1"})),
+    "does not prove to have": lambda round_: replace(
+        round_, loaded=Loaded(round_.loaded.asked, frozenset({0, 2}), {1: "NOT_COORDINATOR (16)"})
+    ),
+    "it was not asked": lambda round_: replace(round_, loaded=Loaded(round_.loaded.asked, frozenset({0, 2}), {})),
 }
 
 

@@ -185,18 +185,19 @@ class Model:
 
     def known(self) -> set[int]:
         """The producer ids of transactions that the coordinator has."""
-        return set().union(*(each.producer_ids for each in self.ids.values() if each.open))
+        return set().union(*(known_id.producer_ids for known_id in self.ids.values() if known_id.open))
 
     def facts(self) -> tuple[OpenTransactions, ...]:
         if not self.tail:
             return ()
         transactions = tuple(
             OpenTransaction(
-                each.name, each.name[:-2], each.producer_id, 0, STATES[each.status], each.begun_ms / 1000,
-                None if each.timeout_ms == NO_TIMEOUT_MS else each.timeout_ms / 1000, None,
-                frozenset(TopicPartition(TOPIC, place) for place in each.places),
+                known_id.name, known_id.name[:-2], known_id.producer_id, 0, STATES[known_id.status],
+                known_id.begun_ms / 1000,
+                None if known_id.timeout_ms == NO_TIMEOUT_MS else known_id.timeout_ms / 1000, None,
+                frozenset(TopicPartition(TOPIC, place) for place in known_id.places),
             )
-            for each in self.ids.values() if each.open
+            for known_id in self.ids.values() if known_id.open
         )  # fmt: skip
         return (OpenTransactions("txnlog", transactions, complete=True),)
 
@@ -206,8 +207,8 @@ class Model:
         self.world.denied_ids.clear()
         self.world.refuse.clear()
         self.world.log_reads.refused, self.tail = False, True
-        for each in self.ids.values():
-            self.end(each, rotate=False)
+        for known_id in self.ids.values():
+            self.end(known_id, rotate=False)
         self.replicate()
 
 

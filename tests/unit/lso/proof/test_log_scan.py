@@ -62,7 +62,7 @@ class MemoryLog:
         for number, at in self._at.items():
             if self.refused:
                 return [FakeMessage(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), number, -1001)]
-            mine = [each for each in self.records if each.number == number and each.at >= at][: self.batch]
+            mine = [message for message in self.records if message.number == number and message.at >= at][: self.batch]
             found += mine
             self._at[number] = mine[-1].at + 1 if mine else self.ends[number]
             if not mine:

@@ -81,7 +81,7 @@ def test_at_first_both_ends_are_read_and_then_the_one_that_tells_of_a_change() -
 def test_the_partitions_of_the_result_are_those_of_the_request_and_are_not_in_memory_twice() -> None:
     reads = EndsReads(Partition(high_watermark=20, stable=10), Partition(high_watermark=7))
     high = reads.read().high
-    assert {id(each) for each in high} == {id(each) for each in reads.wanted}
+    assert {id(partition) for partition in high} == {id(partition) for partition in reads.wanted}
 
 
 def test_an_lso_that_moved_is_compared_with_a_high_watermark_that_is_requested_after_it() -> None:

@@ -50,8 +50,8 @@ class Log:
         self._read(known)
 
     def _read(self, known: CoordinatorId) -> None:
-        for each in known.written:
-            for event in self.machine.apply(self._offset, each.ms, each.key, each.value):
+        for written in known.written:
+            for event in self.machine.apply(self._offset, written.ms, written.key, written.value):
                 self.aggregates.take(event, new=True)
             self._offset += 1
         known.written.clear()
@@ -91,7 +91,9 @@ def test_new_ids_have_their_first_and_their_last_use_and_those_before_have_no_fi
 def test_the_last_use_of_an_id_whose_transaction_the_coordinator_aborted_is_its_begin(log: Log) -> None:
     for at, uuid in enumerate(UUIDS[:3]):
         log.at(100 * at, f"pay-{uuid}", transactions=1, aborts=True)
-    assert [each.last for each in log.changes(900)["pay"].ids] == [START_MS / 1000 + each for each in (200, 100, 0)]
+    assert [known_id.last for known_id in log.changes(900)["pay"].ids] == [
+        START_MS / 1000 + number for number in (200, 100, 0)
+    ]
 
 
 def test_two_new_ids_are_no_evidence_and_nothing_is_noted_before_all_ids_are_known() -> None:
@@ -177,6 +179,6 @@ def test_every_new_id_was_first_used_when_it_appeared_and_is_never_used_before_i
     found = log.changes(1000)
     assert set(found) == ({"pay"} if len(first) >= 3 else set())
     for known in found.values():
-        assert {each.transactional_id: each.first for each in known.ids} == first
-        assert all(each.first is not None and each.first <= each.last <= known.at for each in known.ids)
+        assert {known_id.transactional_id: known_id.first for known_id in known.ids} == first
+        assert all(known_id.first is not None and known_id.first <= known_id.last <= known.at for known_id in known.ids)
         assert (known.returned is not None) == (len(first) < len(starts))

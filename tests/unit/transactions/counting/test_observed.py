@@ -227,7 +227,7 @@ def seen_of(world: Coordinator, interval: float, offset: float, stale: frozenset
             described = world.states[place][1]
             change = first_seen(described, look, new=False) if seen is None else compare(seen, described, look)
             seen = change.seen
-            found.update(each.value for each in change.ended)
+            found.update(outcome.value for outcome in change.ended)
         instant += interval
         number += 1
     return found

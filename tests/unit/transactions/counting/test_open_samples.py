@@ -36,8 +36,8 @@ def stalls_of(*producer_ids: int) -> Stalls:
     return Stalls(
         tuple(
             # The epoch that the partition has is not the one that a prepared transaction has.
-            Stall(TopicPartition("t", 0), 0.0, 1, 2, 1, Blocker("", "", each, 999, 1, BlockerKind.OPEN))
-            for each in producer_ids
+            Stall(TopicPartition("t", 0), 0.0, 1, 2, 1, Blocker("", "", known_id, 999, 1, BlockerKind.OPEN))
+            for known_id in producer_ids
         )
     )
 

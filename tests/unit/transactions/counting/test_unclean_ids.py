@@ -13,7 +13,9 @@ def end(transactional_id: str, ago: float = 0.0, outcome: str = "fenced", epoch:
 
 
 def rows(ids: UncleanIds, now: float = NOW) -> list[tuple[str, str, int]]:
-    return [(each.newest.transactional_id, each.newest.outcome, each.ends) for each in ids.last_hour(now)[0]]
+    return [
+        (unclean.newest.transactional_id, unclean.newest.outcome, unclean.ends) for unclean in ids.last_hour(now)[0]
+    ]
 
 
 def test_ends_of_one_id_and_outcome_are_one_row_with_the_newest_and_the_minute_of_the_first() -> None:
@@ -50,5 +52,5 @@ def test_of_too_many_ids_the_newest_are_kept_and_the_ends_of_others_are_counted(
         ids.note(end(f"pay-{number}", ago=1_000 - number))
     found, others = ids.last_hour(NOW)
     assert (len(found), others) == (MOST_IDS, 6)
-    assert "pay-0" not in {each.newest.transactional_id for each in found}
+    assert "pay-0" not in {unclean.newest.transactional_id for unclean in found}
     assert ids.last_hour(NOW + 3_660) == ((), 0)

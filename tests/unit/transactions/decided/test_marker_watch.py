@@ -42,7 +42,7 @@ class WatchedPartitions:
         self.now += later
         self.watch.note(RecentDecisions(0, (self.decided,)), self.now, lambda _: True)
         self.watch.compare(frozenset(reached or (A, B)), self.now)
-        return [(each.torn.decision.transactional_id, each.torn.partition, each.found) for each in self.watch.found]
+        return [(torn.torn.decision.transactional_id, torn.torn.partition, torn.found) for torn in self.watch.found]
 
 
 def test_a_marker_in_every_partition_is_no_finding_and_counted_as_compared() -> None:

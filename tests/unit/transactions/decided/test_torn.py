@@ -81,7 +81,9 @@ class TornCluster:
 
     def judged(self, **read: PartitionMarkers) -> MarkerComparison:
         known = {place: PartitionMarkers(0, markers=found) for place, found in self.markers.items()}
-        return judge(self.log.decisions(), {**known, **{{"a": A, "b": B}[key]: each for key, each in read.items()}}, 0)
+        return judge(
+            self.log.decisions(), {**known, **{{"a": A, "b": B}[key]: markers for key, markers in read.items()}}, 0
+        )
 
 
 @pytest.fixture(params=[True, False], ids=["v2", "older"])
@@ -300,7 +302,7 @@ FEW_EPOCHS = st.frozensets(st.integers(0, 1), min_size=1)
     markers=st.lists(
         st.builds(Marker, st.integers(0, 9), FEW_TIMES, st.just(PID), st.integers(0, 1), st.booleans(), st.just(1)),
         max_size=3,
-        unique_by=lambda each: each.offset,
+        unique_by=lambda marker: marker.offset,
     ).map(sorted),
     commit=st.booleans(),
     v2=st.booleans(),

@@ -24,7 +24,7 @@ def test_lost_are_the_offsets_to_be_counted_that_never_came(came: set[int], star
 
 def test_what_was_left_unsettled_is_counted_once() -> None:
     progress = PartitionProgress(3_000, LogPosition(8_000, unsettled=frozenset({7_990})))
-    assert [progress.count(each) for each in (7_989, 7_990, 7_990, 8_000)] == [False, True, False, True]
+    assert [progress.count(number) for number in (7_989, 7_990, 7_990, 8_000)] == [False, True, False, True]
 
 
 def test_log_time_runs_on_from_the_newest_record_until_another_one_is_read() -> None:

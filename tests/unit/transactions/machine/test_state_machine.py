@@ -386,7 +386,7 @@ def test_an_abort_that_is_written_twice_is_dated_by_the_first() -> None:
         (decided + 1_400, encode_value(0, 7, 2, 5_000, 5, [], decided + 1_300, begun)),
     ]
     seen = events_of(rows)
-    assert [(each.outcome, each.prepared_ms) for each in seen.ended] == [(Outcome.FENCED, decided)]
+    assert [(transaction.outcome, transaction.prepared_ms) for transaction in seen.ended] == [(Outcome.FENCED, decided)]
 
 
 def test_a_clients_abort_that_the_coordinator_took_is_its_own_although_the_scans_is_in_the_log_before_it() -> None:
@@ -401,7 +401,7 @@ def test_a_clients_abort_that_the_coordinator_took_is_its_own_although_the_scans
         (begun + 18_318, encode_value(0, 7, 11, 6_000, 0, None, begun + 18_318, -1)),
     ]
     seen = events_of(rows)
-    assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 10)]
+    assert [(transaction.outcome, transaction.producer_epoch) for transaction in seen.ended] == [(Outcome.ABORTED, 10)]
 
 
 def test_a_clients_abort_whose_append_timed_out_stays_its_own_when_the_server_aborts_later() -> None:
@@ -416,7 +416,7 @@ def test_a_clients_abort_whose_append_timed_out_stays_its_own_when_the_server_ab
         (begun + 15_900, encode_value(0, 7, 3, 6_000, 0, None, begun + 15_900, -1)),
     ]
     seen = events_of(rows)
-    assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 1)]
+    assert [(transaction.outcome, transaction.producer_epoch) for transaction in seen.ended] == [(Outcome.ABORTED, 1)]
 
 
 def test_a_commit_whose_append_failed_and_that_the_scan_aborted_is_timed_out() -> None:
@@ -431,7 +431,9 @@ def test_a_commit_whose_append_failed_and_that_the_scan_aborted_is_timed_out() -
         (begun + 30_000, encode_value(0, 7, 3, 6_000, 0, None, begun + 30_000, -1)),
     ]
     seen = events_of(rows)
-    assert [(each.outcome, each.prepared_ms) for each in seen.ended] == [(Outcome.TIMED_OUT, begun + 11_000)]
+    assert [(transaction.outcome, transaction.prepared_ms) for transaction in seen.ended] == [
+        (Outcome.TIMED_OUT, begun + 11_000)
+    ]
 
 
 def test_a_completion_that_a_new_coordinator_writes_again_is_one_transaction() -> None:
@@ -466,7 +468,7 @@ def test_what_the_coordinator_said_at_the_start_yields_to_what_the_log_says() ->
     assert [entry.transaction() for entry in seen.machine().open.values()] == [said]
     for offset, record in enumerate(one_abort(v2=False)[1:]):
         seen.apply(offset, record[0], encode_key("app-1"), record[1])
-    assert [(each.outcome, each.producer_epoch) for each in seen.ended] == [(Outcome.ABORTED, 0)]
+    assert [(transaction.outcome, transaction.producer_epoch) for transaction in seen.ended] == [(Outcome.ABORTED, 0)]
     seen.take(seen.machine().seed(said))
     assert not seen.machine().open
 

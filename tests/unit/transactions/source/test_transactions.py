@@ -37,8 +37,8 @@ def whole_world() -> FakeKafka:
     world = world_with_one_open()
     world.levels = {"transaction.version": 2}
     world.settings = {LOG: {"min.insync.replicas": "2"}, OFFSETS: {"min.insync.replicas": "1"}}
-    for each in world.topics[LOG]:
-        each.replicas = each.isr = (1, 2, 3)
+    for topic in world.topics[LOG]:
+        topic.replicas = topic.isr = (1, 2, 3)
     return world
 
 
@@ -89,9 +89,9 @@ def test_partitions_of_an_internal_topic_that_break_one_after_the_other_are_no_l
     assert read(world, source).values(broken) == {}
     first, second = world.topics[LOG]
     begun = {}
-    for number, each in ((0, first), (1, second)):
+    for number, partition in ((0, first), (1, second)):
         first.isr = second.isr = (1, 2, 3)
-        each.isr = (1,)
+        partition.isr = (1,)
         world.time.pass_(120.0)
         begun[number] = world.time.wall
         assert read(world, source).values(broken) == {(LOG, "under_min_isr"): begun[number]}
