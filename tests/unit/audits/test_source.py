@@ -60,7 +60,7 @@ def test_a_result_becomes_every_family_for_each_topic(tmp_path: Path) -> None:
     assert set(found.values(c.AUDIT_LAST_RUN_TIMESTAMP_SECONDS).values()) == {1_795_255_200.5}
 
 
-def test_a_kind_that_was_not_looked_for_is_absent(tmp_path: Path) -> None:
+def test_a_kind_that_was_not_searched_for_is_absent(tmp_path: Path) -> None:
     write(tmp_path / "a.json")
     assert look(tmp_path / "a.json").values(c.AUDIT_FINDINGS) == {(*WHO, "duplicate"): 1}
 
@@ -115,7 +115,7 @@ def test_a_folder_without_results_yet_is_no_fault_and_one_that_is_not_there_is(t
     assert str(tmp_path / "none") in found.faults[0].detail
 
 
-def test_each_cluster_tells_its_own_audits(tmp_path: Path) -> None:
+def test_a_cluster_exposes_its_own_audits_only(tmp_path: Path) -> None:
     write(tmp_path / "ours.json", audit="ours", kafka_cluster="prod")
     write(tmp_path / "theirs.json", audit="theirs", kafka_cluster="dr")
     found = look(tmp_path / "*.json", names=("prod", "dr"))

@@ -85,7 +85,7 @@ class Groups(frozenset[str]):
     __or__ = __ror__ = __iter__  # type: ignore[assignment]
 
 
-def test_the_evidence_of_a_task_is_not_a_look_at_all_tasks_and_groups() -> None:
+def test_the_evidence_of_a_task_is_found_without_a_pass_over_all_tasks() -> None:
     connectors = Walked(state("etl", f"c{each}").connectors[0] for each in range(50))
     mine = ConnectState("etl", connectors, True, group_id="etl", workers={"other:8083": False})
     Walked.walks = 0

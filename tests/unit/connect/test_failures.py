@@ -20,7 +20,7 @@ def counted(*snapshots: TaskSnapshot | None, key: tuple[str, str] = KEY) -> dict
     return {cause.value: count for cause, count in counter.counts.get(key, {}).items() if count}
 
 
-def test_every_cause_is_there_with_zero_from_the_first_look() -> None:
+def test_every_cause_is_there_with_zero_from_the_first_read() -> None:
     counter = FailureCounter()
     counter.count({KEY: WELL}, complete=True)
     assert counter.counts == {KEY: dict.fromkeys(FailureCause, 0)}
@@ -30,11 +30,11 @@ def test_a_failure_is_counted_once_however_often_it_is_seen() -> None:
     assert counted(WELL, FENCED, FENCED, FENCED) == {"fenced": 1}
 
 
-def test_what_had_failed_before_the_first_look_is_not_counted() -> None:
+def test_what_had_failed_before_the_first_read_is_not_counted() -> None:
     assert counted(FENCED, FENCED) == {}
 
 
-def test_a_task_that_came_and_failed_between_two_looks_is_counted() -> None:
+def test_a_task_that_came_and_failed_between_two_reads_is_counted() -> None:
     assert counted(None, FENCED) == {"fenced": 1}
 
 

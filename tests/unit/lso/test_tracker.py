@@ -256,7 +256,7 @@ def stall_after_an_outage(before: tuple[int, int], started: float) -> Stall:
 
 
 @pytest.mark.parametrize("before", [(3, 4), (3, 3), (5, 5)])
-def test_a_stall_of_an_outage_is_no_older_than_the_last_look_that_found_the_partition_otherwise(
+def test_a_stall_of_an_outage_is_no_older_than_the_last_read_that_found_the_partition_otherwise(
     before: tuple[int, int],
 ) -> None:
     assert stall_after_an_outage(before, WALL - 600).since == WALL

@@ -242,7 +242,7 @@ def test_the_work_for_one_client_grows_with_its_client_ids_and_not_with_their_sq
     assert many < 11 * few
 
 
-def test_a_body_of_many_instances_is_not_a_look_at_all_clients_for_each() -> None:
+def test_a_body_of_many_instances_is_taken_without_a_pass_over_all_clients_for_each() -> None:
     world = World(clients=100)
     for number in range(100):
         world.push(producer(1, 2), {**CLIENT, "kafka-client-instance-id": f"i{number}"})

@@ -196,7 +196,7 @@ def test_an_lso_that_stands_for_the_threshold_is_a_stall_since_it_was_seen_to_st
     ("early", "pace"),
     [(0.0, 5.25), (0.2, 5.45), (0.7, 5.95), (1.0, 5.0), (2.5, 5.0), (-0.2, 5.05), (-0.3, 5.0), (-4.0, 5.0)],
 )
-def test_the_look_before_a_stall_is_due_is_put_off_a_moment(early: float, pace: float) -> None:
+def test_a_read_just_before_a_stall_is_due_is_delayed(early: float, pace: float) -> None:
     world = world_of(orders=1)
     source = lso_source(world)
     read(world, source)
@@ -324,7 +324,7 @@ def test_a_cluster_without_a_log_leaves_the_state_of_one_that_had_it(tmp_path: P
     assert kept.read_text() == before
 
 
-def test_an_lso_that_moved_while_nobody_looked_is_no_old_stall(tmp_path: Path) -> None:
+def test_an_lso_that_moved_while_no_agent_ran_is_no_old_stall(tmp_path: Path) -> None:
     world = world_of(orders=1)
     stand(world, "orders")
     go_on(world, lso_source(world, tmp_path), 60)
@@ -699,7 +699,7 @@ def test_while_a_coordinator_has_the_holder_nothing_is_asked_again() -> None:
     assert world.requests("ListTransactions") == []
 
 
-def test_a_transaction_in_a_topic_that_is_new_is_looked_at_at_once() -> None:
+def test_a_transaction_in_a_topic_that_is_new_is_read_at_once() -> None:
     world = world_of(orders=1)
     source = lso_source(world)
     read(world, source)

@@ -68,7 +68,7 @@ def by_number(offsets: Mapping[TopicPartition, int]) -> dict[int, int]:
     return {partition.partition: offset for partition, offset in offsets.items()}
 
 
-def test_at_first_both_ends_are_read_and_then_the_one_that_tells_of_a_change() -> None:
+def test_at_first_both_ends_are_read_and_then_the_one_that_shows_a_change() -> None:
     reads = EndsReads(Partition(high_watermark=20, stable=10), Partition(high_watermark=7))
     for _ in range(2):
         reads.read(HIGH_SECONDS)

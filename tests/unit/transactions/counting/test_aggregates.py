@@ -355,7 +355,7 @@ def test_what_is_learned_describes_the_applications_that_are_known_already(ids: 
             assert described[name, now.kind, now.connect, now.connector] == 1.0
 
 
-def test_what_a_client_has_learned_does_not_cost_a_look_at_each_application() -> None:
+def test_what_a_client_has_learned_does_not_cost_a_pass_over_all_applications() -> None:
     aggregates = aggregates_of()
     for number in range(300):
         entry_of(aggregates, f"app{number:03}x")

@@ -88,7 +88,7 @@ def test_a_raised_epoch_before_the_timeout_is_a_fence_of_a_v1_client_and_nothing
     assert outcomes(*v2, *fenced) == [COMMITTED, ABORTED]
 
 
-def test_an_epoch_raised_by_two_is_a_fence_only_of_a_v1_client_between_two_close_looks() -> None:
+def test_an_epoch_raised_by_two_is_a_fence_only_of_a_v1_client_between_two_close_polls() -> None:
     def of(later: float) -> list[ObservedOutcome]:
         return outcomes(*V1, (2.0, at("Ongoing")), (2.0 + later, at("Empty", epoch=5)))
 
@@ -117,7 +117,7 @@ def test_an_abort_of_a_v1_client_that_may_be_past_the_timeout_is_no_fence() -> N
     assert outcomes(*begun, (62.0, at("Empty", epoch=5))) == [COMMITTED, ABORTED]
 
 
-def test_a_new_id_is_counted_when_the_look_before_did_not_have_it() -> None:
+def test_a_new_id_is_counted_when_the_poll_before_did_not_have_it() -> None:
     look = CoordinatorLook(1.0, 1.0)
     assert first_seen(at("CompleteCommit"), look, new=True).ended == (COMMITTED,)
     assert first_seen(at("PrepareAbort"), look, new=True).ended == (ABORTED,)
@@ -239,7 +239,7 @@ def seen_of(world: Coordinator, interval: float, offset: float, stale: frozenset
     st.sampled_from([0.25, 1.0, 5.0, 30.0]),
     st.floats(0.0, 30.0),
 )
-def test_no_looks_count_more_than_happened(
+def test_polling_never_counts_more_than_the_log(
     steps: list[tuple[str, float]], v2: bool, interval: float, offset: float
 ) -> None:
     world = history(steps, v2=v2)
@@ -262,7 +262,7 @@ def test_answers_of_a_coordinator_that_was_replaced_count_nothing_twice(
 
 
 @given(st.lists(st.sampled_from(["commit", "abort"]), min_size=1, max_size=20), st.booleans())
-def test_looks_that_are_faster_than_the_client_count_every_end(ends: list[str], v2: bool) -> None:
+def test_polls_faster_than_the_client_count_every_end(ends: list[str], v2: bool) -> None:
     steps = [step for end in ends for step in (("begin", 1.0), (end, 1.0))]
     world = history(steps, v2=v2)
     found = seen_of(world, 0.25, 0.0, frozenset())

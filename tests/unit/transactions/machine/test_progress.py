@@ -42,7 +42,7 @@ def test_log_time_runs_on_from_the_newest_record_until_another_one_is_read() -> 
     assert progress.log_ms_at(105.0) == 7_000
 
 
-def test_a_partition_is_current_when_all_that_was_there_at_an_answered_look_was_read() -> None:
+def test_a_partition_is_current_when_it_was_read_to_the_end_of_the_last_answer() -> None:
     progress = PartitionProgress(10, LogPosition(10))
     found = [(progress.current, progress.lag)]
     for end, read in ((12, None), (12, 10), (12, 11), (None, None), (5, None)):  # 5: of a broker that is behind

@@ -37,7 +37,7 @@ def counted(seen: SourceRead, application: str = "app") -> dict[str, float]:
     return {labels[1]: value for labels, value in seen.values(COUNTS).items() if labels[0] == application and value}
 
 
-def test_every_outcome_is_there_at_zero_from_the_first_look() -> None:
+def test_every_outcome_is_there_at_zero_from_the_first_poll() -> None:
     world = world_with_one_open()
     seen = read(world, transactions_source(world, outcomes="polling"))
     assert seen.values(COUNTS) == {("app", outcome): 0 for outcome in ObservedOutcome.values()}
@@ -46,7 +46,7 @@ def test_every_outcome_is_there_at_zero_from_the_first_look() -> None:
     assert not seen.faults
 
 
-def test_a_commit_between_two_looks_is_counted_and_dated() -> None:
+def test_a_commit_between_two_polls_is_counted_and_dated() -> None:
     world, source = world_with_one_open(), None
     source = transactions_source(world, outcomes="polling")
     read(world, source)
@@ -62,7 +62,7 @@ def test_a_commit_between_two_looks_is_counted_and_dated() -> None:
     assert seen.value(EPOCHS, "app") == 1
 
 
-def test_an_id_that_came_between_two_looks_is_counted_and_one_that_was_hidden_is_not() -> None:
+def test_an_id_that_came_between_two_polls_is_counted_and_one_that_was_hidden_is_not() -> None:
     world = world_with_one_open()
     source = transactions_source(world, outcomes="polling")
     read(world, source)
@@ -74,7 +74,7 @@ def test_an_id_that_came_between_two_looks_is_counted_and_one_that_was_hidden_is
     assert counted(seen, "old") == {}
 
 
-def test_an_id_that_comes_after_a_look_that_was_not_complete_is_not_counted() -> None:
+def test_an_id_that_comes_after_an_incomplete_poll_is_not_counted() -> None:
     world = world_with_one_open()
     source = transactions_source(world, outcomes="polling")
     read(world, source)
@@ -246,7 +246,7 @@ def test_an_idle_id_with_another_state_or_producer_is_described_at_once() -> Non
     assert {"app-2999", "app-2998"} <= {*found.choose(listed, ACTIVE_SECONDS + 1)}
 
 
-def test_of_too_many_ids_the_newest_are_looked_at_and_the_others_are_said() -> None:
+def test_of_too_many_ids_the_newest_are_polled_and_the_others_reported() -> None:
     found = observed()
     chosen = found.choose([*rows(MOST_IDS + 10), Listing("old", -1, "Ongoing")], 0.0)
     assert len(chosen) == MOST_IDS

@@ -56,7 +56,7 @@ def test_a_cluster_before_4_0_has_no_transaction_version() -> None:
     assert seen.values(catalogue.CLUSTER_INFO) == {("cluster-1", "k1:9092", ""): 1}
 
 
-def test_an_upgrade_of_the_transaction_version_is_seen_at_the_next_look() -> None:
+def test_an_upgrade_of_the_transaction_version_is_seen_at_the_next_read() -> None:
     world = whole_world()
     world.levels = {"transaction.version": 0}
     source = transactions_source(world)
@@ -176,7 +176,7 @@ def test_while_the_tail_serves_them_coordinators_are_asked_now_and_then() -> Non
     assert len(world.requests("ListTransactions")) == 2
 
 
-def test_the_cluster_is_looked_at_once_an_interval_and_what_was_seen_stays_between() -> None:
+def test_the_cluster_is_read_once_an_interval_and_its_samples_stay_between() -> None:
     world = whole_world()
     source = transactions_source(world)
     for _ in range(20):
