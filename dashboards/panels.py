@@ -42,7 +42,7 @@ class Column:
     width: int = 0
     empty: str = ""
     texts: Mapping[str, str] | None = None
-    """What is written in place of a value."""
+    """A text in place of a value."""
     page: tuple[str, str] | None = None
     """Title and address of a page elsewhere."""
 
@@ -214,7 +214,7 @@ def table(
     none: str = "",
     cluster: bool = True,
 ) -> core.Panel:
-    """What is now, one row for each set of labels; its cluster is a column, the last where ``columns`` has none.
+    """Return what is now, one row for each set of labels; its cluster is a column, the last where ``columns`` has none.
 
     ``sort`` are titles of columns, the largest on top, or with ``smallest_first`` the smallest.
     """

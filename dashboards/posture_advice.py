@@ -1,4 +1,4 @@
-"""What each check of the posture asks for, for the tables of dashboards; a test holds it to the checks themselves."""
+"""The advice of each check of the posture, for the tables of dashboards; a test holds it to the checks themselves."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Metrics:
         return sum(sample.value for sample in self.samples(name, **labels))
 
     def answers(self) -> str:
-        """What was asked of this scrape and what it has: a line each, then all samples of those names."""
+        """Return what was asked of this scrape and what it has: a line each, then all samples of those names."""
         lines = [
             f"  {asked}: {'; '.join(map(str, found[:6])) or 'absent'}" for asked, (_, found) in self._asked.items()
         ]

@@ -1,4 +1,4 @@
-"""What exactly-once costs: throughput at full speed, and the time from send to read at a fixed rate."""
+"""The cost of exactly-once: throughput at full speed, and the time from send to read at a fixed rate."""
 
 from __future__ import annotations
 

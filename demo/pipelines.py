@@ -1,4 +1,4 @@
-"""What the full_stack shows of Spark and of audits: queries that get on, starve and fail, and results of audits."""
+"""The full_stack's part of Spark and of audits: queries that get on, starve and fail, and results of audits."""
 
 from __future__ import annotations
 

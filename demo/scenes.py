@@ -1,4 +1,4 @@
-"""What can be seen while the demo runs: each situation, and the sample of /metrics that shows it. Data, pure tests."""
+"""The scenes of the demo: each situation, and the sample of /metrics that shows it. Data, pure tests."""
 
 from __future__ import annotations
 

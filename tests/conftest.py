@@ -1,4 +1,4 @@
-"""What holds for all tests, in whatever order they run.
+"""Fixtures of all tests, in whatever order they run.
 
 Properties are judged by what they find, not by how long a busy machine takes for it; and a test that sets up logging,
 as the commands do, leaves it as it was.

@@ -31,7 +31,7 @@ class SourceState:
 
 
 class SourceLog:
-    """What was logged of a source, so that it is not logged at every read."""
+    """The log of a source; it remembers what was logged, so that it is not logged at every read."""
 
     def __init__(self) -> None:
         self._reasons: frozenset[Reason] = frozenset()

@@ -1,4 +1,4 @@
-"""What a Prometheus answers to a dashboard's queries, and how Grafana would name and write it."""
+"""The answers of a Prometheus to a dashboard's queries, and how Grafana would name and write it."""
 
 from __future__ import annotations
 

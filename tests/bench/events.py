@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.1
 STALL_AFTER_SECONDS = 30.0
 BLOCKER_SECONDS = 240.0
 UNUSED_PRODUCER_ID = 1 << 40
-"""What has the producer id of one of the scale's open transactions does not hang."""
+"""A producer id that no open transaction of the scale has: with one of theirs, nothing would hang."""
 
 
 class LogObserver:

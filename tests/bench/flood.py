@@ -1,4 +1,4 @@
-"""What the rules cost in a flood: 5,000 stalled partitions by 20 producers, with a real Prometheus and Alertmanager.
+"""The cost of the rules in a flood: 5,000 stalled partitions by 20 producers, with a real Prometheus and Alertmanager.
 
 ``python -m tests.bench.flood [SECONDS [PRODUCERS]]`` prints the CPU seconds of an evaluation of all rules with one, two
 and three agents, how long Prometheus says that it takes, which rules take most, and the size of the largest
@@ -60,7 +60,7 @@ def stalls(now: float, producers: int) -> list[Stall]:
 
 
 def samples(held: Sequence[Stall], now: float) -> Iterator[Sample]:
-    """What an agent shows that the rules read: stalls, applications, open transactions, waiting groups, sources."""
+    """Yield the samples that the rules read: stalls, applications, open transactions, waiting groups, sources."""
     yield build_info()
     for source in ("lso", "txnlog", "transactions", "groups", "posture"):
         yield catalogue.SOURCE_UP(1.0, CLUSTER, source, CLUSTER)

@@ -154,7 +154,7 @@ def _runs(records: Iterator[tuple[bytes, bytes, int]]) -> Iterator[list[tuple[by
 
 
 def _answers(number: int, transactions: int, producers: int, *, v2: bool) -> Iterator[tuple[bytes, int]]:
-    """What Fetch would answer of one partition: a batch of records and a marker of every transaction in it."""
+    """Yield what Fetch would answer of one partition: a batch of records and a marker of every transaction in it."""
     offset, parts, size = 0, [], 0
     for transaction in range(number % PARTITIONS, transactions, PARTITIONS):
         who, epoch = transaction % producers, _epoch(transaction, producers, v2=v2)

@@ -1,4 +1,4 @@
-"""What is measured, in the order in which it is: each method adds its rows."""
+"""The measures, in their order: each method adds its rows."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Bench:
             self._row(f"GET {form.path}, the median", timing.quantile(0.5), "s", None, note=note)
 
     def tools(self, transactional_id: str) -> None:
-        """What an operator runs today for the same facts, beside one cycle of the agent."""
+        """Return what an operator runs today for the same facts, beside one cycle of the agent."""
         runs = {
             "kafka-transactions.sh list": ("list",),
             "kafka-transactions.sh describe, one id": ("describe", "--transactional-id", transactional_id),

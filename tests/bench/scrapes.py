@@ -1,4 +1,4 @@
-"""What it takes to be scraped: how long GET /metrics takes in each of its forms, while the agent works."""
+"""The cost of scrapes: how long GET /metrics takes in each of its forms, while the agent works."""
 
 from __future__ import annotations
 

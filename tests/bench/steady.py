@@ -32,7 +32,7 @@ class CostAtRest(NamedTuple):
 
 
 def rest(agent: AgentProcess, seconds: float) -> CostAtRest:
-    """What so many seconds take, with a scrape every 15 s."""
+    """Return what so many seconds take, with a scrape every 15 s."""
     pid = agent.child.pid
     began, cpu, native = time.monotonic(), cpu_seconds(pid), librdkafka_cpu(pid)
     slowest, size = 0.0, 0

@@ -35,7 +35,7 @@ class LogsOnDisk(NamedTuple):
 
 
 def read_all(cluster: ChaosCluster, looks: Mapping[Place, Sequence[OffsetObservation]]) -> LogsOnDisk:
-    """What the brokers have on their disks, with the times of the clock by which it was looked at. Raises
+    """Return what the brokers have on their disks, with the times of the clock by which it was looked at. Raises
     CollectError.
     """
     until = Deadline.after(SAME_SECONDS)
@@ -48,7 +48,7 @@ def read_all(cluster: ChaosCluster, looks: Mapping[Place, Sequence[OffsetObserva
 
 
 def read_lost(cluster: ChaosCluster, kept: LogsOnDisk) -> LostRecords:
-    """What leaders had that were replaced uncleanly, and what the logs do not have any more."""
+    """Return what leaders had that were replaced uncleanly, and what the logs do not have any more."""
     transactions = {
         _finished(transaction) for each in histories(kept.states).values() for transaction in each.transactions
     }

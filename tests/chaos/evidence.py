@@ -53,7 +53,7 @@ class FollowedLine(NamedTuple):
 
 
 class LostRecords(NamedTuple):
-    """What brokers had and an unclean election took: transactions that were finished in the transaction log, and
+    """Lost by an unclean election: transactions that were finished in the transaction log, and
     transactions in data partitions.
     """
 
@@ -65,7 +65,7 @@ NOTHING_LOST = LostRecords((), {})
 
 
 class BlockerClaim(NamedTuple):
-    """What the agent said of one stalled partition in one scrape."""
+    """The agent's statement about one stalled partition in one scrape."""
 
     scrape: AgentScrape
     place: Place
@@ -225,15 +225,15 @@ class RunEvidence:
         return self.records_at(claim.place, claim.offset)
 
     def records_at(self, place: Place, start: int) -> DataTransaction | None:
-        """What the log of a partition has open from this offset on."""
+        """Return what the log of a partition has open from this offset on."""
         return next((transaction for transaction in self.held.get(place, ()) if transaction.start == start), None)
 
     def lost_at(self, place: Place, start: int) -> DataTransaction | None:
-        """What an unclean election took from there, and may have been open."""
+        """Return what an unclean election took from there, and may have been open."""
         return next((transaction for transaction in self.lost.held.get(place, ()) if transaction.start == start), None)
 
     def unended(self) -> dict[Place, list[DataTransaction]]:
-        """What has no marker, and no open transaction in the transaction log."""
+        """Return what has no marker, and no open transaction in the transaction log."""
         open_ids = {known.open.producer_id for known in self.histories.values() if known.open is not None}
         left = {
             place: [
@@ -296,7 +296,7 @@ class RunEvidence:
 
 
 def claims_of(scrape: AgentScrape) -> Iterator[BlockerClaim]:
-    """What one scrape says of stalled partitions."""
+    """Yield what one scrape says of stalled partitions."""
     for cluster in (scrape.status or {}).get("clusters", ()):
         for partition in cluster["stalled_partitions"]:
             yield _claim(scrape, partition)

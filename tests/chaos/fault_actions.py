@@ -170,7 +170,7 @@ class FaultActions:
                 raise RuntimeError("it did not come to lead every partition alone")
 
     def _truncate(self, fault: InjectedFault) -> None:
-        """What a machine that lost its power leaves: the end of logs that was never written to the disk is gone."""
+        """Cut off the end of logs that was never written to the disk, as on a machine that lost its power."""
         number = int(fault.target)
         broker = self._cluster.brokers[number]
         with self._alone(fault.target):

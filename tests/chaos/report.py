@@ -85,7 +85,7 @@ def _orphans(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _markers(evidence: RunEvidence) -> Iterator[str]:
-    """What lost its marker, and what became of the lines that were printed."""
+    """Yield what lost its marker, and what became of the lines that were printed."""
     lost = Counter(_lost_markers(evidence))
     yield f"markers lost: {lost['committed']} of commits, {lost.total() - lost['committed']} of aborts"
     left = [(place, transaction) for place, every in evidence.unended().items() for transaction in every]

@@ -17,7 +17,7 @@ from tests.chaos.verdict.identity import NOTICED_SECONDS
 from tests.chaos.workloads import BEFORE_COUNTING
 
 SECOND_SEED = 1_000_000
-"""What is added to the seed for the run after another cluster answered."""
+"""A number that is added to the seed for the run after another cluster answered."""
 ELSEWHERE_SECONDS = NOTICED_SECONDS + 2 * STALL_AFTER + 10
 READY_SECONDS = 120.0
 CALL_SECONDS = 30.0

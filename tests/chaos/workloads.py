@@ -80,7 +80,9 @@ APPLICATIONS = tuple(application.name for client in CLIENTS_OF_A_RUN for applica
 
 @dataclass
 class KnownTokens:
-    """What the clients know. A token belongs to one transaction; what is in none of the sets is not known to them."""
+    """The clients' knowledge of their tokens. A token belongs to one transaction; what is in none of the sets is not
+    known to them.
+    """
 
     begun: set[str] = field(default_factory=set)
     committed: set[str] = field(default_factory=set)

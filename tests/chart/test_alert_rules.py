@@ -26,7 +26,9 @@ def rendered(charts: Charts, given: dict[str, Any], overrides: dict[str, Any] | 
 
 
 def told(given: dict[str, Any], overrides: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """What the command makes of the same. Phones do not open the Service: its runbooks are those of the repository."""
+    """Return what the command makes of the same. Phones do not open the Service: its runbooks are those of the
+    repository.
+    """
     own = {} if "page_url" in given else {"page_url": SERVICE, "runbook_url": SETTINGS["runbook_url"]}
     pairs = {**own, **given}
     for alert, wanted in (overrides or {}).items():

@@ -1,4 +1,4 @@
-"""What the chart renders, feature by feature: valid, hardened, and in words that the agent understands."""
+"""Tests of what the chart renders, feature by feature: valid, hardened, and in words that the agent understands."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Charts:
         return self.run(self.tools / "helm", *words)
 
     def run(self, *words: str | Path, text: str = "") -> str:
-        """What a command prints. Raises ToolRefusedError."""
+        """Return what a command prints. Raises ToolRefusedError."""
         home = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
         done = subprocess.run(
             words,
@@ -114,12 +114,12 @@ def container(workload: Object) -> Object:
 
 
 def announced(values: Path) -> set[str]:
-    """What a values file of ci/ says in its comments that must exist before it, as KIND/NAME."""
+    """Return what a values file of ci/ says in its comments that must exist before it, as KIND/NAME."""
     return set(re.findall(r"[A-Z][A-Za-z]+/[\w.-]+", "".join(re.findall(r"(?m)^#.*", values.read_text()))))
 
 
 def needed(objects: Sequence[Object]) -> Iterator[str]:
-    """What the rendered objects rest on, as KIND/NAME; what they bring themselves is among it."""
+    """Yield what the rendered objects rest on, as KIND/NAME; what they bring themselves is among it."""
     yield from (
         f"Namespace/{found}" for each in objects if (found := each["metadata"].get("namespace", "kafka")) != "kafka"
     )

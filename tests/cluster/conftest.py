@@ -1,4 +1,4 @@
-"""What all tests of the cluster share: helm, the API, a broker in a pod, the operator's definitions."""
+"""Fixtures of all tests of the cluster: helm, the API, a broker in a pod, the operator's definitions."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Api:
         return found
 
     def page(self, namespace: str, pod: str, path: str, scheme: str = "http") -> str | None:
-        """What a pod's port answers to GET; None when it does not."""
+        """Return what a pod's port answers to GET; None when it does not."""
         try:
             return self.ask(f"/api/v1/namespaces/{namespace}/pods/{scheme}:{pod}:10618/proxy{path}").decode()
         except (urllib.error.HTTPError, OSError):
@@ -191,7 +191,7 @@ def release(charts: Charts, name: str, in_namespace: str) -> Iterator[Release]:
 
 
 def left_of(release: Release) -> set[str]:
-    """What still is in the cluster of a release, as KIND/NAME: by its label, anywhere, and helm's own records."""
+    """Return the objects of a release that still exist, as KIND/NAME: by its label, anywhere, and helm's records."""
     kinds = kubectl("api-resources", "--verbs=list", "--output=name").stdout.split()
     asked = ",".join(sorted(set(kinds) - {"events", "events.events.k8s.io", "componentstatuses"}))
     label = f"app.kubernetes.io/instance={release.name}"

@@ -22,7 +22,7 @@ PLAIN = "clusters: [{name: prod, kafka: {bootstrap.servers: 'kafka:9092'}}]"
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """What is in the ConfigMaps and Secrets that the values files need, as a platform team would have it. A need
+    """Return what is in the ConfigMaps and Secrets that the values files need, as a platform team would have it. A need
     without an entry fails its test.
     """
     folder = tmp_path_factory.mktemp("authority")
@@ -45,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
 
 @contextmanager
 def made_first(needs: set[str], namespace: str, data: dict[str, dict[str, str]]) -> Iterator[None]:
-    """What must exist before. Namespaces that were there are left as they are."""
+    """Return what must exist before. Namespaces that were there are left as they are."""
     with ExitStack() as stack:
         for need in sorted(needs):
             kind, _, name = need.partition("/")
@@ -75,8 +75,8 @@ def default_class(api: kube.Api) -> str:
 
 
 def adapted(api: kube.Api, given: dict[str, Any], broker: BrokerPod) -> dict[str, Any]:
-    """What is this cluster's: the image, the broker, the StorageClass; and in place of containers that are made up, one
-    that does nothing.
+    """Return what is this cluster's: the image, the broker, the StorageClass; and in place of containers that are made
+    up, one that does nothing.
     """
     image = kube.image("CLUSTER_IMAGE")
     over: dict[str, Any] = {"image": kube.image_values(image)}

@@ -38,7 +38,7 @@ class Stack:
         return done.stdout
 
     def get(self, service: str, port: int, path: str) -> Any:
-        """What a service's published port answers: JSON, or else text; None when it does not answer."""
+        """Return what a service's published port answers: JSON, or else text; None when it does not answer."""
         address = self.compose("port", service, str(port)).strip()
         try:
             with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:

@@ -36,7 +36,7 @@ exec chroot $AS "$ROOT" "$@"
 
 @dataclass(frozen=True)
 class RootLayer:
-    """What a stage, and those that it is made from, changed of this machine's root."""
+    """The changes that a stage, and those that it is made from, made of this machine's root."""
 
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)

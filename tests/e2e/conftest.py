@@ -35,7 +35,7 @@ VERSIONS = tuple(os.environ.get("KAFKA_VERSIONS", "4.3.1 3.9.2").split())
 """Of brokers; ``3.9.2-zookeeper`` for one with ZooKeeper."""
 TEST_SECONDS = 1200
 PROOF_SECONDS = 180
-"""What most of the tests marked ``proof`` take at most."""
+"""Seconds that most of the tests marked ``proof`` take at most."""
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ LONGEST = (
 """Files to begin with, so that none is left to run alone at the end: those that wait beside those that compute."""
 
 TOGETHER = "tests/e2e/spark/test_audit"
-"""What the names of files begin with that one worker runs, in one Spark session: to start it takes 30 s of CPU."""
+"""Beginnings of the names of files that one worker runs, in one Spark session: to start it takes 30 s of CPU."""
 
 
 class SparkTogether(LoadFileScheduling):

@@ -33,7 +33,7 @@ class EndingResult(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        """What it printed as JSON, as the published schema of ``transactions ...`` has it."""
+        """Return what it printed as JSON, as the published schema of ``transactions ...`` has it."""
         return conform(self.schema, json.loads(self.out))
 
 

@@ -32,7 +32,7 @@ class KnownTransaction:
 
 @dataclass(frozen=True)
 class KnownOffset:
-    """What one offset has: a record in a transaction or in none, or the marker of a transaction."""
+    """The content of one offset: a record in a transaction or in none, or the marker of a transaction."""
 
     kind: str
     transaction: KnownTransaction | None = None

@@ -81,7 +81,7 @@ def create(kafka: KafkaCluster, topic: str) -> None:
 
 
 def predicted(kafka: KafkaCluster, broker: int) -> BrokerRoll:
-    """What `check roll` says, in this process."""
+    """Return what `check roll` says, in this process."""
     properties = Properties.parse(kafka.client_properties())
     client = ClusterClient(properties)
     try:
@@ -216,7 +216,7 @@ def late_transaction(kafka: KafkaCluster) -> Iterator[int]:
 
 
 def advised(kafka: KafkaCluster, broker: int) -> tuple[float, BrokerRoll]:
-    """What `check roll` says, and after the seconds for which it says to wait: their sum, and the last answer."""
+    """Ask `check roll`, again after the seconds for which it says to wait. Returns their sum, and the last answer."""
     waited = 0.0
     while (said := predicted(kafka, broker)).answer is RollAnswer.WAIT and waited < MOST_WAITED:
         assert said.seconds is not None

@@ -147,7 +147,7 @@ def test_a_transaction_whose_markers_cannot_be_written_is_completing_and_never_h
 
 
 def _reasons(answer: Any) -> set[tuple[str, str]]:
-    """What a broker may not be stopped for, each with its subject."""
+    """Return what a broker may not be stopped for, each with its subject."""
     return {(row["reason"], row["subject"]) for row in answer["rows"] if row["effect"] == "no"}
 
 
@@ -334,7 +334,7 @@ def test_starting_before_kafka_and_with_a_dead_cluster_beside_it(
 
 
 def _missing(agent: AgentProcess, topic: str) -> list[str]:
-    """What is missing to know the kind of the topic's holders."""
+    """Return what is missing to know the kind of the topic's holders."""
     stalled = agent.status()["clusters"][0]["stalled_partitions"]
     return [text for stall in stalled if stall["topic"] == topic for text in stall["blocker"]["missing"]]
 

@@ -1,4 +1,6 @@
-"""What real source connectors do, through a rolling upgrade to exactly-once and back: the posture and the counters."""
+"""Tests of what real source connectors do, through a rolling upgrade to exactly-once and back: the posture and the
+counters.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def use_a_group(kafka: KafkaCluster) -> None:
 
 
 class GrantsAsked(NamedTuple):
-    """What the command answered."""
+    """The command's answer."""
 
     code: int
     out: str

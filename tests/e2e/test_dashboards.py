@@ -245,7 +245,7 @@ def _truth(asked: PanelQuery, result: list[dict[str, Any]]) -> Truth:
 
 
 def _told(truth: Truth, truths: list[Truth]) -> str:
-    """What is in it that is not in all, as a person reads it."""
+    """Return what is in it that is not in all, as a person reads it."""
     apart = [
         labels for labels in truth if not all(_agree({labels: truth[labels]}, _only(each, labels)) for each in truths)
     ]

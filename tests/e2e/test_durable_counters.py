@@ -123,7 +123,7 @@ def test_a_state_folder_that_cannot_be_written_costs_a_log_line_and_is_made_up_f
 @pytest.mark.proof
 @pytest.mark.parametrize("version", EACH_VERSION)
 def test_the_log_end_is_beyond_the_high_watermark_while_a_follower_is_paused(version: str) -> None:
-    """What an outcome waits for, on both versions: ListOffsets of the debugging consumer."""
+    """Return what an outcome waits for, on both versions: ListOffsets of the debugging consumer."""
     # A follower that is away for as long would leave the ISR, and the high watermark would go on without it.
     patient = {"broker.session.timeout.ms": "300000", "replica.lag.time.max.ms": "300000"}
     with cluster_of(version, 3, heap_mb=320, properties=patient) as kafka:

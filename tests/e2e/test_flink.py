@@ -50,7 +50,7 @@ def late(job: FlinkJob) -> bool:
 
 
 def terminal(kafka: KafkaCluster, *arguments: str) -> str:
-    """What a look prints."""
+    """Return what a look prints."""
     command = [str(COMMAND), "transactions", *arguments, "--bootstrap-server", kafka.bootstrap]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode in {0, 1}, run.stderr

@@ -1,4 +1,5 @@
-"""What made a live transaction look like a hanging one on real brokers: none of it gives a line that ends it any more.
+"""Tests of what made a live transaction look like a hanging one on real brokers: none of it gives a line that ends it
+any more.
 
 A DENY on one transactional.id, a transaction log that may not be described or read. A true orphan is proven in time.
 """

@@ -41,7 +41,7 @@ def until(agent: AgentProcess, seen: Callable[[list[dict[str, Any]]], bool], **f
 
 
 def report(*arguments: str) -> dict[str, Any]:
-    """What ``incident`` prints."""
+    """Return what ``incident`` prints."""
     done = subprocess.run(
         [str(COMMAND), "incident", *arguments, "--from", "1h", "--format", "json"],
         capture_output=True,

@@ -31,7 +31,7 @@ ROUNDS = 6
 
 
 class HeldResources(NamedTuple):
-    """What the process holds: read from the kernel, and from what it exposes."""
+    """The resources of the process: read from the kernel, and from what it exposes."""
 
     threads: int
     descriptors: int

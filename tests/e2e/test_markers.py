@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-m", "exporter"]
 
 
 class MarkersResult(NamedTuple):
-    """What the command answered."""
+    """The command's answer."""
 
     code: int
     cluster: dict[str, Any]

@@ -1,4 +1,6 @@
-"""What the agent asks of a cluster, asked of real ones: with open transactions, dead brokers and missing grants."""
+"""Tests of what the agent asks of a cluster, asked of real ones: with open transactions, dead brokers and missing
+grants.
+"""
 
 from __future__ import annotations
 

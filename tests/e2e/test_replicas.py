@@ -109,7 +109,7 @@ def series(agent: AgentProcess) -> dict[Series, float]:
 
 
 def together_of(shards: list[dict[Series, float]]) -> dict[Series, float]:
-    """What the shards say together: a holder has the sum of its partitions and the earliest of its instants."""
+    """Return what the shards say together: a holder has the sum of its partitions and the earliest of its instants."""
     together: dict[Series, float] = {}
     for shard in shards:
         for (name, labels), value in shard.items():

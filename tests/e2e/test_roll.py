@@ -24,7 +24,7 @@ from tests.e2e.rolls import (
 ROLLS = int(os.environ.get("ROLLS") or "15")
 SEED = 34
 PHASES = (("three",), ("three", "pair"), ("three", "pair", "single"))
-"""What transactions write to: the last hour of the log keeps a topic, so that topics are only added."""
+"""The topics that transactions write to: the last hour of the log keeps a topic, so that topics are only added."""
 
 
 @pytest.mark.proof

@@ -27,9 +27,9 @@ ELSEWHERE = {
     "curl": "of a Connect worker, tried with the pages; of the agent, tried with its server",
     "ls": "of a Spark checkpoint",
 }
-"""What is not tried here, by how the line begins, and why."""
+"""Lines that are not tried here, by how they begin, and why."""
 IN_A_HURRY = {"stalled": ("--stall-after", "2s"), "hanging": ("--older-than", "0s")}
-"""What an operator is asked to wait for."""
+"""Flags that shorten a wait, by command."""
 COMMAND_SECONDS = 120
 
 

@@ -106,7 +106,9 @@ def test_a_producer_that_knows_nothing_of_it_shows_its_transactions(
     own = {"client_id": client_id, "target": info.labels["target"]}
 
     def sent(metrics: Metrics) -> float:
-        """What is sent again, after an answer that allows it, is counted again (Sender.updateProduceRequestMetrics)."""
+        """Return what is sent again, after an answer that allows it, is counted again
+        (Sender.updateProduceRequestMetrics).
+        """
         return metrics.value(catalogue.PRODUCER_RECORDS_SENT_TOTAL, **own) or 0.0
 
     before_sent = sent(agent.wait_until(lambda metrics: sent(metrics) >= 3))

@@ -112,6 +112,6 @@ def _holds(metrics: Metrics) -> bool:
 
 
 def _stalls(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a look lists, decided or not."""
+    """Return what a look lists, decided or not."""
     lists = (rows for rows in document.values() if isinstance(rows, list))
     return [row for rows in lists for row in rows if isinstance(row, dict) and "blocker" in row]

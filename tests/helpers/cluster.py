@@ -625,7 +625,7 @@ class FakeTail:
 
 
 class SourceRead:
-    """What one read gave."""
+    """The result of one read."""
 
     def __init__(self, given: Iterable[Sample | SampleBatch | Fault | Fact]) -> None:
         self.samples: list[Sample] = []

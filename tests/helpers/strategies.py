@@ -120,7 +120,7 @@ def decoded(
     start_ms: int,
     raw: Mapping[int, bytes],
 ) -> LogValue:
-    """What a decoder must make of it."""
+    """Return what a decoder must make of it."""
     forms = {0: ">q", 1: ">q", 2: ">h", 3: ">h"}
     fields = list(Tags())
     for number, form in forms.items():

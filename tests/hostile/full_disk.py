@@ -1,4 +1,4 @@
-"""What the agent's sources do while the disk of ``state.dir`` is full, on a file system that really is.
+"""The agent's sources while the disk of ``state.dir`` is full, on a file system that really is.
 
 python -m tests.hostile.full_disk FOLDER  in a mount namespace of its own; prints what it saw as JSON.
 """

@@ -165,7 +165,9 @@ class ConfinedAgent:
 
     @property
     def peak_mb(self) -> float:
-        """What counts against a limit: the peak of its cgroup, else its own without the files that others map too."""
+        """Return what counts against a limit: the peak of its cgroup, else its own without the files that others map
+        too.
+        """
         if self.group is not None:
             peaks = (self.group / name for name in ("memory.max_usage_in_bytes", "memory.peak"))
             return int(next(path for path in peaks if path.exists()).read_text()) / 2**20

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What was seen on a tmpfs of 256 kB, which vanishes with its mount namespace."""
+    """Return what was seen on a tmpfs of 256 kB, which vanishes with its mount namespace."""
     folder = tmp_path_factory.mktemp("disk")
     with small_disk(folder) as disk:
         # nsenter goes to the root folder, where python finds no tests.

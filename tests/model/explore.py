@@ -107,7 +107,7 @@ def _kept_wrong(state: ModelState) -> Iterator[str]:
 
 
 def kind_of(state: ModelState, own: frozenset[int]) -> str:
-    """What the open records are, by what their clients were told."""
+    """Return what the open records are, by what their clients were told."""
     if any(state.clients[number].state == COMMITTED for number in own):
         return "committed"
     return "late" if state.spent.late else "dropped" if state.spent.drops else "other"

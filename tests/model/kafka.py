@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 NOT_BEGUN, OPEN, COMMITTED, ENDED = range(4)
-"""What the client of a transaction knows: COMMITTED where it was told so, ENDED where it gave up or was refused."""
+"""The knowledge of a transaction's client: COMMITTED where it was told so, ENDED where it gave up or was refused."""
 PLACES = (0, 1)
 
 
@@ -59,7 +59,7 @@ class ModelClient(NamedTuple):
 
 
 class KeptJudgement(NamedTuple):
-    """What an agent judged of open records, and how far it had read the log: ``nobody`` was promised them."""
+    """The judgement of an agent about open records, and how far it had read the log: ``nobody`` was promised them."""
 
     place: int
     producer: int

@@ -1,4 +1,4 @@
-"""What an observer reads of a state of the model, and hands to the function that judges."""
+"""The observations of a state of the model that an observer hands to the function that judges."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def log_record(record: ModelRecord) -> LogRecord:
 
 
 def log_by_a_read(state: ModelState, producer: int) -> ProducerLog:
-    """What one read of the log, from its start to its end, shows of a producer."""
+    """Return what one read of the log, from its start to its end, shows of a producer."""
     run = LogRun()
     for record in state.log:
         run.read(record.offset, record.leader_epoch)
@@ -56,7 +56,7 @@ def suspects(state: ModelState) -> Iterator[tuple[int, int, int]]:
 def records_by_a_read(
     state: ModelState, place: int, producer: int, start: int, *, traced: bool, ahead: int = 0
 ) -> OpenRecords:
-    """What DescribeProducers shows, and with ``traced`` the partition's log from its start.
+    """Return what DescribeProducers shows, and with ``traced`` the partition's log from its start.
 
     The clock of the partition's leader is ``ahead`` instants of the coordinator's, which are positive or negative.
     """

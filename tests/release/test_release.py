@@ -1,4 +1,4 @@
-"""What is released, as scripts/build-dist left it in dist/: installed in an empty environment, and complete."""
+"""Tests of the release that scripts/build-dist left in dist/: installed in an empty environment, and complete."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ WAIT_SECONDS = 50.0
 
 
 class Notification(NamedTuple):
-    """What a receiver got: its name, "firing" or "resolved", the labels of the alerts, and the bytes of the body."""
+    """A notification of a receiver: its name, "firing" or "resolved", the labels of the alerts, and the bytes of the
+    body.
+    """
 
     receiver: str
     status: str

@@ -95,7 +95,7 @@ def _variant(
         return {"severity": severity, "window": window, "kafka_cluster": app[0], "application": app[1]}
 
     def of(title: str, series: Iterable[Series], checks: Mapping[int, bool], apps: Sequence[Who] = (APP,)) -> Case:
-        """What fires of this severity; of the other severity of the window there are cases of its own."""
+        """Return what fires of this severity; of the other severity of the window there are cases of its own."""
         series = list(series)
         given = any(each.metric == APPLICATION_THRESHOLD_RATIO.name for each in series)
         budgets = [] if given else [budget(allowed, app) for app in apps]
@@ -236,7 +236,7 @@ def _no_more(
 
 
 def _budgets() -> Iterator[Case]:
-    """What may be lost decides what is judged, and by what."""
+    """Yield what may be lost decides what is judged, and by what."""
     name = f"{ABORTS} 1h"
     page = {"severity": "critical", "window": "1h", "kafka_cluster": "prod", "application": "pay"}
     ticket = {**page, "severity": "warning"}

@@ -1,4 +1,4 @@
-"""What the alerts rest on: a watchdog, clocks that agree, and labels that distinguish clusters."""
+"""Cases of what the alerts rest on: a watchdog, clocks that agree, and labels that distinguish clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of transactions as far as polling shows it, where the log is not read."""
+"""Cases of what became of transactions as far as polling shows it, where the log is not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of transactions."""
+"""Cases of what became of transactions."""
 
 from __future__ import annotations
 

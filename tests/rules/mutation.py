@@ -162,7 +162,7 @@ def _changes(rule: Rules) -> Iterator[tuple[str, Rules]]:
 
 
 def expressions(expr: str) -> Iterator[tuple[str, str]]:
-    """What was changed, and the changed expression. Texts in quotes are changed as matchers only."""
+    """Yield what was changed, and the changed expression. Texts in quotes are changed as matchers only."""
     quoted = [match.span() for match in _QUOTED.finditer(expr)]
 
     def free(place: int) -> bool:
@@ -207,7 +207,7 @@ def expressions(expr: str) -> Iterator[tuple[str, str]]:
 
 
 def _argument(expr: str, start: int) -> str:
-    """What an aggregation takes, from the bracket that opens it to the one that closes it."""
+    """Return what an aggregation takes, from the bracket that opens it to the one that closes it."""
     depth = 0
     for place in range(start, len(expr)):
         depth += {"(": 1, ")": -1}.get(expr[place], 0)

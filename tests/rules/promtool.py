@@ -53,7 +53,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Case:
-    """What an alert does with some series. ``step`` is both the scrape and the evaluation interval."""
+    """A case of an alert: some series, and whether it fires. ``step`` is the interval of scrape and evaluation."""
 
     alert: str
     title: str

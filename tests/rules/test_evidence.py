@@ -1,4 +1,4 @@
-"""What a page says, as Prometheus renders it: who, where, since when, and the right next step for the kind."""
+"""Tests of what a page says, as Prometheus renders it: who, where, since when, and the right next step for the kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is recorded for descriptions, to the series: no expression reads it, so that no case of an alert is about it."""
+"""Tests of what is recorded for descriptions, to the series: no expression reads it, so that no case of an alert is
+about it.
+"""
 
 from __future__ import annotations
 

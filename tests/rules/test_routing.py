@@ -1,4 +1,4 @@
-"""What Alertmanager makes of the alerts, by amtool and by the configuration itself."""
+"""Tests of what Alertmanager makes of the alerts, by amtool and by the configuration itself."""
 
 from __future__ import annotations
 

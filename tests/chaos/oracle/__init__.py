@@ -1,1 +1,1 @@
-"""What is true, found without the product: nothing of it is imported here, which a test holds."""
+"""The truth about a run, found without the product: nothing of it is imported here, which a test holds."""

@@ -11,7 +11,8 @@ from tests.chaos.oracle.segments import LogError, SegmentBatch
 
 @dataclass
 class DataTransaction:
-    """What one producer has open in one partition until a marker: one transaction, or more where a marker was lost.
+    """The open records of one producer in one partition until a marker: one transaction, or more where a marker was
+    lost.
 
     ``epoch`` is that of its first batch, ``last_epoch`` that of its last. ``end`` is the offset of the marker,
     ``ended`` its time; None while there is none. ``appended`` is the time of the first batch, ``tokens`` are by the

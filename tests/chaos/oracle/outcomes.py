@@ -1,4 +1,4 @@
-"""What became of every transaction, from the whole log of its id.
+"""The outcome of every transaction, from the whole log of its id.
 
 Read with hindsight: a record that was written again because its append timed out, or because the coordinator moved, is
 the same step. The rules for an abort:

@@ -1,4 +1,4 @@
-"""What must hold, each as a function from the evidence to the disagreements, with what proves them."""
+"""The rules that must hold, each as a function from the evidence to the disagreements, with what proves them."""
 
 from __future__ import annotations
 

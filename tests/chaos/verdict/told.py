@@ -1,4 +1,4 @@
-"""What the agent's journal tells, rebuilt from its events alone: stalls, unclean ends, and gaps."""
+"""The content of the agent's journal, rebuilt from its events alone: stalls, unclean ends, and gaps."""
 
 from __future__ import annotations
 

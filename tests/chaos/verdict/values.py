@@ -1,4 +1,4 @@
-"""What the rules share: a disagreement, and questions to one scrape."""
+"""Values of the rules: a disagreement, and questions to one scrape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the audit's tests share: histories written record by record, and audits of them in one Spark session."""
+"""Helpers of the audit's tests: histories written record by record, and audits of them in one Spark session."""
 
 from __future__ import annotations
 

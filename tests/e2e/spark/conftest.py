@@ -26,7 +26,7 @@ SECONDS = 150
 """For one thing to be seen, on a machine that is busy with other tests."""
 
 WAYS = ("listener", "event_log", "checkpoint", "all")
-"""What the agent calls the cluster where it sees the queries by this way alone, or by all of them."""
+"""The agent's name of the cluster where it sees the queries by this way alone, or by all of them."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -80,7 +80,7 @@ class HistoryRun:
         return {path.name for path in folder.iterdir() if path.name.isdecimal()} if folder.is_dir() else set()
 
     def rows(self) -> list[tuple[str, str, int, int]]:
-        """What a plain reader of the folder finds: id, outcome, log partition and offset."""
+        """Return what a plain reader of the folder finds: id, outcome, log partition and offset."""
         table = ds.dataset(self.output / "transactions", partitioning="hive").to_table(
             columns=["transactional_id", "outcome", "log_partition", "log_offset"]
         )
@@ -226,7 +226,7 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def refused(stage: HistoryRun, changed: Mapping[str, str]) -> str:
-    """What it says with these flags in place of the usual ones."""
+    """Return what it says with these flags in place of the usual ones."""
     files = sorted(stage.output.rglob("*"))
     flags = {"--command-config": str(stage.settings), "--output": str(stage.output), **changed}
     done = command("history", "run", "--once", *(word for flag in flags.items() for word in flag))

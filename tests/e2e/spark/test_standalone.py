@@ -31,7 +31,7 @@ PROGRAM = "import sys; from exporter.cli import main; sys.exit(main())\n"
 
 
 def submit(spark: StandaloneSpark, folder: Path, packages: Sequence[str], *arguments: str) -> str:
-    """What a submitted command writes to standard output."""
+    """Return what a submitted command writes to standard output."""
     program = folder / "eos.py"
     program.write_text(PROGRAM)
     command = [

@@ -1,4 +1,4 @@
-"""What the recorders of captures share: asking a JVM, waiting for what shall be recorded, and writing files."""
+"""Helpers of the recorders of captures: asking a JVM, waiting for what shall be recorded, and writing files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def http_get(url: str) -> str:
 
 
 def jolokia_answer(url: str, queries: tuple[MBeanQuery, ...]) -> Any:
-    """What a Jolokia agent answers to these queries. Raises OSError, also while the JVM starts."""
+    """Return what a Jolokia agent answers to these queries. Raises OSError, also while the JVM starts."""
     with urllib.request.urlopen(url, question(queries), timeout=30) as answer:  # noqa: S310 -- loopback
         return json.load(answer)
 

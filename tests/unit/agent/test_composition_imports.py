@@ -1,4 +1,4 @@
-"""What the agent imports while it runs with one cluster."""
+"""Tests of what the agent imports while it runs with one cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the canary counted, as samples and as a table."""
+"""Tests of what the canary counted, as samples and as a table."""
 
 from __future__ import annotations
 

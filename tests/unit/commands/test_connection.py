@@ -19,7 +19,7 @@ KINDS = tuple(dict.fromkeys(need for needs in NEEDS.values() for need in needs))
 
 
 def of(missing: tuple[str, ...] = (), unproven: tuple[str, ...] = (), outcomes: str = "auto") -> dict[str, str]:
-    """What works where these kinds of requests are refused, or cannot be proven."""
+    """Return what works where these kinds of requests are refused, or cannot be proven."""
     answered = [
         Capability(kind, "", (f"grant {kind}",) if kind in missing else (), "nothing there" if kind in unproven else "")
         for kind in KINDS

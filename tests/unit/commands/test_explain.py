@@ -1,4 +1,4 @@
-"""What ``transactions explain`` prints of a record."""
+"""Tests of what ``transactions explain`` prints of a record."""
 
 from __future__ import annotations
 

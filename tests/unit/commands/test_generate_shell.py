@@ -15,7 +15,7 @@ PROGRAM = "kafka-eos-exporter"
 
 
 def completed(tmp_path: Path, line: str) -> set[str]:
-    """What bash offers for the last word of a line."""
+    """Return what bash offers for the last word of a line."""
     script = tmp_path / "completion.bash"
     script.write_text(bash(parser()))
     words = line.split(" ")

@@ -183,7 +183,7 @@ class ShardSources:
 
 
 def stand(world: FakeKafka) -> None:
-    """What is open in the log holds its partitions, the oldest first; the coordinators know of it."""
+    """Return what is open in the log holds its partitions, the oldest first; the coordinators know of it."""
     world.transactions.clear()
     begun: set[tuple[int, int]] = set()
     for rows in world.log.values():

@@ -317,7 +317,7 @@ JUDGED = {
     "kafka_eos_audit_last_run_timestamp_seconds",
     "kafka_eos_connect_task_offset_commit_ratio",
 }
-"""What the settings have thresholds for, by subject."""
+"""The thresholds of the settings, by subject."""
 
 
 def test_what_has_a_threshold_by_subject_is_coloured_by_its_share_of_it(dashboard: Json) -> None:

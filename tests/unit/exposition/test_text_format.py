@@ -56,7 +56,7 @@ SAMPLES = st.lists(
 
 
 def expected(samples: Iterable[Sample]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """What a parser must find: flat samples by name and labels."""
+    """Return what a parser must find: flat samples by name and labels."""
     found = {}
     for metric, values, value in samples:
         labels = dict(zip(metric.labels, map(printable_identity, values), strict=True))

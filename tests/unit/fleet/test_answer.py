@@ -1,4 +1,4 @@
-"""What is kept of an agent's status, and what of a document that is none."""
+"""Tests of what is kept of an agent's status, and what of a document that is none."""
 
 from __future__ import annotations
 

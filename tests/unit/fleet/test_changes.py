@@ -1,4 +1,4 @@
-"""What changed, from successive views."""
+"""Tests of what changed, from successive views."""
 
 from __future__ import annotations
 

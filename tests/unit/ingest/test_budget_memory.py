@@ -19,7 +19,7 @@ from exporter.producers.source.librdkafka import IngestSource
 from exporter.spark.posts import SparkReceiver
 
 MOST_BYTES = 64 * 1024
-"""What the endpoint lets in at once."""
+"""Requests that the endpoint lets in at once."""
 
 
 class AllReceivers:

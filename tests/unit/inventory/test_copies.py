@@ -1,4 +1,4 @@
-"""What one application reads on one cluster and writes in transactions on another."""
+"""Tests of what one application reads on one cluster and writes in transactions on another."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def fault_of(client: ClusterClient, deadline: Deadline | None = None) -> Fault:
 
 
 def answer_of(channel: Channel, deadline: Deadline) -> Any:
-    """What a request for metadata gets."""
+    """Return what a request for metadata gets."""
     found: queue.SimpleQueue[Any] = queue.SimpleQueue()
     channel.submit(Job(metadata_request(None), deadline, found.put))
     return found.get(timeout=30)

@@ -18,7 +18,7 @@ FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)
 
 
 class Who:
-    """What a broker says of its cluster, which may change while its address stays."""
+    """A broker's answer about its cluster, which may change while its address stays."""
 
     def __init__(self) -> None:
         self.cluster_id = "cluster-1"

@@ -242,7 +242,7 @@ def test_a_holder_is_asked_for_again_while_its_end_is_decided_and_not_while_it_i
 
 
 def stall_after_an_outage(before: tuple[int, int], started: float) -> Stall:
-    """What is shown of a partition that was read at NOW, was lost, and has an LSO of 5 again from NOW + 60 on."""
+    """Return the stall of a partition that was read at NOW, was lost, and has an LSO of 5 again from NOW + 60 on."""
     watch = watching()
     watch.look(PLACE, *before, NOW)
     watch.lose([PLACE])

@@ -1,4 +1,4 @@
-"""What the posture says of a connector that asks for exactly-once, by what is known of its tasks."""
+"""Tests of what the posture says of a connector that asks for exactly-once, by what is known of its tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the posture's source exposes of its checks."""
+"""Tests of what the posture's source exposes of its checks."""
 
 from __future__ import annotations
 

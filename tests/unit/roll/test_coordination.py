@@ -1,4 +1,4 @@
-"""What a broker coordinates, and what cannot wait for its successor."""
+"""Tests of what a broker coordinates, and what cannot wait for its successor."""
 
 from __future__ import annotations
 

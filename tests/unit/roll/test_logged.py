@@ -1,4 +1,4 @@
-"""What the facts of the tail say before a broker is stopped, and what is not known then."""
+"""Tests of what the facts of the tail say before a broker is stopped, and what is not known then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the partitions of a broker lose while it is stopped."""
+"""Tests of what the partitions of a broker lose while it is stopped."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class RolledLog:
 
 
 class EventLogRead:
-    """What one read gave."""
+    """The result of one read."""
 
     def __init__(self, folder: EventLogFolder, now: float = NOW) -> None:
         items = list(folder.read(Deadline.after(10), now))

@@ -1,4 +1,4 @@
-"""What ended a query, by the classes of its errors."""
+"""Tests of what ended a query, by the classes of its errors."""
 
 from __future__ import annotations
 

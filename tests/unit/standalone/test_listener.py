@@ -62,7 +62,7 @@ def eos(agent: ReceivingAgent) -> Iterator[EosListener]:
 
 
 def taken(*posts: bytes) -> Any:
-    """What the agent makes of these posts."""
+    """Return what the agent makes of these posts."""
     inbox = SparkReceiver(["prod"], 10, Clock())
     for post in posts:
         inbox.take(post)
@@ -201,7 +201,7 @@ def test_a_query_in_a_long_batch_gives_a_sign_of_life_and_one_that_ended_does_no
     assert [agent.next()["state"] for _ in range(3)] == ["running"] * 3
     eos.onQueryTerminated(STOPPED)
     while agent.next()["state"] == "running":
-        """What was on its way."""
+        """The posts that were under way."""
     other = like(STARTED, id="other")
     eos.onQueryStarted(other)
     assert {agent.next()["id"] for _ in range(5)} == {"other"}

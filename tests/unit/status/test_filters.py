@@ -1,4 +1,4 @@
-"""What a filter shows, and that it never hides trouble in silence."""
+"""Tests of what a filter shows, and that it never hides trouble in silence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the endpoints that ask a cluster may be asked for."""
+"""Tests of what the endpoints that ask a cluster may be asked for."""
 
 from __future__ import annotations
 

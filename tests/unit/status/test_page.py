@@ -1,4 +1,6 @@
-"""What happened on the page: the newest events that the filter shows, nothing that a name could break, and tables."""
+"""Tests of what happened on the page: the newest events that the filter shows, nothing that a name could break, and
+tables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the MBeans of a real Streams application say, running and restoring."""
+"""Tests of what the MBeans of a real Streams application say, running and restoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tail keeps over a restart, and where a start begins with it."""
+"""Tests of what the tail keeps over a restart, and where a start begins with it."""
 
 from __future__ import annotations
 

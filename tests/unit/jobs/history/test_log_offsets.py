@@ -1,4 +1,4 @@
-"""What a batch reads of the log: no offset twice, none left out."""
+"""Tests of what a batch reads of the log: no offset twice, none left out."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def row(offset: int, day: int = 0) -> Row:
 
 
 def work(store: HistoryStore, made: Path, rows: list[Row]) -> TaskResult:
-    """What a task leaves in the folder of a batch."""
+    """Return what a task leaves in the folder of a batch."""
     files = RowFiles(made / ROWS)
     files.add(rows)
     names = files.close()
@@ -54,7 +54,7 @@ def write(store: HistoryStore, rows: list[Row]) -> Index:
 
 
 def visible(folder: Path) -> list[int]:
-    """What a plain reader finds."""
+    """Return what a plain reader finds."""
     return sorted(ds.dataset(folder / "transactions", partitioning="hive").to_table()["log_offset"].to_pylist())
 
 

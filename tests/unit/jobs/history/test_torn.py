@@ -31,7 +31,7 @@ def torn(transactional_id: str = "pay-1") -> Torn:
 
 
 class Looks:
-    """What each comparison is asked, and answers."""
+    """The questions and answers of the comparisons."""
 
     def __init__(self, *answers: MarkerReport | AskError) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""What the commits of Iceberg's sink connector say of each other."""
+"""Tests of what the commits of Iceberg's sink connector say of each other."""
 
 from __future__ import annotations
 

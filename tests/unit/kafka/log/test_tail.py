@@ -1,4 +1,4 @@
-"""What a tail does about certificates and keys; that it reads is seen on real brokers."""
+"""Tests of what a tail does about certificates and keys; that it reads is seen on real brokers."""
 
 from __future__ import annotations
 

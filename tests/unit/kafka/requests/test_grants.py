@@ -1,4 +1,6 @@
-"""What a principal may do: how each answer of a broker is read, also those that a healthy cluster does not give."""
+"""Tests of what a principal may do: how each answer of a broker is read, also those that a healthy cluster does not
+give.
+"""
 
 from __future__ import annotations
 

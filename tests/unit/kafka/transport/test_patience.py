@@ -18,7 +18,7 @@ KIND = "ListOffsetsRequest"
 
 
 def seconds(patience: Patience, deadline: float = 60.0) -> float:
-    """What the next request gets of a deadline, on a clock that stands."""
+    """Return what the next request gets of a deadline, on a clock that stands."""
     return patience.for_request(Deadline.after(deadline, lambda: 0.0)).remaining()
 
 

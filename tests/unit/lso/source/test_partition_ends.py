@@ -147,7 +147,7 @@ def test_a_broker_that_does_not_answer_is_asked_once_in_a_read() -> None:
 
 
 class Change(NamedTuple):
-    """What happens to a partition between two reads."""
+    """A change of a partition between two reads."""
 
     number: int
     written: int

@@ -29,7 +29,7 @@ def at(state: str, epoch: int = 3, started: float | None = 100.0, pid: int = 7) 
 
 
 def outcomes(*looks: tuple[float, DescribedId]) -> list[ObservedOutcome]:
-    """What is counted of an id that is described at these monotonic seconds, the first of which counts nothing."""
+    """Return the counts of an id that is described at these monotonic seconds, the first of which counts nothing."""
     seen: SeenId | None = None
     found: list[ObservedOutcome] = []
     for instant, described in looks:
@@ -215,7 +215,7 @@ def history(steps: Sequence[tuple[str, float]], *, v2: bool) -> Coordinator:
 
 
 def seen_of(world: Coordinator, interval: float, offset: float, stale: frozenset[int]) -> Counter[str]:
-    """What looks at this interval count; a look in ``stale`` is answered by a coordinator one state behind."""
+    """Return what looks at this interval count; a look in ``stale`` is answered by a coordinator one state behind."""
     found: Counter[str] = Counter()
     seen: SeenId | None = None
     instant, number = 1000.0 + offset, 0

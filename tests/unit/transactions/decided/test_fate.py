@@ -1,4 +1,4 @@
-"""What became of a transaction: single cases, and every state of the model of Kafka within small bounds.
+"""Tests of what became of a transaction: single cases, and every state of the model of Kafka within small bounds.
 
 ``python -m tests.model.explore`` explores larger bounds; docs/proof.md has the counts.
 """

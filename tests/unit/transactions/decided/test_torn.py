@@ -33,7 +33,7 @@ PID = 7
 
 @dataclass
 class TornCluster:
-    """What one producer's transactions leave in the log and in the partitions. ``v2``: every one has an epoch."""
+    """The records and markers of one producer's transactions. ``v2``: every one has an epoch."""
 
     v2: bool = True
     now: int = START

@@ -23,7 +23,7 @@ from tests.helpers.strategies import encode_key, encode_value, kafka_tags, value
 
 @dataclass
 class MachineEvents:
-    """What the machines of a log gave, in order, with the partition of the log."""
+    """The events of the machines of a log, in order, with the partition of the log."""
 
     machines: dict[int, StateMachine] = field(default_factory=dict)
     ended: list[Ended] = field(default_factory=list)
@@ -58,7 +58,7 @@ class MachineEvents:
 
 
 def events_of(rows: Iterable[tuple[int, bytes | None]]) -> MachineEvents:
-    """What the records of one id give: their times and values, one offset after the other."""
+    """Return what the records of one id give: their times and values, one offset after the other."""
     seen = MachineEvents()
     for offset, (ms, value) in enumerate(rows):
         seen.apply(offset, ms, encode_key("app-1"), value)

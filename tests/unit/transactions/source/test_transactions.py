@@ -1,4 +1,4 @@
-"""What the coordinators and the cluster say: identity, internal topics, and the open transactions by polling."""
+"""Tests of the source ``transactions``: identity, internal topics, and the open transactions by polling."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class WatchedLog:
         self.exposition.swap({("txnlog",): self.read()})
 
     def committed(self) -> float:
-        """What the page shows of all applications together."""
+        """Return what the page shows of all applications together."""
         lines = self.exposition.body(Format.TEXT).decode().splitlines()
         return sum(
             float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{catalogue.TRANSACTIONS_TOTAL}{{")
