@@ -213,8 +213,8 @@ def _write_metered(bootstrap: str, tell: list[EosStats], over: threading.Event) 
     """A librdkafka client in this process, which hands its statistics to the agents."""
 
     def statistics(text: str) -> None:
-        for each in tell:
-            each(text)
+        for stats in tell:
+            stats(text)
 
     settings = {"bootstrap.servers": bootstrap, "transactional.id": "metered-1", "log_level": 0}
     producer = Producer({**settings, "statistics.interval.ms": 2000, "stats_cb": statistics})

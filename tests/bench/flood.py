@@ -181,7 +181,7 @@ def _dearest(monitoring: Monitoring, most: int = 8) -> list[tuple[str, float]]:
 def _name(rule: Mapping[str, Any]) -> str:
     """The rule's name, and the label that distinguishes variants of an alert."""
     labels = rule.get("labels", {})
-    return " ".join([rule["name"], *(labels[each] for each in ("severity", "window", "reason") if each in labels)])
+    return " ".join([rule["name"], *(labels[text] for text in ("severity", "window", "reason") if text in labels)])
 
 
 def _took(monitoring: Monitoring) -> float:

@@ -143,7 +143,7 @@ class Bench:
         say(f"jmx_exporter {jmx.VERSION}, catch-all, in the broker")
         port = jmx.attach(self._cluster)
         scrapes = [jmx.scrape(self._cluster, port) for _ in range(2 if self._quick else 3)]
-        best = min(scrapes, key=lambda each: each.wall)
+        best = min(scrapes, key=lambda scrape: scrape.wall)
         name = f"jmx_exporter {jmx.VERSION}, catch-all"
         beside = (best.wall, f"{name}, {best.size / 1e6:.1f} MB")
         self._row(f"GET /metrics p50, {_as_prometheus().name}", self._scrape, "s", None, beside)

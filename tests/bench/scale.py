@@ -53,7 +53,7 @@ class BenchCluster(KafkaCluster):
     def _argv(self, node: Node) -> list[str]:
         quick = {"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
         argv = java(self._heap_mb, self._library, "kafka.Kafka", str(self._properties_file(node)), log_level="warn")
-        return [each for each in argv if each not in quick]
+        return [text for text in argv if text not in quick]
 
 
 def bench_cluster(scale: Scale, brokers: int = 1) -> BenchCluster:

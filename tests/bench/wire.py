@@ -79,7 +79,7 @@ class BrokerConnections:
         requests = [_frame(22, 1, _text(known_id) + _INT32.pack(timeout_ms)) for known_id in ids]
         answers = self._until_settled(requests, self._logs(ids), lambda answer: _INT16.unpack_from(answer, 8)[0])
         states = (struct.unpack_from(">qh", answer, 10) for answer in answers)
-        return [ProducerIdentity(each, number, epoch) for each, (number, epoch) in zip(ids, states, strict=True)]
+        return [ProducerIdentity(text, number, epoch) for text, (number, epoch) in zip(ids, states, strict=True)]
 
     def add(self, work: Sequence[tuple[ProducerIdentity, TopicPartition]]) -> None:
         """Add one partition to the transaction of each producer; the first one begins it."""

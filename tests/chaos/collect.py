@@ -50,16 +50,27 @@ def read_all(cluster: ChaosCluster, looks: Mapping[Place, Sequence[OffsetObserva
 def read_lost(cluster: ChaosCluster, kept: LogsOnDisk) -> LostRecords:
     """Return what leaders had that were replaced uncleanly, and what the logs do not have any more."""
     transactions = {
-        _finished(transaction) for each in histories(kept.states).values() for transaction in each.transactions
+        _finished(transaction) for history in histories(kept.states).values() for transaction in history.transactions
     }
     lost: dict[tuple[object, ...], OracleTransaction] = {}
     held: dict[Place, list[DataTransaction]] = defaultdict(list)
     for logs in map(_read, cluster.lost):
         for history in histories(logs.states).values():
-            lost |= {_finished(each): each for each in history.transactions if _finished(each) not in transactions}
+            lost |= {
+                _finished(transaction): transaction
+                for transaction in history.transactions
+                if _finished(transaction) not in transactions
+            }
         for place, every in logs.held.items():
-            have = {(each.start, each.producer_id, *each.tokens) for each in kept.held.get(place, ())}
-            held[place] += [each for each in every if (each.start, each.producer_id, *each.tokens) not in have]
+            have = {
+                (transaction.start, transaction.producer_id, *transaction.tokens)
+                for transaction in kept.held.get(place, ())
+            }
+            held[place] += [
+                transaction
+                for transaction in every
+                if (transaction.start, transaction.producer_id, *transaction.tokens) not in have
+            ]
     return LostRecords(tuple(lost.values()), dict(held))
 
 

@@ -127,7 +127,7 @@ class RunEvidence:
 
     def owner(self, producer_id: int) -> str:
         """The transactional id that had this producer id; "" for none."""
-        return next((each for each, known in self.histories.items() if producer_id in known.producer_ids), "")
+        return next((text for text, known in self.histories.items() if producer_id in known.producer_ids), "")
 
     def standing(self, place: Place, offset: int) -> UnmovedOffset | None:
         return next((unmoved for unmoved in self.standings.get(place, ()) if unmoved.offset == offset), None)
@@ -142,7 +142,9 @@ class RunEvidence:
         first = bisect_left(self.scrapes, began, key=lambda scrape: scrape.at)
         last = bisect_left(self.scrapes, ended, key=lambda scrape: scrape.at)
         mine = self.scrapes[first:last]
-        return self.healthy(began, ended) and len(mine) >= (ended - began) / 4 and all(_reads(each) for each in mine)
+        return (
+            self.healthy(began, ended) and len(mine) >= (ended - began) / 4 and all(_reads(scrape) for scrape in mine)
+        )
 
     def decided_at(self, each: OracleTransaction) -> float:
         """When the decision could be read: the log's high watermark passed it. Infinity while it was not decided."""
@@ -164,7 +166,7 @@ class RunEvidence:
         """The faults that were in force within some seconds before this instant, for people."""
         near = [episode for episode in self.episodes if episode.began <= at and episode.ended >= at - before]
         shown = sorted(near)[-MOST_FAULTS:]
-        return "; ".join(f"{each.fault} from {each.began - at:+.0f} s" for each in shown) or "none"
+        return "; ".join(f"{episode.fault} from {episode.began - at:+.0f} s" for episode in shown) or "none"
 
     def clock(self, scrape: AgentScrape) -> int:
         return self.lives[scrape.life].clock
@@ -183,9 +185,11 @@ class RunEvidence:
         lately = [
             scrape for scrape in self.scrapes[first : last + 1] if not scrape.error and scrape.life == claim.scrape.life
         ]
-        if at - self.lives[claim.scrape.life].began > SETTLED_SECONDS and all(_knows_clock(each) for each in lately):
+        if at - self.lives[claim.scrape.life].began > SETTLED_SECONDS and all(
+            _knows_clock(scrape) for scrape in lately
+        ):
             return (claim.since,)
-        return () if any(_knows_clock(each) for each in lately) else (claim.since - clock, claim.since)
+        return () if any(_knows_clock(scrape) for scrape in lately) else (claim.since - clock, claim.since)
 
     def stood_from(self, claim: BlockerClaim, standing: UnmovedOffset) -> float:
         """The earliest instant from which the partition may have had this LSO.

@@ -54,8 +54,8 @@ def _head(evidence: RunEvidence) -> Iterator[str]:
 
 
 def _faults(evidence: RunEvidence) -> Iterator[str]:
-    done = Counter(each.fault.kind for each in evidence.episodes if not each.trouble)
-    failed = Counter(each.fault.kind for each in evidence.episodes if each.trouble)
+    done = Counter(episode.fault.kind for episode in evidence.episodes if not episode.trouble)
+    failed = Counter(episode.fault.kind for episode in evidence.episodes if episode.trouble)
     yield f"{'fault':<42}{'done':>6}{'not done':>10}"
     for kind in sorted(done.keys() | failed.keys()):
         yield f"{kind:<42}{done[kind]:>6}{failed[kind]:>10}"

@@ -91,10 +91,10 @@ def test_no_mark_is_left(charts: Charts) -> None:
 def test_labels_for_every_alert_do_not_replace_its_own(charts: Charts) -> None:
     rule = {"enabled": True, "alertLabels": {"team": "streaming", "severity": "info"}}
     [found] = of_kind(charts.objects({"bootstrapServers": "kafka:9092", "prometheusRule": rule}), "PrometheusRule")
-    alerts = [each for group in found["spec"]["groups"] for each in group["rules"] if "alert" in each]
+    alerts = [rule for group in found["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
     assert {alert["labels"]["team"] for alert in alerts} == {"streaming"}
     assert {alert["labels"]["severity"] for alert in alerts} == {"critical", "warning", "none"}
-    records = [each for group in found["spec"]["groups"] for each in group["rules"] if "record" in each]
+    records = [rule for group in found["spec"]["groups"] for rule in group["rules"] if "record" in rule]
     assert not [record for record in records if "labels" in record]
 
 

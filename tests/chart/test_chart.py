@@ -119,7 +119,7 @@ def test_shards_share_one_service_and_no_pod(charts: Charts) -> None:
     flags = [next(word for word in container(shard)["args"] if word.startswith("--shard=")) for shard in shards]
     assert flags == ["--shard=0/3", "--shard=1/3", "--shard=2/3"]
     selectors = [shard["spec"]["selector"]["matchLabels"] for shard in shards]
-    assert len({json.dumps(each, sort_keys=True) for each in selectors}) == 3
+    assert len({json.dumps(selector, sort_keys=True) for selector in selectors}) == 3
     [service] = of_kind(objects, "Service")
     [monitor] = of_kind(objects, "PodMonitor")
     for each, selector in zip(shards, selectors, strict=True):

@@ -56,7 +56,7 @@ def test_driver_and_executors_share_the_claim_at_one_path(charts: Charts) -> Non
     objects = charts.objects(values())
     for pod in (driver(objects)[0], executor(objects)["spec"]):
         [container] = pod["containers"]
-        [volume] = [each for each in pod["volumes"] if "persistentVolumeClaim" in each]
+        [volume] = [volume for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
         assert volume["persistentVolumeClaim"] == {"claimName": "eos-history"}
         assert {mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == volume["name"]} == {
             "/data"

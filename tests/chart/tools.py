@@ -108,7 +108,9 @@ def workloads(objects: Sequence[Object]) -> list[Object]:
 def container(workload: Object) -> Object:
     """The agent's container."""
     [found] = [
-        each for each in workload["spec"]["template"]["spec"]["containers"] if each["name"] == "kafka-eos-exporter"
+        container
+        for container in workload["spec"]["template"]["spec"]["containers"]
+        if container["name"] == "kafka-eos-exporter"
     ]
     return dict(found)
 

@@ -129,13 +129,13 @@ def test_every_values_file_installs_serves_and_leaves_nothing(
         release.install([values, adapted(api, given, broker)], wait=whole)
 
         def serving() -> list[Object]:
-            found = [each for each in api.pods(where, release.name) if kube.ready(each)]
+            found = [pod for pod in api.pods(where, release.name) if kube.ready(pod)]
             return found if len(found) == expected else []
 
         pods = kube.wait(f"{expected} agents", serving) if expected else []
         if not whole:
             # A required anti-affinity by zone: what finds no zone of its own waits, and Kubernetes says why.
-            waiting = [each for each in api.pods(where, release.name) if not kube.ready(each)]
+            waiting = [pod for pod in api.pods(where, release.name) if not kube.ready(pod)]
             assert [each["status"]["phase"] for each in waiting] == ["Pending"] * (agents(given) - expected)
             assert "anti-affinity" in json.dumps([each["status"]["conditions"] for each in waiting])
         for pod in pods:
@@ -150,7 +150,7 @@ def test_every_values_file_installs_serves_and_leaves_nothing(
         stored_as_rendered(charts, release)
         release.uninstall()
         kept = given.get("state", {}).get("persistence", {}).get("whenDeleted") == "Retain"
-        claims = {f"persistentvolumeclaim/{claim_name(each)}" for each in pods if kept}
+        claims = {f"persistentvolumeclaim/{claim_name(pod)}" for pod in pods if kept}
         kube.wait("nothing to be left", lambda: kube.left_of(release) == claims, 120)
 
 

@@ -102,7 +102,7 @@ def _ignored(name: str, patterns: list[str]) -> bool:
     ignored = False
     for pattern in patterns:
         bare = pattern.removeprefix("!")
-        if any(_fits(each, bare) for each in above):
+        if any(_fits(text, bare) for text in above):
             ignored = not pattern.startswith("!")
     return ignored
 

@@ -44,8 +44,8 @@ def test_an_image_is_not_root_by_number_and_says_what_it_is(name: str) -> None:
 def test_bases_are_pinned_to_a_patch_release() -> None:
     foreign = {stage.base for stage in STAGES.values() if stage.base not in STAGES}
     assert foreign
-    for each in foreign:
-        assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-slim-[a-z]+", each), each
+    for text in foreign:
+        assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-slim-[a-z]+", text), text
 
 
 def test_what_is_installed_is_locked_by_hashes_at_the_versions_of_the_tests() -> None:

@@ -90,7 +90,7 @@ class SecuredBroker:
     def write(self, name: str, clusters: Mapping[str, Settings], **rest: object) -> Path:
         """A settings file; YAML takes JSON as it is."""
         often = {"lso": {"sweep_interval": "5s"}, "groups": {"interval": "5s"}, "posture": {"interval": "5s"}}
-        listed = [{"name": each, "kafka": kafka, **often} for each, kafka in clusters.items()]
+        listed = [{"name": text, "kafka": kafka, **often} for text, kafka in clusters.items()]
         path = self.folder / name
         path.write_text(json.dumps({"clusters": listed, **rest}))
         return path

@@ -52,7 +52,7 @@ class CanaryProcess:
 
     def total(self, values: Values, name: str, **labels: str) -> float:
         return sum(
-            value for (each, has), value in values.items() if each == name and labels.items() <= dict(has).items()
+            value for (text, has), value in values.items() if text == name and labels.items() <= dict(has).items()
         )
 
     def wait_until(self, name: str, least: float, seconds: float = 120, **labels: str) -> Values:

@@ -148,7 +148,7 @@ def _the_inventory_has(known: RecordOracle, text: str, fresh: Fresh, readers: st
             transaction.state for transaction in known.transactions if transaction.transactional_id == fresh(name)
         )
         assert (each["committed"], each["aborted"]) == (ended["committed"], ended["aborted"])
-    (topic,) = (each for each in cluster["topics"] if each["topic"] == known.topic)
+    (topic,) = (topic for topic in cluster["topics"] if topic["topic"] == known.topic)
     plain = sum(what.transaction is None for offsets in known.offsets for what in offsets.values())
     assert (topic["groups"], topic["batches_outside"]) == ([readers], plain)
 
@@ -196,7 +196,7 @@ def test_an_application_that_copies_from_one_cluster_to_another_is_named_with_it
 
 @pytest.mark.proof
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize(("version", "brokers"), [(VERSIONS[0], 3), *((each, 1) for each in VERSIONS)])
+@pytest.mark.parametrize(("version", "brokers"), [(VERSIONS[0], 3), *((version, 1) for version in VERSIONS)])
 def test_a_thousand_records_drawn_by_seed_are_explained_as_the_oracle_has_them(
     version: str, brokers: int, clusters: Callable[..., KafkaCluster], keep: EnterContext, fresh: Fresh
 ) -> None:

@@ -110,7 +110,7 @@ def test_a_marker_that_is_not_replicated_is_completing_and_the_missing_replica_i
         missing = {"waits_for": "not_replicated", "missing_replicas": [follower.id], "min_insync_replicas": 2}
         agent.wait_until(
             lambda _: (
-                [missing.items() <= (each["blocker"]["completion"] or {}).items() for each in stalls(agent, held)]
+                [missing.items() <= (stall["blocker"]["completion"] or {}).items() for stall in stalls(agent, held)]
                 == [True]
             ),
         )

@@ -108,7 +108,7 @@ def test_stalls_are_in_the_journal_with_holder_and_end_and_the_report_has_what_a
                 assert abs(stall["ended_timestamp"] - ended[how]) < SLACK_SECONDS
         assert blocked[names["timed_out"]]["how"] == "timed_out"
         assert blocked[names["unseen"]]["how"] in {"committed", "unknown"}
-        (gap,) = [each for each in found["gaps"] if each["why"] == "the agent did not run"]
+        (gap,) = [gap for gap in found["gaps"] if gap["why"] == "the agent did not run"]
         assert abs(gap["begin_timestamp"] - killed) < SLACK_SECONDS + 5
     assert any(event["kind"] == "timed_out" for event in events(agent, application=f"{names['timed_out']}-id"))
     assert "What happened" in agent.get("/").text

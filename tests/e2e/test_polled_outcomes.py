@@ -192,7 +192,7 @@ def test_polling_never_counts_more_than_the_log_and_finds_what_it_says(
             where = (application, name, polled, truth)
             for outcome in ("committed", "timed_out", "fenced"):
                 assert polled.get(outcome, 0) <= truth[outcome], where
-            assert sum(polled.get(each, 0) for each in LOST) <= sum(truth[each] for each in LOST), where
+            assert sum(polled.get(text, 0) for text in LOST) <= sum(truth[text] for text in LOST), where
             assert sum(polled.values()) <= sum(truth.values()), where
             epochs = found[name].value(catalogue.PRODUCER_EPOCHS_OBSERVED_TOTAL, application=application)
             if application in {"slow-v2x", "fast-v2x"} and name == "1s":

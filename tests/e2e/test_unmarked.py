@@ -49,7 +49,7 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
         assert not ends_something(done.out, done.err), done
     for done in looks(run, "--bootstrap-server", kafka.bootstrap, forms=["json"]):
         assert not ends_something(done.out, done.err), done
-        assert [(each["partition"], each["blocker"]["kind"]) for each in _stalls(done.document)] == [
+        assert [(stall["partition"], stall["blocker"]["kind"]) for stall in _stalls(done.document)] == [
             (LOST, "unmarked")
         ], done.out
     if (

@@ -597,7 +597,7 @@ class FakeTail:
                 continue
             if partition.leader is None or number in self._world.log_reads.silent:
                 continue
-            records = [each for each in self._world.log.get(number, ()) if each.offset >= position]
+            records = [record for record in self._world.log.get(number, ()) if record.offset >= position]
             records = [record for record in records if record.offset < partition.high_watermark]
             for record in records[: max(0, limit - len(found))]:
                 epoch = partition.epoch - (record.offset < partition.epoch_begins)

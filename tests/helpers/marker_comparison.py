@@ -50,7 +50,7 @@ def compare_all(
             rivals = [each for each in by_producer[decision.producer_id] if partition in each.partitions]
             torn += _contradictions(decision, partition, found, rivals)
             if decision.v2:
-                is_lost = is_missing = not any(_ends(decision, each) for each in found)
+                is_lost = is_missing = not any(_ends(decision, marker) for marker in found)
             else:
                 is_missing, is_lost = _of_shared_epoch(decision, found, rivals)
             if is_missing and own.fault is None and partition.topic not in compacted and _reaches(decision, own):
@@ -81,7 +81,7 @@ def _of_shared_epoch(decision: Decision, found: Sequence[Marker], rivals: Iterab
         return False, False
     if not any(_is_within(decision, marker, CLOCK_SLACK_MS) for marker in found):
         return True, True
-    newest_ms = max(each.completed_ms or each.prepared_ms for each in older)
+    newest_ms = max(decision.completed_ms or decision.prepared_ms for decision in older)
     loose = [
         marker
         for marker in left
@@ -138,7 +138,7 @@ def _contradictions(
 ) -> Iterator[Torn]:
     """Markers of the other type that are the transaction's own: of its epochs, and asked for by no other decision."""
     others = [rival for rival in rivals if rival is not decision]
-    ended = any(_ends(decision, each) for each in found)
+    ended = any(_ends(decision, marker) for marker in found)
     for marker in found:
         if marker.commit is decision.commit or any(_ends(other, marker) for other in others):
             continue

@@ -94,10 +94,10 @@ topics = st.none() | st.lists(
     st.tuples(names, st.lists(st.integers(*INT32), max_size=6)), max_size=5, unique_by=lambda topic: topic[0]
 )
 _KNOWN_TAGS = {
-    0: st.integers(*INT64).map(lambda each: struct.pack(">q", each)),
-    1: st.integers(*INT64).map(lambda each: struct.pack(">q", each)),
-    2: st.integers(*INT16).map(lambda each: struct.pack(">h", each)),
-    3: st.integers(*INT16).map(lambda each: struct.pack(">h", each)),
+    0: st.integers(*INT64).map(lambda number: struct.pack(">q", number)),
+    1: st.integers(*INT64).map(lambda number: struct.pack(">q", number)),
+    2: st.integers(*INT16).map(lambda number: struct.pack(">h", number)),
+    3: st.integers(*INT16).map(lambda number: struct.pack(">h", number)),
 }
 _UNKNOWN_TAGS = st.dictionaries(st.integers(4, 2**31 - 1), st.binary(max_size=200), max_size=3)
 # What real coordinators write, so that the fast paths are met often: all of them, V1 and V2 clients, rotation.
@@ -126,7 +126,7 @@ def decoded(
     for number, form in forms.items():
         if layout and number in raw:
             fields[number] = struct.unpack(form, raw[number])[0]
-    partitions = None if named is None else tuple(TopicPartition(name, each) for name, row in named for each in row)
+    partitions = None if named is None else tuple(TopicPartition(name, number) for name, row in named for number in row)
     return LogValue(
         layout, producer_id, epoch, timeout_ms, Status(status), partitions, last_update_ms, start_ms, Tags(*fields)
     )

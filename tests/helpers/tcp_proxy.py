@@ -158,7 +158,7 @@ class TcpProxy:
 
     async def _shut(self) -> None:
         self._server.close()
-        tasks = [each.task for each in self._connections if each.task is not None]
+        tasks = [connection.task for connection in self._connections if connection.task is not None]
         for connection in list(self._connections):
             connection.abort()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -153,7 +153,7 @@ class ConfinedAgent:
             for line in self.log.splitlines():
                 if "127.0.0.1:" in line and "listen" in line.lower():
                     found = line.split("127.0.0.1:")[1]
-                    digits = found[: next((at for at, each in enumerate(found) if not each.isdecimal()), len(found))]
+                    digits = found[: next((at for at, text in enumerate(found) if not text.isdecimal()), len(found))]
                     if digits and digits != "0":
                         return int(digits)
             time.sleep(0.1)

@@ -46,13 +46,13 @@ def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
         for place, producer, _, said in judgements(state, bounds.ahead):
             _, records = open_records(state.partitions[place], producer)
             own = frozenset(record.transaction for record in records)
-            promised = any(state.clients[each].state == COMMITTED for each in own)
+            promised = any(state.clients[number].state == COMMITTED for number in own)
             fates[said.fate, kind_of(state, own)] += 1
             if said.promised_to_nobody:
                 claims.append(_Claim(state, own))
             if said.fate is Fate.COMMITTED and not promised and not state.spent.truncations and len(wrong) < 5:
                 wrong.append(f"said to be committed, and nobody was told so:\n{_way(came, state)}\n{said}")
-        wrong += [f"{each}\n{_way(came, state)}" for each in _kept_wrong(state)][: 5 - len(wrong)]
+        wrong += [f"{text}\n{_way(came, state)}" for text in _kept_wrong(state)][: 5 - len(wrong)]
         for name, after in chain(agent_steps(steps(state, bounds)), _looks(state, bounds)):
             edges += 1
             if after.next >= state.next:  # what a later unclean election of the log undoes is not foreseen

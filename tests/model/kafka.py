@@ -181,8 +181,8 @@ def _client(state: ModelState, number: int, client: ModelClient, bounds: Bounds)
     producer = bounds.owners[number]
     v2 = bounds.v2[producer]
     if client.state == NOT_BEGUN:
-        before = [each for place, each in enumerate(state.clients[:number]) if bounds.owners[place] == producer]
-        if all(each.state in {COMMITTED, ENDED} for each in before):
+        before = [client for place, client in enumerate(state.clients[:number]) if bounds.owners[place] == producer]
+        if all(client.state in {COMMITTED, ENDED} for client in before):
             yield from _begin(state, number, producer, before)
     elif client.state == OPEN:
         for place in bounds.places[number]:

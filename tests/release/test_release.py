@@ -153,7 +153,7 @@ def test_the_bill_of_materials_is_of_the_pinned_versions() -> None:
     for each in bill["components"]:
         assert pins[_canonical(each["name"])] == each["version"]
         assert each["licenses"], each["name"]
-    listed = {_canonical(each["name"]) for each in bill["components"]}
+    listed = {_canonical(component["name"]) for component in bill["components"]}
     assert {"confluent-kafka", "kafka-python", "pydantic", "uvicorn"} <= listed
 
 

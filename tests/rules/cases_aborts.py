@@ -118,7 +118,7 @@ def _variant(
         {long: True, long + short + 15: False},
     )
     apps = spread(APP)
-    yield of("each application", [each for app in apps for each in finished(more, app)], {20: True}, apps)
+    yield of("each application", [series for app in apps for series in finished(more, app)], {20: True}, apps)
     few = [(4, 0, 1.0), (200, 0, 0)]
     yield of("four finished are too few to judge", finished(few), {4: False, 8: False, 20: False})
     both = [(12 if window != "3d" else 8, 0, 1.0), (200, 0, 0)]

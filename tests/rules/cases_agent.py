@@ -199,7 +199,7 @@ def _shards() -> Iterator[Case]:
             values = (there or {}).get(index, "1x60")
             agent = f"{cluster}{index}{replica}"
             made.append(watches(values, cluster, agent, str(index)))
-            known = " ".join(count if each == "1" else each for each in values.replace("1x60", "1 " * 60).split())
+            known = " ".join(count if part == "1" else part for part in values.replace("1x60", "1 " * 60).split())
             made.append(scraped(EXPORTER_SHARDS, values=known, agent=agent, shard=str(index)))
         return made
 
@@ -399,7 +399,9 @@ def _replaced() -> Iterator[Case]:
         for series in (lives(0, 31 + at, f"old{at}"), lives(30 + at, 40, f"new{at}"), lives(70, 100, f"newer{at}"))
     ]
     yield case(REPLACED, "two rollouts of two replicas", rollout, silent(range(0, 150, 7)))
-    shards = [each for shard in "01" for each in (lives(0, 30, f"x{shard}", shard), lives(30, 60, f"y{shard}", shard))]
+    shards = [
+        series for shard in "01" for series in (lives(0, 30, f"x{shard}", shard), lives(30, 60, f"y{shard}", shard))
+    ]
     yield case(REPLACED, "shards do not add up", shards, silent(range(0, 90, 7)))
     other = [lives(5 * at, 5, f"pod{at}") for at in range(3)] + [
         watches("_ " * (15 + 5 * at) + "1 " * 5 + gone, "other", f"pod{3 + at}") for at in range(3)

@@ -311,7 +311,7 @@ def _timeouts() -> Iterator[Case]:
     yield case(name, "other errors and requests", others, {"6m": [], "30m": []})
     places = [place, ("other", *place[1:]), ("prod", "2", *place[2:])]
     all_three = [ticket(), ticket("other"), ticket("prod", "2")]
-    yield case(name, "each broker", [errors("0x4 1x60", each) for each in places], {"8m": all_three})
+    yield case(name, "each broker", [errors("0x4 1x60", place) for place in places], {"8m": all_three})
     two = [errors("0x4 1x60", place), errors("0x4 1x60", place, agent="b")]
     yield case(name, "two replicas are one ticket", two, {"8m": [ticket()]})
     late = [errors("0x4 1x60", place), errors("0x60", place, agent="b")]

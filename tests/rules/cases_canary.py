@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from exporter.catalogue import CANARY_FAILING_PARTITIONS, CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS
 from tests.rules.promtool import Case, Series, case, scraped
 
-CLUSTER, COORDINATOR, ABSENT = (f"KafkaEosCanaryFailing {each}" for each in ("cluster", "coordinator", "absent"))
+CLUSTER, COORDINATOR, ABSENT = (f"KafkaEosCanaryFailing {text}" for text in ("cluster", "coordinator", "absent"))
 
 
 def cases() -> Iterator[Case]:

@@ -40,7 +40,7 @@ def _more(reason: str, metric: Metric) -> Iterator[Case]:
     yield case(
         name,
         "in each cluster",
-        [counter("0x9 1x60", each) for each in ("prod", "other")],
+        [counter("0x9 1x60", text) for text in ("prod", "other")],
         {"11m": [ours, _ours(reason, "other")]},
     )
     yield case(name, "of two replicas one", [counter("0x9 1x60"), counter("0x60", agent="b")], {"11m": [ours]})

@@ -71,7 +71,7 @@ def _outside_cases() -> Iterator[Case]:
     yield case(
         OUTSIDE,
         "each by itself",
-        [commits(each, "0+5x90", who) for each in ("true", "false") for who in ((*WHO,), *others)],
+        [commits(text, "0+5x90", who) for text in ("true", "false") for who in ((*WHO,), *others)],
         {"16m": [outside(), outside("other", WHO[1]), outside(WHO[0], "other")]},
     )
     yield case(

@@ -265,7 +265,7 @@ def _flood() -> Iterator[Case]:
         )
     for alert, kind in ((HANGING, "hanging"), (UNMARKED, "unmarked")):
         series = [
-            each for number, holder in enumerate(many) for each in endless(at=-1 - number, holder=holder, kind=kind)
+            series for number, holder in enumerate(many) for series in endless(at=-1 - number, holder=holder, kind=kind)
         ]
         oldest = [by("critical", holder) for holder in many[5:]]
         yield case(alert, f"twenty-five that are {kind}", series, {"5m": oldest})

@@ -40,7 +40,7 @@ def _events(alert: str, outcome: str, other: str) -> Iterator[Case]:
     late = [last("0x60"), last("-2000x60", agent="b")]
     yield case(name, "two replicas tell of it once, by the later look", late, {"1m": [of()]})
     yield case(name, "the canary's are on purpose", [last("0x60", ("prod", "kafka-eos-canary"))], {"1m": []})
-    others = [last("0+60x60", outcome=each) for each in (other, "committed", "aborted", "unknown")]
+    others = [last("0+60x60", outcome=text) for text in (other, "committed", "aborted", "unknown")]
     yield case(name, "other outcomes are other alerts'", others, {"1m": [], "30m": []})
 
 

@@ -143,7 +143,7 @@ def _events(alert: str, outcome: str, other: str) -> Iterator[Case]:
     yield case(
         alert,
         "other outcomes are other alerts'",
-        [last("0+60x60", outcome=each) for each in (other, "committed", "aborted")],
+        [last("0+60x60", outcome=text) for text in (other, "committed", "aborted")],
         {"1m": [], "30m": []},
     )
 
@@ -242,7 +242,7 @@ def _many() -> Iterator[Case]:
     apps = spread(APP)
     yield of_ids(
         "each application",
-        [each for app in apps for each in (fences("0+50x60", app), inits("0+50x60", app))],
+        [series for app in apps for series in (fences("0+50x60", app), inits("0+50x60", app))],
         {"20m": [of("critical", app, reason="application") for app in apps]},
     )
     crash = [fences("0x9 100x60"), inits("0x9 100x60")]
@@ -270,9 +270,9 @@ def _many() -> Iterator[Case]:
     yield of_ids("nine, and then ten", [fences(rises), inits(rises)], {"30m": [], "36m": [page]})
     falls = "0+2x20 " + " ".join(str(40 + 9 * (at // 5) + 2 * (at % 5)) for at in range(1, 40))
     yield of_ids("ten, and then nine", [fences(falls), inits(falls)], {"26m": [page], "33m": [], "40m": []})
-    two = [each for agent in "ab" for each in (fences("0+1x60", agent=agent), inits("0+1x60", agent=agent))]
+    two = [series for agent in "ab" for series in (fences("0+1x60", agent=agent), inits("0+1x60", agent=agent))]
     yield of_ids("two replicas count the same five", two, {"20m": []})
-    other = [*(each for agent in "ab" for each in (fences("0+50x60", agent=agent), inits("0+50x60", agent=agent)))]
+    other = [*(series for agent in "ab" for series in (fences("0+50x60", agent=agent), inits("0+50x60", agent=agent)))]
     yield of_ids("two replicas are one page", other, {"20m": [page]})
     young = [*clean, fences("_x20 0+50x60", agent="b"), inits("_x20 0+50x60", agent="b")]
     yield of_ids("one of two counts more", young, {"20m": [], "40m": [page]})
@@ -400,7 +400,7 @@ def _completions() -> Iterator[Case]:
         {"40m": [of("warning", app) for app in apps]},
     )
     yield case(SLOW, "ten in ten minutes are enough", histogram("0+0x90", "0+1x90"), {"39m": [], "40m": [WARNING]})
-    beyond = [each for each in slow if each.labels.get("le") != "30"]
+    beyond = [series for series in slow if series.labels.get("le") != "30"]
     yield case(SLOW, "exactly ten seconds: the last bound of the buckets", beyond, {"60m": []})
     yield case(SLOW, "just more than ten seconds", histogram("0+9897x90", "0+10000x90"), {"60m": [WARNING]})
     yield case(

@@ -134,7 +134,7 @@ def _readers(rules: Rules, record: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     asked = [record]
     for name in asked:
-        for rule in (each for group in rules["groups"] for each in group["rules"] if name in each["expr"]):
+        for rule in (rule for group in rules["groups"] for rule in group["rules"] if name in rule["expr"]):
             if "alert" in rule:
                 found[rule["alert"]] = None
             elif rule["record"] not in asked:
@@ -156,7 +156,7 @@ def _changes(rule: Rules) -> Iterator[tuple[str, Rules]]:
         seconds = count * _SECONDS[unit]
         for hold in (seconds // 2, seconds * 2):
             yield f"{key} {rule[key]} -> {hold}s", {**rule, key: f"{hold}s"}
-        yield f"no {key}", {each: value for each, value in rule.items() if each != key}
+        yield f"no {key}", {text: value for text, value in rule.items() if text != key}
     severity = "warning" if rule["labels"]["severity"] == "critical" else "critical"
     yield "other severity", {**rule, "labels": {**rule["labels"], "severity": severity}}
 

@@ -116,20 +116,20 @@ def beside(series: Iterable[Series]) -> list[Series]:
                 made[metric.name, *whole.values()] = Series(metric.name, whole, f"{written}x1500")
     given = {
         (
-            each.metric,
-            each.labels["threshold"],
-            *(each.labels[key] for key in ("application", "audit") if key in each.labels),
+            series.metric,
+            series.labels["threshold"],
+            *(series.labels[key] for key in ("application", "audit") if key in series.labels),
         )
-        for each in every
-        if "threshold" in each.labels
+        for series in every
+        if "threshold" in series.labels
     }
     return [
-        each
-        for each in made.values()
+        series
+        for series in made.values()
         if (
-            each.metric,
-            each.labels["threshold"],
-            *(each.labels[key] for key in ("application", "audit") if key in each.labels),
+            series.metric,
+            series.labels["threshold"],
+            *(series.labels[key] for key in ("application", "audit") if key in series.labels),
         )
         not in given
     ]

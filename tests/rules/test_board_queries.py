@@ -37,9 +37,9 @@ def test_prometheus_accepts_every_query(tmp_path: Path) -> None:
 
 def test_a_firing_alert_has_the_instant_of_its_condition_and_a_pending_one_has_no_row(tmp_path: Path) -> None:
     (panel,) = (
-        each
-        for each in json.loads(files()[GENERATED / "kafka-eos-overview.json"])["panels"]
-        if each["title"] == "Firing alerts"
+        panel
+        for panel in json.loads(files()[GENERATED / "kafka-eos-overview.json"])["panels"]
+        if panel["title"] == "Firing alerts"
     )
     firing = 'alertname="KafkaEosTaskFailed", severity="warning", kafka_cluster="prod", connect="etl", task="3"'
     pending = 'alertname="KafkaEosLsoStalled", severity="critical", kafka_cluster="prod", topic="orders"'

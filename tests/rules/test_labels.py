@@ -46,7 +46,7 @@ def elsewhere(case: Case) -> Case:
         )
         for check in case.checks
     )
-    return replace(case, series=tuple(made for each in case.series for made in everywhere(each)), checks=checks)
+    return replace(case, series=tuple(made for series in case.series for made in everywhere(series)), checks=checks)
 
 
 def first_of(name: str) -> list[Case]:

@@ -169,7 +169,7 @@ def test_each_of_three_teams_gets_its_own_alerts_and_no_others(tmp_path: Path) -
         got: defaultdict[str, set[str]] = defaultdict(set)
         for notification in alertmanager.received(len(firing) - 1):
             got[notification.receiver].update(
-                each["alertname"].removeprefix("KafkaEos") for each in notification.alerts
+                alert["alertname"].removeprefix("KafkaEos") for alert in notification.alerts
             )
     assert got == {
         "payments-tickets": {"ProducerFenced"},

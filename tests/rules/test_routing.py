@@ -58,7 +58,7 @@ def test_every_alert_that_inhibits_or_is_inhibited_exists() -> None:
         for matcher in (*rule["source_matchers"], *rule["target_matchers"]):
             name, is_regex, value = re.fullmatch(r'(\w+)=(~?)"(.*)"', matcher).groups()  # type: ignore[union-attr]
             if name == "alertname":
-                assert [each for each in table.names() if re.fullmatch(value if is_regex else re.escape(value), each)]
+                assert [name for name in table.names() if re.fullmatch(value if is_regex else re.escape(value), name)]
 
 
 def sent(firing: list[dict[str, str]]) -> list[str]:
@@ -171,8 +171,8 @@ def test_kafka_down_is_one_page() -> None:
         page("CanaryFailing", reason="cluster"),
         page("ClusterBlind"),
         *(
-            {**page("SourceDown", source=each, target="prod"), "severity": "warning"}
-            for each in ("lso", "txnlog", "groups")
+            {**page("SourceDown", source=text, target="prod"), "severity": "warning"}
+            for text in ("lso", "txnlog", "groups")
         ),
     ]
     assert sent(down) == ["KafkaEosCanaryFailing"]

@@ -107,11 +107,11 @@ def _first_wrong(evidence: RunEvidence, application: str, outcome: str) -> str:
         value = counted(scrape, "kafka_eos_transactions_total", application=application, outcome=outcome)
         if value is None:
             continue
-        most = sum(each.completed / 1000 <= scrape.at + 2 for each in mine)
-        least = sum(each.completed / 1000 <= scrape.at - 60 for each in mine)
+        most = sum(transaction.completed / 1000 <= scrape.at + 2 for transaction in mine)
+        least = sum(transaction.completed / 1000 <= scrape.at - 60 for transaction in mine)
         if not least <= value <= most:
-            around = [each for each in mine if abs(each.completed / 1000 - scrape.at) < 60]
-            shown = ", ".join(place_of(each) for each in around[-4:])
+            around = [transaction for transaction in mine if abs(transaction.completed / 1000 - scrape.at) < 60]
+            shown = ", ".join(place_of(transaction) for transaction in around[-4:])
             return (
                 f"first wrong at {evidence.ago(scrape.at)} (agent's life {scrape.life}): {value:g} told, between "
                 f"{least} and {most} were true; faults before: {evidence.faults_near(scrape.at)}; records near: {shown}"

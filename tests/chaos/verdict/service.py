@@ -48,7 +48,7 @@ def sources_down(evidence: RunEvidence) -> Iterator[Disagreement]:
             window = [
                 scrape for scrape in evidence.scrapes if at - WELL_SECONDS <= scrape.at <= at + 5 and not scrape.error
             ]
-            if window and not any(_down(each) for each in window):
+            if window and not any(_down(scrape) for scrape in window):
                 yield Disagreement(
                     "sources down",
                     f"{place[0]}-{place[1]} was not answered from {evidence.ago(began)} to {evidence.ago(at)}, and "
@@ -101,7 +101,7 @@ def at_rest(evidence: RunEvidence) -> Iterator[Disagreement]:
         wrong = list(_restless(evidence, scrape))
         if not wrong:
             return
-    yield from (Disagreement("at rest", each) for each in wrong)
+    yield from (Disagreement("at rest", text) for text in wrong)
 
 
 def _restless(evidence: RunEvidence, scrape: AgentScrape) -> Iterator[str]:

@@ -254,4 +254,4 @@ def test_run_imports_nothing_of_other_commands_and_nothing_before_it_is_needed()
 
 def imported(names: Iterable[str], modules: Iterable[str]) -> set[str]:
     """Which of these are among the modules, themselves or a part of them."""
-    return {each for each in names if any((module + ".").startswith(each + ".") for module in modules)}
+    return {name for name in names if any((module + ".").startswith(name + ".") for module in modules)}

@@ -105,7 +105,7 @@ def test_ids_that_count_from_zero_after_a_uuid_show_that_the_others_are_no_threa
 def test_the_rule_that_grouped_an_id_is_named() -> None:
     grouping = Grouping(["^(?P<application>billing)-.*"], ["etl"])
     rules = {
-        each: grouping.explain(each).rule for each in ("billing-3", "", "etl-orders-0", "connect-cluster-a", "x-1")
+        text: grouping.explain(text).rule for text in ("billing-3", "", "etl-orders-0", "connect-cluster-a", "x-1")
     }
     assert rules == {
         "billing-3": "your pattern ^(?P<application>billing)-.*",

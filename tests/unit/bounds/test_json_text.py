@@ -30,7 +30,7 @@ def printable(value: Any) -> Any:
     if isinstance(value, int) and len(str(abs(value))) > 40:
         return float(value)
     if isinstance(value, str):
-        return "".join(f"\\u{ord(each):04x}" if "\ud800" <= each <= "\udfff" else each for each in value)
+        return "".join(f"\\u{ord(text):04x}" if "\ud800" <= text <= "\udfff" else text for text in value)
     if isinstance(value, list):
         return [printable(each) for each in value]
     if isinstance(value, dict):

@@ -222,7 +222,7 @@ def test_the_batches_of_a_leader_epoch_have_the_time_of_the_clock_that_fits_best
 def test_a_coordinator_ahead_times_out_what_another_one_began_by_its_own_clock() -> None:
     begun = record(ONGOING, 5, 1000)
     ended = [
-        each._replace(shift=90_000) for each in (record(PREPARE_ABORT, 6, 93_000), record(COMPLETE_ABORT, 6, 93_010))
+        state._replace(shift=90_000) for state in (record(PREPARE_ABORT, 6, 93_000), record(COMPLETE_ABORT, 6, 93_010))
     ]
     found = list(states_by_one_clock([begun, *ended]))
     assert [state.updated for state in found] == [1000, 3000, 3010]

@@ -106,7 +106,7 @@ def truth() -> RunEvidence:
 
 def told(at: int, become: Callable[[AgentScrape], AgentScrape], evidence: RunEvidence) -> RunEvidence:
     """The same, with one other scrape."""
-    return replace(evidence, scrapes=[become(each) if each.at == at else each for each in evidence.scrapes])
+    return replace(evidence, scrapes=[become(scrape) if scrape.at == at else scrape for scrape in evidence.scrapes])
 
 
 def rules(evidence: RunEvidence) -> set[str]:
@@ -127,7 +127,7 @@ FALSEHOODS: dict[str, tuple[int, Callable[[AgentScrape], AgentScrape]]] = {
     "holder": (120, lambda _: scrape(120.0, 1, stall(100.0, producer_id=8))),
     "hanging, invented": (120, lambda _: scrape(120.0, 1, stall(100.0, kind="hanging", transactional_id=""))),
     "overdue, invented": (120, lambda _: scrape(120.0, 1, stall(100.0), overdue=1.0)),
-    "answers": (120, lambda each: each._replace(error="refused", samples={}, status=None)),
+    "answers": (120, lambda scrape: scrape._replace(error="refused", samples={}, status=None)),
 }
 
 
@@ -163,7 +163,9 @@ def behind(since: float, *, known: bool) -> RunEvidence:
         return each._replace(samples=samples, status={"clusters": [{"stalled_partitions": stalls}]})
 
     evidence = truth()
-    return replace(evidence, lives=[AgentRun(-50.0, 300.0, -40)], scrapes=[become(each) for each in evidence.scrapes])
+    return replace(
+        evidence, lives=[AgentRun(-50.0, 300.0, -40)], scrapes=[become(scrape) for scrape in evidence.scrapes]
+    )
 
 
 def test_since_of_an_agent_with_a_wrong_clock_is_by_its_own_until_it_knows_the_distance() -> None:
@@ -176,10 +178,10 @@ def test_since_of_an_agent_with_a_wrong_clock_is_by_its_own_until_it_knows_the_d
 def test_a_date_that_an_agent_with_a_wrong_clock_left_to_the_next_one_is_judged() -> None:
     evidence = behind(100.0, known=True)
     lives = [AgentRun(-50.0, 130.0, -40), AgentRun(130.0, 300.0, 0)]
-    scrapes = [each._replace(life=0 if each.at < 130 else 1) for each in evidence.scrapes]
+    scrapes = [scrape._replace(life=0 if scrape.at < 130 else 1) for scrape in evidence.scrapes]
     assert judge(replace(evidence, lives=lives, scrapes=scrapes)) == []
     wrong = told(140, lambda _: scrape(140.0, 1, stall(60.0)), replace(evidence, lives=lives, scrapes=scrapes))
-    assert rules(told(140, lambda each: each._replace(life=1), wrong)) == {"since"}
+    assert rules(told(140, lambda scrape: scrape._replace(life=1), wrong)) == {"since"}
 
 
 def test_a_date_before_the_agent_looked_is_judged_by_the_holders_start() -> None:
@@ -233,14 +235,14 @@ def _appended(each: DataTransaction, at: float) -> DataTransaction:
 
 
 def test_the_time_in_which_an_agent_is_stopped_is_none_that_its_start_takes() -> None:
-    silent = [each._replace(error="refused", samples={}, status=None) for each in truth().scrapes if each.at < 70]
+    silent = [scrape._replace(error="refused", samples={}, status=None) for scrape in truth().scrapes if scrape.at < 70]
     evidence = replace(truth(), lives=[AgentRun(0.0, 300.0, 0)], scrapes=silent)
     assert "answers" in rules(evidence)
     assert "answers" not in rules(replace(evidence, pauses=[(20.0, 40.0)]))
 
 
 def test_a_stall_that_is_never_told_is_missed() -> None:
-    silent = replace(truth(), scrapes=[each._replace(status={"clusters": []}) for each in truth().scrapes])
+    silent = replace(truth(), scrapes=[scrape._replace(status={"clusters": []}) for scrape in truth().scrapes])
     assert rules(silent) == {"stall missed"}
 
 
@@ -251,7 +253,7 @@ def test_a_source_that_is_down_when_all_is_quiet_is_found() -> None:
 
 
 def test_a_stall_is_not_missed_by_an_agent_that_is_stopped_meanwhile() -> None:
-    silent = replace(truth(), scrapes=[each._replace(status={"clusters": []}) for each in truth().scrapes])
+    silent = replace(truth(), scrapes=[scrape._replace(status={"clusters": []}) for scrape in truth().scrapes])
     assert judge(replace(silent, pauses=[(125.0, 149.0)])) == []
 
 

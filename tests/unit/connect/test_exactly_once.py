@@ -86,7 +86,7 @@ class Groups(frozenset[str]):
 
 
 def test_the_evidence_of_a_task_is_found_without_a_pass_over_all_tasks() -> None:
-    connectors = Walked(state("etl", f"c{each}").connectors[0] for each in range(50))
+    connectors = Walked(state("etl", f"c{number}").connectors[0] for number in range(50))
     mine = ConnectState("etl", connectors, True, group_id="etl", workers={"other:8083": False})
     Walked.walks = 0
     log = LoggedIds({"etl-c7-0": ConnectTaskId(True, None)}, Groups({"etl", "etl-c7", "other"}))
@@ -112,7 +112,7 @@ def test_transaction_sizes_without_a_value_show_an_exactly_once_task() -> None:
 
 def _polled(*, exhaustive: bool, failed: bool = False) -> JvmAnswer:
     mbean = MBean("kafka.connect", {"type": "source-task-metrics", "connector": "orders", "task": "0"})
-    query = next(each for each in QUERIES if each.pattern == SOURCE_TASK)
+    query = next(query for query in QUERIES if query.pattern == SOURCE_TASK)
     value = MBeanValue(mbean, "source-record-poll-total", 1.0)
     return JvmAnswer((value,), failed=(query,) if failed else (), exhaustive=exhaustive)
 

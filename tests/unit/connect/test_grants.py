@@ -43,7 +43,7 @@ def test_what_a_worker_with_a_connector_of_two_tasks_needs() -> None:
 
 def test_a_topic_that_the_file_does_not_name_is_left_out() -> None:
     bare = worker_settings({"group.id": "etl"}, {}, [])
-    assert [each for each in wanted(bare) if "Topic" in each] == []
+    assert [text for text in wanted(bare) if "Topic" in text] == []
 
 
 @pytest.mark.parametrize("values", [{}, {"group.id": ""}, {"bootstrap.servers": "a:9092"}])

@@ -197,7 +197,7 @@ def stand(world: FakeKafka) -> None:
             world.transactions[name] = FakeTransaction(
                 value.producer_id,
                 state or "PrepareAbort",
-                [(each.topic, each.partition) for each in value.partitions or ()],
+                [(partition.topic, partition.partition) for partition in value.partitions or ()],
                 value.producer_epoch,
                 value.timeout_ms,
                 value.start_ms,
@@ -334,7 +334,7 @@ def test_what_is_around_the_clusters_is_read_by_the_first_shard_alone(
     agent = WholeAgent(source.load(), source.load)
     agent.start()
     try:
-        read = {each["source"] for each in agent.status()["clusters"][0]["sources"]}
+        read = {source["source"] for source in agent.status()["clusters"][0]["sources"]}
         assert OF_EVERY_SHARD | rest <= read
         assert bool(read & {"brokers", "connect", "streams", "ingest", "spark", "audits"}) == bool(rest)
         assert agent.status()["shard"] == {"index": int(shard[0]), "count": 2}

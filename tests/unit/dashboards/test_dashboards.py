@@ -230,7 +230,7 @@ def test_what_mends_a_check_is_what_the_check_says() -> None:
 
 def test_marks_follow_the_chosen_application_and_a_move_is_one_instant(board: Board, dashboard: Json) -> None:
     fences, timeouts, moves, happened, important = (note["target"]["expr"] for note in notes_of(dashboard))
-    chosen = any(each.name == "application" for each in board.variables)
+    chosen = any(variable.name == "application" for variable in board.variables)
     assert ('application=~"$application"' in fences, 'application=~"$application"' in timeouts) == (chosen, chosen)
     assert " unless " in moves
     assert "stall_ended" in happened

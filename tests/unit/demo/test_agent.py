@@ -37,4 +37,6 @@ def test_samples_are_those_of_a_strict_parser() -> None:
     expected = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     assert metrics.names == {sample.name for sample in expected}
     found = [sample for name in sorted(metrics.names) for sample in metrics.samples(name)]
-    assert found == sorted(((each.name, each.labels, each.value) for each in expected), key=lambda each: each[0])
+    assert found == sorted(
+        ((sample.name, sample.labels, sample.value) for sample in expected), key=lambda each: each[0]
+    )

@@ -64,13 +64,13 @@ def test_lists_that_an_earlier_version_does_not_have_are_empty() -> None:
 def test_a_stall_of_another_form_is_counted_and_the_stalls_are_not_all_known(odd: Any) -> None:
     answer = read_answer(body(status(cluster(stalls=[odd, stall(partition=1)]))))
     assert answer.odd == 1
-    assert [each.partition.partition for each in answer.clusters[0].stalls] == [1]
+    assert [stall.partition.partition for stall in answer.clusters[0].stalls] == [1]
     assert not answer.clusters[0].knows_stalls
 
 
 def test_a_cluster_of_another_form_is_left_out_and_the_others_stay() -> None:
     answer = read_answer(body(status(cluster("a"), {"name": 5}, cluster("b", known=None), cluster("c"))))
-    assert [each.name for each in answer.clusters] == ["a", "c"]
+    assert [cluster.name for cluster in answer.clusters] == ["a", "c"]
     assert answer.odd == 2
 
 
@@ -97,8 +97,8 @@ def test_what_is_no_status_is_refused(content: bytes) -> None:
 def test_texts_are_cut_and_stalls_beyond_the_limit_are_counted() -> None:
     many = [stall("t" * 5000, number, transactional_id="i" * 40_000) for number in range(3)]
     kept = read_answer(body(status(cluster(stalls=many)))).clusters[0].stalls
-    assert max(len(each.partition.topic) for each in kept) == 300
-    assert max(len(each.transactional_id) for each in kept) == 1000
+    assert max(len(stall.partition.topic) for stall in kept) == 300
+    assert max(len(stall.transactional_id) for stall in kept) == 1000
     short = [
         {"topic": "t", "partition": n, "seconds": 1, "lag_offsets": 1, "blocker": {}} for n in range(MOST_STALLS + 5)
     ]

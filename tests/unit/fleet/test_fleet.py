@@ -166,13 +166,13 @@ def test_200_agents_with_5000_stalls_take_at_most_150_mb_and_every_row_is_right(
             assert document
             pages = [fleet.get("/"), fleet.get("/metrics")]
             peak = fleet.peak()
-    assert {each["name"]: each["stalled_partitions"] for each in document["clusters"]} == {
+    assert {cluster["name"]: cluster["stalled_partitions"] for cluster in document["clusters"]} == {
         f"c{place:03}": count for place, count in enumerate(counts)
     }
-    assert sum(each["stalled_partitions"] for each in document["clusters"]) == 4990
+    assert sum(cluster["stalled_partitions"] for cluster in document["clusters"]) == 4990
     assert document["clusters"][0]["name"] == "c000"
-    assert [len(each["holders"]) for each in document["clusters"]] == [334, *[7] * 190]
-    assert len(next(each for each in document["clusters"] if each["name"] == "c001")["agents"]) == 5
+    assert [len(cluster["holders"]) for cluster in document["clusters"]] == [334, *[7] * 190]
+    assert len(next(cluster for cluster in document["clusters"] if cluster["name"] == "c001")["agents"]) == 5
     silent = {agent["url"]: agent["reason"] for agent in document["agents"] if agent["answers"] is False}
     assert silent == dict(zip(server.urls[-5:-1], ("timeout", "malformed", "malformed", "malformed"), strict=True))
     [odd] = [agent for agent in document["agents"] if agent["url"] == server.urls[-1]]

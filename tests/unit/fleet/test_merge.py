@@ -115,13 +115,13 @@ def test_a_young_stall_and_one_of_another_shard_are_no_dispute() -> None:
 
 def test_two_clusters_of_one_name_are_two_rows_that_say_so() -> None:
     found = merged(status(cluster()), status(cluster(cluster_id="another"))).clusters
-    assert [each.state for each in found] == [FleetState.BLIND] * 2
-    assert all("Two clusters are named prod" in each.text for each in found)
+    assert [cluster.state for cluster in found] == [FleetState.BLIND] * 2
+    assert all("Two clusters are named prod" in cluster.text for cluster in found)
 
 
 def test_one_cluster_with_two_names_is_said() -> None:
     found = merged(status(cluster("a", cluster_id="x")), status(cluster("b", cluster_id="x"))).clusters
-    assert {each.text for each in found} == {
+    assert {cluster.text for cluster in found} == {
         "eos-1:10618 names this cluster b: alerts take it for another one",
         "eos-0:10618 names this cluster a: alerts take it for another one",
     }
@@ -164,7 +164,7 @@ def test_the_worst_cluster_is_first() -> None:
     warned = cluster("warned", posture={"failed": [{"name": "min_isr", "subject": "pay"}]})
     many = cluster("many", [stall(partition=0, producer_id=1), stall(partition=1, producer_id=2)])
     view = merged(status(cluster("good"), warned, blind, cluster("one", [stall()]), many))
-    assert [each.name for each in view.clusters] == ["many", "one", "blind", "warned", "good"]
+    assert [cluster.name for cluster in view.clusters] == ["many", "one", "blind", "warned", "good"]
     assert view.text == "2 of 5 clusters need attention"
 
 

@@ -21,9 +21,16 @@ AT = 1_790_000_000.0
 def page(*documents: Json, dead: bool = False, watched: float = 7200.0, **labels: str) -> str:
     readings = [
         AgentReading(
-            FleetAgent(f"http://eos-{place}", labels), read_answer(body(each)), AT - 1, 1.0, None, AT, 0.1, stale=False
+            FleetAgent(f"http://eos-{place}", labels),
+            read_answer(body(document)),
+            AT - 1,
+            1.0,
+            None,
+            AT,
+            0.1,
+            stale=False,
         )
-        for place, each in enumerate(documents)
+        for place, document in enumerate(documents)
     ]
     if dead:
         fault = Fault(Reason.TIMEOUT, "did not answer <in time>")

@@ -54,7 +54,7 @@ def test_an_application_that_is_at_home_on_its_cluster_is_no_copy(target: Invent
 
 def test_the_document_has_copies_only_where_two_clusters_were_read() -> None:
     def document(*found: Inventory) -> dict[str, Any]:
-        read = [ReadInventory(name, each, 0.0) for name, each in zip(("east", "west"), found, strict=False)]
+        read = [ReadInventory(name, inventory, 0.0) for name, inventory in zip(("east", "west"), found, strict=False)]
         return conform("transactions-inventory", dict(inventory_document(read, lambda _: "team-a")))
 
     assert document(SOURCE)["copies"] is None

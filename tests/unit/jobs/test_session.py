@@ -79,7 +79,7 @@ def test_a_jvm_that_is_told_two_collectors_is_started_again_without_ours(monkeyp
     session._started(
         "audit", "local[1]", {"spark.driver.extraJavaOptions": "-Xss1m -XX:+UseParallelGC -Dx=y"}, StringIO()
     )
-    assert [each.split() for each in told] == [["-Xss1m", "-XX:+UseParallelGC", "-Dx=y"], ["-Xss1m", "-Dx=y"]]
+    assert [text.split() for text in told] == [["-Xss1m", "-XX:+UseParallelGC", "-Dx=y"], ["-Xss1m", "-Dx=y"]]
 
 
 def test_any_other_failure_of_the_start_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

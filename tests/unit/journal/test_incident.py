@@ -172,7 +172,7 @@ def test_the_report_of_an_application_has_its_own_and_what_no_application_is_kno
     other = event("fenced", 5, subject={"application": "billing"})
     found = report([STARTED, BEGUN, ENDED, other, DOWN, BACK], of="billing")
     assert found["blocked"] == []
-    assert [each["kind"] for each in found["timeline"]] == ["fenced", "source_down", "source_back"]
+    assert [event["kind"] for event in found["timeline"]] == ["fenced", "source_down", "source_back"]
     assert found["unclean_ends"] == {"billing": {"fenced": 1}}
     assert len(found["gaps"]) == 1
 

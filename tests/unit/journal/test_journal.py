@@ -47,7 +47,7 @@ def journal(folder: Path | None, limits: KeptLimits = LIMITS, state: dict[str, o
 
 
 def keys(query: EventQuery, *journals: Journal) -> list[str]:
-    return [each["key"] for each in page_of(query, [one.lines for one in journals], None)["events"]]
+    return [event["key"] for event in page_of(query, [one.lines for one in journals], None)["events"]]
 
 
 def files(folder: Path) -> list[Path]:
@@ -71,7 +71,7 @@ def test_a_reader_that_follows_gets_each_event_once(tmp_path: Path) -> None:
     for number in range(5):
         made.record([event(number)], NOW)
         page = page_of(query, [made.lines], None)
-        seen += [each["key"] for each in page["events"]]
+        seen += [event["key"] for event in page["events"]]
         query = EventQuery.parse(page["next"] or "")
     assert seen == [f"fenced:{number}" for number in range(5)]
 
@@ -85,8 +85,8 @@ def test_pages_of_several_journals_go_back_in_one_order_without_gap_or_double(tm
     seen: list[str] = []
     query: EventQuery | None = EventQuery(limit=3)
     while query is not None:
-        page = page_of(query, [each.lines for each in both], None)
-        seen += [each["key"] for each in page["events"]]
+        page = page_of(query, [journal.lines for journal in both], None)
+        seen += [event["key"] for event in page["events"]]
         query = EventQuery.parse(page["next"]) if page["next"] else None
     assert seen == [f"fenced:{number}" for number in reversed(range(20))]
 

@@ -19,7 +19,7 @@ def event(number: int, **more: Any) -> dict[str, Any]:
 
 def journal(*events: dict[str, Any]) -> Any:
     def lines(since: float | None, before: float | None) -> list[Line]:
-        order = sorted(events, key=lambda each: each["recorded_timestamp"], reverse=since is None)
+        order = sorted(events, key=lambda event: event["recorded_timestamp"], reverse=since is None)
         kept = [
             each
             for each in order
@@ -57,7 +57,7 @@ EVENTS = (
 )
 def test_filters(query: str, found: str) -> None:
     page = page_of(EventQuery.parse(query), [journal(*EVENTS)], None)
-    assert "".join(each["key"] for each in page["events"]) == found
+    assert "".join(event["key"] for event in page["events"]) == found
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_next_page_keeps_the_filters() -> None:
     assert following == EventQuery(
         applications=frozenset({"pay"}), kinds=frozenset({"fenced"}), before=NOW + 2, limit=1
     )
-    assert [each["key"] for each in page_of(following, [journal(*EVENTS)], None)["events"]] == ["1"]
+    assert [event["key"] for event in page_of(following, [journal(*EVENTS)], None)["events"]] == ["1"]
 
 
 def test_a_search_that_finds_nothing_ends_at_its_limit_of_bytes_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

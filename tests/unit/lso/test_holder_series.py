@@ -84,9 +84,9 @@ def test_beyond_the_cap_each_holder_has_its_worst_five_and_each_topic_one() -> N
     young = [stall(number, pid=2, since=500.0 + number, topic=f"topic-{number}") for number in range(20)]
     series = shown([*old, *young], 30)
     assert len(series) == 30
-    assert [each.partition.partition for each in series if each.blocker.producer_id == 1][:5] == [0, 1, 2, 3, 4]
-    assert {each.partition.topic for each in series} == {"orders", *(f"topic-{number}" for number in range(20))}
-    assert [each.since for each in series] == sorted(each.since for each in series)
+    assert [stall.partition.partition for stall in series if stall.blocker.producer_id == 1][:5] == [0, 1, 2, 3, 4]
+    assert {stall.partition.topic for stall in series} == {"orders", *(f"topic-{number}" for number in range(20))}
+    assert [stall.since for stall in series] == sorted(stall.since for stall in series)
 
 
 def test_a_hanging_transaction_is_named_however_many_older_stalls_there_are() -> None:

@@ -92,7 +92,7 @@ def test_fewer_partitions_than_before_are_swept_from_their_first() -> None:
 def test_no_partition_waits_longer_than_the_interval_and_two_reads(count: int, gaps: list[float]) -> None:
     sweep = sweep_of(count)
     instants = [0.0, *accumulate(gaps)]
-    seen: dict[TopicPartition, list[float]] = {each: [] for each in partitions(count)}
+    seen: dict[TopicPartition, list[float]] = {partition: [] for partition in partitions(count)}
     for now in instants:
         for partition in sweep.due(now):
             seen[partition].append(now)

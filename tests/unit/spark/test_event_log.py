@@ -29,7 +29,7 @@ PREFIX = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 def recorded(kind: str, **fields: Any) -> list[dict[str, Any]]:
     """The recorded events of this kind that have these fields, those of a progress included."""
     events = [each.get("progress", each) for each in RECORDED if each["Event"].endswith(kind)]
-    return [each for each in events if fields.items() <= each.items()]
+    return [event for event in events if fields.items() <= event.items()]
 
 
 def instant(text: str) -> float:

@@ -76,10 +76,10 @@ def test_an_end_is_reported_with_its_reason_and_stays_when_the_driver_is_started
     end = {"run_id": "r1", "at": 1_790_000_070.0, "failed": True, "error_class": "KAFKA_DATA_LOSS", "exceptions": []}
     inbox.take(body(state="terminated", ends=[end]))
     (query,) = inbox.queries("")
-    assert (query.state, [each.reason for each in query.ends]) == (QueryState.FAILED, [TerminationReason.DATA_LOSS])
+    assert (query.state, [end.reason for end in query.ends]) == (QueryState.FAILED, [TerminationReason.DATA_LOSS])
     inbox.take(body(state="running", ends=[]))
     (query,) = inbox.queries("")
-    assert (query.state, [each.run_id for each in query.ends]) == (QueryState.RUNNING, ["r1"])
+    assert (query.state, [end.run_id for end in query.ends]) == (QueryState.RUNNING, ["r1"])
 
 
 def test_an_exception_without_a_name_is_no_stop(inbox: SparkReceiver) -> None:

@@ -38,7 +38,7 @@ def progress(number: int = 1, partitions: int = 1, query: str = ID, **more: obje
     """The second batch of the capture; in the driver offsets are no text but JSON."""
     document = deepcopy(recorded("QueryProgressEvent", batchId=1)[0])
     document |= {"batchId": number, "id": query, **more}
-    document["sources"][0]["endOffset"] = {"orders": {str(each): 1_000_000_000 for each in range(partitions)}}
+    document["sources"][0]["endOffset"] = {"orders": {str(number): 1_000_000_000 for number in range(partitions)}}
     return SimpleNamespace(progress=SimpleNamespace(json=json.dumps(document)))
 
 

@@ -196,8 +196,8 @@ def test_open_transactions_come_oldest_first_and_those_of_unknown_age_last() -> 
 
 def test_nothing_known_is_distinguished_from_nothing_there() -> None:
     lists = ("stalled_partitions", "open_transactions", "unclean_ends")
-    assert [cluster()["known"][each] for each in lists] == [False, False, False]
-    assert [cluster(*FINE)["known"][each] for each in lists] == [True, True, True]
+    assert [cluster()["known"][text] for text in lists] == [False, False, False]
+    assert [cluster(*FINE)["known"][text] for text in lists] == [True, True, True]
 
 
 def test_an_agent_that_has_just_started_does_not_say_that_nothing_is_stalled() -> None:
@@ -425,7 +425,7 @@ def test_no_character_that_does_not_print_reaches_the_page(monkeypatch: pytest.M
     source = SourceState(hostile, hostile, hostile, up=False, faults=(Fault(Reason.TIMEOUT, hostile),))
     html = page(status(*evil_facts(), sources=(source,)))
     allowed = {"\n", "\N{NARROW NO-BREAK SPACE}"}
-    assert [each for each in html if not each.isprintable() and each not in allowed] == []
+    assert [text for text in html if not text.isprintable() and text not in allowed] == []
     assert html.count(r"id\x1b[2J\u202egnp\u2066\u200b\u2028\x9b\x7f\U000e0041end") >= 6
 
 

@@ -58,7 +58,7 @@ class World:
 
     def values(self, metric: Metric) -> dict[tuple[str, ...], Any]:
         found = [sample for sample in self.samples() if sample.metric is metric]
-        values = {each.labels: each.value for each in found}
+        values = {sample.labels: sample.value for sample in found}
         assert len(values) == len(found), "one series per fact"
         return values
 

@@ -86,7 +86,7 @@ def test_http_sd_is_read_and_keeps_its_agents_while_it_fails() -> None:
     clock = Clock(lambda: now[0], lambda: 0.0)
     with StandInAgents([json.dumps([{"targets": ["eos-1:1"]}]).encode()]) as server:
         found = agent_list(f"{server.urls[0]}/sd?kind=eos", None, clock)
-        assert [each.url for each in found.read()[0]] == ["http://eos-1:1"]
+        assert [agent.url for agent in found.read()[0]] == ["http://eos-1:1"]
         server.replies[0] = b"{}"
         assert found.read()[1] == ()  # not asked again within a minute
         now[0] = 61.0

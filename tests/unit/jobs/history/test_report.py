@@ -251,14 +251,14 @@ def test_drawings_are_well_formed_for_the_smallest_input() -> None:
 
 
 def test_numbers_are_as_precise_as_they_deserve() -> None:
-    assert [seconds(each) for each in (None, 0.0004, 0.25, 1.26, 61.0)] == [
+    assert [seconds(number) for number in (None, 0.0004, 0.25, 1.26, 61.0)] == [
         "unknown",
         "0 ms",
         "250 ms",
         "1.3 s",
         "1m 1s",
     ]
-    assert [ratio(each) for each in (0.0, 0.00001, 0.125, 1.0)] == ["0.00 %", "< 0.01 %", "12.50 %", "100.00 %"]
+    assert [ratio(number) for number in (0.0, 0.00001, 0.125, 1.0)] == ["0.00 %", "< 0.01 %", "12.50 %", "100.00 %"]
     assert partitions(None) == "unknown"
     assert partitions([TopicPartition("t", number) for number in range(5)]) == "t-0, t-1, t-2 and 2 more"
 

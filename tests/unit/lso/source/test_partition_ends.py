@@ -45,7 +45,7 @@ class EndsReads:
         self.world.time.pass_(after)
         now = self.world.time.monotonic
         self.wanted = wanted = frozenset(TopicPartition("orders", number) for number in range(len(self.partitions)))
-        standing = [each for each, reading in self.readings.items() if reading.lag]
+        standing = [partition for partition, reading in self.readings.items() if reading.lag]
         ends = self._ends.read(self.metadata, wanted, self.readings, standing, self.deadline, now)
         assert ends.high.keys() <= ends.stable.keys()
         for partition, high in ends.high.items():

@@ -369,7 +369,7 @@ def test_lists_of_thousands_of_partitions_are_not_all_remembered() -> None:
     aggregates = aggregates_of()
     entry = entry_of(aggregates, "pay-1")
     first = (0).to_bytes(4)
-    base = encode_section(frozenset(TopicPartition("orders", each) for each in range(2000)))
+    base = encode_section(frozenset(TopicPartition("orders", number) for number in range(2000)))
     for number in range(2 * MOST_BYTES // len(base)):
         section = base.replace(first, (3000 + number).to_bytes(4), 1)
         ended = Ended(entry, 7, 1, 2, Outcome.COMMITTED, 0, 0, number, 60_000, number, section)

@@ -135,7 +135,7 @@ def test_what_is_kept_and_what_is_returned_have_limits(log: Log) -> None:
         log.at(at, f"pay-{at:08x}-1f1f-4111-8b1f-c{at:011x}")
     found = log.changes(1000)["pay"].ids
     assert len(found) == MOST_IDS
-    assert sum(each.first is not None for each in found) == MOST_NEW
+    assert sum(life.first is not None for life in found) == MOST_NEW
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ transactions = st.lists(
         st.just(frozenset[TopicPartition]()),
     ),
     max_size=30,
-    unique_by=lambda each: each.transactional_id,
+    unique_by=lambda transaction: transaction.transactional_id,
 )
 
 

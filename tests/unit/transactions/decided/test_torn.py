@@ -93,7 +93,7 @@ def cluster(request: pytest.FixtureRequest) -> TornCluster:
 
 def places(judged: MarkerComparison) -> list[tuple[str, TopicPartition, bool | None]]:
     return [
-        (each.decision.transactional_id, each.partition, each.marker and each.marker.commit) for each in judged.torn
+        (torn.decision.transactional_id, torn.partition, torn.marker and torn.marker.commit) for torn in judged.torn
     ]
 
 
@@ -198,7 +198,7 @@ def test_what_is_found_has_one_row_for_each_place(cluster: TornCluster) -> None:
     cluster.now += 10
     cluster.end(started, A, B)
     assert places(cluster.judged()) == [("pay-1", A, False), ("pay-1", B, False)]
-    assert all(isinstance(each, Torn) for each in cluster.judged().torn)
+    assert all(isinstance(torn, Torn) for torn in cluster.judged().torn)
 
 
 # --- Clients of before Transactions V2: transactions within seconds of each other share an epoch ---
@@ -251,7 +251,7 @@ READ = st.builds(
     PartitionMarkers,
     st.just(0),
     st.booleans(),
-    st.lists(MARKERS, max_size=12, unique_by=lambda each: each.offset).map(sorted),
+    st.lists(MARKERS, max_size=12, unique_by=lambda marker: marker.offset).map(sorted),
     st.one_of(st.just(-1), TIMES),
     st.just(0),
     st.one_of(st.none(), st.just(Fault(Reason.AUTHORIZATION, "grant READ"))),

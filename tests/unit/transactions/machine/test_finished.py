@@ -51,7 +51,7 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
             kept.put(encode_key(name), step)
             meant[name] = step
         assert len(kept) == len(meant)
-        assert all((encode_key(each) in kept) == (each in meant) for each in NAMES)
+        assert all((encode_key(name) in kept) == (name in meant) for name in NAMES)
     assert {entry.transactional_id: told(entry) for entry in kept.entries()} == {
         name: told(entry) for name, entry in meant.items()
     }

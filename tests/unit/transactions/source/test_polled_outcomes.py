@@ -233,7 +233,7 @@ def test_ids_that_were_not_used_for_long_are_described_in_turn() -> None:
     later = ACTIVE_SECONDS + 1
     turns = [found.choose(rows(count), later) for _ in range(3)]
     assert [len(turn) for turn in turns] == [IDLE_PER_LOOK] * 3
-    assert len({each for turn in turns for each in turn}) == count
+    assert len({text for turn in turns for text in turn}) == count
 
 
 def test_an_idle_id_with_another_state_or_producer_is_described_at_once() -> None:
@@ -252,7 +252,7 @@ def test_of_too_many_ids_the_newest_are_polled_and_the_others_reported() -> None
     assert len(chosen) == MOST_IDS
     assert "app-0" not in chosen
     dropped = [sample for sample in found.samples("prod") if sample.metric is catalogue.SERIES_DROPPED]
-    assert [each.value for each in dropped] == [11.0]
+    assert [sample.value for sample in dropped] == [11.0]
 
 
 def test_ids_that_expired_are_forgotten_and_count_nothing_when_they_come_back_with_an_old_start() -> None:
