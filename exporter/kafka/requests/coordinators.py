@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from itertools import count
 from types import MappingProxyType
 from typing import NamedTuple
@@ -29,6 +28,9 @@ from exporter.kafka.requests.transactions import (
 from exporter.model import Deadline, Fault, Reason
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import TransactionState
+
+_TOKEN = uuid4().hex
+"""Part of the ids that are asked for and that no client uses."""
 
 STATES = {
     "Ongoing": TransactionState.ONGOING,
@@ -132,15 +134,13 @@ def probe_coordinators(client: BrokerAccess, metadata: Metadata, deadline: Deadl
     return Probes(proven, unproven)
 
 
-@lru_cache(maxsize=4)
 def made_up_ids(partitions: int) -> tuple[str, ...]:
     """A random id for each partition of a log with that many, which hashes to it and which no client uses."""
     found: dict[int, str] = {}
-    token = uuid4().hex
     for number in count():
         if len(found) == partitions:
             break
-        key = f"kafka-eos-exporter-probe-{token}-{number}"
+        key = f"kafka-eos-exporter-probe-{_TOKEN}-{number}"
         found.setdefault(coordinator_partition(key, partitions), key)
     return tuple(found[number] for number in range(partitions))
 

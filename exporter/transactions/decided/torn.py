@@ -86,13 +86,15 @@ _COMPLETED = frozenset({int(Status.COMPLETE_COMMIT), int(Status.COMPLETE_ABORT)}
 
 @lru_cache(maxsize=65_536)
 def one_epoch(epoch: int) -> frozenset[int]:
-    """A set of one epoch, shared by all decisions that have it."""
+    """A set of one epoch, shared by all decisions that have it: a set of its own takes 216 bytes of each."""
     return frozenset({epoch})
 
 
 @lru_cache(maxsize=4096)
 def partitions_of_section(layout: int, section: bytes) -> frozenset[TopicPartition]:
-    """The partitions of an encoded list, shared by all decisions that have it. Raises UndecodableRecord."""
+    """The partitions of an encoded list, shared by all decisions that have it: to decode three of them takes 8 µs, and
+    they take 400 bytes. Raises UndecodableRecord.
+    """
     return frozenset(partitions_at(bytes(HEAD_SIZE) + section, layout)[1] or ())
 
 
