@@ -65,11 +65,10 @@ class BrokerConnection:
         self, label: str, address: tuple[str, int], properties: Properties, tokens: TokenProvider | None
     ) -> None:
         self._label = label
-        self._host, self._port = address
+        self._address = address
         self._properties = properties
         self._tokens = tokens
         self._max_frame = int(properties.raw.get("receive.message.max.bytes", MAX_FRAME))
-        self._client_id = properties.raw["client.id"]
         self._socket: socket.socket | None = None
         self._aborted = False
         self._buffer = bytearray()
@@ -106,7 +105,7 @@ class BrokerConnection:
     def _connect(self, deadline: Deadline) -> socket.socket:
         family = FAMILIES[self._properties.raw.get("broker.address.family", "any")]
         try:
-            addresses = socket.getaddrinfo(self._host, self._port, family, socket.SOCK_STREAM)
+            addresses = socket.getaddrinfo(*self._address, family, socket.SOCK_STREAM)
         except OSError as error:
             raise AskError(self._unreachable(f"its name does not resolve: {error.strerror or error}")) from None
         why = "its name has no address"
@@ -136,7 +135,7 @@ class BrokerConnection:
             return
         try:
             self._socket.settimeout(max(0.001, deadline.remaining()))
-            self._socket = context.wrap_socket(self._socket, server_hostname=self._host.rstrip("."))
+            self._socket = context.wrap_socket(self._socket, server_hostname=self._address[0].rstrip("."))
         except TimeoutError:
             raise AskError(self._timeout("the TLS handshake")) from None
         except ssl.SSLError as error:
@@ -220,7 +219,7 @@ class BrokerConnection:
     def _exchange(self, request: Request, version: int, deadline: Deadline) -> Response:
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         request.API_VERSION = version
-        request.with_header(correlation_id=self._correlation, client_id=self._client_id)
+        request.with_header(correlation_id=self._correlation, client_id=self._properties.raw["client.id"])
         self._send(request.encode(framed=True, header=True), deadline, _name(request))
         self._owed = self._correlation
         frame = self._frame(deadline, _name(request))
