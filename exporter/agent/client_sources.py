@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.agent.jvm_targets import WatchedJvm, listed
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.target_files import TargetFiles
 from exporter.model import Clock, Deadline, Source

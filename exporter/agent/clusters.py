@@ -16,7 +16,7 @@ from exporter.agent.journals import Journals
 from exporter.agent.looks import ClusterLooks, LookedAt
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.fact_store import Key
 from exporter.core.owners import Owners
 from exporter.core.runner import Group, GroupState, Runner

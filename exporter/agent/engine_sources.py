@@ -10,7 +10,7 @@ from exporter.agent.jvm_targets import JvmReaders
 from exporter.agent.receivers import Receivers
 from exporter.audits.result_files import AuditFiles
 from exporter.audits.source import AuditsSource, Names
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.connect.rest import ConnectRest
 from exporter.connect.source import ConnectSource
 from exporter.model import Source

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.config import Config
 from exporter.core.owners import Owners
 from exporter.core.source_state import SourceState

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from exporter.agent.jvm_targets import WatchedJvm
 from exporter.brokers.source import BrokersSource
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.jvm.reader import reader_for
 from exporter.model import Source
 from exporter.producers.source.producers import ProducersSource

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.bounds.text import some
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.owners import UNOWNED, Owners
 from exporter.inventory.facts import Inventory
 from exporter.inventory.source import read_inventory

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from exporter import catalogue
 from exporter.audits.result import AuditResult, AuditResults
 from exporter.audits.result_files import AuditFiles
-from exporter.cluster.cluster import NamedCluster, TargetSource
+from exporter.cluster import NamedCluster, TargetSource
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 
 MOST_AUDITS = 500

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from exporter import catalogue
 from exporter.bounds.text import cut
 from exporter.brokers.facts import BrokerVersion
-from exporter.cluster.cluster import NamedCluster, TargetSource
+from exporter.cluster import NamedCluster, TargetSource
 from exporter.http_client import Endpoint
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBean, MBeanQuery, parse_object_name
 from exporter.kafka.faults import AskError

@@ -14,7 +14,7 @@ from exporter.canary.clients import CanaryAdmin, ClientError, CommittedReader, T
 from exporter.canary.places import UNKNOWN, LogPlace, Rotation, places_of
 from exporter.canary.tally import NO_PARTITION, CanaryTally
 from exporter.canary.turn import Failure, Turn, TurnPlan, TurnResult
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.model import Deadline, Snapshot

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from exporter.applications.applications import FIXED_RULES, Grouping
 from exporter.applications.proposed_patterns import Proposal, propose
 from exporter.bounds.text import printable, some
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clusters import read_all
 from exporter.commands.output import print_json, print_not_asked, print_table
 from exporter.commands.report import ClusterReport

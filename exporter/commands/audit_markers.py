@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from exporter.bounds.text import printable
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, progress, say
 from exporter.commands.settings import add_duration_flag, add_reading_flags

@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 from exporter import catalogue
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clusters import configured, one_cluster
 from exporter.commands.output import print_table, say
 from exporter.commands.settings import (

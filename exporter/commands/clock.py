@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.output import say
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE

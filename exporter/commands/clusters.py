@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.report import ClusterReport
 from exporter.commands.settings import UsageError, config_source
 from exporter.config import ClusterConfig, Config

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.bounds.text import printable
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.output import print_table
 from exporter.commands.settings import UsageError
 from exporter.connect.grants import Answer, Grant, GrantVerdict, Need, WorkerSettings, judge, needs, worker_settings

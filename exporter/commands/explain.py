@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable, some
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clusters import configured, owner_of, read_all
 from exporter.commands.output import print_json, print_not_asked, say
 from exporter.commands.report import ClusterReport

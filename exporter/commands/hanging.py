@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clusters import read_all
 from exporter.commands.log_rounds import Sleep, take_rounds
 from exporter.commands.output import progress

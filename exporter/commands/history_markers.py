@@ -16,7 +16,7 @@ from exporter.kafka.client import AskError
 from exporter.model import Deadline
 
 if TYPE_CHECKING:
-    from exporter.cluster.cluster import Cluster
+    from exporter.cluster import Cluster
     from exporter.jobs.history.torn import MarkerRecord, TornPlace
     from exporter.transactions.decided.torn import Torn
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from exporter.bounds.text import printable, some
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clusters import configured, opened, owner_of
 from exporter.commands.output import print_json, print_not_asked, print_table, say
 from exporter.inventory.facts import Inventory

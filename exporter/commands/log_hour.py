@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import NamedTuple
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.report import fault_texts
 from exporter.model import Deadline, Fact, Facts
 from exporter.settings.plain import TransactionsConfig

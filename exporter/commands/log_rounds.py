@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.output import progress, say, wait
 from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError

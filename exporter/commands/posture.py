@@ -10,7 +10,7 @@ from typing import Any
 from exporter.agent.engine_sources import engine_sources
 from exporter.agent.engines import Engines, engines_of
 from exporter.bounds.text import printable
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clusters import configured, opened
 from exporter.commands.output import print_json, print_table, say
 from exporter.commands.report import fault_texts

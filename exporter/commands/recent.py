@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from exporter.catalogue import UNCLEAN_OUTCOMES
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from exporter.bounds.text import some
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.output import print_advice, print_json, print_next_step, print_not_asked, print_table, say
 from exporter.lso.next_step import NextStep
 from exporter.model import Fault

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from exporter.bounds.text import printable
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, shown_now
 from exporter.commands.clusters import opened
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exporter.catalogue import TOPIC_LSO_LAG_OFFSETS
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, say_clock
 from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour

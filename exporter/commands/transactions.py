@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NamedTuple
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands import explain, hanging, inventory, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.commands.clusters import read_all

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from exporter.bounds.patterns import BoundedPattern
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import choose
 from exporter.kafka.requests.by_coordinator import coordinator_partition

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from exporter import catalogue
-from exporter.cluster.cluster import NamedCluster, TargetSource
+from exporter.cluster import NamedCluster, TargetSource
 from exporter.connect import debezium
 from exporter.connect.concurrently import run_concurrently
 from exporter.connect.exactly_once import counts_for

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.catalogue import INTERNAL_TOPICS
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.inventory.applications_in_log import ApplicationsInLog
 from exporter.inventory.facts import Inventory, WrittenOutside
 from exporter.kafka.client import AskError

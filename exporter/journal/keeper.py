@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from exporter import __version__, catalogue
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.durations import format_age
 from exporter.core.source_state import SourceState
 from exporter.journal.burst import Bursts

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from exporter import catalogue
 from exporter.brokers.facts import BrokerVersion
-from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.cluster import Cluster, KafkaSource
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.flink.facts import FlinkJobs

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from exporter import catalogue
 from exporter.catalogue import SPARK_TERMINATION_REASONS
-from exporter.cluster.cluster import Cluster, NamedCluster, TargetSource
+from exporter.cluster import Cluster, NamedCluster, TargetSource
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Clock, Deadline, Fact, Facts, Fault, Sample, TopicPartition

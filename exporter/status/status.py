@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.audits.result import AuditResults
-from exporter.cluster.facts import ClusterIdentity
+from exporter.cluster import ClusterIdentity
 from exporter.connect.facts import ConnectState
 from exporter.core.documents import document_of
 from exporter.core.instants import instant

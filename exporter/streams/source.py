@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from exporter import catalogue
 from exporter.applications.naming import UUID
 from exporter.bounds.text import cut
-from exporter.cluster.cluster import Cluster, TargetSource
+from exporter.cluster import Cluster, TargetSource
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends

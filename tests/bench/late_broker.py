@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from exporter.agent.allocator import share_one_arena
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.fact_store import FactStore
 from exporter.core.reading import read_source
 from exporter.core.state import StateDir

@@ -15,7 +15,7 @@ from demo.cluster import KafkaCluster
 from demo.processes import poll
 from demo.workloads.producers import JavaProducer, Producer, ProducerError, RdkafkaProducer
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.roll import look
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient

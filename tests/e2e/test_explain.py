@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition as Position
 from demo.cluster import KafkaCluster
 from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties

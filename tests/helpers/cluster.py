@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from confluent_kafka import KafkaError
 
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient

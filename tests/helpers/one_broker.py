@@ -19,7 +19,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import FetchRequest, ListOffsetsResponse
 
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.log.tail import Polled

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
-from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.cluster import Cluster, KafkaSource
 from exporter.groups.facts import (
     Blocked,
     BlockedGroup,

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from exporter import catalogue
-from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.cluster import Cluster, KafkaSource
 from exporter.groups.facts import CommitTimes, GroupCommits
 from exporter.groups.source.rewinds import OffsetRewinds
 from exporter.kafka.client import AskError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.kafka.log.open_records import OpenTrace, read_trace
 from exporter.kafka.requests.coordinators import Probes, probe_coordinators

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import Marker
 from exporter.kafka.log.open_records import OpenTrace, read_trace

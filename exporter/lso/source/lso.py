@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.cluster import Cluster, KafkaSource
 from exporter.core.derived import Derived
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError

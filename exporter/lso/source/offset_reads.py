@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.lso.source.partition_ends import PartitionEnds

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.log_history import SAVED_SECONDS, LogHistory
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.lso.tracker import StallTracker
 

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from exporter.bounds.patterns import BoundedPattern, given_up
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.derived import Derived
 from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Fault, TopicPartition

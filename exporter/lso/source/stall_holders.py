@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.derived import Derived, DerivedByKey
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from exporter.cluster.cluster import NamedCluster, TargetSource
+from exporter.cluster import NamedCluster, TargetSource
 from exporter.jvm.reader import JvmReader, MBeanQuery
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample
 from exporter.producers.producer_samples import ATTRIBUTES, INIT, PREPARE, producer_samples

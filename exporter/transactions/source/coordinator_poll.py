@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline, Fault

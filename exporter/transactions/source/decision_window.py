@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata

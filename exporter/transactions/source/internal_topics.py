@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 
 from exporter import catalogue
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.derived import Derived
 from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata, PartitionMetadata

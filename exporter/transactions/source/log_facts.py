@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter import catalogue
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.derived import Derived
 from exporter.flink.facts import FlinkJobs, FlinkLosses, FlinkTransactions
 from exporter.flink.places import PrecommitPlaces

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from exporter import catalogue
-from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.cluster import Cluster, KafkaSource
 from exporter.kafka.client import AskError
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, fetch_request

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.derived import Derived
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.machine.progress import PartitionProgress

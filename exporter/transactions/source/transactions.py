@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter import catalogue
-from exporter.cluster.cluster import Cluster, KafkaSource
-from exporter.cluster.facts import ClusterIdentity
+from exporter.cluster import Cluster, ClusterIdentity, KafkaSource
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.lso.facts import Stalls

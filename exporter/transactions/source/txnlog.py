@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from exporter import catalogue
-from exporter.cluster.cluster import Cluster, KafkaSource
+from exporter.cluster import Cluster, KafkaSource
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail, TailReader
 from exporter.kafka.properties.client import Properties

@@ -12,7 +12,7 @@ import yaml
 from exporter.agent.client_sources import Clients
 from exporter.agent.jvm_targets import JvmReaders
 from exporter.agent.receivers import receivers_of
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.config import Config, ConfigSource
 from exporter.core.runner import Runner
 from exporter.model import Clock, Snapshot

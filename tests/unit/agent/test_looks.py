@@ -6,7 +6,7 @@ import pytest
 
 from exporter.agent.looks import ClusterLooks, LookedAt
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.core.owners import Owners
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.applications.applications import Grouping
-from exporter.cluster.cluster import Cluster
+from exporter.cluster import Cluster
 from exporter.commands.explain import Explanation, _print
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.cluster.facts import ClusterIdentity
+from exporter.cluster import ClusterIdentity
 from exporter.core.fact_store import FactStore
 from exporter.core.reading import next_start, read_source
 from exporter.core.runner import Group, Runner

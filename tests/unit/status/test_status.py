@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.cluster.facts import ClusterIdentity
+from exporter.cluster import ClusterIdentity
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
 from exporter.core.source_state import SourceState

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.cluster.facts import ClusterIdentity
+from exporter.cluster import ClusterIdentity
 from exporter.core.fact_store import FactStore
 from exporter.core.reading import read_source
 from exporter.model import Deadline, Fault, Reason, Source

@@ -11,7 +11,7 @@ from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
 from exporter.kafka.client import ClusterClient, Metadata
 from exporter.kafka.properties.client import Properties
-from exporter.model import Clock, Deadline
+from exporter.model import Clock, Deadline, Fact
 
 
 class NamedCluster(Protocol):
@@ -49,6 +49,16 @@ class Cluster:
         metadata = self.client.metadata(deadline, topics, max_age)
         self.cluster_id = metadata.cluster_id
         return metadata
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity(Fact):
+    """The cluster's identity; ``transaction_version`` is the finalised feature level, None before 4.0."""
+
+    cluster_id: str
+    bootstrap_servers: str
+    transaction_version: int | None
+    brokers: int
 
 
 C = TypeVar("C", bound=NamedCluster)

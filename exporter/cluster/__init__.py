@@ -1,1 +1,0 @@
-"""One Kafka cluster, as all sources on it share it."""
