@@ -29,7 +29,7 @@ from exporter.model import Deadline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from exporter.audits.result import AuditResult
+    from exporter.audit_results.result import AuditResult
 
 ROWS = 100_000
 """Rows of a table before its connector starts: some seconds of a snapshot."""

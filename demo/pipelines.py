@@ -10,7 +10,7 @@ from typing import Any
 from demo.cluster import KafkaCluster
 from demo.scenes import STALLED_TOPIC
 from demo.spark import SparkDriver
-from exporter.audits.result import AuditResult, Finding, TopicResult, dump_result
+from exporter.audit_results.result import AuditResult, Finding, TopicResult, dump_result
 from exporter.words import AuditVerdict
 
 RUNNING = {"payouts": "payments", "refunds": STALLED_TOPIC}

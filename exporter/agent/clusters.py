@@ -38,7 +38,7 @@ from exporter.transactions.source.txnlog import TxnlogSource
 
 if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers
-    from exporter.audits.source import Names
+    from exporter.audit_results.source import Names
     from exporter.status.documents import StatusDocument
 
 

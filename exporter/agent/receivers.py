@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.audits.posts import AuditReceiver
+from exporter.audit_results.posts import AuditReceiver
 from exporter.bounds.ledger import Ledger
 from exporter.ingest.budget import Budget
 from exporter.model import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree as ET
 
-from exporter.audits.result import AuditResult
+from exporter.audit_results.result import AuditResult
 from exporter.bounds.text import printable
 from exporter.core.instants import instant
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from exporter.audits.result import AuditResult, dump_result
+from exporter.audit_results.result import AuditResult, dump_result
 from exporter.bounds.text import printable
 from exporter.commands.audit_junit import junit
 from exporter.commands.audit_settings import AgentAddress

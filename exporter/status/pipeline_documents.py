@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from exporter.audits.result import AuditResult, Finding
+from exporter.audit_results.result import AuditResult, Finding
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.core.documents import document_of

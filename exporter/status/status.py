@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from exporter.audits.result import AuditResults
+from exporter.audit_results.result import AuditResults
 from exporter.cluster import ClusterIdentity
 from exporter.connect.facts import ConnectState
 from exporter.core.documents import document_of

@@ -17,9 +17,9 @@ from types import SimpleNamespace
 
 from exporter import catalogue
 from exporter.applications.applications import Grouping
-from exporter.audits.posts import AuditReceiver
-from exporter.audits.result import AuditResultError, dump_result, parse_result, weight
-from exporter.audits.source import audit_samples
+from exporter.audit_results.posts import AuditReceiver
+from exporter.audit_results.result import AuditResultError, dump_result, parse_result, weight
+from exporter.audit_results.source import audit_samples
 from exporter.bounds.yaml_text import YamlError, parse_yaml
 from exporter.config import ConfigError, ConfigSource
 from exporter.connect import rest, trace

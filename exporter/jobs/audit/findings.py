@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporter.audits.result import Finding
+from exporter.audit_results.result import Finding
 from exporter.jobs.audit.definition import FindingFrame
 from exporter.jobs.audit.evidence import EVIDENCE
 from exporter.kafka.log.record_batch import RecordBatch

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 
-from exporter.audits.result import Finding
+from exporter.audit_results.result import Finding
 from exporter.core.files import replace_file
 from exporter.jobs.audit.definition import Audit, AuditOutcome, Portion
 from exporter.jobs.audit.findings import Findings, merged

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporter.audits.result import AuditResult, Finding, TopicResult, dump_result
+from exporter.audit_results.result import AuditResult, Finding, TopicResult, dump_result
 from exporter.jobs.audit.definition import Audit, AuditOutcome, NullId
 from exporter.jobs.audit.findings import Findings, WhoWrote
 from exporter.jobs.audit.job import Say, run

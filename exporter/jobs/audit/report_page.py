@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from exporter import __version__
-from exporter.audits.result import AuditResult, Finding
+from exporter.audit_results.result import AuditResult, Finding
 from exporter.jobs.report.html_page import Note, PageSection, ReportPage, Table
 from exporter.words import AuditVerdict
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import Producer
 
 from demo.cluster import KafkaCluster
-from exporter.audits.result import AuditResult, Finding
+from exporter.audit_results.result import AuditResult, Finding
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
 from exporter.jobs.audit.read import TopicAccess

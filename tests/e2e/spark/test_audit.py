@@ -17,7 +17,7 @@ import pytest
 from demo.postgres import Postgres
 from demo.processes import poll
 from exporter import catalogue
-from exporter.audits.result import AuditResult, parse_result
+from exporter.audit_results.result import AuditResult, parse_result
 from exporter.cli import main
 from exporter.jobs.audit.columns import ExpressionError, Shape
 from exporter.jobs.audit.offset_range import parse_bound

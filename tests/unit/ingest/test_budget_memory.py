@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.audits.posts import AuditReceiver
+from exporter.audit_results.posts import AuditReceiver
 from exporter.ingest.budget import Budget
 from exporter.ingest.latest import RefusedError
 from exporter.model import Clock, Deadline, Facts, Sample

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from exporter.audits.result import AuditResult, AuditResults, Finding, TopicResult
+from exporter.audit_results.result import AuditResult, AuditResults, Finding, TopicResult
 from exporter.core.runner import GroupState
 from exporter.core.source_state import SourceState
 from exporter.lso.facts import Stalls

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from exporter.audits.result import Finding, dump_result, parse_result
+from exporter.audit_results.result import Finding, dump_result, parse_result
 from exporter.cli import main
 from exporter.commands.audit import add_to
 from exporter.commands.audit_junit import junit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from exporter.audits.result import AuditResult, AuditResultError, parse_result, weight
+from exporter.audit_results.result import AuditResult, AuditResultError, parse_result, weight
 from exporter.ingest.budget import Budget, series_bytes
 from exporter.ingest.latest import LatestBySender, RefusedError
 from exporter.model import Clock

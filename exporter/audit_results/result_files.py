@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.audits.result import AuditResult, AuditResultError, parse_result
+from exporter.audit_results.result import AuditResult, AuditResultError, parse_result
 from exporter.bounds.files import TooLargeError, names_in, read_regular
 from exporter.bounds.json_text import weight
 from exporter.bounds.memory import one_heavy_at_a_time

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from exporter import catalogue
-from exporter.audits.result import AuditResult, AuditResults
-from exporter.audits.result_files import AuditFiles
+from exporter.audit_results.result import AuditResult, AuditResults
+from exporter.audit_results.result_files import AuditFiles
 from exporter.cluster import NamedCluster, TargetSource
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from exporter import catalogue as c
-from exporter.audits.posts import KEEP_SECONDS, AuditReceiver
-from exporter.audits.result import AuditResults, parse_result
-from exporter.audits.result_files import AuditFiles
-from exporter.audits.source import AuditsSource
+from exporter.audit_results.posts import KEEP_SECONDS, AuditReceiver
+from exporter.audit_results.result import AuditResults, parse_result
+from exporter.audit_results.result_files import AuditFiles
+from exporter.audit_results.source import AuditsSource
 from exporter.ingest.latest import RefusedError
 from exporter.model import Reason
 from exporter.words import AuditVerdict
 from tests.helpers.cluster import FakeKafka, ManualClock, SourceRead, read
-from tests.unit.audits.test_result import DOCUMENT
+from tests.unit.audit_results.test_result import DOCUMENT
 
 WHO = ("audits", "orders", "orders")
 

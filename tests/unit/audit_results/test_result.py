@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.audits.result import AuditResult, AuditResultError, Finding, TopicResult, dump_result, parse_result
+from exporter.audit_results.result import AuditResult, AuditResultError, Finding, TopicResult, dump_result, parse_result
 from exporter.words import AuditVerdict
 
 COUNTS = st.none() | st.integers(0, 2**63 - 1)
