@@ -461,8 +461,6 @@ class HistoryApplication(TypedDict):
     application: str
     transactions: int
     outcomes: HistoryCounts
-    aborted_by_server: int
-    """0: an abort that no client asked for is timed_out or fenced."""
     abort_ratio: float | None
     timeout_ratio: float | None
     open_seconds: OpenSeconds
@@ -558,7 +556,6 @@ HistoryOutput = TypedDict(
         "written_until": float | None,
         "transactions": int,
         "outcomes": HistoryCounts,
-        "aborted_by_server": int,
         "applications": list[HistoryApplication],
         "timeline": HistoryTimeline,
         "fences": list[HistoryFences],

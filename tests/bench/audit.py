@@ -45,7 +45,7 @@ from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, PLAIN_
 from exporter.jobs.session import is_local, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
-from tests.bench.machine import load
+from tests.bench.machine import family, load
 from tests.bench.report import FigureRow, as_json, table
 
 if TYPE_CHECKING:
@@ -96,19 +96,6 @@ def cpu_of(pid: int) -> float:
     except OSError:
         return 0.0
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def family(root: int) -> Iterator[int]:
-    """A process and all below it."""
-    yield root
-    # A JVM starts processes from any of its threads.
-    for file in Path(f"/proc/{root}/task").glob("*/children"):
-        try:
-            children = [int(pid) for pid in file.read_text(encoding="utf-8").split()]
-        except OSError:
-            continue
-        for child in children:
-            yield from family(child)
 
 
 def fill(bootstrap: str, topic: str, first: int, end: int) -> None:

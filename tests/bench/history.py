@@ -86,7 +86,6 @@ def rows_of(begin_ms: int, minutes: int, count: int) -> pa.Table:
         "producer_epoch": (number % 7).astype(np.int16),
         "client_transaction_version": np.full(count, 2, dtype=np.int8),
         "outcome": outcome,
-        "ended_by_server": np.zeros(count, dtype=bool),
         "begin": prepare - open_ms,
         "prepare": prepare,
         "complete": complete,

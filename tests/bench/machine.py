@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,3 +81,16 @@ def run(argv: Sequence[str], seconds: float) -> CommandCost:
 def load() -> str:
     """The load average, to judge a row by."""
     return "/".join(f"{each:.1f}" for each in os.getloadavg())
+
+
+def family(root: int) -> Iterator[int]:
+    """A process and all below it."""
+    yield root
+    # A JVM starts processes from any of its threads.
+    for file in Path(f"/proc/{root}/task").glob("*/children"):
+        try:
+            children = [int(pid) for pid in file.read_text(encoding="utf-8").split()]
+        except OSError:
+            continue
+        for child in children:
+            yield from family(child)

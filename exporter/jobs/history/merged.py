@@ -174,5 +174,5 @@ def _tables(files: Iterable[Path]) -> Iterator[pa.Table]:
 def _pieces(files: Iterable[Path]) -> Iterator[pa.Table]:
     for file in files:
         with pq.ParquetFile(file, page_checksum_verification=True) as opened:
-            for batch in opened.iter_batches(_ROWS_AT_ONCE):
+            for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=SCHEMA.names):
                 yield pa.Table.from_batches([batch], SCHEMA)

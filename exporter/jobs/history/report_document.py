@@ -28,7 +28,6 @@ def document(found: HistoryReport) -> HistoryOutput:
         written_until=_seconds(found.until_ms),
         transactions=found.counts.total,
         outcomes=found.counts._asdict(),
-        aborted_by_server=0,
         applications=list(map(_application, found.applications)),
         timeline={
             "step_seconds": found.width_ms / 1000,
@@ -54,7 +53,6 @@ def _application(summary: ApplicationSummary) -> HistoryApplication:
         application=summary.name,
         transactions=summary.counts.total,
         outcomes=summary.counts._asdict(),
-        aborted_by_server=0,
         abort_ratio=summary.counts.ratio("aborted"),
         timeout_ratio=summary.counts.ratio("timed_out"),
         open_seconds={"median": summary.median, "p99": summary.p99, "p999": summary.p999, "max": summary.longest},

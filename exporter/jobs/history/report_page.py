@@ -29,7 +29,8 @@ MOST_NAMED = 3
 _NUMBERS = frozenset({
     "transactions", "committed", "aborted", "timed out", "fenced", "not committed", "median",
     "p99", "longest", "suggested timeout",
-    "open", "markers", "timeout", "producer id", "epoch", "times", "held at most", "completed",
+    "open", "markers", "timeout", "producer id", "epoch", "times", "held at most",
+    "begin", "completed", "from", "to", "last",
 })  # fmt: skip
 
 
@@ -108,7 +109,7 @@ def _torn(record: MarkerRecord) -> list[Block]:
     blocks: list[Block] = [Note(compared(record))]
     if record.torn:
         rows = [torn_row(torn) for torn in record.torn]
-        blocks.append(Table(TORN_COLUMNS, rows, frozenset({"producer id", "partition"}), ["bad"] * len(rows)))
+        blocks.append(Table(TORN_COLUMNS, rows, _NUMBERS | {"partition"}, ["bad"] * len(rows)))
     blocks += [Note(f"Not compared: {question}.") for question in record.questions]
     return blocks
 

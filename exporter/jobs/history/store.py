@@ -31,7 +31,7 @@ KEEP_BATCHES = 3
 TABLE = "transactions"
 IDENTITY = "_history.json"
 BATCH_FILE = "_batch.json"
-_BATCHES, _TMP, _LOCK, _INDEX, ROWS = "_batches", "_tmp", "_lock", "index.json", "rows"
+BATCHES, _TMP, _LOCK, _INDEX, ROWS = "_batches", "_tmp", "_lock", "index.json", "rows"
 
 
 class HistoryStore:
@@ -97,7 +97,7 @@ class HistoryStore:
                 path.rmdir()
 
     def _batch(self, number: int) -> Path:
-        return self.folder / _BATCHES / str(number)
+        return self.folder / BATCHES / str(number)
 
     def _publish(self, number: int) -> None:
         rows = self._batch(number) / ROWS
@@ -106,7 +106,7 @@ class HistoryStore:
             sync(self.folder / TABLE)
 
     def _delete_old(self, number: int) -> None:
-        for path in (self.folder / _BATCHES).iterdir():
+        for path in (self.folder / BATCHES).iterdir():
             if path.name.isdecimal() and int(path.name) <= number - KEEP_BATCHES:
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -114,14 +114,14 @@ class HistoryStore:
 
     def load(self) -> None:
         """Find the last batch and show its rows, if a writer was killed before. Raises HistoryError."""
-        for name in (_BATCHES, _TMP, TABLE):
+        for name in (BATCHES, _TMP, TABLE):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         for path in (self.folder / _TMP).iterdir():
             shutil.rmtree(path, ignore_errors=True)
-        numbers = [int(path.name) for path in (self.folder / _BATCHES).iterdir() if path.name.isdecimal()]
+        numbers = [int(path.name) for path in (self.folder / BATCHES).iterdir() if path.name.isdecimal()]
         if not numbers:
             if any((self.folder / TABLE).iterdir()):
-                raise HistoryError(f"{self.folder} has transactions and has lost {_BATCHES}: {_ANEW}")
+                raise HistoryError(f"{self.folder} has transactions and has lost {BATCHES}: {_ANEW}")
             return
         last = max(numbers)
         file = self._batch(last) / _INDEX

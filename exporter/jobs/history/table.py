@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 50_000
 
 
 class TableColumn(NamedTuple):
-    """A column of the table; its name is that of a field of ``Row``, but for ``ended_by_server``."""
+    """A column of the table; its name is that of a field of ``Row``."""
 
     type: Any
     meaning: str
@@ -37,7 +37,6 @@ COLUMNS: dict[str, TableColumn] = {
     "producer_epoch": TableColumn(pa.int16(), "the epoch that it was written with, where the log showed it"),
     "client_transaction_version": TableColumn(pa.int8(), "2 for a client of Transactions V2, else 0; null if unknown"),
     "outcome": TableColumn(pa.string(), "committed, aborted, timed_out or fenced, as in the metrics"),
-    "ended_by_server": TableColumn(pa.bool_(), "false: an abort that no client asked for is timed_out or fenced"),
     "begin": TableColumn(_INSTANT, "when it began, by the coordinator; null if unknown"),
     "prepare": TableColumn(_INSTANT, "when its end was decided"),
     "complete": TableColumn(_INSTANT, "when its markers were written"),
@@ -113,7 +112,7 @@ class RowFiles:
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
     """Rows as Arrow, without the day."""
-    columns: dict[str, Sequence[Any]] = {**dict.fromkeys(COLUMNS, ()), "ended_by_server": (False,) * len(rows)}
+    columns: dict[str, Sequence[Any]] = dict.fromkeys(COLUMNS, ())
     if rows:
         columns |= zip(Row._fields, zip(*rows, strict=True), strict=True)
     columns["partitions"] = tuple(

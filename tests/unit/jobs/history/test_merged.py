@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from exporter.jobs.history import merged, tally
@@ -172,6 +174,19 @@ def test_a_damaged_batch_stops_its_copy_and_not_the_writer(history: Path, caplog
         merge_batches(store)
     assert not copies_of(history)
     assert "batches are not merged" in caplog.text
+
+
+def test_batches_with_a_column_of_an_earlier_version_are_merged(history: Path) -> None:
+    expected = settled(report(HistoryFiles(history), ReportRange()))
+    shutil.rmtree(history / FOLDER)
+    for file in (history / "transactions").glob("*/*/*.parquet"):
+        table = pq.ParquetFile(file).read()
+        more = pa.array([False] * table.num_rows)
+        pq.write_table(table.append_column("ended_by_server", more), file, write_page_checksum=True)
+    with opened(history, "cluster-1", "prod", NOON) as store:
+        merge_batches(store)
+    assert copies_of(history)
+    assert settled(report(HistoryFiles(history), ReportRange())) == expected
 
 
 def test_batches_without_a_copy_are_read_as_they_are(history: Path) -> None:
