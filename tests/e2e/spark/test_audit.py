@@ -194,7 +194,7 @@ def test_headers_are_a_map_of_texts(audits: Auditor, history: Callable[..., str]
 @pytest.mark.proof
 def test_sparks_log_has_no_line_for_each_record(audits: Auditor, history: Callable[..., str]) -> None:
     assert audits.audit(history(steps()), id=ID).verdict == "clean"
-    gateway: Any = audits.session.sparkContext._gateway  # noqa: SLF001 -- of the JVM whose output is the log
+    gateway: Any = audits.session.sparkContext._gateway
     log = Path(f"/proc/{gateway.proc.pid}/fd/2").read_text()
     assert "NativeCodeLoader" in log
     assert "UninterruptibleThread" not in log
