@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from exporter.bounds.properties_text import parse_properties
 from exporter.core.durations import parse_duration
 from exporter.model import CommandError
 from exporter.settings.layers import Path as SettingPath
@@ -109,36 +109,11 @@ def config_source(options: argparse.Namespace, environ: Mapping[str, str] = os.e
 
 def _read_properties(file: Path) -> dict[str, str]:
     try:
-        return parse_properties(file.read_text(encoding="utf-8"))
+        return {entry.name: entry.value for entry in parse_properties(file.read_text(encoding="utf-8")) if entry.name}
     except OSError as error:
         raise UsageError(f"--command-config {file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"--command-config {file}: is no UTF-8 text") from None
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    r"""A file of java.util.Properties: ``key=value``, ``key: value``, ``#`` and ``!`` comments, ``\`` at a line's
-    end.
-    """
-    joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text)
-    found: dict[str, str] = {}
-    for line in joined.split("\n"):
-        entry = line.lstrip(" \t\f").removesuffix("\r")
-        if not entry or entry[0] in "#!":
-            continue
-        match = re.match(r"((?:\\.|[^\\=:\s])+)[ \t\f]*[=:]?[ \t\f]*(.*)", entry, re.DOTALL)
-        if match:
-            found[_unescaped(match[1])] = _unescaped(match[2])
-    return found
-
-
-def _unescaped(text: str) -> str:
-    controls = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-    return re.sub(
-        r"\\(u[0-9a-fA-F]{4}|.)",
-        lambda match: chr(int(match[1][1:], 16)) if len(match[1]) == 5 else controls.get(match[1], match[1]),
-        text,
-    )
 
 
 def add_reading_flags(parser: argparse.ArgumentParser, timeout: float, how_long: str) -> None:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import yaml
 
 from exporter.bounds.files import TooLargeError, read_regular
+from exporter.bounds.properties_text import LINE_END, parse_properties
 from exporter.bounds.yaml_text import excess
 
 MOST_BYTES = 1_000_000
 _DEEPEST = 30
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _MOST_VALUES = 20_000
 _MOST_NODES = 4 * _MOST_VALUES
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; not every build of PyYAML has it
@@ -74,40 +74,10 @@ def _last_of_each(found: Iterator[Setting]) -> tuple[Setting, ...]:
 
 
 def _properties(text: str) -> Iterator[Setting]:
-    r"""java.util.Properties: ``key=value``, ``key: value``, ``#`` and ``!`` comments, ``\`` at a line's end."""
-    lines = iter(enumerate(_LINE_END.split(text), 1))
-    for number, line in lines:
-        entry = line.lstrip(" \t\f")
-        if not entry or entry[0] in "#!":
-            continue
-        parts = [entry]
-        while _continues(parts[-1]):
-            _, following = next(lines, (0, ""))
-            parts[-1] = parts[-1][:-1]
-            parts.append(following.lstrip(" \t\f"))
-        entry = "".join(parts)
-        name, value = _name_and_value(entry)
-        if "\0" in entry:
-            raise FileError(f"line {number}: holds a NUL byte: no properties file")
-        yield Setting(name, value.strip(), number)
-
-
-def _continues(entry: str) -> bool:
-    return (len(entry) - len(entry.rstrip("\\"))) % 2 == 1
-
-
-def _name_and_value(entry: str) -> tuple[str, str]:
-    name: list[str] = []
-    at = 0
-    while at < len(entry) and entry[at] not in "=: \t\f":
-        if entry[at] == "\\" and at + 1 < len(entry):
-            at += 1
-        name.append(entry[at])
-        at += 1
-    rest = entry[at:].lstrip(" \t\f")
-    if rest[:1] in {"=", ":"}:
-        rest = rest[1:]
-    return "".join(name), rest.lstrip(" \t\f")
+    for entry in parse_properties(text):
+        if "\0" in entry.name + entry.value:
+            raise FileError(f"line {entry.line}: holds a NUL byte: no properties file")
+        yield Setting(entry.name, entry.value.strip(), entry.line)
 
 
 def _json(text: str) -> Iterator[Setting]:
@@ -127,7 +97,7 @@ def _json(text: str) -> Iterator[Setting]:
 def _lines_of_names(text: str) -> dict[str, int]:
     """The first line in which each quoted name is followed by a colon."""
     found: dict[str, int] = {}
-    for number, line in enumerate(_LINE_END.split(text), 1):
+    for number, line in enumerate(LINE_END.split(text), 1):
         for match in re.finditer(r'"([^"\\]{1,300})"[ \t]{0,50}:', line):
             found.setdefault(match[1], number)
     return found

@@ -24,12 +24,14 @@ Use = tuple[str, str, Sequence[str]]
 
 FOREIGN: dict[str, Use] = {
     "exporter.bounds.json_text:_ESCAPE": ("sub", "", ("\\u", "\\ud800", "\\udbff\\u")),
+    "exporter.bounds.properties_text:LINE_END": ("sub", "", ("\r", "\n")),
+    "exporter.bounds.properties_text:_ENTRY": ("match", "", ("\\=", "=:", " =")),
+    "exporter.bounds.properties_text:_ESCAPED": ("sub", "", ("\\u", "\\u0041", "\\\\")),
     "exporter.bounds.text:_LOOKS_ESCAPED": ("sub", "", ("\\x", "\\u202e", "\\")),
     "exporter.bounds.text:_SURROGATE": ("sub", "", ("\ud800",)),
     "exporter.journal.segments:_NAME": ("fullmatch", "", ("0",)),
     "exporter.linter.client_rules:_PLACEHOLDER": ("search", "", ("<", "$", "%")),
     "exporter.linter.client_rules:_RANDOM": ("search", "", ("pod", "pod.", " pi")),
-    "exporter.linter.files:_LINE_END": ("sub", "", ("\r", "\n")),
     "exporter.linter.files:_SECRET": ("search", "", ("api", ".ke")),
     "exporter.connect.trace:_ASSIGNED": (
         "sub",

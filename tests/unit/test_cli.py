@@ -15,7 +15,6 @@ import pytest
 
 from exporter import __version__
 from exporter.cli import main, parser
-from exporter.commands.settings import parse_properties
 
 PROGRAM = [sys.executable, "-m", "exporter"]
 
@@ -187,22 +186,3 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         os.close(writing)
     assert done.stderr == b""
     assert done.returncode == 128 + signal.SIGPIPE
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a=b", {"a": "b"}),
-        ("a = b c ", {"a": "b c "}),
-        ("a: b", {"a": "b"}),
-        ("a b", {"a": "b"}),
-        ("# a=b\n! c=d\n\n e=f", {"e": "f"}),
-        ("a=b\\\n   c", {"a": "bc"}),
-        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
-        ("a\\=b=c\\u0041\\n", {"a=b": "cA\n"}),
-        ("a=", {"a": ""}),
-        ("bootstrap.servers=k:1,l:2", {"bootstrap.servers": "k:1,l:2"}),
-    ],
-)
-def test_java_properties_are_read_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
-    assert parse_properties(text) == expected
