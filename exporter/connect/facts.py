@@ -16,7 +16,7 @@ class ConnectState(Fact):
     """The connectors of one Connect cluster, as its REST API or its workers' MBeans describe them.
 
     ``by_rest`` is False where only MBeans were read: then settings and reasons of failures are not known. ``notes`` are
-    sentences on signals that are missing because of the configuration, or that a jmx_exporter's rules leave out.
+    sentences on signals that are missing because of the configuration.
     ``group_id`` is "" where it is not configured. ``transactional`` has by source task whether its MBeans show
     transactions, ``leader_transactional`` whether the leader's do (preparing or enabled), ``workers`` by address
     whether REST shows that exactly-once is enabled, ``plugins`` what source plugins answer about their support without

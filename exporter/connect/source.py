@@ -84,7 +84,6 @@ class ConnectSource(TargetSource[NamedCluster]):
         self._written: dict[TaskKey, float] = {}
         self._commits: dict[TaskKey, float] = {}
         self._sink_commits: dict[TaskKey, float] = {}
-        self._dropped: frozenset[str] = frozenset()
         self._notes = tuple(
             note
             for note, lacking in (
@@ -130,7 +129,7 @@ class ConnectSource(TargetSource[NamedCluster]):
             self.target,
             connectors,
             rest is not None,
-            (*self._notes, *self._left_out(answers)),
+            self._notes,
             group,
             transactional_tasks(answers),
             leader_is_transactional(answers, group),
@@ -167,19 +166,6 @@ class ConnectSource(TargetSource[NamedCluster]):
                 key = (connector.name, task.task)
                 snapshots[key] = _look_at(task, numbers.get(key))
         self._failures.count(snapshots, complete=complete)
-
-    def _left_out(self, answers: Sequence[JvmAnswer]) -> tuple[str, ...]:
-        """Log what the rules of a jmx_exporter drop, with the rule that would add it, when it changes."""
-        notes = {
-            f"a worker's jmx_exporter leaves out {missing.attribute} of {missing.query.pattern}; "
-            f"put first into its rules: {missing.remedy}"
-            for answer in answers
-            for missing in answer.missing
-        }
-        for note in sorted(notes - self._dropped):
-            log.info("connect %s: %s", self.target, note)
-        self._dropped = frozenset(notes)
-        return tuple(sorted(notes))
 
     # --- Samples ---
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,7 +9,7 @@ from exporter import catalogue
 from exporter.applications.naming import UUID
 from exporter.bounds.text import cut
 from exporter.cluster import Cluster, TargetSource
-from exporter.jvm.reader import JvmAnswer, JvmReader, MBeanQuery, MBeanValue
+from exporter.jvm.reader import JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
@@ -24,8 +23,6 @@ from exporter.streams.streams_samples import (
     guarantee_samples,
     jvm_samples,
 )
-
-log = logging.getLogger(__name__)
 
 CLIENT = "kafka.streams:type=stream-metrics,client-id=*"
 # States as numbers, for KIP-714 (KIP-1091, Kafka 4.0): what remains where a jmx_exporter drops texts.
@@ -63,13 +60,11 @@ class StreamsSource(TargetSource[Cluster]):
     def __init__(self, cluster: Cluster, target: str, reader: JvmReader, interval: float = 10.0) -> None:
         super().__init__(cluster, target, interval, TIMEOUT_SECONDS)
         self._reader = reader
-        self._dropped: frozenset[str] = frozenset()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:  # noqa: ARG002 the protocol's
         # At most half of the time, so that a JVM that hangs leaves time for the cluster's answers.
         answer = self._reader.read(QUERIES, deadline.within(deadline.remaining() / 2))
         yield from answer.faults
-        self._say_left_out(answer)
         yield from jvm_samples((self.cluster, self.target), answer.values)
         yield from versions_of(self.cluster, answer.values)
         applications = applications_by_client(answer.values)
@@ -93,17 +88,6 @@ class StreamsSource(TargetSource[Cluster]):
             if all(partition in ends.high for partition in mine):
                 lag = sum(max(0, ends.high[partition] - ends.stable[partition]) for partition in mine)
                 yield catalogue.STREAMS_CHANGELOG_LAG_OFFSETS(float(lag), self.cluster, self.target, application, topic)
-
-    def _say_left_out(self, answer: JvmAnswer) -> None:
-        """Log what the rules of a jmx_exporter drop, with the rule that would add it, when it changes."""
-        notes = frozenset(
-            f"the jmx_exporter leaves out {missing.attribute} of {missing.query.pattern}; "
-            f"put first into its rules: {missing.remedy}"
-            for missing in answer.missing
-        )
-        for note in sorted(notes - self._dropped):
-            log.info("streams %s: %s", self.target, note)
-        self._dropped = notes
 
 
 def versions_of(cluster: str, readings: Iterable[MBeanValue]) -> Iterator[StreamsVersion]:

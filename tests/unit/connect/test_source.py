@@ -19,8 +19,8 @@ from exporter.connect.source import (
     ConnectSource,
 )
 from exporter.connect.workers import QUERIES
-from exporter.jvm.answers import JvmAnswer, MBeanValue, Missing
-from exporter.jvm.mbeans import MBeanQuery, parse_object_name
+from exporter.jvm.answers import JvmAnswer, MBeanValue
+from exporter.jvm.mbeans import parse_object_name
 from exporter.model import Deadline, Facts, Fault, Metric, Reason, Sample
 from exporter.transactions.facts import TaskCommits
 from exporter.words import FailureCause
@@ -254,15 +254,6 @@ def test_a_deleted_connector_takes_its_counters_along(rest: ScriptedReaders) -> 
     for _ in range(DELETED_AFTER):
         read(reader)
     assert not any(key[0] == "steps" for key in read(reader).of(catalogue.CONNECT_TASK_FAILURES_TOTAL))
-
-
-def test_what_a_jmx_exporter_drops_is_a_note_with_the_line_that_restores_it(rest: ScriptedReaders) -> None:
-    missing = Missing(MBeanQuery("kafka.connect:type=x,task=*", ("y",)), "y", "- pattern: kafka.connect<type=x>")
-    seen = read(source(rest, [ScriptedReaders(JvmAnswer(missing=(missing,)))]))
-    assert seen.state is not None
-    (note,) = seen.state.notes
-    assert "- pattern: kafka.connect<type=x>" in note
-    assert not seen.faults
 
 
 def test_workers_that_come_and_go_are_asked_and_reported_with_the_next_read(rest: ScriptedReaders) -> None:
