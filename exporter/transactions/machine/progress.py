@@ -55,15 +55,12 @@ class LogPosition(NamedTuple):
     @classmethod
     def read(cls, found: list[Any]) -> Self:
         """As ``document`` returned it. Raises TypeError or ValueError for anything else."""
-        offset, epoch, unsettled, lost, *more = found
+        offset, epoch, unsettled, lost, epochs, confirmed, changes = found
         if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
             raise ValueError(f"the position {offset!r}")
-        position = cls(offset, int(epoch), frozenset(map(int, unsettled)), int(lost))
-        if not more:
-            return position
-        epochs, confirmed, changes = more
         known = tuple((int(epoch), int(first)) for epoch, first in epochs)
-        return position._replace(epochs=known, confirmed=int(confirmed), changes=read_changes(changes))
+        counted = frozenset(map(int, unsettled)), int(lost)
+        return cls(offset, int(epoch), *counted, known, int(confirmed), read_changes(changes))
 
 
 class LogLeaders:

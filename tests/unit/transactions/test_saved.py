@@ -64,7 +64,7 @@ def fields(entry: Entry) -> tuple[Any, ...]:
 
 def test_the_journal_of_the_same_generation_goes_on_from_the_snapshot() -> None:
     kept = document(
-        {"0": {"position": [7, 1, [], 0], "taken_at": 7, "ids": []}},
+        {"0": {"position": [7, 1, [], 0, [], -1, [[], []]], "taken_at": 7, "ids": []}},
         applications={"a": [1], "b": [2]},
         tasks={"t": 1},
         undecodable=0,
@@ -72,9 +72,17 @@ def test_the_journal_of_the_same_generation_goes_on_from_the_snapshot() -> None:
     saved = read(
         kept,
         [
-            {"generation": 3, "partitions": {"0": [1, 1, [], 0]}, "counters": {"applications": {"a": [9]}}},
-            {"generation": 4, "partitions": {"0": [9, 2, [8], 3]}, "counters": {"applications": {"a": [3], "b": None}}},
-            {"generation": 4, "partitions": {"1": [2, 0, [], 0]}, "counters": {"undecodable": 5}},
+            {
+                "generation": 3,
+                "partitions": {"0": [1, 1, [], 0, [], -1, [[], []]]},
+                "counters": {"applications": {"a": [9]}},
+            },
+            {
+                "generation": 4,
+                "partitions": {"0": [9, 2, [8], 3, [], -1, [[], []]]},
+                "counters": {"applications": {"a": [3], "b": None}},
+            },
+            {"generation": 4, "partitions": {"1": [2, 0, [], 0, [], -1, [[], []]]}, "counters": {"undecodable": 5}},
         ],
     )
     zero = saved.partitions[0]
@@ -95,8 +103,8 @@ def test_the_journal_of_the_same_generation_goes_on_from_the_snapshot() -> None:
         {"format": FORMAT},
         document({"0": {"position": [-1, 0, [], 0], "taken_at": 0, "ids": []}}),
         document({"0": {"position": [1, 0, []], "taken_at": 0, "ids": []}}),
-        document({"0": {"position": [1, 0, [], 0], "taken_at": 0, "ids": [["a", [1, 2], ""]]}}),
-        document({"0": {"position": [1, 0, [], 0], "taken_at": 0, "ids": [["a", [0] * 13, "%%%"]]}}),
+        document({"0": {"position": [1, 0, [], 0, [], -1, [[], []]], "taken_at": 0, "ids": [["a", [1, 2], ""]]}}),
+        document({"0": {"position": [1, 0, [], 0, [], -1, [[], []]], "taken_at": 0, "ids": [["a", [0] * 13, "%%%"]]}}),
     ],
 )
 def test_a_document_that_cannot_be_used_says_so(broken: dict[str, Any]) -> None:
