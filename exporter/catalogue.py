@@ -354,8 +354,8 @@ TOPIC_WITHHELD_RECORD_AGE_SECONDS = _LSO.gauge(
 )
 LSO_STALLED_SINCE_TIMESTAMP_SECONDS = _LSO.gauge(
     "kafka_eos_lso_stalled_since_timestamp_seconds{kafka_cluster,topic,partition}",
-    "Unix time since which the last stable offset of a stalled partition has not moved, in the coordinators' time "
-    "where this exporter's clock is 5 s or more off; absent for the others.",
+    "Unix time since which the last stable offset of a stalled partition has not moved, in the coordinators' common "
+    "time where this exporter's clock is 5 s or more off; absent for the others.",
 )
 LSO_LAG_OFFSETS = _LSO.gauge(
     "kafka_eos_lso_lag_offsets{kafka_cluster,topic,partition}",

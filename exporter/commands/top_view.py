@@ -139,8 +139,8 @@ def _open(transaction: Mapping[str, Any]) -> tuple[str, ...]:
     age = "?" if transaction["seconds"] is None else format_age(transaction["seconds"])
     left = (
         None
-        if transaction["seconds"] is None or transaction["timeout_seconds"] is None
-        else transaction["timeout_seconds"] - transaction["seconds"]
+        if transaction["seconds"] is None or transaction["times_out_timestamp"] is None
+        else transaction["times_out_timestamp"] - transaction["started_timestamp"] - transaction["seconds"]
     )
     out = (
         "never"

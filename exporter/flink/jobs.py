@@ -38,8 +38,10 @@ class _OfJob(NamedTuple):
 
     def judged(self, newest: Mapping[tuple[str, int], float], now: float) -> FlinkTransaction:
         """Its state; ``newest`` as from ``_newest``."""
-        last = newest[self.id.prefix, self.id.subtask]
-        return judge(self.job, self.id, self.started, self.transaction.timeout, last, now)
+        last, timeout = newest[self.id.prefix, self.id.subtask], self.transaction.timeout
+        if timeout is not None:
+            timeout += self.transaction.scan_behind or 0.0
+        return judge(self.job, self.id, self.started, timeout, last, now)
 
 
 def _newest(found: Iterable[_OfJob]) -> dict[tuple[str, int], float]:

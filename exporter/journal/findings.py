@@ -53,7 +53,7 @@ class FindingRules:
         self._taken = logged.taken
         for end in logged.ends[-new:]:
             kind = EventKind.TIMED_OUT if end.outcome == Outcome.TIMED_OUT.value else EventKind.FENCED
-            key = f"{kind.value}:{end.producer_id}:{end.producer_epoch}:{end.ended:.3f}"
+            key = f"{kind.value}:{end.producer_id}:{end.producer_epoch}:{end.ended + end.stamp_ahead:.3f}"
             if not self._new(key):
                 continue
             begun: dict[str, Text] = {} if end.started is None else {"transaction_began_timestamp": end.started}

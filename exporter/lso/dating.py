@@ -40,13 +40,16 @@ class Anchor(NamedTuple):
 
 
 class Dated(NamedTuple):
-    """An instant on the monotonic clock. ``by_unix``: known as Unix time, so a better anchor moves it."""
+    """An instant on the monotonic clock. ``by_unix``: known as Unix time, so a better anchor moves it. ``unchecked``:
+    by a wall clock of an earlier process that was never compared with another.
+    """
 
     at: float
     by_unix: bool = False
+    unchecked: bool = False
 
     def moved(self, before: Anchor, after: Anchor) -> Dated:
-        return Dated(self.at + before.zero - after.zero, by_unix=True) if self.by_unix else self
+        return self._replace(at=self.at + before.zero - after.zero) if self.by_unix else self
 
 
 def anchored(before: Anchor | None, boot: str, monotonic: float, wall: float, ahead: float | None) -> Anchor:
@@ -76,7 +79,8 @@ def restored(since: float, saved: Anchor | None, now: Anchor, *, by_unix: bool =
     if saved is not None and saved.boot and saved.boot == now.boot and not by_unix:
         return Dated(since - saved.zero)
     if saved is None or saved.ahead is None:
-        return Dated(now.monotonic(since) if by_unix else since - now.zero, by_unix=True)
+        same_boot = saved is not None and bool(saved.boot) and saved.boot == now.boot
+        return Dated(now.monotonic(since) if by_unix else since - now.zero, by_unix=True, unchecked=not same_boot)
     return Dated(now.monotonic(since - saved.ahead), by_unix=True)
 
 

@@ -39,7 +39,7 @@ class Blocker(NamedTuple):
     whose marker the coordinator still waits for, None when it could not be asked. ``evidence`` is the proof that it
     hangs, or that the transaction log has it open; without it no step ends the transaction. ``flink`` says that by its
     id it may be a Flink job's, ``checkpoint`` what it is there, where the job is known by its behaviour.
-    ``clock_behind`` is as that of ``OpenTransaction``: by it ages are judged by the clock that wrote ``started``.
+    ``scan_behind`` is as that of ``OpenTransaction``.
     """
 
     transactional_id: str
@@ -57,7 +57,7 @@ class Blocker(NamedTuple):
     evidence: Evidence | None = None
     flink: bool = False
     checkpoint: FlinkTransaction | None = None
-    clock_behind: float = 0.0
+    scan_behind: float | None = 0.0
 
 
 class Stall(NamedTuple):

@@ -110,7 +110,6 @@ def _hanging(stall: Stall, bootstrap_servers: str) -> NextStep:
 
 
 def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: bool) -> NextStep:
-    now -= blocker.clock_behind
     text = f"Open: {MEANING[BlockerKind.OPEN]}{_age(blocker.started, now, or_later=or_later)} {_who(blocker)}"
     if blocker.checkpoint is not None:
         return flink_step(blocker, blocker.checkpoint, now)
@@ -259,7 +258,7 @@ def _who(blocker: Blocker) -> str:
 def _restart_flink(blocker: Blocker, now: float) -> str:
     if blocker.started is None or blocker.timeout is None:
         return f"{FLINK} Start the job from its last checkpoint before the transaction times out."
-    ends = blocker.started + blocker.timeout
+    ends = blocker.started + blocker.timeout + (blocker.scan_behind or 0.0)
     if now <= ends:
         return f"{FLINK} Start the job from its last checkpoint before {clock_time(ends)}, when it times out."
     return (
@@ -333,7 +332,9 @@ def _by_itself(blocker: Blocker, now: float) -> str:
         return "It never times out (two-phase commit, or its timeout is not known)."
     if blocker.started is None:
         return f"The coordinator ends it {format_age(blocker.timeout)} after it began."
-    ends = blocker.started + blocker.timeout
+    if blocker.scan_behind is None:
+        return f"The coordinator ends it {format_age(blocker.timeout)} after it began; its clock is not known yet."
+    ends = blocker.started + blocker.timeout + blocker.scan_behind
     if now <= ends + TIMEOUT_SCAN_SECONDS:
         left = format_age(ends + TIMEOUT_SCAN_SECONDS - now)
         return f"The coordinator ends it by itself at {clock_time(ends)} or up to 10 s later, in at most {left}."

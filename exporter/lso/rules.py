@@ -226,7 +226,7 @@ def _known(
         transaction.state,
         transaction.started,
         transaction.timeout,
-        clock_behind=transaction.clock_behind,
+        scan_behind=transaction.scan_behind,
     )
     if blocker.kind is BlockerKind.OPEN or replication is None:
         return blocker

@@ -353,8 +353,10 @@ class StallTracker:
         return held.producer_id if held is not None and held.start_offset == state.last_stable_offset else None
 
     def not_before(self, partition: TopicPartition, state: Standing, started: float | None) -> Standing:
-        """The stall, limited to the age of its holder: a saved instant depends on a clock that cannot be checked."""
-        if not state.since.by_unix or started is None or (begin := self.anchor.monotonic(started)) <= state.seen:
+        """The stall, limited to the age of its holder where its saved instant depends on a clock that cannot be
+        checked. Elsewhere its first records may be of an earlier transaction of the same producer.
+        """
+        if not state.since.unchecked or started is None or (begin := self.anchor.monotonic(started)) <= state.seen:
             return state
         return self._restate(partition, state._replace(since=Dated(begin)))
 

@@ -104,16 +104,13 @@ def _pending(evidence: RollEvidence, touched: list[OpenTransaction]) -> Iterator
 
 def _timeouts(evidence: RollEvidence, own: list[OpenTransaction]) -> Iterator[RollRow]:
     for transaction in own:
-        if (
-            transaction.state is not TransactionState.ONGOING
-            or transaction.timeout is None
-            or transaction.started is None
-        ):
+        started, due = transaction.started, transaction.due
+        if transaction.state is not TransactionState.ONGOING or started is None or due is None:
             continue
-        left = transaction.started + transaction.timeout - evidence.now
+        left = due - evidence.now
         if left < MOVE_SECONDS:
             text = (
-                f"open since {evidence.now - transaction.started:.0f} s, its timeout of {transaction.timeout:g} s"
+                f"open since {evidence.now - started:.0f} s, its timeout of {transaction.timeout:g} s"
                 f" ends in {max(0.0, left):.0f} s: it cannot be committed while its coordinator moves"
             )
             # A coordinator looks for timeouts every 10 s.

@@ -109,7 +109,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             "stall_after_seconds": watch.stall_after if watch is not None else None,
         },
         "missing": list(opened.missing) if opened else [],
-        "clock_distance_seconds": time.ahead,
+        "clock_distance_seconds": time.distance,
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), context.document),
         "open_transactions": LateDocuments(

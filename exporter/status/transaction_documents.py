@@ -96,13 +96,12 @@ def open_transaction_document(
     job.
     """
     started, timeout = transaction.started, transaction.timeout
-    ends = None if started is None or timeout is None else started + timeout
     return document_of(
         docs.OpenTransactionDocument,
         transaction,
-        seconds=None if started is None else max(0.0, now - transaction.clock_behind - started),
+        seconds=None if started is None else max(0.0, now - started),
         timeout_seconds=timeout,
-        times_out_timestamp=ends,
+        times_out_timestamp=transaction.ends,
         partition_count=len(transaction.partitions),
         partitions=[partition._asdict() for partition in sorted(transaction.partitions)[:MOST_PARTITIONS]],
         flink=None if checkpoint is None else _checkpoint(checkpoint),

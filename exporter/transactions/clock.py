@@ -1,17 +1,22 @@
-"""The coordinators' time, from the arrival of records with their timestamps. No I/O: instants are arguments.
+"""The coordinators' clocks, from the arrival of records with their timestamps. No I/O: instants are arguments.
 
 A record of the transaction log has a timestamp of its coordinator's clock and arrives later than that. So at its
-arrival the coordinators' clock shows that timestamp or more: our monotonic clock is ahead of it by so much at most,
-whatever our wall clock shows. The least delayed record gives the best bound. Each broker has a clock of its own: where
-a coordinator's is not known, it is taken for the one furthest ahead. All distances are ``ours - theirs``, in seconds.
+arrival that clock shows the timestamp or more: our monotonic clock is ahead of it by so much at most, whatever our wall
+clock shows. The least delayed record gives the best bound. Each broker has a clock of its own. All distances are
+``ours - theirs``, in seconds.
+
+All instants that are shown are by one clock, the reference: that of the brokers while they agree, else the one that
+most of the known brokers share, else our wall clock as it was when that was found: it may be set at any time. A
+timestamp by a clock that is apart from the reference is moved (``CoordinatorClocks.ahead``).
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Collection, Mapping
 
-from exporter.transactions.facts import CoordinatorTime
+from exporter.transactions.facts import NOTICEABLE_SECONDS, CoordinatorTime
 
 LIVE_WINDOW = 600.0
 """Seconds for which a new record is used for the estimate: clocks are set at times, and drift."""
@@ -19,8 +24,10 @@ WINDOW = 7200.0
 """Seconds for which any record bounds the clock: longer than transactions are open."""
 ENOUGH = 3
 """Number of new records from which the difference is estimated: a single one may have been delayed."""
-NOTICEABLE_BEHIND_SECONDS = 2.0
-"""Difference of two coordinators' clocks, in seconds, from which they are told apart: delays of records are less."""
+SPACED_SECONDS = 1.0
+"""Seconds between those of one broker: what waited for replication comes at once."""
+ALONE_SECONDS = 30.0
+"""How long the clock of the only broker that wrote new records is not taken for that of the others, if there are."""
 STEPS = 30
 """Number of values kept of a window: the best of each part of it."""
 
@@ -48,21 +55,103 @@ class CoordinatorClock:
 
 
 class CoordinatorClocks:
-    """The clocks of all coordinators, by broker; None is one that is not known. Not thread-safe: for one worker."""
+    """The clocks of all coordinators, by broker; None is one that is not known. Not thread-safe: for one worker.
+
+    ``monotonic`` and ``wall`` are our two clocks at one instant.
+    """
 
     def __init__(self) -> None:
         self._any = CoordinatorClock()
         self._live: dict[int, _Smallest] = {}  # never expire: clocks differ as well while nothing is written
+        self._read: dict[int, _Smallest] = {}  # the same by records that are not new
+        self._spaced: dict[int, list[float]] = {}  # when new records came
+        self._known_at = math.inf
+        self._ours: float | None = None  # the reference, where it is our wall clock
+        self.known: dict[int, float] = {}
+        """The distances of our monotonic clock from those of brokers of which there was enough."""
+        self.leaders: frozenset[int] = frozenset()
+        """The brokers that lead the log."""
 
     def stamped(self, broker: int | None, timestamp: float, received: float, *, live: bool) -> None:
         """As ``CoordinatorClock.stamped``, of a record that this broker wrote."""
         self._any.stamped(timestamp, received, live=live)
-        if live and broker is not None:
-            self._live.setdefault(broker, _Smallest(LIVE_WINDOW)).take(received - timestamp, received)
+        if broker is None:
+            return
+        if not live:
+            self._read.setdefault(broker, _Smallest(WINDOW)).take(received - timestamp, received)
+            return
+        self._live.setdefault(broker, _Smallest(LIVE_WINDOW)).take(received - timestamp, received)
+        spaced = self._spaced.setdefault(broker, [])
+        if len(spaced) < ENOUGH and (not spaced or received - spaced[-1] >= SPACED_SECONDS):
+            spaced.append(received)
+        if len(spaced) == ENOUGH:
+            self.known[broker] = self._live[broker].kept()
+            self._known_at = min(self._known_at, received)
 
-    def time(self, monotonic: float) -> CoordinatorTime:
-        """The clock furthest ahead, beside the monotonic one."""
-        return self._any.time(monotonic)
+    def restore(self, known: Mapping[int, float], monotonic: float) -> None:
+        """Take what an earlier process knew under the same monotonic clock."""
+        for broker, ahead in known.items():
+            self._live.setdefault(broker, _Smallest(LIVE_WINDOW)).take(ahead, monotonic)
+            self._spaced[broker] = [monotonic] * ENOUGH
+            self.known[broker] = self._live[broker].kept()
+        self._known_at = -math.inf
+
+    @property
+    def are_apart(self) -> bool:
+        """Return whether two clocks are apart, so that timestamps are moved."""
+        return _are_apart(self.known.values())
+
+    def time(self, monotonic: float, wall: float) -> CoordinatorTime:
+        """The reference beside the monotonic clock."""
+        found = self._any.time(monotonic)
+        if self.are_apart:
+            ahead = self._reference(monotonic, wall)
+            return CoordinatorTime(ahead, ahead, furthest=min(self.known.values()))
+        self._ours = None
+        alone = len(self._live) == 1 < len(self.leaders) and monotonic - self._known_at < ALONE_SECONDS
+        if alone or _are_apart([of_broker.kept() for of_broker in self._live.values()]):
+            return CoordinatorTime(None, found.at_most)  # which clock it is will be known soon
+        return found
+
+    def _reference(self, monotonic: float, wall: float) -> float:
+        """The distance of the reference while clocks are apart."""
+        near = (
+            [one for one in self.known.values() if 0 <= one - least < NOTICEABLE_SECONDS]
+            for least in self.known.values()
+        )
+        most = max(near, key=len)
+        if 2 * len(most) > len(self.known):
+            self._ours = None
+            return min(most)
+        if self._ours is None:
+            self._ours = monotonic - wall
+        return self._ours
+
+    def ahead(self, broker: int | None, monotonic: float, wall: float) -> float | None:
+        """Seconds by which a broker's clock is ahead of the reference: what its timestamps are moved back by. 0 where
+        that is not noticeable, None where it is not known.
+        """
+        if not self.are_apart:
+            return 0.0
+        if broker is None or (known := self.known.get(broker)) is None:
+            return None
+        ahead = self._reference(monotonic, wall) - known
+        return ahead if abs(ahead) >= NOTICEABLE_SECONDS else 0.0
+
+    def behind(self, broker: int | None, monotonic: float, wall: float) -> float | None:
+        """Seconds by which the clock of a broker is behind ``time`` at most, negative ahead. None where no record of it
+        was read.
+        """
+        at_most = self.time(monotonic, wall).at_most
+        if broker is None or at_most is None:
+            return None
+        live, read = self._live.get(broker), self._read.get(broker)
+        known = live.kept() if live is not None else None if read is None else read.smallest(monotonic, 1)
+        return None if known is None else known - at_most
+
+    def knows(self, broker: int | None) -> bool:
+        """Return whether a new record of a broker showed its clock, or there is one clock only."""
+        return broker in self._live or len(self.leaders) <= 1
 
     def skews(self, monotonic: float, wall: float) -> dict[int, float]:
         """Seconds by which our clock is ahead of that of each broker, negative behind. Too large by the delay of the
@@ -70,20 +159,9 @@ class CoordinatorClocks:
         """
         return {broker: wall - monotonic + ahead.kept() for broker, ahead in sorted(self._live.items())}
 
-    def behind(self, monotonic: float) -> dict[int, float]:
-        """Return by broker the whole seconds by which its clock may be behind ``time``, where it noticeably is."""
-        at_most = self._any.time(monotonic).at_most
-        if at_most is None:
-            return {}
-        return {
-            broker: float(math.ceil(behind))
-            for broker, ahead in self._live.items()
-            if (behind := ahead.kept() - at_most) >= NOTICEABLE_BEHIND_SECONDS
-        }
 
-    def knows(self, broker: int) -> bool:
-        """Return whether the clock of a broker is known, by a new record that it wrote."""
-        return broker in self._live
+def _are_apart(distances: Collection[float]) -> bool:
+    return max(distances, default=0.0) - min(distances, default=0.0) >= NOTICEABLE_SECONDS
 
 
 class _Smallest:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 from exporter.model import Fact, TopicPartition
 from exporter.words import TransactionState
@@ -13,11 +13,12 @@ from exporter.words import TransactionState
 class OpenTransaction(NamedTuple):
     """A transaction that its coordinator has not completed.
 
-    ``started`` and ``prepared`` are Unix seconds by the coordinator's clock (``prepared`` is None while ongoing or
-    when not known); ``timeout`` is seconds, None for a two-phase-commit transaction (KIP-939), which never times out.
-    While it is prepared, ``partitions`` are those still without a marker when polled, and all of them when read from
-    the log. ``clock_behind`` is by how many seconds that clock may be behind that of the coordinator furthest ahead, by
-    which ages are judged; 0 where it is not known.
+    ``started`` and ``prepared`` are Unix seconds by the clock of ``CoordinatorTime`` (``prepared`` is None while
+    ongoing or when not known); ``timeout`` is seconds, None for a two-phase-commit transaction (KIP-939), which never
+    times out. While it is prepared, ``partitions`` are those still without a marker when polled, and all of them when
+    read from the log. ``stamp_ahead`` is by how many seconds the clock of the coordinator that began it is ahead of
+    ``started``. ``scan_behind`` is by how many seconds later than ``timeout`` its present coordinator ends it, by its
+    own clock; None while no record of that coordinator shows its clock.
     """
 
     transactional_id: str
@@ -29,7 +30,20 @@ class OpenTransaction(NamedTuple):
     timeout: float | None
     prepared: float | None
     partitions: frozenset[TopicPartition]
-    clock_behind: float = 0.0
+    stamp_ahead: float = 0.0
+    scan_behind: float | None = 0.0
+
+    @property
+    def ends(self) -> float | None:
+        """When its timeout has passed by the clock of its coordinator; None without one, or while that is not known."""
+        return None if self.scan_behind is None else self.due
+
+    @property
+    def due(self) -> float | None:
+        """As ``ends``, by the coordinators' common clock where that of its own is not known."""
+        if self.started is None or self.timeout is None:
+            return None
+        return self.started + self.timeout + (self.scan_behind or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,10 @@ class OpenTransactions(Fact):
     complete: bool
     missing: tuple[str, ...] = ()
     as_of: float | None = None
+
+    def without_clock(self) -> Self:
+        """The same, where the clocks of the coordinators are not known."""
+        return replace(self, transactions=tuple([each._replace(scan_behind=None) for each in self.transactions]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +86,18 @@ NOTICEABLE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorTime(Fact):
-    """The coordinators' clock beside ours, in seconds.
+    """The coordinators' clock beside ours, in seconds: that by which all instants are, see ``clock.py``.
 
     ``ahead`` is by how much ours is ahead of theirs, negative behind: an estimate, too large by the delay of the least
     delayed record; None while it is not known. ``at_most`` is a true upper bound of it, None where nothing was read.
     ``beyond`` is by how much our clock was ahead of our monotonic one then: another distance now means that it was set.
+    ``furthest`` is the distance from the clock furthest ahead where the brokers' are apart.
     """
 
     ahead: float | None = None
     at_most: float | None = None
     beyond: float | None = field(default=None, compare=False)
+    furthest: float | None = None
 
     def beside(self, other: float) -> CoordinatorTime:
         """The same beside a clock of ours that is ``other`` seconds ahead of this one."""
@@ -85,7 +105,13 @@ class CoordinatorTime(Fact):
             None if self.ahead is None else self.ahead + other,
             None if self.at_most is None else self.at_most + other,
             other,
+            None if self.furthest is None else self.furthest + other,
         )
+
+    @property
+    def distance(self) -> float | None:
+        """The distance that is shown."""
+        return self.ahead if self.furthest is None else self.furthest
 
     def now(self, wall: float) -> float:
         """The coordinators' time when ours is ``wall``, both Unix seconds. Ages are shown by it."""
@@ -138,7 +164,8 @@ class TaskCommits(Fact):
 class UncleanEnd(NamedTuple):
     """A transaction that did not end by its client's own commit or abort; ``ended`` is Unix seconds of log time.
 
-    ``outcome`` is ``fenced`` or ``timed_out``.
+    ``outcome`` is ``fenced`` or ``timed_out``. ``stamp_ahead`` is by how many seconds the clock of its coordinator was
+    ahead of ``ended``: what identifies the end is the timestamp of its record.
     """
 
     transactional_id: str
@@ -148,6 +175,7 @@ class UncleanEnd(NamedTuple):
     outcome: str
     ended: float
     started: float | None
+    stamp_ahead: float = 0.0
 
 
 class UncleanId(NamedTuple):

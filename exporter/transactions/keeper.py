@@ -9,7 +9,7 @@ from typing import Any
 from exporter.core.state import StateDir
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.machine.progress import LogPosition
-from exporter.transactions.saved import FORMAT, Saved, SavedPartition, UnusableState, kept_document, read
+from exporter.transactions.saved import FORMAT, Saved, SavedClocks, SavedPartition, UnusableState, kept_document, read
 from exporter.transactions.tail import LogTail
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class Keeper:
         self._refused = False  # the last snapshot could not be written
         self._positions: Mapping[int, LogPosition] = {}  # as they were last written
         self._undecodable = 0
+        self._clocks: SavedClocks | None = None
         self._journalled = False  # since the last snapshot
         self._lost = False  # a line of the journal could not be written
 
@@ -116,7 +117,7 @@ class Keeper:
         if not self._state.kept or self._other:
             return
         positions = tail.known.positions()
-        undecodable = tail.records.undecodable
+        undecodable, clocks = tail.records.undecodable, tail.known.clocks()
         moved = {number: position for number, position in positions.items() if self._positions.get(number) != position}
         changed: dict[str, Any] = aggregates.saved(everything=False)
         if undecodable != self._undecodable:
@@ -127,21 +128,25 @@ class Keeper:
         due = self._snapshot_at is None or now - self._snapshot_at >= interval
         if due or whole or (gone and not self._refused):
             self._snapshot_at = now
-            if gone or moved or changed or self._journalled or self._lost:
+            if gone or moved or changed or clocks != self._clocks or self._journalled or self._lost:
                 self._refused = not self._snapshot(tail, aggregates, log_partitions, waiting)
                 if self._refused:
-                    self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
+                    self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable}, clocks)
                 else:
                     self._journalled = self._lost = False
         elif self._lost:  # no later line repeats the content of the lost one
-            self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable})
-        elif moved or changed:
-            self._append(moved, changed)
-        self._positions, self._undecodable = positions, undecodable
+            self._append(positions, {**aggregates.saved(everything=True), "undecodable": undecodable}, clocks)
+        elif moved or changed or clocks != self._clocks:
+            self._append(moved, changed, None if clocks == self._clocks else clocks)
+        self._positions, self._undecodable, self._clocks = positions, undecodable, clocks
 
-    def _append(self, positions: Mapping[int, LogPosition], counters: Mapping[str, Any]) -> None:
+    def _append(
+        self, positions: Mapping[int, LogPosition], counters: Mapping[str, Any], clocks: SavedClocks | None
+    ) -> None:
         partitions = {str(number): position.document() for number, position in positions.items()}
-        line = {"generation": self._generation, "partitions": partitions, "counters": counters}
+        line: dict[str, Any] = {"generation": self._generation, "partitions": partitions, "counters": counters}
+        if clocks is not None:
+            line["clocks"] = clocks.document()
         self._lost = not self._state.append(self._cluster_id, self._name, line)
         self._journalled = True
 
@@ -164,6 +169,7 @@ class Keeper:
             "log_partitions": log_partitions,
             "partitions": partitions,
             "counters": counters,
+            "clocks": tail.known.clocks().document(),
         }
         if self._state.save(self._cluster_id, self._name, document, durable=True):
             self._generation += 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import NamedTuple
 
 from exporter.core.derived import Derived
 from exporter.model import Clock
@@ -14,18 +16,44 @@ from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
 from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.state_machine import StateMachine
-from exporter.transactions.saved import partition_position
+from exporter.transactions.saved import SavedClocks, partition_position
 
+NOTICEABLE_BEHIND_SECONDS = 2.0
+"""Difference of two coordinators' clocks, in seconds, from which they are told apart: delays of records are less."""
+ELECTED_SECONDS = 60.0
+"""How long a coordinator that was elected is one that may not have ended what is due yet."""
 STUCK_SECONDS = 10.0
 """Seconds without a record of a partition that has more of them, from which this is a fault."""
 _COUNTED = (Ended, Initialised)
 
 
+class _Scan(NamedTuple):
+    """The clock of the coordinator of a partition: see ``OpenTransaction.scan_behind``. ``elected`` is when it took
+    over, by the coordinators' common time, where that was lately.
+    """
+
+    behind: float | None
+    elected: float
+
+    def behind_for(self, opened: OpenTransaction) -> float | None:
+        """How much later it ends a transaction: it compares its clock with the start as it was stamped, and ends none
+        before it was elected.
+        """
+        if self.behind is None:
+            return None
+        if opened.due is None:
+            return 0.0
+        seconds = max(self.behind + opened.stamp_ahead, self.elected - opened.due)
+        return 0.0 if abs(seconds) < NOTICEABLE_BEHIND_SECONDS else float(math.ceil(seconds))
+
+
 class KnownLog:
     """Every partition of the log that was begun. Not thread-safe: for one worker."""
 
-    def __init__(self, aggregates: Aggregates, clock: Clock, ended: Callable[[Ended], None] | None = None) -> None:
-        """``ended`` is called with each transaction that ended."""
+    def __init__(
+        self, aggregates: Aggregates, clock: Clock, ended: Callable[[Ended, bool], None] | None = None
+    ) -> None:
+        """``ended`` is called with each transaction that ended, and whether the clock of its coordinator was known."""
         self._aggregates = aggregates
         self._clock = clock
         self._ended = ended
@@ -61,7 +89,7 @@ class KnownLog:
             new = isinstance(event, _COUNTED) and progress is not None and progress.count(event.offset)
             self._aggregates.take(event, new=new)
             if self._ended is not None and isinstance(event, Ended):
-                self._ended(event)
+                self._ended(event, self.machine(event.entry.log_partition).clock_known)
 
     def lose(self, number: int, offset: int) -> int:
         """Note that the log lost the records from ``offset`` on: what only they showed is unknown. Returns how many ids
@@ -134,20 +162,19 @@ class KnownLog:
         return [number for number in self.progress if self.machine(number).open]
 
     def opened(self) -> Iterator[OpenTransaction]:
-        """Yield the transactions of ``open``, each with the seconds by which the clock that began it may be behind that
-        of ``coordinators``. A clock that is not known may be the one furthest behind.
-        """
-        behind = self.coordinators.behind(self._clock.monotonic())
-        most = max(behind.values(), default=0.0)
+        """Yield the transactions of ``open``, each with the clock of the coordinator that has it now."""
+        monotonic, wall = self._clock.monotonic(), self._clock.wall()
+        at_most = self.coordinators.time(monotonic, wall).at_most or 0.0
+        scans: dict[int, _Scan] = {}
+        for number, progress in self.progress.items():
+            elected = progress.led.since
+            recent = monotonic - elected < ELECTED_SECONDS
+            behind = self.coordinators.behind(progress.led.leader, monotonic, wall)
+            scans[number] = _Scan(behind, elected - at_most if recent else -math.inf)
         for entry in self.open():
             opened = entry.view or entry.transaction()
-            broker = self._led_in(entry.log_partition, entry.begun_in) if behind else None
-            seconds = most if broker is None or not self.coordinators.knows(broker) else behind.get(broker, 0.0)
-            yield opened._replace(clock_behind=seconds) if seconds else opened
-
-    def _led_in(self, number: int, epoch: int) -> int | None:
-        progress = self.progress.get(number)
-        return None if progress is None else progress.led.brokers.get(epoch)
+            seconds = scans[entry.log_partition].behind_for(opened)
+            yield opened if seconds == 0.0 else opened._replace(scan_behind=seconds)
 
     @property
     def unknown(self) -> dict[int, int]:
@@ -241,3 +268,14 @@ class KnownLog:
 
     def _positions_at(self, _revision: int) -> dict[int, LogPosition]:
         return {number: partition_position(known, self.machine(number)) for number, known in self.progress.items()}
+
+    def clocks(self) -> SavedClocks:
+        """What is known of the brokers' clocks; in tenths of a second, so that it seldom changes."""
+        known = {broker: round(ahead, 1) for broker, ahead in self.coordinators.known.items()}
+        led = {number: tuple(progress.led.brokers.items()) for number, progress in self.progress.items()}
+        return SavedClocks(self._clock.boot, known, led)
+
+    def restore_clocks(self, saved: SavedClocks | None) -> None:
+        """Go on from what an earlier process knew on the same boot."""
+        if saved is not None and saved.boot and saved.boot == self._clock.boot:
+            self.coordinators.restore(saved.known, self._clock.monotonic())

@@ -12,6 +12,7 @@ from exporter.model import Clock, Fault, Reason
 from exporter.transactions.known_log import KnownLog
 from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.machine.records import TOPIC, UndecodableRecord
+from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.saved import SavedPartition, kept_document, partition_document, partition_position
 
 LIVE_SECONDS = 10.0
@@ -79,7 +80,9 @@ class LogRecords:
                 newest = next(message for message in reversed(same) if message.error() is None)
                 broker = progress.led.brokers.get(epoch)
                 self._log.coordinators.stamped(broker, newest.timestamp()[1] / 1000, received, live=live)
-                self._log.machine(number).leader_epoch = epoch
+                machine = self._log.machine(number)
+                machine.ahead_ms = self._ahead_ms(machine, broker, same, received)
+                machine.clock_known = self._log.coordinators.knows(broker)
             if self._take_run(number, progress, same):
                 taken = True
                 if progress.next >= progress.position:
@@ -87,9 +90,24 @@ class LogRecords:
             run = run[len(same) :]
         return taken
 
+    def _ahead_ms(self, machine: StateMachine, broker: int | None, run: Sequence[Polled], received: float) -> int:
+        """By how much the clock that stamped records of one leader epoch is ahead of the common one.
+
+        Where that is not known, they are neither from after they came nor from before the record before them.
+        """
+        coordinators, wall = self._log.coordinators, self._clock.wall()
+        ahead = coordinators.ahead(broker, received, wall)
+        if ahead is not None:
+            return round(1000 * ahead)
+        stamps = [message.timestamp()[1] for message in run if message.error() is None]
+        seen = received - (coordinators.time(received, wall).ahead or 0.0)
+        ahead_ms = max(0, stamps[-1] - round(1000 * seen))
+        return ahead_ms if machine.log_ms < 0 else min(ahead_ms, stamps[0] - machine.log_ms)
+
     def _take_run(self, number: int, progress: PartitionProgress, run: Iterable[Polled]) -> bool:
         """Take messages of one partition; return whether one of them is a new record."""
-        apply, restoring, unread = self._log.machine(number).apply, self._restoring, self.unread
+        machine, restoring, unread = self._log.machine(number), self._restoring, self.unread
+        apply, ahead_ms = machine.apply, machine.ahead_ms
         taken = False
         for message in run:
             key = message.key()
@@ -109,7 +127,7 @@ class LogRecords:
                 continue
             taken = True
             try:
-                events = apply(offset, message.timestamp()[1], key, message.value())
+                events = apply(offset, message.timestamp()[1] - ahead_ms, key, message.value())
             except UndecodableRecord as problem:
                 self._undecodable_record(progress, number, offset, key, problem)
             else:

@@ -82,12 +82,5 @@ def is_overdue(transaction: OpenTransaction, now: float) -> bool:
 
     One whose end is decided waits for its markers, which the timeout does not bound.
     """
-    ongoing = transaction.state is TransactionState.ONGOING
-    return ongoing and overdue_by(transaction, now) > OVERDUE_SLACK_SECONDS
-
-
-def overdue_by(transaction: OpenTransaction, now: float) -> float:
-    """Seconds past its timeout, negative before it; minus infinity when it has none or its start is not known."""
-    if transaction.timeout is None or transaction.started is None:
-        return float("-inf")
-    return now - transaction.clock_behind - transaction.started - transaction.timeout
+    ends, ongoing = transaction.ends, transaction.state is TransactionState.ONGOING
+    return ongoing and ends is not None and now - ends > OVERDUE_SLACK_SECONDS

@@ -8,11 +8,12 @@ the end of the journal, so that nothing is counted twice and no counter is lower
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from exporter.transactions.machine.entries import Ended, Entry
 from exporter.transactions.machine.progress import CONTEXT_RECORDS, LogPosition, PartitionProgress
@@ -28,6 +29,8 @@ _ENDED = (
     *("producer_id", "producer_epoch", "client_version", "begun_ms", "prepared_ms", "completed_ms", "timeout_ms"),
     *("offset", "layout"),
 )
+_OPTIONAL_ENTRY, _OPTIONAL_ENDED = ("begun_ahead_ms",), ("ahead_ms",)
+"""Written where they are not 0."""
 _entry_fields, _ended_fields = attrgetter(*_ENTRY), attrgetter(*_ENDED)
 
 
@@ -46,6 +49,36 @@ class SavedPartition:
     ids: list[tuple[Entry, int | None]] = field(default_factory=list)
 
 
+class SavedClocks(NamedTuple):
+    """How far the clocks of brokers are from the monotonic one of a boot, as ``CoordinatorClocks.known``, and who led
+    the log: (leader epoch, broker) by partition.
+    """
+
+    boot: str
+    known: Mapping[int, float]
+    led: Mapping[int, tuple[tuple[int, int], ...]]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "boot": self.boot,
+            "known": {str(broker): ahead for broker, ahead in self.known.items()},
+            "led": {str(number): list(map(list, led)) for number, led in self.led.items()},
+        }
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> Self:
+        """As ``document`` returned it. Raises AttributeError, TypeError or ValueError for anything else."""
+        known = {int(broker): float(ahead) for broker, ahead in found.get("known", {}).items()}
+        led = {
+            int(number): tuple((int(epoch), int(broker)) for epoch, broker in pairs)
+            for number, pairs in found.get("led", {}).items()
+        }
+        if not all(map(math.isfinite, known.values())):
+            raise ValueError("the distance of a clock")
+        return cls(str(found.get("boot", "")), known, led)
+
+
 @dataclass
 class Saved:
     """The whole saved state. ``partitions`` and ``counters`` are None where nothing was saved.
@@ -57,6 +90,7 @@ class Saved:
     log_partitions: int | None = None
     counters: dict[str, Any] | None = None
     generation: int = 0
+    clocks: SavedClocks | None = None
 
 
 # --- Writing ---
@@ -88,10 +122,12 @@ def partition_ids(machine: StateMachine) -> list[list[Any]]:
 
 
 def _write_entry(entry: Entry, due_ms: int | None) -> list[Any]:
-    found = [entry.transactional_id, _entry_fields(entry), _text(entry.section)]
+    fields = [*_entry_fields(entry), *([entry.begun_ahead_ms] if entry.begun_ahead_ms else ())]
+    found = [entry.transactional_id, fields, _text(entry.section)]
     if entry.pending is not None:
         ended = entry.pending
-        found.append([due_ms, ended.outcome.value, _ended_fields(ended), _text(ended.section)])
+        fields = [*_ended_fields(ended), *([ended.ahead_ms] if ended.ahead_ms else ())]
+        found.append([due_ms, ended.outcome.value, fields, _text(ended.section)])
     return found
 
 
@@ -135,6 +171,7 @@ def read(document: Mapping[str, Any], journal: Iterable[Mapping[str, Any]]) -> S
             int(document["log_partitions"]),
             dict(document["counters"]),
             int(document["generation"]),
+            SavedClocks.read(document.get("clocks", {})),
         )
         for line in journal:
             if line.get("generation") == saved.generation:
@@ -148,6 +185,8 @@ def _amend(saved: Saved, line: Mapping[str, Any]) -> None:
     for number, position in line.get("partitions", {}).items():
         moved = LogPosition.read(position)
         saved.partitions.setdefault(int(number), SavedPartition(moved)).position = moved
+    if "clocks" in line:
+        saved.clocks = SavedClocks.read(line["clocks"])
     saved.log_partitions = max(saved.log_partitions or 0, int(line.get("log_partitions", 0)))
     counters = saved.counters if saved.counters is not None else {}
     for kind, changed in line.get("counters", {}).items():
@@ -167,14 +206,19 @@ def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:
 def _read_entry(number: int, found: list[Any]) -> tuple[Entry, int | None]:
     transactional_id, fields, section, *pending = found
     entry = Entry(transactional_id, number)
-    for name, value in zip(_ENTRY, fields, strict=True):
-        setattr(entry, name, int(value))
+    for name, value in _named(_ENTRY, _OPTIONAL_ENTRY, fields):
+        setattr(entry, name, value)
     entry.section = b64decode(section, validate=True)
     if not pending:
         return entry, None
     due_ms, outcome, values, pending_section = pending[0]
-    by_name = dict(zip(_ENDED, map(int, values), strict=True))
+    by_name = dict(_named(_ENDED, _OPTIONAL_ENDED, values))
     entry.pending = Ended(
         entry=entry, outcome=Outcome(outcome), section=b64decode(pending_section, validate=True), **by_name
     )
     return entry, int(due_ms)
+
+
+def _named(names: Sequence[str], optional: Sequence[str], values: Sequence[Any]) -> list[tuple[str, int]]:
+    wanted = (*names, *optional) if len(values) > len(names) else names
+    return list(zip(wanted, map(int, values), strict=True))

@@ -34,9 +34,9 @@ class LogTail:
         aggregates: Aggregates,
         open_tail: Callable[[], TailReader],
         clock: Clock,
-        ended: Callable[[Ended], None] | None = None,
+        ended: Callable[[Ended, bool], None] | None = None,
     ) -> None:
-        """``open_tail`` is called with the first partition, ``ended`` with each transaction that ended."""
+        """``open_tail`` is called with the first partition; ``ended`` is as for ``KnownLog``."""
         self.known = KnownLog(aggregates, clock, ended)
         self.records = LogRecords(self.known, clock)
         self._open_tail = open_tail

@@ -80,9 +80,21 @@ class Aggregates:
 
     def _ended(self, transaction: Ended, *, new: bool) -> None:
         """Every third record ends a transaction: what most of them do not need is looked up here, and not called."""
-        entry, producer_id, producer_epoch, _, outcome, begun_ms, prepared_ms, completed_ms, _, _, section, _ = (
-            transaction
-        )
+        (
+            entry,
+            producer_id,
+            producer_epoch,
+            _,
+            outcome,
+            begun_ms,
+            prepared_ms,
+            completed_ms,
+            _,
+            _,
+            section,
+            _,
+            ahead_ms,
+        ) = transaction
         application = entry.application
         if application in self.flink.applications:
             self._ended_of_flink(transaction)
@@ -105,7 +117,7 @@ class Aggregates:
         transactional_id, ended = entry.transactional_id, completed_ms / 1000
         if outcome in catalogue.UNCLEAN_OUTCOMES:
             who = (transactional_id, application, producer_id, producer_epoch)
-            self.unclean.note(UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms)))
+            self.unclean.note(UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms), ahead_ms / 1000))
         if outcome is Outcome.FENCED:
             self._fences.note(transactional_id, application, ended)
 

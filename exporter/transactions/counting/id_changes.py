@@ -96,7 +96,7 @@ def _life(entry: Entry, first: Mapping[str, float], log_now: float) -> IdLife:
     if entry.open:
         last = log_now
     elif entry.status == Status.COMPLETE_ABORT and entry.start_ms >= 0:
-        last = entry.start_ms / 1000  # the abort may be the coordinator's, long after the client was gone
+        last = entry.begun_ms / 1000  # the abort may be the coordinator's, long after the client was gone
     else:
         last = entry.record_ms / 1000
     return IdLife(entry.transactional_id, first.get(entry.transactional_id), last)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from heapq import nlargest
+from heapq import nsmallest
 
 from exporter import catalogue
 from exporter.lso.facts import Stalls
 from exporter.model import Sample
 from exporter.transactions.facts import OpenTransaction
-from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS, is_overdue, overdue_by
+from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS, is_overdue
 from exporter.words import TransactionState
 
 ROUNDING_SECONDS = 0.001
@@ -80,8 +80,9 @@ def _shown(
     transactions: Sequence[OpenTransaction], blockers: AbstractSet[int | None], most: int
 ) -> list[OpenTransaction]:
     """The most urgent, and every blocker: joined on the producer id, never on the epoch, which a Prepare raises."""
-    # Their order is the same at any instant.
-    urgent = nlargest(most, transactions, key=lambda transaction: overdue_by(transaction, 0.0))
+    urgent = nsmallest(
+        most, transactions, key=lambda transaction: math.inf if transaction.due is None else transaction.due
+    )
     shown = {transaction.transactional_id: transaction for transaction in urgent}
     if blockers:
         shown |= {
@@ -102,10 +103,8 @@ def blocking_producers(stalls: Stalls | None) -> frozenset[int | None]:
 def first_overdue(transactions: Iterable[OpenTransaction]) -> float:
     """The instant (Unix seconds) up to which none of them is overdue; infinite when none ever is."""
     instants = (
-        transaction.started + transaction.timeout + transaction.clock_behind
+        ends
         for transaction in transactions
-        if transaction.started is not None
-        and transaction.timeout is not None
-        and transaction.state is TransactionState.ONGOING
+        if (ends := transaction.ends) is not None and transaction.state is TransactionState.ONGOING
     )
     return min(instants, default=math.inf) + OVERDUE_SLACK_SECONDS - ROUNDING_SECONDS

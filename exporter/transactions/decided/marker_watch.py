@@ -54,11 +54,14 @@ class TornMarkers(Fact):
 
 
 class _Waiting(NamedTuple):
-    """A decision that is to be compared. ``suspected``: since when a finding is known, monotonic; infinite without."""
+    """A decision that is to be compared. ``suspected``: since when a finding is known, monotonic; infinite without.
+    ``doubtful``: the clock that dated it was not known.
+    """
 
     decision: Decision
     noted: float
     suspected: float = math.inf
+    doubtful: bool = False
 
 
 _Key = tuple[str, int, TopicPartition, int]
@@ -90,12 +93,12 @@ class MarkerWatch:
         """
         seen = decided.first if self._seen is None else self._seen
         self.not_compared += max(0, decided.first - seen)
-        for decision in decided.since(seen):
+        for number, decision in enumerate(decided.since(seen), max(seen, decided.first)):
             places = frozenset([partition for partition in decision.partitions if is_ours(partition.topic)])
             if places:
                 whole = len(places) == len(decision.partitions)
                 mine = decision if whole else decision._replace(partitions=places)
-                self._waiting.append(_Waiting(mine, now))
+                self._waiting.append(_Waiting(mine, now, doubtful=number < decided.doubtful))
                 self._newest_ms = max(self._newest_ms, decision.completed_ms or 0)
         self._seen = decided.end
         self._keep([waiting for waiting in self._waiting if _from_ms(waiting.decision) >= self._oldest_ms])
@@ -147,9 +150,17 @@ class MarkerWatch:
         self._keep([waiting for waiting in self._waiting if not waiting.decision.partitions & partitions])
 
     def compare(
-        self, reached: AbstractSet[TopicPartition], now: float, compacted: frozenset[str] = frozenset()
+        self,
+        reached: AbstractSet[TopicPartition],
+        now: float,
+        compacted: frozenset[str] = frozenset(),
+        doubtful: AbstractSet[TopicPartition] = frozenset(),
     ) -> None:
-        """Compare the decisions whose partitions are all in ``reached``: read to an end asked for after them."""
+        """Compare the decisions whose partitions are all in ``reached``: read to an end asked for after them.
+
+        Of older clients, whose markers are told apart by times, nothing is found in ``doubtful`` partitions, whose
+        leader's clock is not known to be that of the coordinators.
+        """
         ready, left = [], []
         for waiting in self._waiting:
             if waiting.decision.partitions <= reached:
@@ -166,6 +177,14 @@ class MarkerWatch:
             if not findings:
                 self.compared += 1
                 self._rivals.append((now, waiting.decision))
+            elif not waiting.decision.v2 and (
+                waiting.doubtful or not doubtful.isdisjoint(finding.partition for finding in findings)
+            ):
+                if now - waiting.noted < WAIT_SECONDS:
+                    left.append(waiting)
+                else:
+                    self.not_compared += 1
+                    self._rivals.append((now, waiting.decision))
             elif now - waiting.suspected >= CONFIRM_SECONDS:
                 self.compared += 1
                 self._rivals.append((now, waiting.decision))

@@ -29,7 +29,7 @@ class Entry:
 
     __slots__ = (
         "application",
-        "begun_in",
+        "begun_ahead_ms",
         "begun_offset",
         "client_version",
         "epoch",
@@ -66,7 +66,7 @@ class Entry:
         self.record_ms = -1
         self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
         self.begun_offset = -1  # the newest Ongoing record
-        self.begun_in = -1  # the leader epoch of the log in which the newest transaction began; -1: not known
+        self.begun_ahead_ms = 0  # by how much the clock that stamped ``start_ms`` is ahead of the records' common one
         self.section = b""  # the encoded partitions of the newest transaction
         self.layout = 1  # in which ``section`` is encoded
         self.pending: Ended | None = None
@@ -89,12 +89,18 @@ class Entry:
                 self.producer_id,
                 self.epoch,
                 OPEN_STATES[Status(self.status)],
-                self.start_ms / 1000 if self.start_ms >= 0 else None,
+                self.begun_ms / 1000 if self.start_ms >= 0 else None,
                 self.timeout_ms / 1000 if 0 <= self.timeout_ms < NO_TIMEOUT_MS else None,
                 self.prepared_ms / 1000 if self.prepared_ms >= 0 else None,
                 frozenset(self.partitions()),
+                self.begun_ahead_ms / 1000,
             )
         return self.view
+
+    @property
+    def begun_ms(self) -> int:
+        """When the newest transaction began, by the records' common clock; -1 where that is not known."""
+        return self.start_ms - self.begun_ahead_ms if self.start_ms >= 0 else -1
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -124,8 +130,9 @@ def encode_section(partitions: frozenset[TopicPartition]) -> bytes:
 class Ended(NamedTuple):
     """A transaction finished and its outcome is settled: once for each transaction.
 
-    Times are Unix milliseconds by the log; -1 where the log has none. ``offset`` is that of its Complete record, which
-    with ``entry.log_partition`` identifies the transaction. ``producer_epoch`` is the epoch the client wrote with,
+    Times are Unix milliseconds by the records' common clock; -1 where the log has none. ``ahead_ms`` is by how much the
+    clock of its Complete record was ahead of it. ``offset`` is that of its Complete record, which with
+    ``entry.log_partition`` identifies the transaction. ``producer_epoch`` is the epoch the client wrote with,
     where the log showed it; else the coordinator's. ``section`` are its partitions as ``layout`` encodes them, empty
     where compaction took the records that name them.
     """
@@ -142,6 +149,7 @@ class Ended(NamedTuple):
     offset: int
     section: bytes = b""
     layout: int = 1
+    ahead_ms: int = 0
 
 
 class Appeared(NamedTuple):

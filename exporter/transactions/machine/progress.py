@@ -8,6 +8,7 @@ an outcome that was still pending.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
@@ -72,6 +73,7 @@ class LogLeaders:
         self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
         self.wanted = NO_EPOCH  # that of a record that is read once its leader has confirmed what is before it
         self.brokers: dict[int, int] = {}  # the broker that leads, by epoch, of the newest
+        self.since = -math.inf  # monotonic: when this process learned that the leader is another one
         self.changes = changes
 
     def in_epoch(self, epoch: int, offset: int) -> None:
@@ -79,11 +81,18 @@ class LogLeaders:
         if not self.epochs or self.epochs[-1][0] < epoch:
             self.epochs = [*self.epochs[1 - MOST_EPOCHS :], (epoch, offset)]
 
-    def led_by(self, epoch: int, broker: int | None) -> None:
+    def led_by(self, epoch: int, broker: int | None, monotonic: float) -> None:
         """Note who leads in an epoch."""
         if broker is not None and self.brokers.get(epoch) != broker:
+            if self.leader not in {None, broker}:
+                self.since = monotonic
             newest = dict(list(self.brokers.items())[1 - MOST_EPOCHS :])
             self.brokers = {**newest, epoch: broker}
+
+    @property
+    def leader(self) -> int | None:
+        """The broker that leads in the newest epoch whose leader is known."""
+        return self.brokers[max(self.brokers)] if self.brokers else None
 
     def agreed(self, asked: int, epoch: int, end: int) -> Agreement:
         """How far the leader has what was read, when it says of the leader epoch ``asked`` that its own log has records

@@ -46,7 +46,8 @@ _NOTHING: tuple[Event, ...] = ()
 class StateMachine:
     """One partition of the log.
 
-    ``log_ms`` is the newest record's timestamp, or the later instant of ``log_time_reached``; -1 before both.
+    ``log_ms`` is the newest record's timestamp, or the later instant of ``log_time_reached``; -1 before both. Records
+    come with the time of their common clock: ``ahead_ms`` is by how much that of their coordinator is ahead of it.
     """
 
     def __init__(self, number: int) -> None:
@@ -58,7 +59,8 @@ class StateMachine:
         self.unknown: dict[bytes, Entry] = {}  # the log lost their newest record, and their coordinator did not answer
         self._counted: dict[str, int] = {}  # the begin of the transaction whose end was lost after it was passed on
         self.log_ms = -1
-        self.leader_epoch = -1  # of the records that are processed; -1: not known
+        self.ahead_ms = 0
+        self.clock_known = True  # whether that clock was known
         self._pending = PendingAborts()
 
     def apply(self, offset: int, record_ms: int, key: bytes, value: bytes | None) -> Sequence[Event]:
@@ -99,7 +101,7 @@ class StateMachine:
             if entry.pending is not None:
                 events = (*events, *self._settle(entry))
             if entry.start_ms != start_ms:
-                entry.begun_in = self.leader_epoch
+                entry.begun_ahead_ms = self.ahead_ms
             entry.client_version = client_version
             entry.prepared_ms = -1
             entry.begun_offset = offset
@@ -115,7 +117,7 @@ class StateMachine:
                 _prepare(entry, start_ms, client_version)
                 entry.prepared_ms = record_ms
                 if entry.start_ms != start_ms:
-                    entry.begun_in = -1
+                    entry.begun_ahead_ms = self.ahead_ms
             self.open[key] = entry
         else:
             # It is written again when its first append timed out and the client tried again.
@@ -187,7 +189,7 @@ class StateMachine:
         entry.timeout_ms = round(known.timeout * 1000) if known.timeout is not None else NO_TIMEOUT_MS
         entry.section = encode_section(known.partitions)
         entry.layout = 1
-        entry.begun_in = -1
+        entry.begun_ahead_ms = 0
         entry.client_version = UNKNOWN_VERSION
         entry.view = None
         self.open[key] = entry
@@ -298,9 +300,9 @@ class StateMachine:
                 entry.section = b""  # the records that named its partitions are gone: those of the last are not its own
             # The Prepare record is gone; the last update that Complete names is the same instant.
             _prepare(entry, start_ms, client_version)
-            entry.prepared_ms = decided_ms = update_ms
+            entry.prepared_ms, decided_ms = update_ms - self.ahead_ms, update_ms
             if not same:
-                entry.begun_in = -1
+                entry.begun_ahead_ms = self.ahead_ms
         # An exhausted epoch rotates the producer id with the Complete record: the transaction was the old one's.
         owner, decided_epoch = (entry.producer_id, entry.epoch) if same else (producer_id, epoch)
         if same and entry.status == 1:
@@ -321,8 +323,9 @@ class StateMachine:
             verdict = abort_verdict(bumped=bumped, v2_client=v2_client, open_ms=open_ms, timeout_ms=timeout_ms)
         # As Ended(...), whose constructor takes twice as long.
         who = (owner, entry.previous_epoch if known else decided_epoch, entry.client_version)
-        times = (start_ms, entry.prepared_ms, record_ms, timeout_ms)
-        row = (entry, *who, verdict.outcome, *times, offset, entry.section, entry.layout)
+        begun_ms = start_ms - entry.begun_ahead_ms if start_ms >= 0 else -1
+        times = (begun_ms, entry.prepared_ms, record_ms, timeout_ms)
+        row = (entry, *who, verdict.outcome, *times, offset, entry.section, entry.layout, self.ahead_ms)
         transaction = tuple.__new__(Ended, row)
         if self._counted and self._counted.pop(entry.transactional_id, None) == start_ms:
             return events

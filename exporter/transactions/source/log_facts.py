@@ -70,7 +70,8 @@ class LogFacts:
     @property
     def _time(self) -> CoordinatorTime:
         """The coordinators' clock beside our monotonic one."""
-        return self._log.coordinators.time(self._cluster.clock.monotonic())
+        clock = self._cluster.clock
+        return self._log.coordinators.time(clock.monotonic(), clock.wall())
 
     def counters(self) -> Iterator[Sample | SampleBatch | Fact]:
         """The counters, which go on from those of the last process."""

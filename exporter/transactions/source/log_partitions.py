@@ -47,9 +47,9 @@ class LogPartitions:
         aggregates: Aggregates,
         saved: SavedLog,
         open_tail: Callable[[Properties, str], TailReader],
-        ended: Callable[[Ended], None],
+        ended: Callable[[Ended, bool], None],
     ) -> None:
-        """``ended`` is called with each transaction that ended."""
+        """``ended`` is as for ``LogTail``."""
         self._cluster = cluster
         self._saved = saved
         self.tail = LogTail(aggregates, lambda: open_tail(cluster.properties, TOPIC), cluster.clock, ended)
@@ -118,6 +118,7 @@ class LogPartitions:
         if self._saved.load(metadata.topic_ids.get(TOPIC, ""), self.seen):
             self.is_new = not partitions
             self.tail.records.undecodable = self._saved.undecodable
+            self.log.restore_clocks(self._saved.clocks)
         wanted = [TopicPartition(TOPIC, number) for number in partitions]
         ends = end_offsets(self._cluster.client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)
         self.faults = ends.faults
@@ -165,7 +166,9 @@ class LogPartitions:
         for number, progress in self.progress.items():
             if number in answered and metadata.leader_epoch(TopicPartition(TOPIC, number)) == progress.led.confirmed:
                 progress.led.confirmed_at = instant
-                progress.led.led_by(progress.led.confirmed, metadata.leader(TOPIC, number))
+                progress.led.led_by(progress.led.confirmed, metadata.leader(TOPIC, number), asked_at)
+        leaders = (metadata.leader(TOPIC, number) for number in metadata.topics.get(TOPIC, {}))
+        self.log.coordinators.leaders = frozenset(leader for leader in leaders if leader is not None)
 
     def _start(self, metadata: Metadata, ends: Mapping[int, int], asked_at: float, deadline: Deadline) -> None:
         """Begin the new partitions that answered. The others keep their saved state."""
@@ -180,11 +183,13 @@ class LogPartitions:
         }
         found = list_offsets(self._cluster.client, metadata, hour_ago, deadline).values
         begun: dict[int, PartitionProgress] = {}
+        clocks = self._saved.clocks
         for number, end in fresh.items():
             recent = found.get(TopicPartition(TOPIC, number), NONE_LATER)
             left = waiting.get(number)
             begun[number] = begin(end, recent if recent >= 0 else None, left, from_zero=number >= partitions)
             begun[number].asked(end, asked_at)
+            begun[number].led.brokers = dict(clocks.led.get(number, ())) if clocks is not None else {}
             if left is not None:
                 self._saved.began_at(number, end)
         kept = {number: progress for number, progress in begun.items() if number in waiting}

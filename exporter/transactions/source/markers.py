@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from exporter import catalogue
 from exporter.cluster import Cluster, KafkaSource
@@ -15,9 +16,11 @@ from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import NO_EPOCH, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
+from exporter.transactions.decided.leader_clocks import LeaderClocks
 from exporter.transactions.decided.marker_watch import MarkerWatch, TornMarkers
 from exporter.transactions.decided.recent_decisions import ClocksApart, RecentDecisions
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
+from exporter.transactions.facts import CoordinatorTime
 
 INTERVAL = 10.0
 FETCH_BYTES = 1 << 20
@@ -53,6 +56,8 @@ class MarkersSource(KafkaSource):
         self._filled_at: float | None = None
         self._refused: dict[str, float] = {}  # topics, and since when
         self._compacted: dict[str, tuple[float, bool]] = {}
+        self._clocks = LeaderClocks()
+        self._read_ends: dict[TopicPartition, tuple[float, int, int]] = {}  # when asked, the end, the leader epoch
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.monotonic()
@@ -73,7 +78,7 @@ class MarkersSource(KafkaSource):
         except AskError as error:
             yield error.fault
         else:
-            yield from self._read(metadata, wanted, deadline)
+            yield from self._read(metadata, wanted, facts, deadline)
         if self._begun:
             yield from self._samples()
         yield from self._notes(current=decided is not None)
@@ -88,9 +93,12 @@ class MarkersSource(KafkaSource):
         self._bytes = min(self._bytes_per_minute, self._bytes + passed * self._bytes_per_minute / 60)
         self._refused = {topic: at for topic, at in self._refused.items() if now - at < ASK_AGAIN_SECONDS}
 
-    def _read(self, metadata: Metadata, wanted: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[Fault]:
+    def _read(
+        self, metadata: Metadata, wanted: Mapping[TopicPartition, int], facts: Facts, deadline: Deadline
+    ) -> Iterator[Fault]:
         if not wanted:
             return
+        asked_at = self._cluster.clock.monotonic()
         ends = end_offsets(self._cluster.client, metadata, list(wanted), Isolation.READ_UNCOMMITTED, deadline)
         self._leave_refused(ends.unanswered)
         yield from _told(ends.faults)
@@ -108,7 +116,35 @@ class MarkersSource(KafkaSource):
         }
         self._watch.read_at.update(dict.fromkeys(reached, now))
         self._watch.leave_out({partition for partition in wanted if partition.topic in self._refused})
-        self._watch.compare(reached, now, compacted)
+        self._note_clocks(metadata, reached, asked_at, now)
+        self._watch.compare(reached, now, compacted, self._doubtful(metadata, reached, facts))
+
+    def _note_clocks(
+        self, metadata: Metadata, reached: AbstractSet[TopicPartition], asked_at: float, now: float
+    ) -> None:
+        """Note when the markers came that are new since the last read of their partition, under one leader."""
+        for place in reached:
+            own, leader = self._watch.followed[place], metadata.leader(*place)
+            asked, end, epoch = self._read_ends.get(place, (asked_at, own.reached, own.confirmed))
+            if leader is not None and own.reached > end and own.confirmed == epoch:
+                self._clocks.came(leader, (marker for marker in own.markers if marker.offset >= end), asked, now)
+            self._read_ends[place] = asked_at, own.reached, own.confirmed
+
+    def _doubtful(
+        self, metadata: Metadata, reached: AbstractSet[TopicPartition], facts: Facts
+    ) -> AbstractSet[TopicPartition]:
+        """The partitions whose leader's clock is not known to be that of the coordinators."""
+        if len(metadata.brokers) == 1:
+            return frozenset()
+        apart, time = facts.get(ClocksApart) or ClocksApart(0), facts.get(CoordinatorTime)
+        distance = None if time is None or time.ahead is None or time.beyond is None else time.ahead - time.beyond
+        leaders = {place: metadata.leader(*place) for place in reached}
+        near = {
+            leader
+            for leader in set(leaders.values())
+            if leader in apart.brokers or self._clocks.is_near(leader, distance)
+        }
+        return {place for place, leader in leaders.items() if leader not in near}
 
     def _leave_truncated(self, metadata: Metadata, deadline: Deadline) -> Iterator[Fault]:
         """Leave the partitions that a new leader has otherwise than they were read (an unclean election)."""

@@ -118,6 +118,8 @@ class OverdueTransactions:
 def _is_open(known: OpenTransaction, answer: Description) -> bool:
     """Return whether the coordinator describes this transaction as open, and no later one of its id."""
     later = (
-        None not in {known.started, answer.started} and (answer.started or 0.0) > (known.started or 0.0) + SAME_START
+        known.started is not None
+        and answer.started is not None
+        and answer.started > known.started + known.stamp_ahead + SAME_START
     )
     return answer.state in OPEN_STATES and not later

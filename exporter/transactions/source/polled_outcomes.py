@@ -48,6 +48,11 @@ class PolledOutcomes:
         return True
 
     @property
+    def polled(self) -> bool:
+        """Return whether outcomes are polled: by the settings, or as the log is refused."""
+        return self._observed is not None
+
+    @property
     def states(self) -> Sequence[str]:
         """The states to list: all of them, as an empty filter, where outcomes are polled."""
         return OPEN_STATES if self._observed is None else ()

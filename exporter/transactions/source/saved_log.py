@@ -8,7 +8,7 @@ from exporter.cluster import Cluster
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.keeper import Keeper
 from exporter.transactions.machine.progress import PartitionProgress
-from exporter.transactions.saved import Saved, SavedPartition
+from exporter.transactions.saved import Saved, SavedClocks, SavedPartition
 from exporter.transactions.tail import LogTail
 
 
@@ -56,6 +56,11 @@ class SavedLog:
     def waiting(self) -> dict[int, SavedPartition]:
         """The saved state of partitions that were not begun yet. Whoever begins one removes it."""
         return self._saved.partitions if self._saved is not None else {}
+
+    @property
+    def clocks(self) -> SavedClocks | None:
+        """What the last process knew of the brokers' clocks."""
+        return None if self._saved is None else self._saved.clocks
 
     def began_at(self, number: int, end: int) -> None:
         """Note that a partition goes on from its saved position, and its end now."""

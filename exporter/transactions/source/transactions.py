@@ -15,7 +15,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch
 from exporter.settings.plain import TransactionsConfig
-from exporter.transactions.facts import KnownIds, LoggedTransactions, TransactionsElsewhere
+from exporter.transactions.facts import CoordinatorTime, KnownIds, LoggedTransactions, TransactionsElsewhere
 from exporter.transactions.source.coordinator_poll import CoordinatorPoll
 from exporter.transactions.source.internal_topics import InternalTopics
 from exporter.transactions.source.open_series import OpenSeries
@@ -84,6 +84,9 @@ class TransactionsSource(KafkaSource):
             opened, time, applications = logged.opened, logged.clock, logged.applications
         elif self._poll.opened is not None:
             opened, time = self._poll.opened, self._poll.coordinator_time(self._cluster.clock.monotonic())
+            if not self._outcomes.polled:
+                # The log will show the clocks: an answer does not say whose has stamped a start.
+                opened, time = opened.without_clock(), CoordinatorTime()
             counted = known.by_partition.values() if known is not None else ()
             applications = frozenset(application for group in counted for application in group)
         else:
@@ -93,7 +96,7 @@ class TransactionsSource(KafkaSource):
         time = time.beside(wall - monotonic)
         yield opened
         yield time
-        if time.ahead is not None and self._cluster.shard.first:
-            yield catalogue.CLOCK_DISTANCE_SECONDS(time.ahead, self.cluster)
+        if time.distance is not None and self._cluster.shard.first:
+            yield catalogue.CLOCK_DISTANCE_SECONDS(time.distance, self.cluster)
         as_of = wall if opened.as_of is None else wall - (monotonic - opened.as_of)
         yield self._series.batch(opened, applications, facts.get(Stalls), time.earliest(as_of), deadline)

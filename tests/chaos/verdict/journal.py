@@ -10,7 +10,7 @@ from tests.chaos.evidence import RunEvidence
 from tests.chaos.oracle.offset_observer import UnmovedOffset
 from tests.chaos.oracle.outcomes import OracleTransaction
 from tests.chaos.verdict import told
-from tests.chaos.verdict.stalls import MISSED_AFTER, due_at
+from tests.chaos.verdict.stalls import ESTIMATE_SECONDS, MISSED_AFTER, due_at
 from tests.chaos.verdict.told import ToldGap, ToldStall
 from tests.chaos.verdict.values import STALE_SECONDS, Disagreement
 
@@ -19,6 +19,7 @@ END_SECONDS = 10.0
 SETTLE_SECONDS = 30.0
 """How long the journal waits for the decision that ended a stall before it tells the end; a kill loses what it saw."""
 SLACK_MS = 1000
+ESTIMATE_MS = round(1000 * ESTIMATE_SECONDS)
 _MARKERS = {"committed": True, "aborted": False, "timed_out": False}
 """The marker of how a stall ended: COMMIT or ABORT."""
 
@@ -94,32 +95,39 @@ def _wrong_how(evidence: RunEvidence, stall: ToldStall) -> str:
 
 
 def journal_ends(evidence: RunEvidence) -> Iterator[Disagreement]:
-    """Each fence and timeout is told once, and no other; those in a gap may be missing."""
+    """Each fence and timeout is told once, and no other; those in a gap may be missing.
+
+    They are dated to the millisecond by the log, or where clocks are apart by the estimate of their distances.
+    """
     if not evidence.journal:
         return
     gaps = told.gaps(evidence.journal, evidence.lives, evidence.scrapes[-1].at)
-    left = Counter[tuple[str, str, int | None, int]]()
+    slack_ms = ESTIMATE_MS if evidence.mode.clocks else 0
+    left: dict[tuple[str, str, int | None], Counter[int]] = defaultdict(Counter)
     others = Counter[tuple[str, str]]()
     for end in told.unclean_ends(evidence.journal):
         if end.transactional_id:
-            left[end.outcome, end.transactional_id, end.producer_id, round(end.at * 1000)] += 1
+            left[end.outcome, end.transactional_id, end.producer_id][round(end.at * 1000)] += 1
         else:
             others[end.outcome, end.application] += end.transactions
     for each in evidence.transactions:
         if each.outcome not in told.UNCLEAN or not each.completed:
             continue
-        key = each.outcome, each.transactional_id, each.producer_id, each.completed
-        if left[key] == 1:
-            del left[key]
-        elif others[each.outcome, each.application]:
+        ends = left[each.outcome, each.transactional_id, each.producer_id]
+        at = min(ends, key=lambda instant: abs(instant - each.completed), default=0)
+        number = ends.pop(at, 0) if abs(at - each.completed) <= slack_ms else 0
+        if number == 1:
+            continue
+        if others[each.outcome, each.application]:
             others[each.outcome, each.application] -= 1
-        elif left[key] or not _in_gap(gaps, each.decided / 1000, each.completed / 1000):
-            how = "is not told" if not left[key] else f"is told {left.pop(key)} times"
+        elif number or not _in_gap(gaps, each.decided / 1000, each.completed / 1000):
+            how = f"is told {number} times" if number else "is not told"
             text = f"{each.transactional_id} {each.outcome} at {evidence.ago(each.completed / 1000)} {how}"
             yield Disagreement("journal: unclean end", text)
-    for (outcome, transactional_id, _, at), number in (+left).items():
-        text = f"{number} {outcome} of {transactional_id} at {evidence.ago(at / 1000)} did not happen"
-        yield Disagreement("journal: unclean end", text)
+    for (outcome, transactional_id, _), ends in left.items():
+        for at, number in ends.items():
+            text = f"{number} {outcome} of {transactional_id} at {evidence.ago(at / 1000)} did not happen"
+            yield Disagreement("journal: unclean end", text)
 
 
 def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:

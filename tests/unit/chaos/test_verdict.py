@@ -373,6 +373,19 @@ def test_a_journal_tells_each_stall_with_holder_and_end_and_nothing_else(
     assert rules(replace(truth(), journal=journal)) == rules_broken
 
 
+@pytest.mark.parametrize(("mode", "told_at", "broken"), [
+    ("ordinary", 149.1, 0), ("ordinary", 149.2, 2), ("clocks", 150.0, 0), ("clocks", 152.0, 2), ("clocks", 59.1, 2),
+])  # fmt: skip
+def test_unclean_ends_are_dated_by_the_log_and_where_clocks_are_apart_by_their_estimated_distance(
+    mode: str, told_at: float, broken: int
+) -> None:
+    ongoing, *decided = truth().states[3:]
+    fenced = [state._replace(status=state.status and state.status + 1, epoch=state.epoch + 1) for state in decided]
+    evidence = replace(truth(), states=[*truth().states[:3], ongoing, *fenced], mode=MODES[mode])
+    found = judge(replace(evidence, journal=(STARTED, BEGUN, ENDED, told_event("fenced", told_at))))
+    assert sum(each.rule == "journal: unclean end" for each in found) == broken, "missing, and another one"
+
+
 def test_what_an_agent_could_not_see_is_in_a_gap_of_its_journal() -> None:
     away = replace(truth(), lives=[AgentRun(-50.0, 95.0, 0), AgentRun(155.0, 300.0, 0)], scrapes=[scrape(199.0, 2)])
     again = told_event("agent_started", 156.0)

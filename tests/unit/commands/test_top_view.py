@@ -11,8 +11,9 @@ from rich.console import Console
 from exporter.commands.top_view import spark, view
 from exporter.lso.facts import Stalls
 from exporter.model import TopicPartition
+from exporter.transactions.facts import OpenTransactions
 from exporter.words import Outcome
-from tests.unit.status.test_status import FINE, IDENTITY, STALL, evil_facts, hour, status
+from tests.unit.status.test_status import FINE, IDENTITY, OPEN, STALL, evil_facts, hour, status
 
 
 def screen(*facts: Any, height: int = 60, width: int = 100) -> str:
@@ -70,6 +71,15 @@ def test_an_application_has_its_rate_of_the_last_full_minute_and_its_ends() -> N
     printed = screen(*FINE, hour(pay={Outcome.FENCED: 7}))
     [line] = [line for line in printed.splitlines() if line.startswith("pay ")]
     assert line.split() == ["pay", "?", "0", "0", "0", "7"]
+
+
+@pytest.mark.parametrize(("behind", "left"), [(0.0, "11m 40s"), (90.0, "13m 10s"), (-800.0, "overdue"), (None, "?")])
+def test_the_time_that_an_open_transaction_has_left_is_by_the_clock_of_its_coordinator(
+    behind: float | None, left: str
+) -> None:
+    opened = OpenTransactions("txnlog", (OPEN._replace(scan_behind=behind),), complete=True)
+    [line] = [line for line in screen(IDENTITY, Stalls(()), opened).splitlines() if " pay-3 " in line]
+    assert left in line
 
 
 def test_a_spark_line_is_as_high_as_its_number_and_nothing_is_a_space() -> None:

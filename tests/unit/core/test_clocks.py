@@ -41,6 +41,8 @@ WALL = {
     "transactions/source/log_partitions.py": "from when on the log is read at the start; dates elections",
     "transactions/source/transactions.py": "the distance of the clocks",
     "transactions/source/log_facts.py": "the distance of the clocks",
+    "transactions/known_log.py": "the clock of instants from when on those of brokers are found to be apart",
+    "transactions/log_records.py": "as well",
 }
 """Modules of the agent that read the wall clock, and what for."""
 

@@ -34,6 +34,12 @@ def test_an_unclean_end_is_told_once_at_the_time_of_the_log() -> None:
     assert (event.kind, event.subject.producer_epoch) == (EventKind.FENCED, 6)
 
 
+def test_an_end_is_told_once_by_the_timestamp_of_its_record_whatever_the_clocks_are_taken_for() -> None:
+    rules, later = FindingRules(), END._replace(ended=END.ended - 90.012, stamp_ahead=90.012)
+    assert len(events(rules, LoggedEnds(1, (END,)))) == 1
+    assert events(rules, LoggedEnds(2, (END, later))) == []
+
+
 def test_ends_that_came_faster_than_they_are_handed_on_are_counted_as_lost() -> None:
     *_, lost = events(FindingRules(), LoggedEnds(10, (END,)))
     assert (lost.kind, lost.count) == (EventKind.EVENTS_LOST, 9)

@@ -95,4 +95,4 @@ def test_what_is_no_anchor_is_none(document: object) -> None:
 
 def test_without_an_anchor_the_clock_is_believed_until_a_better_one_is_known() -> None:
     now = life("a", 100.0, 0.0, known=False)
-    assert restored(TRUE + 40.0, None, now) == Dated(40.0, by_unix=True)
+    assert restored(TRUE + 40.0, None, now) == Dated(40.0, by_unix=True, unchecked=True)

@@ -156,11 +156,16 @@ def test_an_open_transaction_says_who_and_when_it_ends_by_itself_and_has_no_line
     assert step.command is None
 
 
-def test_the_age_is_by_the_clock_of_the_coordinator_that_began_the_transaction() -> None:
+@pytest.mark.parametrize(("behind", "said"), [
+    (70.0, "should have ended it at 2026-11-21 09:59:30 UTC, 30s ago"),
+    (None, "The coordinator ends it 15m after it began; its clock is not known yet."),
+])  # fmt: skip
+def test_when_it_ends_by_itself_is_by_the_clock_of_its_coordinator(behind: float | None, said: str) -> None:
     case = stall(BlockerKind.OPEN, started=NOW - 1000)
-    behind = case.blocker._replace(clock_behind=70.0)
-    step = next_step(case._replace(blocker=logged(behind)), "b1:9092", NOW)
-    assert "should have ended it at 2026-11-21 09:58:20 UTC, 30s ago" in step.text
+    known = case.blocker._replace(scan_behind=behind)
+    step = next_step(case._replace(blocker=logged(known)), "b1:9092", NOW)
+    assert "It is open for 16m 40s." in step.text
+    assert said in step.text
 
 
 def test_an_overdue_transaction_points_at_the_coordinator_and_says_what_forcing_costs() -> None:

@@ -220,6 +220,32 @@ def test_a_stall_that_a_process_with_a_wrong_clock_dated_by_its_holder_is_as_old
     assert after.since == WALL - 5
 
 
+def test_the_next_transaction_of_its_producer_does_not_make_a_stall_begin_again() -> None:
+    """The marker of the transaction that holds the partition was dropped, and an older client keeps its epoch."""
+    watch = watching()
+    for now in (NOW, NOW + 30):
+        watch.look(PLACE, 5, 9, now)
+        watch.described(PLACE, (HELD,))
+    opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 50, 60.0, None, frozenset({PLACE}))
+    stalls = StalledPartitions(watch)
+    (told,) = stalls.of(Coordinators({7: opened}), None, {})
+    watch.look(PLACE, 5, 12, NOW + 40)
+    (after,) = stalls.of(Coordinators({7: opened._replace(started=WALL + 35)}), None, {})
+    assert told.since == after.since == WALL - 50
+
+
+def test_a_stall_that_was_saved_by_a_clock_that_was_never_checked_is_as_old_as_its_holder() -> None:
+    watch = watching(wall=WALL - 67)
+    watch.look(PLACE, 5, 9, NOW)
+    again = watching(10.0, WALL + 60)
+    again.remember(watch.memory())
+    for now in (10.0, 40.0):
+        again.look(PLACE, 5, 9, now)
+        again.described(PLACE, (HELD,))
+    opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 5, 60.0, None, frozenset({PLACE}))
+    assert stall_of(again, Coordinators({7: opened})).since == WALL - 5
+
+
 def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_when_records_are_deleted() -> None:
     watch = watching()
     opened = OpenTransaction("pay-1", "pay", 7, 0, TransactionState.ONGOING, WALL - 50, 60.0, None, frozenset({PLACE}))

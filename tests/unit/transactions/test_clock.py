@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.transactions.clock import (
+    ALONE_SECONDS,
     ENOUGH,
     LIVE_WINDOW,
     WINDOW,
@@ -100,20 +101,74 @@ def test_each_broker_has_the_distance_of_its_own_clock() -> None:
     assert {broker: round(skew) for broker, skew in skews.items()} == {1: 0, 2: -90}
 
 
-def test_a_clock_is_behind_the_one_furthest_ahead_by_whole_seconds_and_none_that_is_unknown() -> None:
+def test_a_timestamp_is_moved_by_the_distance_of_the_broker_that_wrote_it() -> None:
     clocks = two_clocks(90.4)
-    assert clocks.behind(20.0) == {1: 91.0}
-    assert two_clocks(1.5).behind(20.0) == {}, "less than records may be delayed"
+    ours = 20.0, THEIRS + 20.0
+    assert clocks.ahead(1, *ours) == 0.0
+    assert clocks.ahead(2, *ours) == pytest.approx(90.4, abs=0.1)
+    assert clocks.ahead(3, *ours) is clocks.ahead(None, *ours) is None, "no record of it shows its clock"
+    time = clocks.time(*ours)
+    assert (time.beside(THEIRS).ahead, round(time.beside(THEIRS).distance or 0)) == (0.0, -90), (
+        "no two agree: it is ours"
+    )
 
 
-def test_a_clock_is_known_once_its_broker_wrote_a_new_record() -> None:
+@pytest.mark.parametrize("jump", [3600.0, -86_400.0])
+def test_our_clock_that_is_set_moves_no_timestamp(jump: float) -> None:
     clocks = two_clocks(90.0)
-    assert [clocks.knows(broker) for broker in (1, 2, 3)] == [True, True, False]
+    before, reference = clocks.ahead(2, 20.0, THEIRS + 20.0), clocks.time(20.0, THEIRS + 20.0)
+    assert clocks.ahead(2, 30.0, THEIRS + 30.0 + jump) == before
+    assert clocks.time(30.0, THEIRS + 30.0 + jump) == reference
 
 
-def test_records_that_are_read_late_tell_no_clock_from_another() -> None:
+def test_clocks_that_agree_date_by_their_own_time_and_move_nothing() -> None:
+    clocks = two_clocks(1.5)
+    for broker in (1, 2, 3, None):
+        assert clocks.ahead(broker, 20.0, THEIRS + 87.0) == 0.0
+    assert clocks.time(20.0, THEIRS + 87.0).beside(THEIRS + 67.0).ahead == pytest.approx(65.5, abs=0.1)
+
+
+def test_where_most_brokers_agree_their_clock_counts_and_not_ours() -> None:
+    clocks = two_clocks(90.0)
+    for at in range(ENOUGH):
+        clocks.stamped(3, THEIRS + at, float(at), live=True)
+    ours = 20.0, THEIRS + 87.0  # 67 s ahead
+    assert clocks.time(*ours).beside(THEIRS + 67.0).ahead == pytest.approx(67.0, abs=0.1)
+    assert [round(clocks.ahead(broker, *ours) or 0) for broker in (1, 2, 3)] == [0, 90, 0]
+
+
+@pytest.mark.parametrize("spaced", [0.1, 1.0])
+def test_records_that_waited_together_show_no_clock(spaced: float) -> None:
+    """As those that were replicated at last, ten seconds after they were stamped."""
     clocks = CoordinatorClocks()
-    clocks.stamped(1, THEIRS - 3000.0, 0.0, live=False)
+    for number in range(ENOUGH):
+        clocks.stamped(1, THEIRS + number, float(number), live=True)
+        clocks.stamped(2, THEIRS - 10.0 + number * spaced, number * spaced, live=True)
+    assert (clocks.ahead(2, 3.0, THEIRS + 3.0) != 0.0) is (spaced == 1.0)
+    assert clocks.time(3.0, THEIRS + 3.0).ahead is None or spaced == 1.0, "which of the two it is is not known yet"
+
+
+def test_the_only_known_clock_is_not_at_once_that_of_the_other_coordinators() -> None:
+    clocks = CoordinatorClocks()
+    clocks.leaders = frozenset({1, 2})
+    for at in range(ENOUGH):
+        clocks.stamped(1, THEIRS + 90.0 + at, float(at), live=True)
+    assert clocks.time(3.0, THEIRS).ahead is None
+    assert clocks.time(3.0 + ALONE_SECONDS, THEIRS).ahead is not None
+    clocks.leaders = frozenset({1})
+    assert clocks.time(3.0, THEIRS).ahead is not None
+
+
+def test_a_later_process_goes_on_from_the_known_distances() -> None:
+    before, after = two_clocks(90.0), CoordinatorClocks()
+    after.restore(before.known, 30.0)
+    assert after.ahead(2, 30.0, THEIRS + 30.0) == pytest.approx(90.0, abs=0.1)
+
+
+def test_a_coordinator_is_behind_as_far_as_a_record_of_its_own_shows() -> None:
+    clocks = CoordinatorClocks()
+    ours = 1.0, THEIRS + 1.0
+    clocks.stamped(1, THEIRS - 90.0, 0.0, live=False)
     clocks.stamped(2, THEIRS, 0.0, live=False)
-    assert clocks.skews(1.0, THEIRS) == {}
-    assert clocks.behind(1.0) == {}
+    assert clocks.skews(*ours) == {}
+    assert [clocks.behind(broker, *ours) for broker in (1, 2, 3)] == [90.0, 0.0, None]

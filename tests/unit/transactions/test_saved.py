@@ -37,7 +37,8 @@ def test_open_ids_and_waiting_aborts_come_back_as_they_were(history: GeneratedLo
     machine, progress = StateMachine(0), PartitionProgress(0, LogPosition(0))
     for record in history.records[: data.draw(st.integers(0, len(history.records)))]:
         if record.partition == 0:
-            machine.apply(record.offset, record.ms, record.key, record.value)
+            machine.ahead_ms = data.draw(st.sampled_from([0, 90_000, -90_000]), label="distance of the clock")
+            machine.apply(record.offset, record.ms - machine.ahead_ms, record.key, record.value)
             progress.read(record.offset)
     kept = read(document({"0": partition_document(progress, machine)}), ()).partitions[0]
     assert (kept.position.offset, kept.taken_at) == (progress.next, progress.next)
@@ -110,6 +111,12 @@ def test_the_journal_of_the_same_generation_goes_on_from_the_snapshot() -> None:
 def test_a_document_that_cannot_be_used_says_so(broken: dict[str, Any]) -> None:
     with pytest.raises(UnusableState):
         read(broken, ())
+
+
+@pytest.mark.parametrize("clocks", [{"known": {"1": float("inf")}}, {"known": [1]}, {"led": {"0": [[1]]}}])
+def test_clocks_that_cannot_be_used_say_so(clocks: dict[str, Any]) -> None:
+    with pytest.raises(UnusableState):
+        read({**document({}), "clocks": clocks}, ())
 
 
 def test_nothing_kept_is_nothing() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from exporter import catalogue
 from exporter.model import Notes, Reason, TopicPartition
 from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, TornMarkers
 from exporter.transactions.decided.recent_decisions import ClocksApart, RecentDecisions
 from exporter.transactions.decided.torn import Decision
+from exporter.transactions.facts import CoordinatorTime
 from exporter.transactions.source.markers import INTERVAL, MarkersSource
 from tests.helpers.cluster import FakeKafka, Partition, SourceRead, read
 
@@ -18,9 +21,9 @@ BYTES = 1 << 20
 NOT_AUTHORIZED = 29
 
 
-def marker(offset: int, epoch: int, at_ms: int, *, commit: bool = True) -> bytes:
+def marker(offset: int, epoch: int, at_ms: int, *, commit: bool = True, producer_id: int = 7) -> bytes:
     body = b"\x20\x00\x00\x00\x08" + struct.pack(">hhBhi", 0, int(commit), 12, 0, 3) + b"\x00"
-    return HEADER.pack(offset, 49 + len(body), 0, 2, 0, 0x30, 0, at_ms, at_ms, 7, epoch, -1, 1) + body
+    return HEADER.pack(offset, 49 + len(body), 0, 2, 0, 0x30, 0, at_ms, at_ms, producer_id, epoch, -1, 1) + body
 
 
 class MarkersWorld:
@@ -33,17 +36,21 @@ class MarkersWorld:
         self.decided: tuple[Decision, ...] = ()
         self.begun_ms = round(self.kafka.time.wall * 1000)
 
-    def decide(self, epoch: int = 3) -> None:
+    def decide(self, epoch: int = 3, *, v2: bool = True) -> None:
         times = self.begun_ms, self.begun_ms + 10, self.begun_ms + 20
-        epochs = frozenset({epoch + 1}), frozenset({epoch})
-        self.decided += (Decision("pay-1", 7, True, *epochs, *times, frozenset({PLACE}), v2=True),)
+        epochs = frozenset({epoch + v2}), frozenset({epoch})
+        self.decided += (Decision("pay-1", 7, True, *epochs, *times, frozenset({PLACE}), v2=v2),)
 
     def write(self, *batches: bytes) -> None:
         self.partition.batches = b"".join(batches)
 
-    def read(self, later: float = INTERVAL, *, apart: int = 0) -> SourceRead:
+    def read(
+        self, later: float = INTERVAL, *, apart: int = 0, known: frozenset[int] = frozenset(), doubtful: int = 0
+    ) -> SourceRead:
         self.kafka.time.pass_(later)
-        return read(self.kafka, self.source, RecentDecisions(0, (self.decided,)), ClocksApart(apart))
+        wall, monotonic = self.kafka.time.wall, self.kafka.time.monotonic
+        clocks = ClocksApart(apart, known), CoordinatorTime(0.0, 0.0, wall - monotonic)
+        return read(self.kafka, self.source, RecentDecisions(0, (self.decided,), doubtful), *clocks)
 
 
 def compared(found: SourceRead) -> tuple[float, float]:
@@ -77,6 +84,45 @@ def test_nothing_is_compared_while_the_clocks_of_brokers_are_further_apart_than_
     world = MarkersWorld()
     world.decide()
     assert compared(world.read(apart=4)) == (0, 0), "a suspect"
+
+
+def lost_marker(*, v2: bool = False) -> MarkersWorld:
+    """A decision whose marker is missing, on two brokers."""
+    world = MarkersWorld()
+    world.kafka.brokers = {1: "k1:9092", 2: "k2:9092"}
+    world.decide(v2=v2)
+    world.write(marker(2, 2, world.begun_ms - 9_000))
+    return world
+
+
+@pytest.mark.parametrize(("v2", "known", "doubtful", "found"), [
+    (False, {1, 2}, 0, 1), (False, {2}, 0, 0), (False, {1, 2}, 1, 0), (True, {2}, 1, 1),
+])  # fmt: skip
+def test_a_marker_is_missed_only_where_the_clocks_of_leader_and_coordinator_are_known(
+    v2: bool, known: set[int], doubtful: int, found: int
+) -> None:
+    """In Transactions V2 the epoch says whose marker is missing, whatever the clocks."""
+    world = lost_marker(v2=v2)
+    reads = [world.read(CONFIRM_SECONDS, known=frozenset(known), doubtful=doubtful) for _ in range(8)]
+    assert sum(reads[2].values(catalogue.TORN_TRANSACTIONS).values()) == found
+    assert compared(reads[-1]) == ((1, 0) if found else (0, 1))
+
+
+@pytest.mark.parametrize(("skew", "found"), [(0.0, 1), (6.0, 0), (-6.0, 0), (90.0, 0), (-90.0, 0)])
+def test_the_clock_of_a_leader_that_coordinates_nothing_is_known_by_when_new_markers_come(
+    skew: float, found: int
+) -> None:
+    """Two markers: one just before a read, one just after it."""
+    world = lost_marker()
+    world.read(1.0)
+    written = [marker(2, 2, world.begun_ms - 9_000)]
+    for offset, age in ((3, 1.0), (4, INTERVAL - 1.0)):
+        at_ms = round((world.kafka.time.wall + INTERVAL - age + skew) * 1000)
+        written.append(marker(offset, 4, at_ms, producer_id=8))
+        world.partition.high_watermark = offset + 1
+        world.write(*written)
+        world.read()
+    assert sum(world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS).values()) == found
 
 
 def test_a_lost_marker_is_exposed_and_told_until_the_next_commit_of_its_producer() -> None:

@@ -409,7 +409,7 @@ def test_a_decided_transaction_that_waits_for_its_markers_is_not_overdue(state: 
 def test_polled_transactions_are_overdue_once_they_were_seen_open_for_that_long_whatever_our_clock_says() -> None:
     world = whole_world()
     world.transactions["app-1"].start_ms = round((world.time.wall - 500.0) * 1000)
-    source = transactions_source(world)
+    source = transactions_source(world, outcomes="polling")
     for _ in range(76):
         seen = read(world, source)
         assert seen.value(LATE, "app") == 0
@@ -423,3 +423,19 @@ def test_a_broker_that_answers_from_an_old_view_is_a_fault() -> None:
     world = whole_world()
     world.stale = [Fault(Reason.STALE, "broker 2 at k2:9092 answers from a view of the cluster that is 9 s old")]
     assert read(world, transactions_source(world)).faults == world.stale
+
+
+@pytest.mark.parametrize("logged_before", [False, True])
+def test_polled_transactions_are_not_overdue_while_the_log_may_show_whose_clock_it_is(logged_before: bool) -> None:
+    """Another coordinator, whose clock is 90 s ahead, has stamped the start of another transaction."""
+    world = whole_world()
+    world.transactions["app-1"].start_ms = round((world.time.wall - 5.0) * 1000)
+    world.transactions["app-2"] = FakeTransaction(8, start_ms=round((world.time.wall + 90.0) * 1000))
+    source = transactions_source(world)
+    if logged_before:
+        read(world, source, logged(world, open_for(world, 5.0, skew=0.0), time_of(world, 0.0)))
+        world.time.pass_(31.0)
+    seen = read(world, source)
+    assert seen.value(OPEN, "app", TransactionState.ONGOING) == 2
+    assert seen.value(LATE, "app") == 0
+    assert seen.facts[CoordinatorTime] == CoordinatorTime()

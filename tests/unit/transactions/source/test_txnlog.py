@@ -17,9 +17,17 @@ from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
 from exporter.model import Fact, Fault, Reason
 from exporter.settings.plain import TransactionsConfig
-from exporter.transactions.facts import KnownIds, LoggedTransactions, ReleaseTimes, UncleanEnds
+from exporter.transactions.facts import (
+    KnownIds,
+    LoggedEnds,
+    LoggedTransactions,
+    OpenTransaction,
+    ReleaseTimes,
+    UncleanEnds,
+)
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import Status, decode_key, decode_value
+from exporter.transactions.outcome import is_overdue
 from exporter.transactions.source.txnlog import TxnlogSource
 from exporter.words import Outcome
 from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read, world_of
@@ -595,23 +603,46 @@ def test_a_partition_that_is_not_read_on_while_its_end_moves_is_a_fault_and_is_r
 # --- Brokers with clocks of their own ---
 
 
-def skewed_log() -> tuple[FakeKafka, LogScript, TxnlogSource]:
+AHEAD = 90.0
+
+
+def skewed_log(directory: Path | None = None) -> tuple[FakeKafka, LogScript, TxnlogSource]:
     """Partition 0 is led by broker 1; the clock of broker 2, which leads partition 1, is 90 s ahead."""
     world = log_world(2)
-    world.brokers[2] = "k2:9092"
+    world.time.boot = "one"
+    world.brokers |= {2: "k2:9092", 3: "k3:9092"}
     world.topics[LOG][1].leader = 2
     story = LogScript(world, "app-1", v2=False)
-    source = txnlog_source(world)
+    source = txnlog_source(world, directory)
     read(world, source)
     story["app-1"].initialise()
     for number in range(4):
-        world.time.pass_(1.0)
-        other = CoordinatorId("other-1", 2, True, round((world.time.wall + 90) * 1000), iter([number]))
+        world.time.pass_(1.1)
+        other = CoordinatorId("other-1", 2, True, round((world.time.wall + AHEAD) * 1000), iter([number]))
         other.initialise()
         world.write([each._replace(partition=1, offset=number) for each in merge([other], 1).records])
         story.commit("app-1")
         read(world, source)
     return world, story, source
+
+
+def move(world: FakeKafka, broker: int) -> None:
+    """An election: partition 0 gets this leader."""
+    partition = world.topics[LOG][0]
+    partition.leader, partition.epoch, partition.epoch_begins = broker, partition.epoch + 1, partition.high_watermark
+
+
+def write_here(world: FakeKafka, story: LogScript) -> None:
+    """Append what the id wrote since, as its records are stamped."""
+    each, end = story.ids["app-1"], world.topics[LOG][0].high_watermark
+    fresh = each.written[story._written["app-1"] :]
+    story._written["app-1"] = len(each.written)
+    world.write(CoordinatorRecord(0, end + at, one.ms, one.key, one.value) for at, one in enumerate(fresh))
+
+
+def open_now(world: FakeKafka, source: TxnlogSource) -> OpenTransaction:
+    (transaction,) = fact(read(world, source), LoggedTransactions).opened.transactions
+    return transaction
 
 
 def test_the_distance_of_each_coordinators_clock_is_a_metric() -> None:
@@ -620,12 +651,116 @@ def test_the_distance_of_each_coordinators_clock_is_a_metric() -> None:
     assert {broker: round(skew) for (broker,), skew in skews.items()} == {"1": 0, "2": -90}
 
 
-def test_an_open_transaction_has_the_distance_of_the_clock_that_began_it() -> None:
+def test_a_timeout_is_judged_by_the_clock_of_the_coordinator_that_leads_now_and_not_before_it_led() -> None:
+    world, story, source = skewed_log()
+    began = world.time.wall
+    story["app-1"].add("orders", 0)
+    story.write()
+    opened = open_now(world, source)
+    assert opened.ends == pytest.approx(began + 60.0, abs=2.0)
+    move(world, 2)
+    world.time.pass_(6.0)
+    opened = open_now(world, source)
+    assert opened.started == pytest.approx(began, abs=0.1)
+    assert opened.ends == pytest.approx(world.time.wall, abs=2.0), "past its timeout by that clock when it took over"
+    assert not is_overdue(opened, world.time.wall + 10.0)
+    assert is_overdue(opened, world.time.wall + 20.0)
+
+
+def test_a_coordinator_without_a_record_makes_nothing_overdue() -> None:
     world, story, source = skewed_log()
     story["app-1"].add("orders", 0)
     story.write()
-    (transaction,) = fact(read(world, source), LoggedTransactions).opened.transactions
-    assert transaction.clock_behind == pytest.approx(90.0, abs=1.0)
+    read(world, source)
+    move(world, 3)
+    world.time.pass_(600.0)
+    opened = open_now(world, source)
+    assert (opened.ends, is_overdue(opened, world.time.wall)) == (None, False)
+
+
+@pytest.mark.parametrize("agent", ["running", "stopped", "killed"])
+def test_what_ended_is_dated_by_one_clock_whoever_wrote_it(agent: str, tmp_path: Path) -> None:
+    """Also what was written while the agent was away, by the clocks as they were known before."""
+    world, story, source = skewed_log(tmp_path)
+    move(world, 2)
+    world.time.pass_(6.0)
+    read(world, source)
+    if agent == "stopped":
+        source.close()
+    if agent != "running":
+        source = txnlog_source(world, tmp_path)
+    began = world.time.wall
+    each = story.ids["app-1"]
+    each.now = round((began + AHEAD) * 1000)
+    each.add("orders", 0)
+    each.now += 3000
+    each.end_by_server(5)
+    each.now += 100
+    each.initialise()
+    write_here(world, story)
+    world.time.pass_(4.0)
+    read(world, source)
+    (end,) = fact(read(world, source), LoggedEnds).ends
+    assert end.outcome == "fenced"
+    assert end.started == pytest.approx(began, abs=0.5)
+    assert end.ended == pytest.approx(began + 3.0, abs=0.5)
+    stamped = each.written[-2].ms / 1000
+    assert end.ended + end.stamp_ahead == stamped, "it is the same end whatever the distance is estimated to be"
+
+
+def test_what_a_broker_wrote_whose_clock_is_not_known_is_dated_between_what_was_before_and_now() -> None:
+    world, story, source = skewed_log()
+    for broker, ahead in ((3, 1000.0), (2, 0.0)):
+        move(world, broker)
+        world.time.pass_(6.0)
+        read(world, source)
+        each = story.ids["app-1"]
+        each.now = round((world.time.wall + ahead) * 1000)
+        each.add("orders", 0)
+        each.now += 500
+        each.end_by_server(5)
+        each.now += 100
+        each.initialise()
+        write_here(world, story)
+        before = world.time.wall
+        world.time.pass_(1.0)
+        read(world, source)
+        if ahead:
+            end = fact(read(world, source), LoggedEnds).ends[-1]
+            assert before - 7.0 <= end.ended <= world.time.wall
+
+
+@pytest.mark.parametrize(("first", "second", "seconds", "outcome"), [
+    (2, 1, 4.0, "timed_out"), (2, 1, 0.3, "fenced"), (1, 2, 0.3, "fenced"), (1, 2, 4.0, "timed_out"),
+])  # fmt: skip
+def test_a_coordinator_that_moves_after_the_abort_does_not_make_a_fence_of_a_timeout(
+    first: int, second: int, seconds: float, outcome: str
+) -> None:
+    """What tells them apart is how soon the next incarnation's record comes, by the clocks of two coordinators."""
+    world, story, source = skewed_log()
+    ahead = {1: 0.0, 2: AHEAD}
+    each = story.ids["app-1"]
+    if first == 2:
+        move(world, 2)
+        world.time.pass_(6.0)
+        read(world, source)
+    each.now = round((world.time.wall + ahead[first]) * 1000)
+    each.add("orders", 0)
+    each.now += 61_000
+    world.time.pass_(61.0)
+    each.end_by_server(5)
+    write_here(world, story)
+    read(world, source)
+    move(world, second)
+    world.time.pass_(seconds)
+    each.now = round((world.time.wall + ahead[second]) * 1000)
+    each.initialise()
+    write_here(world, story)
+    reads = []
+    for _ in range(4):
+        world.time.pass_(6.0)
+        reads.append(read(world, source))
+    assert {name for name, count in counts(reads[-1]).items() if count} == {"committed", outcome}
 
 
 @pytest.mark.parametrize("outcome", ["fenced", "timed_out"])
@@ -635,20 +770,15 @@ def test_past_its_timeout_by_the_clock_of_its_next_coordinator_the_next_record_t
     story["app-1"].add("orders", 0)
     story.write()
     read(world, source)
-    partition = world.topics[LOG][0]
-    partition.leader, partition.epoch, partition.epoch_begins = 2, 1, partition.high_watermark
+    move(world, 2)
     world.time.pass_(6.0)
     read(world, source)
     each = story.ids["app-1"]
-    each.now = round((world.time.wall + 90) * 1000)  # past its timeout by that clock
+    each.now = round((world.time.wall + AHEAD) * 1000)  # past its timeout by that clock
     each.end_by_server(5)
     each.now += 100 if outcome == "fenced" else 5000
     each.initialise()
-    decided = [record._replace(ms=record.ms) for record in each.written[story._written["app-1"] :]]
-    world.write(
-        CoordinatorRecord(0, partition.high_watermark + at, record.ms, record.key, record.value)
-        for at, record in enumerate(decided)
-    )
+    write_here(world, story)
     for _ in range(3):
         world.time.pass_(6.0)
         read(world, source)
