@@ -30,7 +30,8 @@ from exporter.status.json_lines import json_lines
 from exporter.words import Outcome
 
 ANSWER_SECONDS = 30.0
-MOST_PAGES = 500
+AGENT_SECONDS = 120.0
+"""Longest time for all pages of one agent."""
 MOST_READ = 300_000
 """Events that are read of one journal."""
 REPORT_LEVELS = 2
@@ -106,6 +107,7 @@ def _run(options: argparse.Namespace) -> int:
     chosen = [journal for journal in journals if cluster in journal.events]
     until = [journal.until.get(cluster) for journal in chosen]
     document = incident([journal.events[cluster] for journal in chosen], wanted, history, until)
+    document["unknown"] += [journal.unread for journal in journals if journal.unread]
     if len(ids) > 1:
         document["unknown"].append(
             f"Several clusters have this name, and are told as one: ids {', '.join(sorted(ids))}."
@@ -167,12 +169,13 @@ def _history(folder: Path, wanted: Wanted, ids: Collection[str]) -> HistoryRows:
 
 class AgentJournals(NamedTuple):
     """The events of one agent, the cluster id where it is known, and of a folder when an agent last wrote there (Unix
-    seconds), all by the cluster's name.
+    seconds), all by the cluster's name. ``unread`` is a sentence on events that were not read, "" where all were.
     """
 
     events: dict[str, list[Mapping[str, Any]]]
     ids: dict[str, set[str]]
     until: dict[str, float]
+    unread: str = ""
 
 
 def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJournals]:
@@ -181,12 +184,13 @@ def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJourna
         yield of_folder(folder, begin - DAY)
     for url in options.agent or ([] if options.state_dir else ["http://127.0.0.1:10618"]):
         endpoint = agent_endpoint(url, options)
-        yield AgentJournals(_of_agent(endpoint, begin - DAY), _ids_of_agent(endpoint) if options.history else {}, {})
+        ids = _ids_of_agent(endpoint) if options.history else {}
+        yield _of_agent(endpoint, begin - DAY)._replace(ids=ids)
 
 
 def of_folder(folder: Path, since: float) -> AgentJournals:
     """Return the events of a ``state.dir`` from an instant on. Raises OSError."""
-    found = AgentJournals({}, {}, {})
+    found, cut = AgentJournals({}, {}, {}), False
     for journal in sorted(folder.glob(f"*/{FOLDER}")):
         paths = segments(journal)
         first = max((number for number, path in enumerate(paths) if began(path) <= since), default=0)
@@ -199,19 +203,24 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
         if events:
             name = str(events[-1].get("cluster") or journal.parent.name)
             found.events.setdefault(name, []).extend(events[-MOST_READ:])
+            cut = cut or len(events) > MOST_READ
             found.ids.setdefault(name, set()).add(journal.parent.name)
             last = max(touched(paths[-1]) or 0.0, events[-1]["recorded_timestamp"])
             found.until[name] = max(found.until.get(name, 0.0), last)
     if not found.events:
         raise FileNotFoundError(f"{folder} has no journal")
-    return found
+    return found._replace(unread=_unread(str(folder), MOST_READ)) if cut else found
 
 
-def _of_agent(endpoint: Endpoint, since: float) -> dict[str, list[Mapping[str, Any]]]:
-    """The events of an agent from an instant on, page by page. Raises HttpError."""
+def _of_agent(endpoint: Endpoint, since: float) -> AgentJournals:
+    """The events of an agent from an instant on, page by page. Raises HttpError.
+
+    A page without an event ends it: an agent looks through 16 MB of its journal for one page.
+    """
     query = urlencode({"since": f"{since:.6f}", "limit": MOST_EVENTS})
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for _ in range(MOST_PAGES):
+    read, limit = 0, Deadline.after(AGENT_SECONDS)
+    while True:
         reply = ask(endpoint, Deadline.after(ANSWER_SECONDS), path=f"/api/v1/events?{query}")
         try:
             page = json.loads(reply.body)
@@ -221,10 +230,16 @@ def _of_agent(endpoint: Endpoint, since: float) -> dict[str, list[Mapping[str, A
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             why = "is no list of events: is the path right, and the agent new enough?"
             raise HttpError(Fault(Reason.MALFORMED, f"{endpoint.url}/api/v1/events {why}")) from None
+        read += len(events)
         if not isinstance(following, str) or not (goes_on or len(events) == MOST_EVENTS):
-            break
+            return AgentJournals(found, {}, {})
+        if not events or read >= MOST_READ or limit.over:
+            return AgentJournals(found, {}, {}, _unread(endpoint.url, read))
         query = following
-    return found
+
+
+def _unread(whose: str, read: int) -> str:
+    return f"Events of {whose} are missing: it has more than the {read} that were read."
 
 
 def _ids_of_agent(endpoint: Endpoint) -> dict[str, set[str]]:

@@ -137,6 +137,7 @@ class ApplicationLog:
     left_out: int = 0
     """Queries that are forgotten because there are too many."""
     _following: _Following | None = None
+    _ended: dict[str, None] = field(default_factory=dict)  # ids of queries that ended, the first one first
 
     def follow(self, layout: Layout, now: float, most: int, deadline: Deadline) -> Iterator[Fault | int]:
         """Read on, at most so many bytes, and yield the size of each part and the fault in it, if any.
@@ -249,22 +250,29 @@ class ApplicationLog:
                     if event.id not in self.queries and len(self.queries) >= MOST_QUERIES:
                         self._forget_one()
                     self.queries[event.id] = replace(query, application=self.name)
+                    self._ended.pop(event.id, None)
+                    if query.state is not None and query.state.ended:
+                        self._ended[event.id] = None
 
     def _end(self, heard: float) -> None:
         """The application ended, and its queries with it, even if Spark reported no end of theirs."""
         for key, query in self.queries.items():
             if query.state is not None and not query.state.ended:
                 self.queries[key] = replace(query, state=QueryState.TERMINATED, heard=heard)
+                self._ended[key] = None
 
     def _forget_one(self) -> None:
         """Remove one query for a new one: the first of those that ended, else the first of all."""
-        ended = (key for key, query in self.queries.items() if query.state is not None and query.state.ended)
-        gone = self.queries.pop(next(ended, None) or next(iter(self.queries)))
+        gone = next(iter(self._ended), None)
         # One that ended is of no more use after an hour; one that runs is missed.
-        self.left_out += not (gone.state is not None and gone.state.ended)
+        self.left_out += gone is None
+        gone = gone or next(iter(self.queries))
+        self._ended.pop(gone, None)
+        del self.queries[gone]
 
     def _forget(self) -> None:
         self.name, self.queries, self.current, self._following = "", {}, False, None
+        self._ended = {}
         self.taken = self.left_out = 0
 
 

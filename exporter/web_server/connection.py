@@ -21,7 +21,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from exporter.web_server.hosts import is_host
+from exporter.web_server.hosts import is_host, network_of
 from exporter.web_server.messages import refused
 from exporter.web_server.tls import Tls
 
@@ -95,13 +95,14 @@ class Connection(HttpToolsProtocol):
         given = {"loopback": loopback, "taking": lambda body, sent: bool((takes := taking()) and takes(body, sent))}
         super().__init__(config, state, given, asyncio.get_running_loop())
         self.access_log = False
-        self.address = client
+        self.address, self.network = client, network_of(client)
         self.tls = tls
         self.entering: asyncio.Task[None] | None = None
         self.entered = False  # it has a transport, which reports the end
         self._served = self.app
         self._running: RequestResponseCycle | None = None  # later requests of the connection wait in its pipeline
         self._watcher, self._limits, self._socket = watcher, watcher.limits, sock
+        self.descriptor = sock.fileno()  # TLS closes the socket before it says so
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0
         self._head = self._fields = self._body = 0  # bytes of the request that is arriving

@@ -1,8 +1,8 @@
 """The HTTP server: one thread with an event loop, several addresses, and fixed limits.
 
 A connection costs a socket until its first byte, a TLS session until its handshake is done, and the bytes of its
-request until that is complete. Nothing on the loop's thread waits. Above the limit of connections, each new one closes
-one of the client address with the most.
+request until that is complete. Nothing on the loop's thread waits, and a round of the loop is short (``Turns``). Above
+the limit of connections, each new one closes one of the client address with the most.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from exporter.bounds.ledger import Ledger
 from exporter.web_server.connection import DEFAULT_LIMITS, Connection, Limits
 from exporter.web_server.hosts import is_loopback
 from exporter.web_server.tls import Tls
+from exporter.web_server.turns import Turns
 from exporter.words import HeldBytes
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ BACKLOG = 1024
 TWO_BODIES = 2
 """Bodies as long as the newest one that are never too much: a reader may still take the one before."""
 
-ACCEPTS_AT_ONCE = 16
+ACCEPTS_AT_ONCE = 2
 STOP_SECONDS = 1.0
 TLS_READ_BYTES = 16 * 1024
 
@@ -104,6 +105,7 @@ class Server:
         self._addresses, self._tls = addresses, tls
         self._listeners: list[tuple[socket.socket, bool]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._turns = Turns()
         self._thread: threading.Thread | None = None
         self._open: dict[str, ClientConnections] = {}  # by client's address
         self._pending: dict[Connection, int] = {}  # bytes, last changed at the end
@@ -141,7 +143,8 @@ class Server:
         # Otherwise each TLS session keeps 256 kB for its reads.
         SSLProtocol.max_size = TLS_READ_BYTES
         self._config.load()
-        self._loop = loop = asyncio.new_event_loop()
+        self._turns = Turns()
+        self._loop = loop = asyncio.SelectorEventLoop(self._turns)
         loop.set_exception_handler(_tell)
         for listener, loopback in self._listeners:
             loop.add_reader(listener, self._accept, listener, loopback)
@@ -207,9 +210,13 @@ class Server:
                 self._pause(listener, loopback)
                 return
             sock.setblocking(False)
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._admit(sock, str(address[0]), loopback)
+            tls = self._tls()
+            if tls is not None and _begins_no_handshake(sock):
+                sock.close()
+            else:
+                with contextlib.suppress(OSError):
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._admit(sock, str(address[0]), loopback, tls)
 
     def _pause(self, listener: socket.socket, loopback: bool) -> None:
         assert self._loop is not None  # noqa: S101 -- it accepts only while it runs
@@ -219,36 +226,27 @@ class Server:
             1.0, lambda: listener.fileno() >= 0 and loop.add_reader(listener, self._accept, listener, loopback)
         )
 
-    def _admit(self, sock: socket.socket, client: str, loopback: bool) -> None:
+    def _admit(self, sock: socket.socket, client: str, loopback: bool, tls: Tls | None) -> None:
         assert self._loop is not None  # noqa: S101 -- as above
         if sum(map(len, self._open.values())) >= self.most_connections:
             self._connection_to_close(self._open.values()).cut()
-        conn = Connection(self._config, self._state, self, sock, client, loopback=loopback, tls=self._tls())
+        conn = Connection(self._config, self._state, self, sock, client, loopback=loopback, tls=tls)
+        self._turns.clients[conn.descriptor] = conn
         self._open.setdefault(client, {})[conn] = None
-        if conn.tls is None:
+        if tls is None:
             self._enter(conn, sock)
         else:
-            self._begin_tls(conn, sock)
+            self._loop.add_reader(conn.descriptor, self._begin_tls, conn, sock)
 
     def _begin_tls(self, conn: Connection, sock: socket.socket) -> None:
-        """Make a session of TLS once there are bytes for it, and they begin a handshake."""
+        """Make a session of TLS: there are bytes for it, and it is the turn of this client."""
         assert self._loop is not None  # noqa: S101 -- as above
-        # By number: asyncio writes out a socket, addresses included, in an error that it catches itself.
-        self._loop.remove_reader(sock.fileno())
-        try:
-            first = sock.recv(_HELLO_BYTES, socket.MSG_PEEK)
-            if first[:1].isupper():  # a method of HTTP
-                sock.send(_PLAIN_ON_TLS)
-                sock.shutdown(socket.SHUT_WR)
-        except BlockingIOError:
-            self._loop.add_reader(sock.fileno(), self._begin_tls, conn, sock)
-            return
-        except OSError:
-            first = b""
-        if _may_be_hello(first):
-            self._enter(conn, sock)
-        else:
+        if _begins_no_handshake(sock):
             conn.drop()
+        else:
+            # By number: asyncio writes out a socket, addresses included, in an error that it catches itself.
+            self._loop.remove_reader(conn.descriptor)
+            self._enter(conn, sock)
 
     def _enter(self, conn: Connection, sock: socket.socket) -> None:
         assert self._loop is not None  # noqa: S101 -- as above
@@ -326,10 +324,26 @@ class Server:
         self.takes(connection, b"", 0)
         of_client = self._open.get(connection.address, {})
         of_client.pop(connection, None)
+        if self._turns.clients.get(connection.descriptor) is connection:  # it may be that of another one by now
+            del self._turns.clients[connection.descriptor]
         if not of_client:
             self._open.pop(connection.address, None)
         if self._all_left and not self._open:
             self._all_left.set()
+
+
+def _begins_no_handshake(sock: socket.socket) -> bool:
+    """Return whether the client has closed the connection, or sent what is no TLS; one of plain HTTP is told so."""
+    try:
+        first = sock.recv(_HELLO_BYTES, socket.MSG_PEEK)
+        if first[:1].isupper():  # a method of HTTP
+            sock.send(_PLAIN_ON_TLS)
+            sock.shutdown(socket.SHUT_WR)
+    except BlockingIOError:  # it has sent nothing yet
+        return False
+    except OSError:
+        return True
+    return not _may_be_hello(first)
 
 
 def _may_be_hello(first: bytes) -> bool:

@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import heapq
 import hmac
-import ipaddress
 import itertools
 import math
 import re
@@ -21,6 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import Enum
 
+from exporter.web_server.hosts import network_of
 from exporter.web_server.workers import Workers
 
 MOST_REMEMBERED = 100
@@ -147,11 +147,11 @@ class _Guesses:
 
     def of(self, client: str) -> int:
         """The guesses that are not forgiven yet, each begun one counted whole."""
-        count, at = self._counts.get(_network(client), (0.0, 0.0))
+        count, at = self._counts.get(network_of(client), (0.0, 0.0))
         return max(0, math.ceil(count - (self._monotonic() - at) / GUESS_SECONDS))
 
     def add(self, client: str, number: int) -> None:
-        network, now = _network(client), self._monotonic()
+        network, now = network_of(client), self._monotonic()
         count, at = self._counts.pop(network, (0.0, now))
         self._counts[network] = max(0.0, count - (now - at) / GUESS_SECONDS) + number, now
         if len(self._counts) > MOST_ADDRESSES:
@@ -188,15 +188,3 @@ class _Turns:
             self._busy = bool(self._waiting)
             if self._waiting:
                 heapq.heappop(self._waiting)[2].set_result(True)
-
-
-def _network(client: str) -> str:
-    """The network that one sender can take addresses from: the address of IPv4, and 64 bits of IPv6."""
-    try:
-        address = ipaddress.ip_address(client.partition("%")[0])
-    except ValueError:
-        return client
-    if address.version == 4:
-        return client
-    mapped = address.ipv4_mapped
-    return str(mapped) if mapped else str(ipaddress.ip_network((address, 64), strict=False))

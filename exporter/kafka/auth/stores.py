@@ -12,11 +12,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exporter.bounds.files import open_regular, read_regular
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
 KEY_STORE = "ssl.keystore.location"
 TRUST_STORE = "ssl.truststore.location"
+MOST_BYTES = 4 * 1024 * 1024
+"""Of a store or a PEM file: that of all public authorities together has 250 kB."""
 _JKS = b"\xfe\xed\xfe\xed"
 _SEQUENCE = b"\x30"
 """The first byte of DER, and so of PKCS#12 (RFC 7292)."""
@@ -36,7 +40,7 @@ def is_binary(path: str) -> bool:
     9.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(Path(path)) as file:
             return file.read(4).startswith((_JKS, _SEQUENCE))
     except OSError:
         return False
@@ -64,7 +68,7 @@ def own_certificate_end(properties: Mapping[str, str]) -> datetime | None:
     try:
         opened = open_stores(properties)
         pem = opened.get("ssl.certificate.pem", "").encode()
-        data = pem or Path(opened["ssl.certificate.location"]).read_bytes()
+        data = pem or read_regular(Path(opened["ssl.certificate.location"]), MOST_BYTES)
         return x509.load_pem_x509_certificate(data).not_valid_after_utc
     except (OSError, ValueError, KeyError):
         return None
@@ -95,7 +99,7 @@ def _load(name: str, path: str, password: str) -> PKCS12KeyAndCertificates:
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
 
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(Path(path), MOST_BYTES)
     except OSError as error:
         raise TlsError(name, f"{path}: {error.strerror}") from None
     if data.startswith(_JKS):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from exporter.bounds.files import open_regular
 from exporter.kafka.auth.stores import TlsError, open_stores, own_certificate_end
 
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})
@@ -104,6 +105,8 @@ def _load_authorities(context: ssl.SSLContext, properties: Mapping[str, str]) ->
     elif path:
         try:
             directory = Path(path).is_dir()
+            if not directory:
+                _check_regular(path)
             context.load_verify_locations(**{"capath" if directory else "cafile": path})
         except OSError as error:
             raise TlsError("ssl.ca.location", _why(error, path, "certificate")) from None
@@ -111,10 +114,16 @@ def _load_authorities(context: ssl.SSLContext, properties: Mapping[str, str]) ->
         context.load_default_certs()
     if crl := properties.get("ssl.crl.location"):
         try:
+            _check_regular(crl)
             context.load_verify_locations(cafile=crl)
         except OSError as error:
             raise TlsError("ssl.crl.location", _why(error, crl, "revocation list")) from None
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def _check_regular(path: str) -> None:
+    """Raise OSError for what OpenSSL cannot open, and for a pipe, which it would wait for."""
+    open_regular(Path(path)).close()
 
 
 def _load_own_certificate(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
@@ -125,8 +134,7 @@ def _load_own_certificate(context: ssl.SSLContext, properties: Mapping[str, str]
         for name, path in (("ssl.certificate.location", certificate), ("ssl.key.location", key)):
             if path:
                 try:
-                    with Path(path).open("rb"):
-                        pass
+                    _check_regular(path)
                 except OSError as error:
                     raise TlsError(name, _why(error, path, "file")) from None
         name = "ssl.key.location" if key else "ssl.certificate.location"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from exporter.bounds.files import read_regular
+from exporter.kafka.auth.stores import MOST_BYTES
 from exporter.kafka.properties.accepted import NUMBERS
 from exporter.kafka.properties.client import Properties, PropertiesError
 
@@ -96,7 +98,7 @@ def _pem(current: Mapping[str, str], name: str) -> str:
     if path is None:
         return ""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return read_regular(Path(path), MOST_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no text in UTF-8"
         raise PropertiesError(((f"{name}.location", f"{path}: {reason}"),)) from None

@@ -135,6 +135,29 @@ def test_a_sign_is_no_digit_whatever_else_the_document_has(other: int) -> None:
     assert isinstance(number, int)
 
 
+def test_a_large_object_has_the_order_and_the_last_values_that_the_parser_in_c_gives() -> None:
+    inner = ",".join(f'"k{number % 15_000}": [{number}, {{"a": {number}, "a": 7}}]' for number in range(20_000))
+    content = f'{{"first": 1, {inner}}}'.encode()
+    assert content.count(b",") > MOST_ITEMS_AT_ONCE
+    found = parse_json(content)
+    assert list(found.items()) == list(json.loads(content).items())
+
+
+def test_an_object_is_made_of_few_pairs_at_once() -> None:
+    taken = []
+
+    class Pairs(list[tuple[str, int]]):
+        def __getitem__(self, at: Any) -> Any:
+            part = super().__getitem__(at)
+            taken.append(len(part))
+            return part
+
+    pairs = Pairs((f"k{number}", number) for number in range(2500))
+    assert list(json_text._object(pairs)) == [f"k{number}" for number in range(2500)]
+    assert taken == [1000, 1000, 500]
+    assert not pairs
+
+
 def test_other_threads_run_while_many_items_are_parsed() -> None:
     content = b"{" + b",".join(b'"%d":%d' % (number, number + 1000) for number in range(100_000)) + b"}"
     interval = sys.getswitchinterval()

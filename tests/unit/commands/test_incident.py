@@ -154,6 +154,41 @@ def test_an_agent_is_asked_page_by_page_and_for_its_clusters_id_beside_a_history
         assert len(json.loads(capsys.readouterr().out)["timeline"]) == 2
 
 
+@pytest.mark.parametrize(("events", "pages"), [(0, 1), (1, 3)])
+def test_an_agent_whose_pages_do_not_end_is_asked_a_bounded_number_of_times_and_the_report_says_so(
+    tmp_path: Path, events: int, pages: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = journal(tmp_path)
+    first: dict[str, Any] = {**page_of(EventQuery.parse(f"since={NOW - 60}&limit=1"), [made.lines], made.kept_since)}
+    asked: list[str] = []
+
+    class EndlessReply:
+        body = json.dumps(first | {"events": first["events"][:events], "truncated": True}).encode()
+
+    def ask(endpoint: object, deadline: object, *, path: str) -> EndlessReply:
+        asked.append(path)
+        assert len(asked) <= pages
+        return EndlessReply()
+
+    monkeypatch.setattr("exporter.commands.incident.ask", ask)
+    monkeypatch.setattr("exporter.commands.incident.MOST_READ", 3)
+    agents = ["--agent", "http://agent:10618", "--state-dir", str(tmp_path)]
+    assert main(["incident", *SPAN, *agents, "--format", "json"]) == 0
+    assert len(asked) == pages
+    unread = f"Events of http://agent:10618 are missing: it has more than the {events * pages} that were read."
+    assert unread in json.loads(capsys.readouterr().out)["unknown"]
+
+
+def test_a_state_dir_with_more_events_than_are_read_is_named_in_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal(tmp_path)
+    monkeypatch.setattr("exporter.commands.incident.MOST_READ", 1)
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path), "--format", "json"]) == 0
+    unknown = json.loads(capsys.readouterr().out)["unknown"]
+    assert f"Events of {tmp_path} are missing: it has more than the 1 that were read." in unknown
+
+
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
     """One transaction of two that the journal does not have, in a history of the same cluster."""

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import time
 from pathlib import Path
+from time import process_time
 
 import pytest
 
 from exporter import catalogue
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
-from exporter.bounds.patterns import BoundedPattern
+from exporter.bounds.patterns import MOST_SECONDS, BoundedPattern
 from exporter.config import ConfigError, ConfigSource
-from exporter.core.owners import Owners, Team
+from exporter.core.owners import UNOWNED, Owners, Team
 from exporter.core.reading import read_source
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
 from exporter.lso.facts import Blocker, Stall, Stalls
@@ -162,6 +163,23 @@ def test_a_subject_that_a_pattern_takes_too_long_for_is_a_fault_and_has_the_defa
     assert shown["unclean"] == 0.05
     (fault,) = [item for item in items if isinstance(item, Fault)]
     assert fault.detail.startswith("thresholds: '(a|a)*' takes too long")
+
+
+@pytest.mark.parametrize("kind", ["applications", "topics", "groups", "connectors"])
+def test_a_subject_that_an_owners_pattern_of_the_settings_takes_too_long_for_is_unowned_with_a_fault(
+    kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "settings.yml"
+    clusters = "clusters: [{name: prod, kafka: {bootstrap.servers: 'k:9092'}}]\n"
+    path.write_text(f"{clusters}owners: [{{team: slow, {kind}: ['(a|a)*']}}, {{team: fast, {kind}: ['b+']}}]\n")
+    ours = ConfigSource(path, environ={}).load().owned()
+    began = process_time()
+    assert ours.of(kind.removesuffix("s"), "a" * 100 + "!") == UNOWNED
+    assert process_time() - began < MOST_SECONDS + 0.5
+    assert ours.of(kind.removesuffix("s"), "bbb") == "fast"
+    judged = WithThresholds(GivenSource(()), lambda: NONE, Clock(wall=lambda: NOON), owners=lambda: ours)
+    (fault,) = [item for item in judged.read(Deadline.after(1), Facts()) if isinstance(item, Fault)]
+    assert fault.detail.startswith("owners: '(a|a)*' takes too long")
 
 
 def test_a_fault_of_the_applications_patterns_is_one_of_the_source_that_reads_next() -> None:

@@ -440,6 +440,37 @@ def test_of_very_many_queries_of_an_application_those_that_run_are_remembered() 
     assert log.left_out == 0, "what ended is of no more use"
 
 
+def test_a_new_query_costs_no_look_through_those_that_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def ended(state: QueryState) -> bool:
+        nonlocal looks
+        looks += 1
+        return state in {QueryState.TERMINATED, QueryState.FAILED}
+
+    monkeypatch.setattr(QueryState, "ended", property(ended))
+    log = application_log.ApplicationLog()
+    at = "2026-11-21T14:49:14.000Z"
+    number = 10 * application_log.MOST_QUERIES
+    lines = [event("QueryStartedEvent", id=f"q{place}", name=None, timestamp=at).rstrip() for place in range(number)]
+    assert list(log._take(log_files.FileChunk(tuple(lines)), Path("x"), NOW)) == []
+    assert looks == number
+    assert log.left_out == number - application_log.MOST_QUERIES
+
+
+def test_a_query_that_runs_again_after_its_end_is_not_the_first_to_be_forgotten() -> None:
+    log = application_log.ApplicationLog()
+    started = {
+        name: event("QueryStartedEvent", id=name, name=None, timestamp="2026-11-21T14:49:14.000Z").rstrip()
+        for name in ("again", *(f"q{number}" for number in range(application_log.MOST_QUERIES)))
+    }
+    again = [started["again"], event("QueryTerminatedEvent", id="again").rstrip(), started["again"]]
+    other = [started["q0"], event("QueryTerminatedEvent", id="q0").rstrip()]
+    rest = [line for name, line in started.items() if name not in {"again", "q0"}]
+    assert list(log._take(log_files.FileChunk((*again, *other, *rest)), Path("x"), NOW)) == []
+    assert log.queries.keys() == started.keys() - {"q0"}
+
+
 @pytest.mark.parametrize("number", ["9" * 401, "1e999", "9" * 5000])
 def test_a_number_beyond_a_float_costs_its_line(tmp_path: Path, number: str) -> None:
     log = RolledLog(tmp_path)

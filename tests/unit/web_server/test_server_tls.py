@@ -8,7 +8,9 @@ import logging
 import shutil
 import socket
 import ssl
+import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,13 @@ def trusting(authority: Authority, client: str = "") -> ssl.SSLContext:
     if client:
         context.load_cert_chain(authority.folder / f"{client}.pem", authority.folder / f"{client}.key")
     return context
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def plain(listener: Server) -> socket.socket:
@@ -243,6 +252,58 @@ def test_bytes_that_begin_no_handshake_cost_no_session(
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(1) == b""
     assert begun == []
+
+
+def test_connections_that_bring_no_handshake_close_none_of_others(serve: Serve, authority: Authority) -> None:
+    listener = serve()
+    listener.most_connections = 2
+    with contextlib.ExitStack() as stack:
+        context = trusting(authority)
+        served = [
+            stack.enter_context(context.wrap_socket(plain(listener), server_hostname="127.0.0.1")) for _ in range(2)
+        ]
+        accepting = threading.Event()
+        assert listener._loop is not None
+        listener._loop.call_soon_threadsafe(accepting.wait)
+        address = ("127.0.0.1", listener.ports[0])
+        strangers = [socket.create_connection(address, 20, ("127.0.0.2", 0)) for _ in range(10)]
+        for number, client in enumerate(map(stack.enter_context, strangers)):
+            client.sendall(b"\x00" * 500 if number % 2 else b"GET / HTTP/1.1\r\n\r\n")
+        accepting.set()
+        for client in strangers:
+            with contextlib.suppress(ConnectionError):
+                read_all(client)
+        for client in served:
+            client.sendall(REQUEST)
+            assert read_all(client).endswith(b"Healthy.\n")
+
+
+def test_the_turns_of_clients_are_of_open_connections_only(
+    serve: Serve, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener, context = serve(), trusting(authority)
+    for number in range(60):
+        raw = plain(listener)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it ends with a reset
+        if number % 3:
+            raw = context.wrap_socket(raw, server_hostname="127.0.0.1")
+            raw.sendall(REQUEST)
+        raw.close()
+    with plain(listener) as raw, context.wrap_socket(raw, server_hostname="127.0.0.1") as secure:
+        until(lambda: len(listener._turns.clients) == 1 == sum(map(len, listener._open.values())))
+        (client,) = listener._turns.clients.values()
+        assert client.network == "127.0.0.1"
+        secure.sendall(REQUEST)
+        assert read_all(secure).endswith(b"Healthy.\n")
+    until(lambda: not listener._turns.clients)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_the_last_packet(serve: Serve, authority: Authority) -> None:
+    listener = serve()
+    with plain(listener) as raw, trusting(authority).wrap_socket(raw, server_hostname="127.0.0.1"):
+        (connection,) = (connection for of_client in listener._open.values() for connection in of_client)
+        assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize("at", [1, 2, 5, 6])

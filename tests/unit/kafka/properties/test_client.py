@@ -11,8 +11,10 @@ import pytest
 from confluent_kafka import Consumer
 
 from demo.certificates import Authority
+from exporter.kafka.auth.stores import TlsError, own_certificate_end
 from exporter.kafka.properties.accepted import split_address
 from exporter.kafka.properties.client import HIDDEN, Properties, PropertiesError
+from exporter.kafka.properties.java import for_java
 
 SERVERS = {"bootstrap.servers": "k1:9092"}
 SCRAM = SERVERS | {
@@ -389,6 +391,42 @@ def test_keys_in_memory_need_no_folder_to_write_to(
     keys = authority.issue_pkcs12("read-only", "changeit")
     dotted = {"security.protocol": "SSL", "ssl.keystore.location": keys, "ssl.keystore.password": "changeit"}
     assert Properties.parse(SERVERS | dotted).tls_context() is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl.ca.location", "ssl.crl.location", "ssl.keystore.location", "ssl.truststore.location"]
+)
+def test_a_pipe_in_place_of_a_store_or_certificates_is_refused_at_once(name: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    dotted = SERVERS | {"security.protocol": "SSL", name: str(pipe)}
+    assert "is no regular file" in "".join(problems(dotted).values())
+
+
+@pytest.mark.parametrize("name", ["ssl.certificate.location", "ssl.key.location"])
+def test_a_certificate_or_key_that_became_a_pipe_is_refused_by_the_next_connection(
+    name: str, authority: Authority, tmp_path: Path
+) -> None:
+    certificate, key, _ = authority.issue("piped")
+    dotted = {"security.protocol": "SSL", "ssl.certificate.location": certificate, "ssl.key.location": key}
+    properties = Properties.parse(SERVERS | dotted)
+    Path(dotted[name]).unlink()
+    os.mkfifo(dotted[name])
+    with pytest.raises(TlsError, match="is no regular file"):
+        properties.tls_context()
+    with pytest.raises(PropertiesError, match="is no regular file"):
+        for_java(properties)
+
+
+def test_a_store_that_became_a_pipe_is_refused_by_the_next_connection(authority: Authority) -> None:
+    keys = authority.issue_pkcs12("piped-store", "changeit")
+    dotted = {"security.protocol": "SSL", "ssl.keystore.location": keys, "ssl.keystore.password": "changeit"}
+    properties = Properties.parse(SERVERS | dotted)
+    Path(keys).unlink()
+    os.mkfifo(keys)
+    with pytest.raises(TlsError, match="is no regular file"):
+        properties.for_confluent()
+    assert own_certificate_end(properties.current()) is None
 
 
 # --- What is replaced while we run ---
