@@ -14,8 +14,8 @@ from exporter.transactions.facts import KnownIds, ReleaseTimes, TransactionUse
 from exporter.transactions.known_log import KnownLog
 from exporter.transactions.machine.entries import Entry
 
-CENSUS_INTERVAL = 15.0
-"""Seconds between two counts of the ids of each application."""
+CENSUS_INTERVAL = 60.0
+"""Seconds between two counts of the ids of each application. A new application is counted at once."""
 USE_INTERVAL = 60.0
 """Seconds between two reads of every id for the posture, for each started ``IDS_PER_INTERVAL``: with a million ids they
 are eleven minutes apart.
