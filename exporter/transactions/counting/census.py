@@ -65,7 +65,7 @@ class Census:
                 offset_partitions=self._aggregates.offset_partitions,
                 free_names=self._applications.free_names(),
                 durations=self._aggregates.durations(),
-                id_changes=self._applications.new_ids.changes(log.entries(), log_now),
+                id_changes=self._applications.new_ids.changes(log.entries_of, log_now),
             )
         elif len(self._aggregates.topics) != self._topics:
             self._use = replace(self._use, topics=self._use.topics | self._aggregates.topics)
