@@ -138,12 +138,15 @@ class StallRules:
     def __init__(self) -> None:
         self._open: dict[Place, OpenStall] = {}
         self._seen: Stalls | None = None
+        self._not_shown: list[Place] = []  # that were open, and are not among ``_seen``
         self._stood: dict[Place, _Instant] = {}  # when an open stall was last read
         self._restored: set[Place] = set()
         self._ending: dict[Place, _Ending] = {}
         # Of the holders, by producer id, each with the wall time at which it was known.
         self._decisions: dict[int | None, deque[tuple[float, Decision]]] = {}
         self._holders: set[int | None] = set()
+        self._decided: RecentDecisions | None = None  # these, and the holders of ``_noted``, were looked at
+        self._noted: Stalls | None = None
         self._next = 0  # the number of the first decision that was not looked at
 
     @property
@@ -166,10 +169,10 @@ class StallRules:
         if stalls is not None and state is not None:
             if stalls is not self._seen:
                 yield from self._begun(stalls, reading)
-            now = {_place(stall) for stall in stalls.stalls}
-            if stalls is not self._seen:
+                now = {_place(stall) for stall in stalls.stalls}
                 self._stood |= dict.fromkeys(now & self._open.keys(), now_at)
-            for place in [place for place in self._open if place not in now]:
+                self._not_shown = [place for place in self._open if place not in now]
+            for place in [place for place in self._not_shown if place in self._open]:
                 stall = self._open[place]
                 # The decision of its holder does not end it where a marker was dropped.
                 if TopicPartition(stall.topic, stall.partition) in stalls.unread:
@@ -223,6 +226,9 @@ class StallRules:
 
     def _note_decisions(self, reading: LastReads) -> None:
         decided = reading.fact(RecentDecisions)
+        if decided is self._decided and self._seen is self._noted:
+            return
+        self._decided, self._noted = decided, self._seen
         holders = {stall.producer_id for stall in self._open.values()}
         holders |= {ending.stall.producer_id for ending in self._ending.values()}
         holders.discard(None)

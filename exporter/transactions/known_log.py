@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -131,6 +131,10 @@ class KnownLog:
     def entries(self) -> Iterator[Entry]:
         """Every known transactional.id."""
         return chain.from_iterable(machine.known() for machine in self.machines.values())
+
+    def entries_of(self, applications: Container[str]) -> Iterator[Entry]:
+        """Every known transactional.id of these applications."""
+        return chain.from_iterable(machine.known_of(applications) for machine in self.machines.values())
 
     def unseen_since(self, record_ms: int) -> Counter[str]:
         """How many ids of each application have no record with this timestamp or a later one."""

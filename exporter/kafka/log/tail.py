@@ -54,6 +54,8 @@ _SETTINGS: dict[str, object] = {
     # asked for the leader only after five minutes.
     "topic.metadata.refresh.interval.ms": 5000,
 }
+GATHER_SECONDS = 0.05
+"""How long more messages are waited for after the first: librdkafka waits until there are as many as were asked for."""
 LOOK_INTERVAL = 1.0
 """Seconds between two checks of the files of secrets and certificates."""
 
@@ -125,9 +127,11 @@ class Tail:
         )
 
     def poll(self, limit: int, seconds: float) -> list[Polled]:
-        """Up to ``limit`` messages, ends of partitions and errors among them, waiting at most ``seconds`` for them."""
+        """Up to ``limit`` messages, ends of partitions and errors among them. ``seconds`` is for the first of them."""
         self._keep_up()
-        messages = cast("list[Polled]", self._consumer.consume(limit, seconds))
+        messages = cast("list[Polled]", self._consumer.consume(1, seconds))
+        if messages:
+            messages += cast("list[Polled]", self._consumer.consume(limit - 1, GATHER_SECONDS))
         if messages:
             self._trouble = self._cause = None
         return messages

@@ -14,8 +14,8 @@ from exporter.transactions.facts import KnownIds, ReleaseTimes, TransactionUse
 from exporter.transactions.known_log import KnownLog
 from exporter.transactions.machine.entries import Entry
 
-CENSUS_INTERVAL = 15.0
-"""Seconds between two counts of the ids of each application."""
+CENSUS_INTERVAL = 60.0
+"""Seconds between two counts of the ids of each application. A new application is counted at once."""
 USE_INTERVAL = 60.0
 """Seconds between two reads of every id for the posture, for each started ``IDS_PER_INTERVAL``: with a million ids they
 are eleven minutes apart.
@@ -65,7 +65,7 @@ class Census:
                 offset_partitions=self._aggregates.offset_partitions,
                 free_names=self._applications.free_names(),
                 durations=self._aggregates.durations(),
-                id_changes=self._applications.new_ids.changes(log.entries(), log_now),
+                id_changes=self._applications.new_ids.changes(log.entries_of, log_now),
             )
         elif len(self._aggregates.topics) != self._topics:
             self._use = replace(self._use, topics=self._use.topics | self._aggregates.topics)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from exporter.applications.applications import EMPTY_ID, Grouping
 from exporter.applications.naming import form_of
@@ -51,8 +51,10 @@ class NewIds:
         if known and (entry.transactional_id, instant) not in known:
             self._returned[entry.application] = instant
 
-    def changes(self, entries: Iterable[Entry], log_now: float) -> dict[str, IdChanges]:
-        """The changes of the ids of each application with ``LEAST_NEW`` new ones in the last day."""
+    def changes(self, entries_of: Callable[[Container[str]], Iterable[Entry]], log_now: float) -> dict[str, IdChanges]:
+        """The changes of the ids of each application with ``LEAST_NEW`` new ones in the last day. ``entries_of`` gives
+        the ids of applications.
+        """
         for application, known in list(self._first.items()):
             while known and known[0][1] < log_now - DAY:
                 known.popleft()
@@ -61,9 +63,9 @@ class NewIds:
                 self._returned.pop(application, None)
         first = {name: dict(known) for name, known in self._first.items() if len(known) >= LEAST_NEW}
         lives: dict[str, list[IdLife]] = {name: [] for name in first}
-        for entry in entries if first else ():
-            found = lives.get(entry.application)
-            if found is not None and entry.offset >= 0:
+        for entry in entries_of(first.keys()) if first else ():
+            found = lives[entry.application]
+            if entry.offset >= 0:
                 found.append(_life(entry, first[entry.application], log_now))
                 if len(found) >= 2 * MOST_IDS:  # an application may have a million
                     found[:] = _newest(found)

@@ -7,7 +7,7 @@ the broker expires it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
@@ -19,6 +19,7 @@ from exporter.transactions.machine.records import decode_key
 _ROW = Struct("<IHIIBqhhhbi6q")
 """Where the key is and its length, application and section by number, layout; then the numbers of an entry."""
 _KEY = Struct("<IH")
+_APPLICATION = Struct("<10xI")
 _USE = Struct("<6xII13xhxi24xq16x")
 """Of a row the section, the application, the version and timeout of its client, and when it last wrote."""
 _NONE, _GONE = -1, -2
@@ -113,6 +114,14 @@ class FinishedIds:
         """Every id that is ``wanted``. What is done to an entry does not change what is kept."""
         for number in self._slots:
             if number >= 0 and wanted(decode_key(self._key(number))):
+                yield self._entry(number)
+
+    def entries_of(self, applications: Container[str]) -> Iterator[Entry]:
+        """Every id of these applications, as ``entries``. Of another one a row is not taken apart."""
+        names = self._application_names.values
+        wanted = {number for number, name in enumerate(names) if name in applications}
+        for number in self._slots if wanted else ():
+            if number >= 0 and _APPLICATION.unpack_from(self._rows, number * _ROW.size)[0] in wanted:
                 yield self._entry(number)
 
     def unseen_since(self, record_ms: int) -> list[str]:

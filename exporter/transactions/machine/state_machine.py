@@ -8,7 +8,7 @@ take the same events, so that they agree.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from exporter.transactions.facts import OpenTransaction
@@ -278,6 +278,11 @@ class StateMachine:
         """Every id that is ``wanted``. An entry of one that was put away is a copy."""
         yield from [entry for entry in self.entries.values() if wanted(entry.transactional_id)]
         yield from self.finished.entries(wanted)
+
+    def known_of(self, applications: Container[str]) -> Iterator[Entry]:
+        """Every id of these applications, as ``known``."""
+        yield from [entry for entry in self.entries.values() if entry.application in applications]
+        yield from self.finished.entries_of(applications)
 
     def _known(self, key: bytes) -> Entry | None:
         return self.entries.get(key) or self._take_back(key)

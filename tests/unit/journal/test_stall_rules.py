@@ -17,6 +17,7 @@ from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
 from exporter.transactions.facts import CoordinatorTime, LoggedEnds, UncleanEnd
 from exporter.words import BlockerKind, EventKind, StallEnd
+from tests.helpers.calls import calls_of
 
 NOW = 1_795_255_200.0
 ORDERS = TopicPartition("orders", 7)
@@ -71,6 +72,17 @@ def test_a_stall_begins_when_its_offset_stopped_with_its_holder_and_the_groups_t
 def test_the_same_stall_is_told_once() -> None:
     rules = begun()
     assert list(rules.events(reading(Stalls((STALL,)), wall=NOW + 5))) == []
+
+
+def test_a_look_that_finds_no_new_read_compares_no_stall() -> None:
+    stalls = Stalls(tuple(STALL._replace(partition=TopicPartition("orders", number)) for number in range(100)))
+    log = decided(commit=True, completed=NOW - 60.4, begun=NOW - 60.6)
+    rules = StallRules()
+    for seconds in (0, 2):
+        list(rules.events(reading(stalls, log, wall=NOW + seconds)))
+    found = calls_of(lambda: list(rules.events(reading(stalls, log, wall=NOW + 4))))
+    assert found.total() < 40, found
+    assert calls_of(lambda: list(rules.events(reading(Stalls(()), log, wall=NOW + 6)))).total() > 100
 
 
 def test_a_holder_that_becomes_known_is_an_event() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError
 
 from demo.certificates import Authority, Issued
 from exporter.kafka.client import AskError
@@ -82,3 +83,25 @@ def test_a_refusal_of_tls_is_distinguished_from_a_broker_that_is_away() -> None:
     refused = fault_of(KafkaError(KafkaError._SSL, "handshake failed"), TOPIC)
     assert (refused.reason, "handshake failed" in refused.detail) == (Reason.AUTHENTICATION, True)
     assert fault_of(KafkaError(KafkaError._ALL_BROKERS_DOWN, "down"), TOPIC).reason is Reason.UNREACHABLE
+
+
+class PatientConsumer:
+    """Has one message, and waits for as many as are asked for, as librdkafka does."""
+
+    def __init__(self) -> None:
+        self.waited = 0.0
+
+    def consume(self, limit: int, seconds: float) -> list[str]:
+        if limit == 1:
+            return ["message"]
+        self.waited += seconds
+        return []
+
+
+def test_a_poll_ends_soon_after_its_first_message() -> None:
+    tail = Tail(Properties.parse({"bootstrap.servers": "127.0.0.1:1"}), TOPIC)
+    tail.close()
+    consumer = PatientConsumer()
+    tail._consumer = cast("Consumer", consumer)
+    assert len(tail.poll(300, 0.5)) == 1
+    assert consumer.waited <= 0.1

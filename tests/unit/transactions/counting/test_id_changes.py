@@ -57,7 +57,7 @@ class Log:
         known.written.clear()
 
     def changes(self, seconds: float) -> dict[str, IdChanges]:
-        return self.aggregates.applications.new_ids.changes(self.machine.known(), START_MS / 1000 + seconds)
+        return self.aggregates.applications.new_ids.changes(self.machine.known_of, START_MS / 1000 + seconds)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.transactions.machine.entries import Entry, encode_key
 from exporter.transactions.machine.finished import _NUMBERS, _ROW, _USE, NEVER_MS, FinishedIds
+from tests.helpers.calls import calls_of
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 BITS = {
@@ -56,11 +57,21 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
         name: told(entry) for name, entry in meant.items()
     }
     assert {entry.transactional_id for entry in kept.entries(NAMES[0].__eq__)} == meant.keys() & {NAMES[0]}
+    of_pay = {name for name, entry in meant.items() if entry.application == "pay"}
+    assert {entry.transactional_id for entry in kept.entries_of({"pay", "another"})} == of_pay
     unseen = [entry.application for entry in meant.values() if entry.record_ms < since]
     assert Counter(kept.unseen_since(since)) == Counter(unseen)
     seen = [entry for entry in meant.values() if NEVER_MS > entry.record_ms >= since]
     used = [(each.application, each.client_version, each.timeout_ms, bool(each.section)) for each in seen]
     assert Counter(kept.used_since(since)) == Counter(used)
+
+
+def test_of_other_applications_no_id_is_taken_apart() -> None:
+    kept = FinishedIds(0)
+    for number in range(100):
+        kept.put(encode_key(f"id-{number}"), Entry(f"id-{number}", 0, "pay" if number < 3 else "orders"))
+    found = calls_of(lambda: list(kept.entries_of({"pay"})))
+    assert (found["FinishedIds._entry"], found["decode_key"]) == (3, 3)
 
 
 def test_numbers_that_no_record_has_are_refused_and_change_nothing() -> None:
