@@ -202,7 +202,7 @@ def _tail_fault(properties: Properties, partition: int, deadline: Deadline) -> F
     except AskError as error:
         return error.fault
     try:
-        tail.offsets_since([partition], 0.0, deadline)
+        tail.reach(partition, deadline)
     except AskError as error:
         tail.poll(1, 0.1)  # errors are delivered by poll; no partition is assigned, so no message is lost
         return tail.trouble() or error.fault

@@ -64,7 +64,7 @@ class OpenTransactions(Fact):
 
     def without_clock(self) -> Self:
         """The same, where the clocks of the coordinators are not known."""
-        return replace(self, transactions=tuple([each._replace(scan_behind=None) for each in self.transactions]))
+        return replace(self, transactions=tuple([opened._replace(scan_behind=None) for opened in self.transactions]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -136,19 +136,13 @@ class Tail:
             self._trouble = self._cause = None
         return messages
 
-    def offsets_since(self, partitions: Iterable[int], since: float, deadline: Deadline) -> dict[int, int | None]:
-        """The first offset at or after ``since`` (Unix seconds) of each partition; None where there is none.
-
-        Raises AskError when a broker does not answer in time.
-        """
-        wanted = [Position(self._topic, number, int(since * 1000)) for number in partitions]
+    def reach(self, partition: int, deadline: Deadline) -> None:
+        """Ask the leader of a partition for its first offset. Raises AskError when no broker answers in time."""
+        first = Position(self._topic, partition, 0)
         try:
-            found = self._consumer.offsets_for_times(wanted, timeout=max(0.1, deadline.remaining()))
+            self._consumer.offsets_for_times([first], timeout=max(0.1, deadline.remaining()))
         except KafkaException as error:
             raise AskError(self._trouble or fault_of(error.args[0], self._topic)) from None
-        return {
-            answer.partition: answer.offset if answer.error is None and answer.offset >= 0 else None for answer in found
-        }
 
     @property
     def disconnects(self) -> int:
@@ -165,8 +159,8 @@ class Tail:
         self._consumer.close()
 
     def reconnect(self, servers: str) -> None:
-        """Replace the client by one that asks these brokers (``host:port``, by commas) who leads, and reads on from
-        where the old one was assigned. It stays as it is where the new one cannot be created.
+        """Replace the client by one that asks these brokers (``host:port``, by commas) who leads. It reads nothing
+        until it is assigned. The client stays as it is where the new one cannot be created.
 
         librdkafka stays with a leader that was deposed and does not know it: that still answers, with an old end.
         """
@@ -176,7 +170,6 @@ class Tail:
             log.warning("reading %s is not moved to other brokers: %s", self._topic, _why(error))
             return
         old, self._consumer = self._consumer, fresh
-        self.assign(self._assigned, self._epochs)
         self._trouble = self._cause = None
         old.close()
 
