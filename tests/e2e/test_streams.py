@@ -48,7 +48,13 @@ def agent(
     def start(way: str) -> AgentProcess:
         url = getattr(agents, way)(f"streams-{app.application_id}")
         settings: dict[str, Any] = {
-            "clusters": [{"name": "demo", "kafka": {"bootstrap.servers": kafka_4.bootstrap}}],
+            "clusters": [
+                {
+                    "name": "demo",
+                    "kafka": {"bootstrap.servers": kafka_4.bootstrap},
+                    "groups": {"include": [app.application_id], "interval": "1s"},
+                }
+            ],
             "streams": [{way: url, "interval": "300ms"}],
         }
         file = tmp_path / "config.yml"
@@ -90,6 +96,8 @@ def test_it_commits_loses_its_state_and_restores_it(
             and not restores(seen)
             and (seen.value(catalogue.TRANSACTIONS_TOTAL, application=app.application_id, outcome="committed") or 0)
             >= 1
+            # All is counted, so that there is enough to restore.
+            and seen.value(catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS, group=app.application_id, topic=topic) == 0
         ),
     )
     (lag,) = metrics.samples(catalogue.STREAMS_CHANGELOG_LAG_OFFSETS)
