@@ -132,7 +132,6 @@ class Tail:
         messages = cast("list[Polled]", self._consumer.consume(1, seconds))
         if messages:
             messages += cast("list[Polled]", self._consumer.consume(limit - 1, GATHER_SECONDS))
-        if messages:
             self._trouble = self._cause = None
         return messages
 

@@ -165,7 +165,7 @@ def _packed(asked: Mapping[str, Sequence[tuple[int, int, int]]], *, flexible: bo
         name = topic.encode()
         out += (uvarint(len(name) + 1) if flexible else _INT16.pack(len(name))) + name
         out += _count(len(rows), flexible=flexible)
-        out += b"".join([row(*asked, *none) for asked in rows])
+        out += b"".join([row(*partition, *none) for partition in rows])
         out += b"\0" * flexible
     return bytes(out)
 

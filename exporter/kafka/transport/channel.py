@@ -10,12 +10,10 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from exporter.kafka.auth.oauth import TokenProvider
 from exporter.kafka.faults import AskError
-from exporter.kafka.properties.client import Properties
 from exporter.kafka.transport.connection import Request, Response
-from exporter.kafka.transport.link import BrokerLink, ConnectionCheck
-from exporter.model import Clock, Deadline, Fault, Reason
+from exporter.kafka.transport.link import BrokerLink
+from exporter.model import Deadline, Fault, Reason
 
 log = logging.getLogger(__name__)
 
@@ -31,17 +29,8 @@ class Job(NamedTuple):
 class Channel:
     """The thread of one broker's link, and its requests. Thread-safe."""
 
-    def __init__(
-        self,
-        label: str,
-        address: tuple[str, int],
-        properties: Properties,
-        tokens: TokenProvider | None,
-        clock: Clock,
-        check: ConnectionCheck | None = None,
-    ) -> None:
-        self.address = address
-        self._link = BrokerLink(label, address, properties, tokens, clock, check)
+    def __init__(self, link: BrokerLink) -> None:
+        self._link = link
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._start = threading.Lock()
@@ -50,7 +39,7 @@ class Channel:
 
     @property
     def label(self) -> str:
-        """The broker, for messages."""
+        """The broker's name in messages. It may change."""
         return self._link.label
 
     @label.setter
@@ -70,7 +59,8 @@ class Channel:
             at_once = self._closed_fault() if self._closed else self._link.cause if self._connecting else None
             if at_once is None:
                 if self._thread is None:
-                    name = f"kafka {self.address[0]}:{self.address[1]}"
+                    host, port = self._link.address
+                    name = f"kafka {host}:{port}"
                     self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                     self._thread.start()
                 self._jobs.put(job)

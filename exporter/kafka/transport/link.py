@@ -57,7 +57,7 @@ class BrokerLink:
         check: ConnectionCheck | None = None,
     ) -> None:
         self.label = label
-        self._address = address
+        self.address = address
         self._properties = properties
         self._tokens = tokens
         self._clock = clock
@@ -148,7 +148,7 @@ class BrokerLink:
 
     def _open(self, deadline: Deadline) -> BrokerConnection:
         began = self._clock.monotonic()
-        connection = BrokerConnection(self.label, self._address, self._properties, self._tokens)
+        connection = BrokerConnection(self.label, self.address, self._properties, self._tokens)
         self._connection = connection  # for stop()
         try:
             connection.open(deadline)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.transport.channel import Channel, Job
 from exporter.kafka.transport.connection import Request, Response
-from exporter.kafka.transport.link import ConnectionCheck
+from exporter.kafka.transport.link import BrokerLink, ConnectionCheck
 from exporter.model import Clock, Deadline, Fault, Reason
 
 CLOSE_SECONDS = 0.8
@@ -78,7 +78,8 @@ class ChannelPool:
         with self._lock:
             channel = self._channels.get(address)
             if channel is None:
-                channel = Channel(label, address, self._properties, self._tokens, self._clock, self._check)
+                link = BrokerLink(label, address, self._properties, self._tokens, self._clock, self._check)
+                channel = Channel(link)
                 self._channels[address] = channel
                 if self._closed:
                     channel.stop()

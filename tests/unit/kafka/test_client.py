@@ -23,6 +23,7 @@ from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import metadata_request
 from exporter.kafka.transport.channel import Channel, Job
+from exporter.kafka.transport.link import BrokerLink
 from exporter.model import Clock, Deadline, Fault, Reason
 from tests.helpers.kafka import (
     VERSIONS,
@@ -324,7 +325,7 @@ def test_an_address_that_gives_no_answer_to_a_connection_is_tried_again_beside_t
         properties = Properties.parse({"bootstrap.servers": one.address})
         # Every look at this clock is 5 s after the one before: the attempt took its time, and the next one is due.
         clock = Clock(monotonic=count(0.0, 5.0).__next__)
-        channel = Channel("one", ("127.0.0.1", one.port), properties, None, clock)
+        channel = Channel(BrokerLink("one", ("127.0.0.1", one.port), properties, None, clock))
         try:
             assert answer_of(channel, Deadline.after(0.5)).reason is Reason.TIMEOUT
             tried.acquire()
