@@ -143,7 +143,6 @@ class Server:
         # Otherwise each TLS session keeps 256 kB for its reads.
         SSLProtocol.max_size = TLS_READ_BYTES
         self._config.load()
-        self._turns = Turns()
         self._loop = loop = asyncio.SelectorEventLoop(self._turns)
         loop.set_exception_handler(_tell)
         for listener, loopback in self._listeners:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 
 from exporter import catalogue
 from exporter.cluster import Cluster, KafkaSource
@@ -116,8 +118,11 @@ class MarkersSource(KafkaSource):
         }
         self._watch.read_at.update(dict.fromkeys(reached, now))
         self._watch.leave_out({partition for partition in wanted if partition.topic in self._refused})
-        self._note_clocks(metadata, reached, asked_at, now)
-        self._watch.compare(reached, now, compacted, self._doubtful(metadata, reached, facts))
+        doubtful: AbstractSet[TopicPartition] = frozenset()
+        if len(metadata.brokers) > 1:  # one broker has one clock
+            self._note_clocks(metadata, reached, asked_at, now)
+            doubtful = self._doubtful(metadata, reached, facts)
+        self._watch.compare(reached, now, compacted, doubtful)
 
     def _note_clocks(
         self, metadata: Metadata, reached: AbstractSet[TopicPartition], asked_at: float, now: float
@@ -127,15 +132,16 @@ class MarkersSource(KafkaSource):
             own, leader = self._watch.followed[place], metadata.leader(*place)
             asked, end, epoch = self._read_ends.get(place, (asked_at, own.reached, own.confirmed))
             if leader is not None and own.reached > end and own.confirmed == epoch:
-                self._clocks.came(leader, (marker for marker in own.markers if marker.offset >= end), asked, now)
+                new = own.markers[bisect_left(own.markers, end, key=attrgetter("offset")) :]
+                self._clocks.came(leader, new, asked, now)
             self._read_ends[place] = asked_at, own.reached, own.confirmed
+        for place in self._read_ends.keys() - self._watch.followed.keys():
+            del self._read_ends[place]
 
     def _doubtful(
         self, metadata: Metadata, reached: AbstractSet[TopicPartition], facts: Facts
     ) -> AbstractSet[TopicPartition]:
         """The partitions whose leader's clock is not known to be that of the coordinators."""
-        if len(metadata.brokers) == 1:
-            return frozenset()
         apart, time = facts.get(ClocksApart) or ClocksApart(0), facts.get(CoordinatorTime)
         distance = None if time is None or time.ahead is None or time.beyond is None else time.ahead - time.beyond
         leaders = {place: metadata.leader(*place) for place in reached}
