@@ -9,8 +9,8 @@ from exporter.connect.exactly_once import Guarantee, LoggedIds, SourceEvidence, 
 from exporter.connect.facts import ConnectState
 from exporter.connect.preflight import PluginSupport
 from exporter.connect.rest import Connector
-from exporter.connect.worker_versions import kafka_version
 from exporter.posture.check import PostureCheck, Rule, Settings
+from exporter.posture.software_version import software_version
 
 SUPPORT = "exactly.once.source.support"
 PREPARE = (
@@ -99,10 +99,12 @@ def connect_checks(
 
 def _versions(state: ConnectState) -> Iterator[PostureCheck]:
     """Judge the workers whose version is known."""
-    known = {address: kafka_version(version) for address, version in state.versions.items()}
+    known = {address: software_version(version) for address, version in state.versions.items()}
     if not any(known.values()):
         return
-    old = sorted(address for address, version in known.items() if version is not None and version < FIRST_WITH_SUPPORT)
+    old = sorted(
+        address for address, version in known.items() if version is not None and version.numbers < FIRST_WITH_SUPPORT
+    )
     counts = Counter(state.versions.values())
     found = ", ".join(f"{count} of {version}" for version, count in sorted(counts.items()))
     found = f"workers by version: {found}"

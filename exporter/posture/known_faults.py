@@ -6,18 +6,16 @@ date at which the sources were read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from exporter.connect.facts import ConnectState
 from exporter.posture.check import PostureCheck, Rule
+from exporter.posture.software_version import Version, software_version
 from exporter.telemetry.facts import ClientSoftware
 
 AS_OF = "2026-11-25"
-
-Version = tuple[int, ...]
 
 
 class Component(StrEnum):
@@ -140,7 +138,6 @@ RULE = Rule(
 )
 _CLIENTS = {"librdkafka": Component.LIBRDKAFKA}
 """Names of software that clients push."""
-_NUMBERS = re.compile(r"v?(\d{1,6}(?:\.\d{1,6}){1,3})")
 # MetadataVersion: the first level of each release, which says at least how new the brokers are.
 _LEVELS: tuple[tuple[int, Version], ...] = (
     (4, (3, 3)),
@@ -160,7 +157,8 @@ _LEVELS: tuple[tuple[int, Version], ...] = (
 
 class Software(NamedTuple):
     """A running version of a component, as the subject of a check. ``version`` is None where it is not known; with
-    ``or_later`` it is a lower bound, and ``how`` says how to know it.
+    ``or_later`` it is a lower bound, of a ``vendor_build`` the release that it was made of; ``how`` says how to know
+    more.
     """
 
     component: Component
@@ -168,12 +166,16 @@ class Software(NamedTuple):
     version: Version | None
     or_later: bool = False
     how: str = ""
+    vendor_build: bool = False
 
-
-def version_of(text: str) -> Version | None:
-    """The numbers of a version such as ``4.3.1`` or ``v3.9.2-ccs``, None for another text."""
-    match = _NUMBERS.match(text)
-    return None if match is None else tuple(map(int, match[1].split(".")))
+    @classmethod
+    def named(cls, component: Component, subject: str, text: str, how: str = "") -> Software:
+        """By the version that it gives itself."""
+        version = software_version(text)
+        if version is None:
+            return cls(component, subject, None, how=how)
+        how = "see the vendor's release notes" if version.vendor_build else how
+        return cls(component, subject, version.numbers, how=how, vendor_build=version.vendor_build)
 
 
 def brokers_of(
@@ -183,10 +185,10 @@ def brokers_of(
 
     Otherwise by their finalized metadata.version: no request of the protocol names a version of Kafka.
     """
-    known = sorted({version for text in (versions or {}).values() if (version := version_of(text)) is not None})
-    if versions and len(versions) >= brokers and all(map(version_of, versions.values())):
-        software = [Software(Component.BROKER, cluster, version) for version in known]
-        return next((running for running in software if faults_of(running)), software[0])
+    software = [Software.named(Component.BROKER, cluster, text) for text in set((versions or {}).values())]
+    known = sorted(running for running in software if running.version is not None)
+    if software and len(versions or {}) >= brokers and len(known) == len(software):
+        return min(known, key=lambda running: (not faults_of(running), running.vendor_build))
     bounds = [version for level, version in _LEVELS if metadata_version is not None and level <= metadata_version]
     how = "the protocol does not name a broker's version: see the app-info MBeans, or the start of its log"
     return Software(Component.BROKER, cluster, bounds[-1] if bounds else None, or_later=True, how=how)
@@ -199,16 +201,14 @@ def plugins_of(connects: Iterable[ConnectState]) -> Iterator[Software]:
             if "iceberg" in connector.plugin.lower() and connector.type == "sink":
                 subject = f"{state.name}/{connector.name}"
                 how = "the worker does not name the plugin's version"
-                yield Software(Component.ICEBERG_SINK, subject, version_of(connector.version), how=how)
+                yield Software.named(Component.ICEBERG_SINK, subject, connector.version, how)
 
 
 def workers_of(connects: Iterable[ConnectState]) -> Iterator[Software]:
     """The workers of Connect, by the version that their REST root names."""
     for state in connects:
         for address, version in sorted(state.versions.items()):
-            yield Software(
-                Component.CONNECT, f"{state.name}/{address}", version_of(version), how="see the worker's log"
-            )
+            yield Software.named(Component.CONNECT, f"{state.name}/{address}", version, "see the worker's log")
 
 
 def clients_of(cluster: str, pushed: Iterable[tuple[ClientSoftware, int]]) -> Iterator[Software]:
@@ -216,9 +216,10 @@ def clients_of(cluster: str, pushed: Iterable[tuple[ClientSoftware, int]]) -> It
     found = {}
     for (of, software, version, streams), _ in pushed:
         component = Component.STREAMS if streams else _CLIENTS.get(software)
-        if of == cluster and component is not None and (numbers := version_of(version)) is not None:
-            found[component, numbers] = Software(component, f"{component} {_text(numbers)}", numbers)
-    yield from found.values()
+        if of == cluster and component is not None:
+            running = Software.named(component, "", version)
+            found[_shown(running)] = running._replace(subject=_shown(running))
+    yield from (running for running in found.values() if running.version is not None)
 
 
 def faults_of(software: Software) -> tuple[KnownFault, ...]:
@@ -230,6 +231,10 @@ def _may_have(fault: KnownFault, software: Software) -> bool:
     version = software.version
     if version is None:
         return True
+    if software.vendor_build:
+        return any(
+            span.first[:2] <= version and (span.fixed is None or version < span.fixed) for span in fault.affected
+        )
     if software.or_later:
         return any(span.fixed is None or version < span.fixed for span in fault.affected)
     return any(_is_in(span, version) for span in fault.affected)
@@ -243,7 +248,7 @@ def fault_checks(running: Iterable[Software]) -> Iterator[PostureCheck]:
         if not found:
             text = f"{shown}: none of the faults known on {AS_OF}"
             yield RULE.says(software.subject, passed=True, found=text)
-        elif software.version is None or software.or_later:
+        elif software.version is None or software.or_later or software.vendor_build:
             names = ", ".join(fault.issue for fault in found)
             # No setting or grant would tell the version, so it is no check that could not be made.
             yield RULE.notes(software.subject, f"{shown}: not known whether it has {names}; {software.how}")
@@ -251,23 +256,30 @@ def fault_checks(running: Iterable[Software]) -> Iterator[PostureCheck]:
             texts = (
                 f"{fault.issue}: {fault.what}; it looks like: {fault.looks_like} ({fault.source})" for fault in found
             )
-            yield RULE.says(
-                software.subject, passed=False, found=f"{shown}: {'; '.join(texts)}", fix=_fix(found, software.version)
-            )
+            fix = _fix(found, software.component, software.version)
+            yield RULE.says(software.subject, passed=False, found=f"{shown}: {'; '.join(texts)}", fix=fix)
 
 
 def _shown(software: Software) -> str:
     if software.version is None:
         return f"{software.component} of unknown version"
-    return f"{software.component} {_text(software.version)}{' or later' if software.or_later else ''}"
+    build = "a vendor's build of " if software.vendor_build else ""
+    return f"{software.component} {build}{_text(software.version)}{' or later' if software.or_later else ''}"
 
 
-def _fix(found: Iterable[KnownFault], version: Version) -> str:
+def _fix(found: Iterable[KnownFault], component: Component, version: Version) -> str:
+    """The first release with all fixes, and the first after the later releases that have a fault of their own."""
     fixed = [next(span.fixed for span in fault.affected if _is_in(span, version)) for fault in found]
     releases = [release for release in fixed if release is not None]
     if len(releases) < len(fixed):
         return "no release was known to have the fix of all of them on " + AS_OF
-    return f"{_text(max(releases))} or later"
+    first = max(releases)
+    spans = [span for fault in FAULTS if fault.component is component for span in fault.affected]
+    later = [span.fixed for span in spans if span.first >= first]
+    if not later:
+        return f"{_text(first)} or later"
+    last = max((release for release in later if release is not None), default=())
+    return _text(first) if None in later else f"{_text(first)}, or {_text(last)} or later"
 
 
 def _is_in(span: Span, version: Version) -> bool:

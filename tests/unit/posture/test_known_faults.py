@@ -13,15 +13,14 @@ from exporter.posture.known_faults import (
     FAULTS,
     Component,
     Software,
-    Version,
     brokers_of,
     clients_of,
     fault_checks,
     faults_of,
     plugins_of,
-    version_of,
     workers_of,
 )
+from exporter.posture.software_version import Version
 from exporter.telemetry.facts import ClientSoftware
 
 
@@ -33,22 +32,6 @@ def test_each_row_has_a_source_and_spans_that_are_not_empty() -> None:
         assert fault.what
         assert fault.looks_like
     assert len({fault.issue for fault in FAULTS}) == len(FAULTS)
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("4.3.1", (4, 3, 1)),
-        ("v3.9.2-ccs", (3, 9, 2)),
-        ("1.11.0-SNAPSHOT", (1, 11, 0)),
-        ("7.8", (7, 8)),
-        ("", None),
-        ("null", None),
-        ("1" * 50 + ".0", None),
-    ],
-)
-def test_a_version_is_its_numbers(text: str, version: Version | None) -> None:
-    assert version_of(text) == version
 
 
 @pytest.mark.parametrize(
@@ -70,7 +53,7 @@ def test_an_affected_version_fails_with_what_it_looks_like_and_the_version_that_
     [check] = fault_checks([Software(Component.BROKER, "prod", (3, 9, 1))])
     assert check.verdict is CheckResult.FAILED
     assert "KAFKA-19690" in check.found
-    assert check.fix == "3.9.2 or later"
+    assert check.fix == "3.9.2, or 4.3 or later"
 
 
 @pytest.mark.parametrize(
@@ -157,3 +140,33 @@ def test_brokers_are_judged_by_their_own_versions_where_all_are_known(
 ) -> None:
     found = brokers_of("prod", 22, versions, brokers)
     assert (found.version, found.or_later) == (version, or_later)
+
+
+@pytest.mark.parametrize(
+    ("version", "fix"),
+    [((3, 6, 0), "3.9.2, or 4.3 or later"), ((4, 0, 0), "4.3 or later"), ((4, 1, 1), "4.3 or later")],
+)
+def test_the_release_that_is_proposed_and_those_after_it_have_no_known_fault(version: Version, fix: str) -> None:
+    [check] = fault_checks([Software(Component.BROKER, "x", version)])
+    assert check.fix == fix
+
+
+@pytest.mark.parametrize("version", ["7.9.1-ccs", "7.6.0-ce"])
+def test_of_a_vendors_build_it_is_not_known_which_fixes_it_has(version: str) -> None:
+    """Confluent's 7.9.1 is made of Kafka 3.9, of which versions before 3.9.2 have a fault."""
+    [check] = fault_checks([brokers_of("prod", 21, {1: version}, 1)])
+    assert check.verdict is CheckResult.INFORMATION
+    assert "not known whether it has KAFKA-19690" in check.found
+    assert "release notes" in check.found
+
+
+def test_a_vendors_build_of_a_release_without_a_known_fault_passes() -> None:
+    state = ConnectState("etl", (), by_rest=True, versions={"w1:8083": "7.6.0-ccs", "w2:8083": "7.5.0-ccs"})
+    newer, older = fault_checks(workers_of([state]))
+    assert (newer.verdict, older.verdict) == (CheckResult.PASSED, CheckResult.INFORMATION)
+
+
+def test_of_brokers_of_several_versions_the_one_that_surely_has_a_fault_is_told() -> None:
+    found = brokers_of("prod", 21, {1: "4.3.1", 2: "7.9.1-ccs", 3: "3.9.1"}, 3)
+    assert (found.version, found.vendor_build) == ((3, 9, 1), False)
+    assert brokers_of("prod", 21, {1: "4.3.1", 2: "7.9.1-ccs"}, 2).vendor_build
