@@ -24,7 +24,7 @@ DASHBOARD = "kafka-eos-lso"
 _HOLDER = "kafka_cluster, producer_id"
 _KNOWN = 'kind=~"open|completing"'
 _NOT_HANGING = 'kind=~"open|completing|unmarked"'
-"""Known, or committed, by one replica: what another one says is no reason to page that it hangs."""
+"""Kinds that exclude that a transaction hangs, also where only one replica reports them."""
 _DAY = 86400
 
 

@@ -21,21 +21,25 @@ def groups(settings: Settings) -> list[Rule]:
     sequence. Raises SettingsError when an override cannot be applied.
     """
     subjects = [
-        (subject, [alert for alert in subject.alerts(settings) if settings.override(alert.name, "enabled") != "false"])
+        (
+            subject,
+            [alert for alert in subject.alerts(settings) if settings.override(alert.name, "enabled") != "false"],
+            [*subject.records()],
+        )
         for subject in table.SUBJECTS
     ]
-    every = [alert for _, alerts in subjects for alert in alerts]
+    every = [alert for _, alerts, _ in subjects for alert in alerts]
     return [
         {
             "name": f"kafka-eos.{subject.name}",
             **({"interval": subject.interval} if subject.interval else {}),
             "rules": [
-                *({"record": record.name, "expr": _expression(record.expr, settings)} for record in subject.records()),
+                *({"record": record.name, "expr": _expression(record.expr, settings)} for record in records),
                 *(_rule(alert, settings, every) for alert in alerts),
             ],
         }
-        for subject, alerts in subjects
-        if alerts
+        for subject, alerts, records in subjects
+        if alerts or records  # other subjects read records, too
     ]
 
 

@@ -31,7 +31,7 @@ from exporter.alerts.settings import Settings
 
 
 class Subject(NamedTuple):
-    """A group of the rules file: its alerts the recording rules that they read, and "" for the usual interval."""
+    """A group of the rules file: its alerts, its recording rules, and its interval, "" for the usual one."""
 
     name: str
     alerts: Callable[[Settings], Iterable[Alert]]

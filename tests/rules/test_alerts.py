@@ -53,8 +53,8 @@ def test_the_alert_does_what_its_large_cases_say(name: str) -> None:
 
 @pytest.mark.parametrize("name", table.names())
 def test_every_alert_has_a_case_that_fires_and_one_that_is_silent(name: str) -> None:
-    assert any(each.fires for each in of(name))
-    assert any(not each.fires for each in of(name)) or name == "KafkaEosWatchdog"  # it always fires
+    assert any(checked.fires for checked in of(name))
+    assert any(not checked.fires for checked in of(name)) or name == "KafkaEosWatchdog"  # it always fires
 
 
 def test_every_variant_of_an_alert_fires_in_some_case() -> None:
@@ -91,7 +91,7 @@ def test_every_metric_of_an_expression_or_description_is_in_the_catalogue() -> N
         assert named <= series | records
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda each: f"{each.name}-{each.severity}")
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda named: f"{named.name}-{named.severity}")
 def test_what_an_alert_says_is_complete(alert: Any) -> None:
     rules = [rule for group in groups(Settings()) for rule in group["rules"] if rule.get("alert") == alert.name]
     assert alert.summary.startswith(("{{ $labels.", "kafka-eos-exporter:", "A cap "))  # the cluster, where there is one
@@ -102,7 +102,7 @@ def test_what_an_alert_says_is_complete(alert: Any) -> None:
         assert rule["annotations"]["runbook_url"].endswith(f"/runbooks/{alert.name}.md")
         assert f"/d/{alert.dashboard}" in rule["annotations"]["dashboard_url"]
     chosen = next(board.variables for board in boards() if board.uid == alert.dashboard)
-    assert {*alert.variables} <= {"kafka_cluster", *(each.name for each in chosen)}
+    assert {*alert.variables} <= {"kafka_cluster", *(variable.name for variable in chosen)}
 
 
 def test_no_alert_and_no_runbook_spells_a_line_that_ends_a_transaction() -> None:
@@ -167,6 +167,14 @@ def test_the_alerts_know_only_the_catalogue_the_model_and_the_words_of_the_next_
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "exporter":
                 assert node.module in KNOWN or node.module.startswith("exporter.alerts")
+
+
+@pytest.mark.parametrize("subject", table.SUBJECTS, ids=lambda subject: subject.name)
+def test_recording_rules_are_kept_where_all_alerts_of_their_subject_are_disabled(subject: table.Subject) -> None:
+    """Rules and panels of other subjects read them: the habit of an application, the error budget."""
+    off = settings([f"{alert.name}.enabled=false" for alert in subject.alerts(Settings())], table.names())
+    kept = {rule["record"] for group in groups(off) for rule in group["rules"] if "record" in rule}
+    assert kept == {record.name for record in table.records()}
 
 
 def test_links_severities_and_waits_are_settable() -> None:
