@@ -1,4 +1,4 @@
-"""Questions that the endpoint answers by asking one cluster: whether a broker may be stopped, and who writes where.
+"""Questions that the endpoint answers by asking one cluster: may a broker be stopped, which applications write where.
 
 Each is answered within ``LOOK_SECONDS``, from the facts of the agent's own sources where they have them.
 """

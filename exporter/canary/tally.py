@@ -58,10 +58,11 @@ class CanaryTally:
             self._outcomes[coordinator, outcome] += 1
         for phase, seconds in result.phases:
             self._phases.setdefault((coordinator, phase), _PhaseTimes()).add(seconds)
+        if partition != NO_PARTITION:
+            self._failing.pop(NO_PARTITION, None)
         if result.failure is None:
             self._last_success = wall
             self._failing.pop(partition, None)
-            self._failing.pop(NO_PARTITION, None)
             return
         self._failing[partition] = coordinator
         key = (coordinator, result.failure.phase, result.failure.error)

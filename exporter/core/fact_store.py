@@ -50,12 +50,8 @@ class FactStore:
 
     def facts(self, now: float) -> Facts:
         """The facts that are valid at ``now`` (monotonic): by type those of the group, and all with the common ones."""
-        every = self._every(now)
-        if self._common is not None:
-            every += self._common._every(now)  # noqa: SLF001 -- one of this class
+        common = () if self._common is None else self._common.facts(now).all(Fact)
         with self._lock:
-            return Facts({kind: stored.fact for kind, stored in self._by_type.items() if now < stored.expires}, every)
-
-    def _every(self, now: float) -> list[Fact]:
-        with self._lock:
-            return [stored.fact for facts in self._by_source.values() for stored in facts if now < stored.expires]
+            every = [stored.fact for facts in self._by_source.values() for stored in facts if now < stored.expires]
+            by_type = {kind: stored.fact for kind, stored in self._by_type.items() if now < stored.expires}
+        return Facts(by_type, (*every, *common))

@@ -76,7 +76,7 @@ def _read_log(
     seconds = HOUR
     ranges = _ranges(cluster, metadata, places, seconds, deadline)
     while most_records is not None and seconds > LEAST_SECONDS and _records(ranges) > most_records:
-        seconds /= 4
+        seconds = max(LEAST_SECONDS, seconds / 4)
         ranges = _ranges(cluster, metadata, places, seconds, deadline)
     if most_records is not None and _records(ranges) > most_records:
         raise AskError(Fault(Reason.TIMEOUT, f"{_records(ranges)} records of the log in {seconds:.0f} s: {_COMMAND}"))
@@ -85,7 +85,7 @@ def _read_log(
     try:
         for messages in read_ranges(reader, ranges, max(1.0, deadline.remaining()), cluster.clock):
             if deadline.over:
-                text = "the end of the transaction log was not reached in time: raise --timeout"
+                text = "the end of the transaction log was not reached in time: `transactions inventory` has --timeout"
                 raise AskError(Fault(Reason.TIMEOUT, text))
             for message in messages:
                 oldest = min(oldest, message.timestamp()[1] / 1000)

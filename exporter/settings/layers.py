@@ -18,8 +18,8 @@ from exporter.bounds.text import cut
 Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = dict[Any, Any]
 
-# The shape of a key: a section, a list of sections (a tuple of one shape), Kafka's dotted properties, a list of texts,
-# a text. A section that may also be a single text has TEXT under the key "".
+# What a key of the settings holds, such as {"interval": TEXT, "kafka": PROPERTIES, "topics": {"include": LIST},
+# "clusters": ({"name": TEXT},)}: a tuple is a list of sections. A section that may also be one text has TEXT under "".
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | str"
 PROPERTIES, LIST, TEXT = "properties", "list", "text"
 
@@ -89,7 +89,7 @@ def shown_key(key: str) -> str:
 
 
 def merged(below: Any, above: Any) -> Any:  # noqa: ANN401 -- a tree of settings is anything
-    """``above`` laid over ``below``: mappings by key, lists of sections by place, everything else replaced."""
+    """Merge two trees, ``above`` wins: mappings by key, lists of sections by place, everything else whole."""
     if above is None:
         return below
     if isinstance(below, dict) and isinstance(above, dict):

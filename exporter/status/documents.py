@@ -466,12 +466,11 @@ class ClusterDocument(TypedDict):
     stalled_partitions: Sequence[WatchedStallDocument]
     open_transactions: Sequence[OpenTransactionDocument]
     unclean_ends: list[UncleanEndDocument]
-    """The newest; unclean_ids counts all."""
+    """The newest of the last hour, newest first; unclean_ids counts all."""
     unclean_ids: list[UncleanIdDocument]
     """By transactional.id and outcome, most ends first: at most 200, those with the newest ends."""
     unclean_ends_of_other_ids: int
     """Ends of the last hour that are not in unclean_ids."""
-    """Of the last hour, newest first."""
     torn_markers: list[TornMarkerDocument] | None
     """Found by comparing decisions with markers; null where they are not compared."""
     connect: list[ConnectDocument]

@@ -104,10 +104,8 @@ class StallContext(NamedTuple):
 
     def _links(self, stall: Stall) -> docs.StallLinksDocument:
         who, links = stall.blocker, self.links
-        shown = {"cluster": self.cluster, "application": who.application}
-        page = urlencode({name: value for name, value in shown.items() if value})
-        names = {"cluster": self.cluster, "topic": stall.partition.topic, "partition": str(stall.partition.partition)}
-        place = urlencode({name: value for name, value in names.items() if value})
+        page = _query(cluster=self.cluster, application=who.application)
+        place = _query(cluster=self.cluster, topic=stall.partition.topic, partition=str(stall.partition.partition))
         silence = None
         if links.alertmanager and who.producer_id is not None:
             matchers = {"kafka_cluster": self.cluster, "producer_id": str(who.producer_id)}
@@ -125,6 +123,10 @@ class StallContext(NamedTuple):
 def anchor(producer_id: int | None, place: TopicPartition) -> str:
     """Return the fragment of the card on the page: that of the holder, or of the partition where none is known."""
     return f"producer-{producer_id}" if producer_id is not None else f"partition-{place.topic}-{place.partition}"
+
+
+def _query(**values: str) -> str:
+    return urlencode({name: value for name, value in values.items() if value})
 
 
 def _quoted(value: str) -> str:

@@ -62,6 +62,11 @@ class OpenTransactions(Fact):
     missing: tuple[str, ...] = ()
     as_of: float | None = None
 
+    @property
+    def of_whole_log(self) -> bool:
+        """Whether the agent's tail has read every id of the transaction log."""
+        return self.complete and self.origin == "txnlog"
+
     def without_clock(self) -> Self:
         """The same, where the clocks of the coordinators are not known."""
         return replace(self, transactions=tuple([opened._replace(scan_behind=None) for opened in self.transactions]))

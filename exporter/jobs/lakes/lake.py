@@ -1,4 +1,4 @@
-"""A table of a lake, whatever its format: its folder or name, its snapshots, and commits with a property of ours."""
+"""A table of a lake, whatever its format: its folder or name, its snapshots, and commits that carry a note."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Lake(ABC):
         version = pyspark_version()
         spark = ".".join(version.split(".")[:2])
         if spark not in cls.releases:
-            newest = max(tried for tried in TRIED_PYSPARK if tried.rpartition(".")[0] in cls.releases)
+            fitting = [tried for tried in TRIED_PYSPARK if tried.rpartition(".")[0] in cls.releases]
+            newest = max(fitting, key=lambda tried: [int(number) for number in tried.split(".")])
             raise SessionError(f"{cls.format_name} has no release for Spark {version}: pip install 'pyspark=={newest}'")
         return [cls.releases[spark], *([hadoop_aws()] if url.startswith("s3a:") else [])]
 

@@ -117,8 +117,10 @@ class Properties:
 
     def where(self, name: str) -> str:
         """A setting by its name, or by the name of its file form: the place to look at when it is wrong."""
-        path = self.secret_files.get(name) or self.secret_files.get("sasl.jaas.config")
-        return f"{name}.file {path}" if path and name in SECRETS else name
+        path = self.secret_files.get(name)
+        if path is None and name in _FROM_JAAS:
+            path = self.secret_files.get("sasl.jaas.config")
+        return f"{name}.file {path}" if path is not None else name
 
     def tls_context(self) -> ssl.SSLContext | None:
         """A new context with the files as they are now; None without TLS. Raises TlsError."""

@@ -224,7 +224,7 @@ class OpenInLog(Evidence):
     @classmethod
     def of(cls, opened: OpenTransactions, transaction: OpenTransaction, *, watched: float, flink: bool) -> Self | None:
         """The evidence; None unless the open transactions come from the log and are complete."""
-        from_log = opened.origin == "txnlog" and opened.complete
+        from_log = opened.of_whole_log
         if not from_log or transaction.state is not TransactionState.ONGOING or not transaction.transactional_id:
             return None
         who = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)

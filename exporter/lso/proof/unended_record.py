@@ -65,7 +65,7 @@ class UnendedRecord:
     epoch: int
 
     def explained(self, deadline: Deadline) -> RecordFate:
-        """Find what became of it. Raises AskError when no coordinator answers."""
+        """Return the record with the state of its transaction. Raises AskError when no coordinator answers."""
         asked = producer_transactions(self.cluster, self.producer_id, deadline)
         opened = next(
             (transaction for transaction in asked.transactions if transaction.producer_id == self.producer_id), None
@@ -78,7 +78,7 @@ class UnendedRecord:
             commit = opened.state is TransactionState.PREPARE_COMMIT
             note = "its other partitions are those whose marker is not confirmed yet"
             return replace(known, state=RecordState.COMPLETING, decided=commit, notes=(*known.notes, note))
-        # Transactions of one epoch look alike: one of before may have lost its marker. Of a complete log, is there any?
+        # An earlier transaction of this epoch may have lost its marker: it is excluded only where the log has none.
         said, ended = self._judged_by_log(opened.transactional_id, deadline, complete=True)
         if said.fate is Fate.COMMITTED:
             return _unmarked(found, said)

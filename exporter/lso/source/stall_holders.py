@@ -122,7 +122,7 @@ class StallHolders:
         self._saved.of_log(metadata.topic_ids.get(TRANSACTION_STATE, ""))
         self._history.note(facts.get(KnownLogEnds))
         torn = facts.get(TornMarkers)
-        read = opened is not None and opened.origin == "txnlog" and opened.complete
+        read = opened is not None and opened.of_whole_log
         changes = facts.get(LogChanges) if read else None
         apart = facts.get(ClocksApart)
         self._prover.follow(
@@ -227,7 +227,7 @@ class StallHolders:
             if partition in fresh
             for producer in producers
         }
-        current = opened is not None and opened.origin == "txnlog" and opened.complete
+        current = opened is not None and opened.of_whole_log
         owned = coordinators.by_producer.keys()
         passed = {
             held: self._history.before(instant)
@@ -254,7 +254,7 @@ class StallHolders:
             )
         except AskError as error:
             return Coordinators.of(logged_open, (error.fault.detail,)), [error.fault]
-        tail_is_current = opened is not None and opened.complete and opened.origin == "txnlog"
+        tail_is_current = opened is not None and opened.of_whole_log
         missing: Sequence[str] = [
             fault.detail for fault in asked.faults if not (fault.reason is Reason.AUTHORIZATION and tail_is_current)
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter import catalogue
-from exporter.canary.tally import MOST_ERRORS, CanaryTally
+from exporter.canary.tally import MOST_ERRORS, NO_PARTITION, CanaryTally
 from exporter.canary.turn import Failure, TurnResult
 from exporter.model import Distribution, Metric
 from exporter.words import CanaryOutcome, CanaryPhase
@@ -42,6 +42,14 @@ def test_a_partition_fails_until_a_turn_of_it_succeeds_whoever_coordinates_it() 
     assert samples(tally, "1", "2")[catalogue.CANARY_FAILING_PARTITIONS, ("prod", "1")] == 0
     tally.add(7, "2", GOOD, 4.0)
     assert tally.failing == frozenset()
+
+
+def test_the_failure_to_reach_the_cluster_ends_with_the_first_turn_of_a_partition() -> None:
+    tally = CanaryTally(1.0)
+    tally.add(NO_PARTITION, "", BAD, 2.0)
+    assert tally.failing == {NO_PARTITION}
+    tally.add(7, "1", BAD, 3.0)
+    assert tally.failing == {7}
 
 
 def test_before_the_first_success_the_start_is_its_instant() -> None:

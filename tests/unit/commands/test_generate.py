@@ -46,19 +46,23 @@ def test_a_setting_without_a_text_is_refused() -> None:
         generate_reference.settings(SilentSection)
 
 
-def test_a_table_is_written_between_its_markers() -> None:
-    tables = [("metrics", lambda: "new")]
-    page = with_tables(PAGE, tables)
+def test_a_table_is_written_between_its_markers(tmp_path: Path) -> None:
+    path, tables = tmp_path / "metrics.md", [("metrics", lambda: "new")]
+    path.write_text(PAGE)
+    page = with_tables(path, tables)
+    path.write_text(page)
     assert page.startswith("# Title\n<!--")
     assert page.endswith("<!-- metrics: end -->\nafter\n")
     assert "\nnew\n" in page
     assert "old" not in page
-    assert with_tables(page, tables) == page
+    assert with_tables(path, tables) == page
 
 
-def test_a_page_without_markers_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs the lines"):
-        with_tables("# Title\n", [("metrics", lambda: "new")])
+def test_a_page_without_markers_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.md"
+    path.write_text("# Title\n")
+    with pytest.raises(ValueError, match=r"metrics\.md: needs the lines"):
+        with_tables(path, [("metrics", lambda: "new")])
 
 
 def test_check_fails_until_generated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -486,6 +486,13 @@ def test_a_secret_is_looked_for_where_it_stands(tmp_path: Path) -> None:
     assert Properties.parse(SCRAM).where("sasl.password") == "sasl.password"
     from_file = Properties.parse(dotted | {"sasl.password.file": str(file)})
     assert from_file.where("sasl.password") == f"sasl.password.file {file}"
+    jaas = tmp_path / "jaas"
+    jaas.write_text('org.apache.kafka.common.security.scram.ScramLoginModule required username="a" password="b";')
+    both = Properties.parse(
+        {"sasl.jaas.config.file": str(jaas), **{k: v for k, v in SCRAM.items() if "sasl.p" not in k}}
+    )
+    assert both.where("sasl.password") == f"sasl.password.file {jaas}"
+    assert both.where("ssl.key.password") == "ssl.key.password"
 
 
 # --- TLS ---
