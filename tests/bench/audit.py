@@ -264,7 +264,7 @@ class PeakMemory:
     def _look(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
             jvm = workers = 0.0
-            for pid in [each for each in _pids() if each != os.getpid()]:
+            for pid in [pid for pid in _pids() if pid != os.getpid()]:
                 with contextlib.suppress(OSError):
                     name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
                     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])

@@ -175,7 +175,7 @@ def _dearest(monitoring: Monitoring, most: int = 8) -> list[tuple[str, float]]:
     """The rules whose last evaluation took longest by the clock, with the queries of their annotations."""
     with urllib.request.urlopen(f"{monitoring.prometheus}/api/v1/rules", timeout=10) as answer:  # noqa: S310 -- our own
         every = [rule for group in json.load(answer)["data"]["groups"] for rule in group["rules"]]
-    return sorted(((_name(rule), rule["evaluationTime"]) for rule in every), key=lambda each: -each[1])[:most]
+    return sorted(((_name(rule), rule["evaluationTime"]) for rule in every), key=lambda timed: -timed[1])[:most]
 
 
 def _name(rule: Mapping[str, Any]) -> str:

@@ -68,7 +68,7 @@ def rows_of(begin_ms: int, minutes: int, count: int) -> pa.Table:
     open_ms = np.where(chance < 0.0005, 60_000, open_ms)
     outcome = np.where(chance < 0.0005, "timed_out", np.where(chance < 0.001, "fenced", "committed"))
     outcome = np.where(chance > 0.98, "aborted", outcome)
-    topics = pa.array([f"topic-{each}" for each in range(50)])
+    topics = pa.array([f"topic-{number}" for number in range(50)])
     where = made.integers(0, 50, 2 * count)
     partitions = pa.ListArray.from_arrays(
         pa.array(np.arange(0, 2 * count + 1, 2, dtype=np.int32)),
@@ -76,8 +76,8 @@ def rows_of(begin_ms: int, minutes: int, count: int) -> pa.Table:
             [topics.take(pa.array(where)), pa.array((where * 7 % 12).astype(np.int32))], ["topic", "partition"]
         ),
     )
-    names = pa.array([f"application-{each // 20}" for each in range(20 * APPLICATIONS)])
-    ids = pa.array([f"application-{each // 20}-task-{each % 20}" for each in range(20 * APPLICATIONS)])
+    names = pa.array([f"application-{number // 20}" for number in range(20 * APPLICATIONS)])
+    ids = pa.array([f"application-{number // 20}-task-{number % 20}" for number in range(20 * APPLICATIONS)])
     prepare = complete - made.integers(2, 12, count)
     columns = {
         "transactional_id": ids.take(pa.array(number)),

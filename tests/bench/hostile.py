@@ -301,19 +301,19 @@ def measure(agent: AgentProcess, context: ssl.SSLContext, name: str, seconds: fl
     return Figures(name, done, tuple(taken), failed, rss, fds, (cpu_seconds(pid) - before) / seconds)
 
 
-def _row(each: Figures) -> str:
-    p50, p99, longest = (f"{each.quantile(share) * 1000:.0f} ms" for share in (0.5, 0.99, 1.0))
+def _row(figures: Figures) -> str:
+    p50, p99, longest = (f"{figures.quantile(share) * 1000:.0f} ms" for share in (0.5, 0.99, 1.0))
     cells = (
-        ATTACKS[each.attack][0],
-        f"{each.done:,}",
-        len(each.seconds),
-        each.failed,
+        ATTACKS[figures.attack][0],
+        f"{figures.done:,}",
+        len(figures.seconds),
+        figures.failed,
         p50,
         p99,
         longest,
-        f"{each.cpu * 100:.0f} %",
-        f"{each.rss_mb:.0f} MB",
-        each.fds,
+        f"{figures.cpu * 100:.0f} %",
+        f"{figures.rss_mb:.0f} MB",
+        figures.fds,
     )
     return f"| {' | '.join(map(str, cells))} |"
 

@@ -66,6 +66,6 @@ def _read(cluster: KafkaCluster, source: BrokersSource) -> ReadCost:
         time.monotonic() - wall,
         cpu_seconds(pid) - broker,
         time.process_time() - own,
-        sum(isinstance(each, Sample) for each in given),
-        sum(isinstance(each, Fault) for each in given),
+        sum(isinstance(fact, Sample) for fact in given),
+        sum(isinstance(fact, Fault) for fact in given),
     )

@@ -80,7 +80,7 @@ def run(argv: Sequence[str], seconds: float) -> CommandCost:
 
 def load() -> str:
     """The load average, to judge a row by."""
-    return "/".join(f"{each:.1f}" for each in os.getloadavg())
+    return "/".join(f"{average:.1f}" for average in os.getloadavg())
 
 
 def family(root: int) -> Iterator[int]:

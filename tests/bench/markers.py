@@ -144,8 +144,8 @@ def _records(transactions: int, producers: int, *, v2: bool) -> Iterator[tuple[b
             (Status.PREPARE_COMMIT, epoch + v2, topics, 2),
             (Status.COMPLETE_COMMIT, epoch + v2, [], 3),
         )
-        for status, each, named, later in states:
-            yield key, encode_value(*who, each, 60_000, status, named, at + later, at, tags), at + later
+        for status, decision, named, later in states:
+            yield key, encode_value(*who, decision, 60_000, status, named, at + later, at, tags), at + later
 
 
 def _runs(records: Iterator[tuple[bytes, bytes, int]]) -> Iterator[list[tuple[bytes, bytes, int]]]:

@@ -96,7 +96,7 @@ def value(body: bytes, name: str, *labels: str) -> float | None:
     while (start := body.find(needle, start)) >= 0:
         end = body.find(b"\n", start + 1)
         line = body[start + 1 : end if end >= 0 else len(body)]
-        if all(each in line for each in wanted):
+        if all(part in line for part in wanted):
             return float(line.rpartition(b" ")[2])
         start += 1
     return None

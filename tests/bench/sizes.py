@@ -173,8 +173,8 @@ def picture(by_partitions: Sequence[SizeCost], by_open: Sequence[SizeCost], path
         top.plot(sizes, [cost.minute_cpu for cost in costs], marker="o", label="all reads")
         top.plot(sizes, [cost.read_cpu * READS for cost in costs], marker="o", label="twelve median reads")
         bottom.plot(sizes, [cost.rss_mb for cost in costs], marker="o")
-        for each in (top, bottom):
-            each.set_ylim(bottom=0)
+        for axis in (top, bottom):
+            axis.set_ylim(bottom=0)
         bottom.set_xlabel(f"{name if name == 'partitions' else 'open transactions'}")
         top.legend()
     axes[0][0].set_ylabel("CPU s a minute, source lso")

@@ -97,8 +97,8 @@ class StandIn(fakes.FakeBroker):
         return DescribeProducersResponse(
             throttle_time_ms=0,
             topics=[
-                topic(name=each.name, partitions=[partition(each.name, index) for index in each.partition_indexes])
-                for each in request.topics
+                topic(name=asked.name, partitions=[partition(asked.name, index) for index in asked.partition_indexes])
+                for asked in request.topics
             ],
         )
 

@@ -167,7 +167,7 @@ class BrokerConnections:
             share = -(-len(theirs) // len(sockets))
             cut = [theirs[at : at + share] for at in range(0, len(theirs), share)]
             parts += zip(sockets, cut, strict=False)
-        answers = self._pool.map(lambda part: _pipeline(part[0], [requests[each] for each in part[1]]), parts)
+        answers = self._pool.map(lambda part: _pipeline(part[0], [requests[position] for position in part[1]]), parts)
         for (_, sent), received in zip(parts, answers, strict=True):
             yield from zip(sent, received, strict=True)
 

@@ -74,8 +74,14 @@ def read_lost(cluster: ChaosCluster, kept: LogsOnDisk) -> LostRecords:
     return LostRecords(tuple(lost.values()), dict(held))
 
 
-def _finished(each: OracleTransaction) -> tuple[object, ...]:
-    return each.transactional_id, each.producer_id, each.epoch, each.started, each.outcome == "committed"
+def _finished(transaction: OracleTransaction) -> tuple[object, ...]:
+    return (
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.epoch,
+        transaction.started,
+        transaction.outcome == "committed",
+    )
 
 
 def _read(copies: Mapping[Place, Sequence[SegmentBatch]]) -> LogsOnDisk:

@@ -146,13 +146,13 @@ class RunEvidence:
             self.healthy(began, ended) and len(mine) >= (ended - began) / 4 and all(_reads(scrape) for scrape in mine)
         )
 
-    def decided_at(self, each: OracleTransaction) -> float:
+    def decided_at(self, transaction: OracleTransaction) -> float:
         """When the decision could be read: the log's high watermark passed it. Infinity while it was not decided."""
-        if not each.decided:
+        if not transaction.decided:
             return float("inf")
-        looks = self.looks.get((TRANSACTION_LOG, each.log_partition), ())
-        passed = next((look.at for look in looks if look.high is not None and look.high > each.prepared_at), 0.0)
-        return max(each.decided / 1000, passed)
+        looks = self.looks.get((TRANSACTION_LOG, transaction.log_partition), ())
+        passed = next((look.at for look in looks if look.high is not None and look.high > transaction.prepared_at), 0.0)
+        return max(transaction.decided / 1000, passed)
 
     def running(self, began: float, ended: float) -> float:
         """Seconds of this time in which the agent was not stopped."""

@@ -243,14 +243,17 @@ class FaultActions:
                 if partition.leader >= 0 and len(partition.isrs) > 1
             ]
             # Half of them of the transaction log: there a coordinator moves.
-            log = [each for each in every if each[0] == TRANSACTION_LOG]
-            rest = [each for each in every if each[0] != TRANSACTION_LOG]
+            log = [place for place in every if place[0] == TRANSACTION_LOG]
+            rest = [place for place in every if place[0] != TRANSACTION_LOG]
             half = MOVED_AT_ONCE // 2
             drawn = self._lots.sample(log, min(half, len(log))) + self._lots.sample(rest, min(half, len(rest)))
             wanted: dict[Place, list[int]] = {}
-            for name, number, each in drawn:
-                first = self._lots.choice([replica for replica in each.isrs if replica != each.leader])
-                wanted[Place(name, number)] = [first, *(replica for replica in each.replicas if replica != first)]
+            for name, number, drawn_place in drawn:
+                first = self._lots.choice([replica for replica in drawn_place.isrs if replica != drawn_place.leader])
+                wanted[Place(name, number)] = [
+                    first,
+                    *(replica for replica in drawn_place.replicas if replica != first),
+                ]
             if not wanted:
                 raise RuntimeError("no partition has a second replica in sync")
             self._elect(wanted)

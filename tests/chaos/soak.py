@@ -63,9 +63,9 @@ class Applications:
     def come(self) -> None:
         number, self._born = self._born, self._born + 1
         specs = [
-            f"soak{number:03d}-{application}-app-{each};60000;{PAUSE_MS};{WEIGHTS}"
+            f"soak{number:03d}-{application}-app-{task};60000;{PAUSE_MS};{WEIGHTS}"
             for application in range(APPLICATIONS)
-            for each in range(IDS)
+            for task in range(IDS)
         ]
         version = self._cluster.version
         arguments = [self._cluster.bootstrap, str(self._seed), "1", f"{TOPIC}:{PARTITIONS}", *specs]

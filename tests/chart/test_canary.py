@@ -28,7 +28,7 @@ def canary(objects: list[Object]) -> Object:
 def test_without_the_switch_nothing_of_the_chart_writes_to_kafka(charts: Charts) -> None:
     objects = charts.objects(values(enabled=False))
     assert [container(workload)["args"][0] for workload in workloads(objects)] == ["run"]
-    assert not [each for each in objects if "canary" in each["metadata"]["name"]]
+    assert not [resource for resource in objects if "canary" in resource["metadata"]["name"]]
 
 
 def test_its_settings_name_one_cluster_and_another_principal_than_the_agents(charts: Charts, tmp_path: Path) -> None:

@@ -57,9 +57,9 @@ def test_every_pod_meets_the_restricted_profile(charts: Charts, values: Path) ->
         assert pod["securityContext"]["runAsUser"] == 10618
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert container(workload)["securityContext"] == RESTRICTED
-        for each in (*pod["containers"], *pod.get("initContainers", ())):
-            assert each["securityContext"]["allowPrivilegeEscalation"] is False, each["name"]
-            assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}, each["name"]
+        for resource in (*pod["containers"], *pod.get("initContainers", ())):
+            assert resource["securityContext"]["allowPrivilegeEscalation"] is False, resource["name"]
+            assert resource["securityContext"]["capabilities"] == {"drop": ["ALL"]}, resource["name"]
         assert container(workload)["resources"]["limits"]["memory"]
         assert not container(workload)["image"].endswith(("latest", ":"))
 
@@ -68,7 +68,7 @@ def test_every_pod_meets_the_restricted_profile(charts: Charts, values: Path) ->
 def test_a_values_file_says_what_must_exist_before_it(charts: Charts, values: Path) -> None:
     said = announced(values)
     objects = charts.objects(values)
-    there = {f"{each['kind']}/{each['metadata']['name']}" for each in objects}
+    there = {f"{resource['kind']}/{resource['metadata']['name']}" for resource in objects}
     assert {name for name in needed(objects) if name not in there} == said
 
 
@@ -122,8 +122,8 @@ def test_shards_share_one_service_and_no_pod(charts: Charts) -> None:
     assert len({json.dumps(selector, sort_keys=True) for selector in selectors}) == 3
     [service] = of_kind(objects, "Service")
     [monitor] = of_kind(objects, "PodMonitor")
-    for each, selector in zip(shards, selectors, strict=True):
-        labels = each["spec"]["template"]["metadata"]["labels"]
+    for resource, selector in zip(shards, selectors, strict=True):
+        labels = resource["spec"]["template"]["metadata"]["labels"]
         assert selector.items() <= labels.items()
         assert service["spec"]["selector"].items() <= labels.items()
         assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
@@ -201,7 +201,7 @@ def test_secrets_stay_out_of_config_maps(charts: Charts) -> None:
     objects = charts.objects(CHART / "ci" / "secret-config-values.yaml")
     [secret] = of_kind(objects, "Secret")
     assert "made-up" in secret["stringData"]["config.yml"]
-    rest = [each for each in objects if each is not secret]
+    rest = [resource for resource in objects if resource is not secret]
     assert "made-up" not in json.dumps(rest)
 
 
@@ -215,7 +215,7 @@ def test_a_constraint_without_a_selector_gets_its_workloads(charts: Charts) -> N
 
 
 def test_extra_manifests_are_templates(charts: Charts) -> None:
-    names = {each["metadata"]["name"] for each in charts.objects(CHART / "ci" / "extras-values.yaml")}
+    names = {resource["metadata"]["name"] for resource in charts.objects(CHART / "ci" / "extras-values.yaml")}
     assert {"eos-kafka-eos-exporter-more", "eos-text"} <= names
 
 
@@ -225,13 +225,13 @@ def test_the_dashboards_are_the_generated_ones(charts: Charts) -> None:
         for manifest in of_kind(charts.objects(EVERYTHING), "ConfigMap")
         if "config.yml" not in manifest["data"]
     ]
-    shipped = {name: text for each in maps for name, text in each["data"].items()}
+    shipped = {name: text for config_map in maps for name, text in config_map["data"].items()}
     generated = {file.name: file.read_text().rstrip() for file in (ROOT / "dashboards" / "generated").glob("*.json")}
     assert shipped == generated
-    for each in maps:
-        assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
-        assert each["metadata"]["namespace"] == "grafana"
-        assert len(each["metadata"]["name"]) <= 63
+    for resource in maps:
+        assert resource["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert resource["metadata"]["namespace"] == "grafana"
+        assert len(resource["metadata"]["name"]) <= 63
 
 
 @pytest.mark.parametrize("name", ["default", "persistence", "shards", "shards-persistence"])

@@ -45,13 +45,13 @@ def pods(objects: list[Object]) -> dict[str, tuple[Object, Object]]:
 
 def test_sidecars_are_valid_beside_all_three(charts: Charts, sidecars: str) -> None:
     charts.judge(sidecars)
-    objects = [each for each in yaml.safe_load_all(sidecars) if each]
+    objects = [resource for resource in yaml.safe_load_all(sidecars) if resource]
     assert len(of_kind(objects, "Deployment")) == 2
     assert len(pods(objects)) == 3
 
 
 def test_a_sidecar_has_its_volumes_settings_and_label(sidecars: str, tmp_path: Path) -> None:
-    objects = [each for each in yaml.safe_load_all(sidecars) if each]
+    objects = [resource for resource in yaml.safe_load_all(sidecars) if resource]
     settings = {
         manifest["metadata"]["name"]: manifest["data"]["config.yml"] for manifest in of_kind(objects, "ConfigMap")
     }
@@ -73,7 +73,7 @@ def test_a_sidecar_has_its_volumes_settings_and_label(sidecars: str, tmp_path: P
 
 
 def test_one_pod_monitor_finds_every_sidecar(sidecars: str) -> None:
-    objects = [each for each in yaml.safe_load_all(sidecars) if each]
+    objects = [resource for resource in yaml.safe_load_all(sidecars) if resource]
     [monitor] = of_kind(objects, "PodMonitor")
     assert monitor["spec"]["selector"]["matchLabels"] == {"kafka-eos-exporter/sidecar": "true"}
     [endpoint] = monitor["spec"]["podMetricsEndpoints"]
@@ -91,9 +91,9 @@ def test_every_job_is_valid(charts: Charts, file: Path) -> None:
 def test_every_job_gives_the_command_what_it_takes(file: Path) -> None:
     job = yaml.safe_load(file.read_text())["spec"]
     script = next(
-        each.words[-1] + Path(each.words[0]).name
-        for each in stages((ROOT / "Dockerfile").read_text())["spark"].all("COPY")
-        if each.words[0].endswith("job.py")
+        resource.words[-1] + Path(resource.words[0]).name
+        for resource in stages((ROOT / "Dockerfile").read_text())["spark"].all("COPY")
+        if resource.words[0].endswith("job.py")
     )
     if "arguments" in job:
         words, main = job["arguments"], job["mainApplicationFile"].removeprefix("local://")

@@ -26,7 +26,7 @@ def fleet_of(objects: list[Object]) -> Object:
 def test_without_the_switch_there_is_no_fleet(charts: Charts) -> None:
     objects = charts.objects(values(enabled=False))
     assert [container(workload)["args"][0] for workload in workloads(objects)] == ["run"]
-    assert not [each for each in objects if each["metadata"]["name"].endswith("-fleet")]
+    assert not [resource for resource in objects if resource["metadata"]["name"].endswith("-fleet")]
 
 
 def test_the_command_takes_its_arguments_and_its_agents_are_a_file(charts: Charts) -> None:
@@ -51,7 +51,7 @@ def test_its_service_its_policy_and_its_monitor_select_it_and_those_of_the_agent
     objects = charts.objects(VALUES)
     labels = fleet_of(objects)["spec"]["template"]["metadata"]["labels"].items()
     selecting = [manifest for manifest in of_kind(objects, "Service") if manifest["spec"]["selector"].items() <= labels]
-    assert [each["metadata"]["name"][-6:] for each in selecting] == ["-fleet"]
+    assert [resource["metadata"]["name"][-6:] for resource in selecting] == ["-fleet"]
     assert selecting[0]["spec"]["ports"][0]["port"] == 10619
     policies = [
         manifest

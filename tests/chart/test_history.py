@@ -103,7 +103,7 @@ def test_no_workload_counts_executors_as_its_own(charts: Charts) -> None:
 def test_secrets_reach_driver_and_executors_as_they_reach_the_agent(charts: Charts) -> None:
     secured = yaml.safe_load((CHART / "ci" / "everything-values.yaml").read_text())
     objects = charts.objects({**secured, "history": values()["history"]})
-    pods = [driver([each for each in objects if each["metadata"]["name"].endswith("-history")])[0]]
+    pods = [driver([resource for resource in objects if resource["metadata"]["name"].endswith("-history")])[0]]
     for pod in (*pods, executor(objects)["spec"]):
         [container] = pod["containers"]
         volumes = {volume["name"]: volume for volume in pod["volumes"]}

@@ -83,7 +83,7 @@ class Charts:
 
     def objects(self, values: Path | Mapping[str, Any], chart: Path = CHART) -> list[Object]:
         """As ``text``, parsed."""
-        return [each for each in yaml.load_all(self.text(values, chart), yaml.CSafeLoader) if each]
+        return [resource for resource in yaml.load_all(self.text(values, chart), yaml.CSafeLoader) if resource]
 
     def judge(self, text: str, versions: Sequence[str] = KUBERNETES) -> None:
         """Kubernetes' schemas, oldest and newest, and the operators' types. Raises ToolRefusedError."""
@@ -98,7 +98,7 @@ class Charts:
 
 
 def of_kind(objects: Sequence[Object], *kinds: str) -> list[Object]:
-    return [each for each in objects if each["kind"] in kinds]
+    return [resource for resource in objects if resource["kind"] in kinds]
 
 
 def workloads(objects: Sequence[Object]) -> list[Object]:
@@ -123,9 +123,15 @@ def announced(values: Path) -> set[str]:
 def needed(objects: Sequence[Object]) -> Iterator[str]:
     """Yield what the rendered objects rest on, as KIND/NAME; what they bring themselves is among it."""
     yield from (
-        f"Namespace/{found}" for each in objects if (found := each["metadata"].get("namespace", "kafka")) != "kafka"
+        f"Namespace/{found}"
+        for described in objects
+        if (found := described["metadata"].get("namespace", "kafka")) != "kafka"
     )
-    custom = {each["kind"] for each in objects if each["apiVersion"].startswith("monitoring.coreos.com/")}
+    custom = {
+        custom_resource["kind"]
+        for custom_resource in objects
+        if custom_resource["apiVersion"].startswith("monitoring.coreos.com/")
+    }
     yield from (f"CustomResourceDefinition/{kind.lower()}s.monitoring.coreos.com" for kind in custom)
     for monitor in of_kind(objects, "ServiceMonitor"):
         user = monitor["spec"]["endpoints"][0].get("basicAuth")
@@ -139,11 +145,11 @@ def needed(objects: Sequence[Object]) -> Iterator[str]:
                 yield f"ConfigMap/{volume['configMap']['name']}"
             if "secret" in volume:
                 yield f"Secret/{volume['secret']['secretName']}"
-        for each in container(workload).get("envFrom", ()):
-            yield f"ConfigMap/{each['configMapRef']['name']}"
-        for each in container(workload).get("env", ()):
-            if "secretKeyRef" in each.get("valueFrom", {}):
-                yield f"Secret/{each['valueFrom']['secretKeyRef']['name']}"
+        for resource in container(workload).get("envFrom", ()):
+            yield f"ConfigMap/{resource['configMapRef']['name']}"
+        for resource in container(workload).get("env", ()):
+            if "secretKeyRef" in resource.get("valueFrom", {}):
+                yield f"Secret/{resource['valueFrom']['secretKeyRef']['name']}"
         for claim in workload["spec"].get("volumeClaimTemplates", ()):
             if name := claim["spec"].get("storageClassName"):
                 yield f"StorageClass/{name}"

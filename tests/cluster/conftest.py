@@ -43,7 +43,7 @@ def api() -> Iterator[kube.Api]:
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace for one test."""
-    word = "".join(each if each.isalnum() else "-" for each in request.node.name.lower().removeprefix("test_"))
+    word = "".join(letter if letter.isalnum() else "-" for letter in request.node.name.lower().removeprefix("test_"))
     with kube.namespace(f"eos-{os.getpid()}-{next(_NUMBERS)}-{word[:20].strip('-')}") as found:
         yield found
 

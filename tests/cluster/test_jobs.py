@@ -39,9 +39,9 @@ def running_executors(api: kube.Api, namespace: str) -> set[str]:
 
 def condition(job: dict[str, Any]) -> str:
     """Complete, Failed, or nothing while it runs."""
-    for each in job.get("status", {}).get("conditions", ()):
-        if each["type"] in {"Complete", "Failed"} and each["status"] == "True":
-            return str(each["type"])
+    for found_application in job.get("status", {}).get("conditions", ()):
+        if found_application["type"] in {"Complete", "Failed"} and found_application["status"] == "True":
+            return str(found_application["type"])
     return ""
 
 
@@ -125,8 +125,17 @@ def reported(release: kube.Release, application: str) -> dict[str, int]:
     done = kube.kubectl("--namespace", release.namespace, "exec", pod, "--", *command, check=False)
     if not done.stdout.startswith("{"):
         return {}
-    found = [each for each in json.loads(done.stdout)["applications"] if each["application"] == application]
-    return {outcome: count for each in found for outcome, count in each["outcomes"].items() if count}
+    found = [
+        found_application
+        for found_application in json.loads(done.stdout)["applications"]
+        if found_application["application"] == application
+    ]
+    return {
+        outcome: count
+        for found_application in found
+        for outcome, count in found_application["outcomes"].items()
+        if count
+    }
 
 
 def test_a_history_with_two_executors_has_the_rows_that_the_agent_counts(
@@ -181,7 +190,7 @@ def test_the_history_keeps_rows_on_its_volume(api: kube.Api, broker: BrokerPod, 
     pod = example["spec"]["template"]["spec"]
     [container] = pod["containers"]
     container["image"] = kube.image("CLUSTER_SPARK_IMAGE")
-    container["command"] = [each.replace("2g", "512m") for each in container["command"]]
+    container["command"] = [found_application.replace("2g", "512m") for found_application in container["command"]]
     container["resources"] = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}
     container["args"] = [
         argument.replace("kafka-1:9093", broker.address).replace("--interval=1m", "--interval=5s")

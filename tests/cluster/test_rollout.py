@@ -229,7 +229,9 @@ def test_a_volume_outlives_its_pod(api: kube.Api, charts: Charts, broker: Broker
 
         def back() -> bool:
             now = api.pods(namespace, "eos")
-            return [kube.ready(each) for each in now] == [True] and now[0]["metadata"]["uid"] != pod["metadata"]["uid"]
+            return [kube.ready(resource) for resource in now] == [True] and now[0]["metadata"]["uid"] != pod[
+                "metadata"
+            ]["uid"]
 
         kube.wait("the same pod anew", back)
         assert "kept" in kube.kubectl(*state).stdout

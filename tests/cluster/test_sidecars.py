@@ -32,7 +32,7 @@ def test_the_sidecar_serves_beside_a_producer(
     }
     values.write_text(yaml.safe_dump({"producer-eos": producer}))
     text = charts.helm("template", "app", example, "--namespace", namespace, "--values", values)
-    objects = [each for each in yaml.safe_load_all(text) if each]
+    objects = [resource for resource in yaml.safe_load_all(text) if resource]
     [deployment] = [
         manifest for manifest in of_kind(objects, "Deployment") if manifest["metadata"]["name"] == "app-orders"
     ]
@@ -40,7 +40,9 @@ def test_the_sidecar_serves_beside_a_producer(
     [application] = [container for container in pod["containers"] if container["name"] == "orders"]
     # The application is one that does nothing; all else is the example's.
     application |= {"image": image, "command": SLEEP, "securityContext": {**kube.RESTRICTED, "runAsUser": 10618}}
-    kube.apply(*(_inside(each, namespace) for each in (deployment, *of_kind(objects, "ConfigMap", "PodMonitor"))))
+    kube.apply(
+        *(_inside(resource, namespace) for resource in (deployment, *of_kind(objects, "ConfigMap", "PodMonitor")))
+    )
     words = ("--namespace", namespace, "rollout", "status", "deployment/app-orders", f"--timeout={kube.READY_SECONDS}s")
     kube.kubectl(*words)
     [monitor] = of_kind(objects, "PodMonitor")

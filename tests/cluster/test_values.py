@@ -28,7 +28,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     folder = tmp_path_factory.mktemp("authority")
     authority = Authority(folder)
     issued = authority.issue("eos", ("eos-kafka-eos-exporter",))
-    ca, certificate, key = (Path(each).read_text() for each in (authority.certificate, issued.certificate, issued.key))
+    ca, certificate, key = (
+        Path(resource).read_text() for resource in (authority.certificate, issued.certificate, issued.key)
+    )
     return {
         "ConfigMap/eos-environment": {"KAFKA_EOS_CLUSTERS__0__NAME": "prod"},
         "ConfigMap/krb5": {"krb5.conf": "[libdefaults]\n"},
@@ -86,7 +88,7 @@ def adapted(api: kube.Api, given: dict[str, Any], broker: BrokerPod) -> dict[str
         over["state"] = {"persistence": {"storageClassName": default_class(api)}}
     for kind, code in (("initContainers", "pass"), ("extraContainers", "import signal; signal.sigwait([15])")):
         if kind in given:
-            over[kind] = [{**each, "image": image, "command": ["python", "-c", code]} for each in given[kind]]
+            over[kind] = [{**resource, "image": image, "command": ["python", "-c", code]} for resource in given[kind]]
     return over
 
 
@@ -136,8 +138,8 @@ def test_every_values_file_installs_serves_and_leaves_nothing(
         if not whole:
             # A required anti-affinity by zone: what finds no zone of its own waits, and Kubernetes says why.
             waiting = [pod for pod in api.pods(where, release.name) if not kube.ready(pod)]
-            assert [each["status"]["phase"] for each in waiting] == ["Pending"] * (agents(given) - expected)
-            assert "anti-affinity" in json.dumps([each["status"]["conditions"] for each in waiting])
+            assert [resource["status"]["phase"] for resource in waiting] == ["Pending"] * (agents(given) - expected)
+            assert "anti-affinity" in json.dumps([resource["status"]["conditions"] for resource in waiting])
         for pod in pods:
             assert [status["restartCount"] for status in pod["status"]["containerStatuses"]] == [0] * len(
                 pod["spec"]["containers"]
@@ -174,7 +176,7 @@ CUSTOM = (
 def stored_as_rendered(charts: Charts, release: kube.Release) -> None:
     """The API server has what helm rendered: it drops fields of custom resources that their definitions do not know."""
     manifest = charts.helm("get", "manifest", release.name, "--namespace", release.namespace)
-    for rendered in of_kind([each for each in yaml.safe_load_all(manifest) if each], *CUSTOM):
+    for rendered in of_kind([resource for resource in yaml.safe_load_all(manifest) if resource], *CUSTOM):
         meta = rendered["metadata"]
         text = kube.kubectl(
             *("--namespace", meta["namespace"], "get", rendered["kind"], meta["name"], "--output=json")

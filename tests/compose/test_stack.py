@@ -93,7 +93,7 @@ def test_the_agent_sees_the_broker_and_counts_its_transactions(stack: Stack) -> 
     def committed() -> bool:
         lines = (stack.get("kafka-eos-exporter", 10618, "/metrics") or "").splitlines()
         mine = [line for line in lines if line.startswith("kafka_eos_transactions_total{")]
-        return any('application="orders"' in each and 'outcome="committed"' in each for each in mine)
+        return any('application="orders"' in sample and 'outcome="committed"' in sample for sample in mine)
 
     wait("committed transactions of orders", committed, 180)
 
@@ -101,7 +101,7 @@ def test_the_agent_sees_the_broker_and_counts_its_transactions(stack: Stack) -> 
 def test_prometheus_scrapes_it_and_has_the_rules(stack: Stack) -> None:
     def up() -> bool:
         found = (stack.get("prometheus", 9090, "/api/v1/targets") or {}).get("data", {}).get("activeTargets", [])
-        return [each["health"] for each in found] == ["up"]
+        return [sample["health"] for sample in found] == ["up"]
 
     wait("the target to be up", up, 120)
     groups = stack.get("prometheus", 9090, "/api/v1/rules")["data"]["groups"]
@@ -113,9 +113,9 @@ def test_prometheus_scrapes_it_and_has_the_rules(stack: Stack) -> None:
 def test_the_stall_is_a_page_in_alertmanager(stack: Stack) -> None:
     def paged() -> list[dict[str, Any]]:
         return [
-            each
-            for each in stack.get("alertmanager", 9093, "/api/v2/alerts?active=true") or []
-            if each["labels"]["alertname"] == "KafkaEosLsoStalled"
+            sample
+            for sample in stack.get("alertmanager", 9093, "/api/v2/alerts?active=true") or []
+            if sample["labels"]["alertname"] == "KafkaEosLsoStalled"
         ]
 
     [alert, *_] = wait("KafkaEosLsoStalled in Alertmanager", paged, PAGE_SECONDS, 2)

@@ -36,7 +36,7 @@ def test_an_image_is_not_root_by_number_and_says_what_it_is(name: str) -> None:
     parts = lineage(STAGES, name)
     # By number: Kubernetes' runAsNonRoot cannot judge a name.
     assert parts[-1].last("USER").value == "10618:10618"
-    labels = " ".join(each.value for part in parts for each in part.all("LABEL"))
+    labels = " ".join(instruction.value for part in parts for instruction in part.all("LABEL"))
     for label in ("title", "description", "licenses", "revision"):
         assert f"org.opencontainers.image.{label}=" in labels
 

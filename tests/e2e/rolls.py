@@ -200,7 +200,9 @@ def lost_markers(kafka: KafkaCluster) -> set[tuple[str, int, str]]:
     """Places whose marker is missing, as `audit markers` has them for the last minutes."""
     done = command("audit", "markers", "--bootstrap-server", kafka.bootstrap, "--since", "5m", "--output", "json")
     torn = json.loads(done.out)["clusters"][0]["torn"]
-    return {(each["topic"], each["partition"], each["completed"] or "") for each in torn if each["marker"] is None}
+    return {
+        (marker["topic"], marker["partition"], marker["completed"] or "") for marker in torn if marker["marker"] is None
+    }
 
 
 @contextmanager

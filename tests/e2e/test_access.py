@@ -68,7 +68,9 @@ def _stall(kafka: KafkaCluster, keep: EnterContext, fresh: Callable[[str], str])
 
 def _faults(agent: AgentProcess, source: str) -> list[str]:
     sources = agent.status()["clusters"][0]["sources"]
-    return [fault["detail"] for each in sources if each["source"] == source for fault in each["faults"]]
+    return [
+        fault["detail"] for source_row in sources if source_row["source"] == source for fault in source_row["faults"]
+    ]
 
 
 def _no_abort_anywhere(agent: AgentProcess) -> None:

@@ -92,7 +92,9 @@ def test_every_phase_works_the_agent_counts_none_of_it_and_a_dead_broker_is_a_fa
         assert seen.samples(catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS) == []
         (cluster,) = agent.status()["clusters"]
         assert cluster["unclean_ends"] == []
-        assert [each["subject"] for each in cluster["ignored"] if each["kind"] == "application"] == [catalogue.CANARY]
+        assert [ignored["subject"] for ignored in cluster["ignored"] if ignored["kind"] == "application"] == [
+            catalogue.CANARY
+        ]
 
         kafka.broker(1).kill()
         failing = canary.wait_until(catalogue.CANARY_FAILING_PARTITIONS.name, 1, coordinator="1")

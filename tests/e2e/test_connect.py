@@ -174,7 +174,7 @@ def test_a_task_whose_id_somebody_takes_fails_as_fenced_or_of_an_old_epoch(
     counted = failures(metrics, connector)
     assert sum(counted.values()) == 1
     assert set(counted) <= {"fenced", "invalid_epoch"}
-    (failed,) = [each for each in connect_status(running)["failed"] if each["connector"] == connector]
+    (failed,) = [task for task in connect_status(running)["failed"] if task["connector"] == connector]
     assert failed["cause"] in counted
     assert "org.apache.kafka.common.errors." in failed["error"]
     stack.connect.delete(connector)
@@ -196,7 +196,7 @@ def test_a_crash_loop_is_counted_each_time_and_its_secret_shows_nowhere(
     for count in (2, 3):
         stack.connect.restart_task(connector)
         running.wait_until(partial(has_failed, connector, count))
-    (failed,) = [each for each in connect_status(running)["failed"] if each["connector"] == connector]
+    (failed,) = [task for task in connect_status(running)["failed"] if task["connector"] == connector]
     assert failed["error"] == f"java.lang.IllegalStateException: cannot reach jdbc:demo://{REDACTED}@db/orders"
     shown = [running.metrics().text, json.dumps(running.status()), running.get("/").text, running.log]
     assert not any(PASSWORD in text for text in shown)

@@ -241,13 +241,15 @@ def _truth(asked: PanelQuery, result: list[dict[str, Any]]) -> Truth:
         if not (series["metric"].get("application") == ONCE and "[" in asked.expr)
         and series["metric"].get("check") != BY_SAMPLING
     }
-    return dict.fromkeys(told, 1.0) if "_quantile(" in asked.expr else {key: float(each) for key, each in told.items()}
+    return (
+        dict.fromkeys(told, 1.0) if "_quantile(" in asked.expr else {key: float(value) for key, value in told.items()}
+    )
 
 
 def _told(truth: Truth, truths: list[Truth]) -> str:
     """Return what is in it that is not in all, as a person reads it."""
     apart = [
-        labels for labels in truth if not all(_agree({labels: truth[labels]}, _only(each, labels)) for each in truths)
+        labels for labels in truth if not all(_agree({labels: truth[labels]}, _only(value, labels)) for value in truths)
     ]
     return str({" ".join(sorted(value for _, value in labels)): truth[labels] for labels in apart})
 

@@ -141,13 +141,13 @@ def _the_inventory_has(known: RecordOracle, text: str, fresh: Fresh, readers: st
     (cluster,) = conform("transactions-inventory", json.loads(text))["clusters"]
     found = {application["application"]: application for application in cluster["applications"]}
     for name, generations in (("older", (1, 0)), ("newer", (0, 1))):
-        each = found[fresh(name)]
-        assert (each["ids_of_v1"], each["ids_of_v2"]) == generations, each
-        assert (each["topics"], each["timeouts_seconds"]) == ([known.topic], [600.0])
+        shown = found[fresh(name)]
+        assert (shown["ids_of_v1"], shown["ids_of_v2"]) == generations, shown
+        assert (shown["topics"], shown["timeouts_seconds"]) == ([known.topic], [600.0])
         ended = Counter(
             transaction.state for transaction in known.transactions if transaction.transactional_id == fresh(name)
         )
-        assert (each["committed"], each["aborted"]) == (ended["committed"], ended["aborted"])
+        assert (shown["committed"], shown["aborted"]) == (ended["committed"], ended["aborted"])
     (topic,) = (topic for topic in cluster["topics"] if topic["topic"] == known.topic)
     plain = sum(what.transaction is None for offsets in known.offsets for what in offsets.values())
     assert (topic["groups"], topic["batches_outside"]) == ([readers], plain)

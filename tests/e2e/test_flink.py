@@ -127,8 +127,12 @@ def test_a_job_that_dies_after_a_checkpoint_is_reported_its_deadline_and_loses_n
         ]
         # On a busy machine a checkpoint may be late by itself, and then it is a stall.
         assert stalls(agent, topic) == [] or late(job), opened
-        found = [each for each in opened if each["flink"] is not None and each["seconds"] > STALL_AFTER]
-        waits += any(each["flink"]["waiting_for_checkpoint"] for each in found)
+        found = [
+            transaction
+            for transaction in opened
+            if transaction["flink"] is not None and transaction["seconds"] > STALL_AFTER
+        ]
+        waits += any(transaction["flink"]["waiting_for_checkpoint"] for transaction in found)
     assert waits
     assert agent.metrics().value(catalogue.STALLED_PARTITIONS, topic=topic) == 0
     assert topic not in terminal(kafka_4, "stalled", "--stall-after", f"{STALL_AFTER}s")

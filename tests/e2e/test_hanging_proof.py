@@ -83,7 +83,9 @@ def test_an_id_that_is_denied_is_named_by_the_log_and_unknown_without_it(
         for done in looks(as_user):
             assert not ends_something(done.out, done.err), done
         stalled = as_user(*LOOKS[0], "--output", "json").document["stalled_partitions"]
-        assert {(each["blocker"]["kind"], each["blocker"]["transactional_id"]) for each in stalled} == {("open", name)}
+        assert {(stall["blocker"]["kind"], stall["blocker"]["transactional_id"]) for stall in stalled} == {
+            ("open", name)
+        }
         guarded.access.deny(USER, "READ", "Topic", LOG)
         for done in looks(as_user, forms=["text"]):
             assert not ends_something(done.out, done.err), done

@@ -24,7 +24,7 @@ OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS
 def stalls(agent: AgentProcess, topic: str) -> list[Any]:
     """Return what the status says of the stalled partitions of a topic."""
     found = agent.status()["clusters"][0]["stalled_partitions"]
-    return [each for each in found if each["topic"] == topic]
+    return [holder for holder in found if holder["topic"] == topic]
 
 
 def scrapes_until(agent: AgentProcess, what: Callable[[Metrics], bool]) -> list[Metrics]:

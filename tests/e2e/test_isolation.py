@@ -77,7 +77,7 @@ def is_beyond(kafka: KafkaCluster, topic: str, group: str) -> bool:
     stable = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
     last = next(iter(stable.values())).result(10).offset
     members = admin.describe_consumer_groups([group])[group].result(10).members
-    return bool(members) and any(each.offset > last for each in found)
+    return bool(members) and any(observation.offset > last for observation in found)
 
 
 def last_read(metrics: Metrics) -> float:

@@ -52,7 +52,7 @@ def report(*arguments: str) -> dict[str, Any]:
 
 
 def topics(found: list[dict[str, Any]], kind: str) -> set[str]:
-    return {held["topic"] for each in found if each["kind"] == kind for held in each["partitions"]}
+    return {held["topic"] for event in found if event["kind"] == kind for held in event["partitions"]}
 
 
 def test_stalls_are_in_the_journal_with_holder_and_end_and_the_report_has_what_a_kill_hid(
@@ -97,7 +97,7 @@ def test_stalls_are_in_the_journal_with_holder_and_end_and_the_report_has_what_a
     until(agent, lambda found: ours <= topics(found, "stall_ended"))
 
     for found in (report("--agent", agent.url), report("--state-dir", str(tmp_path / "state"))):
-        blocked: Mapping[str, dict[str, Any]] = {each["topic"]: each for each in found["blocked"]}
+        blocked: Mapping[str, dict[str, Any]] = {event["topic"]: event for event in found["blocked"]}
         for how, name in names.items():
             stall = blocked[name]
             assert stall["transactional_id"] == f"{name}-id"

@@ -68,12 +68,12 @@ def test_only_what_was_torn_on_purpose_is_found(version: str, tmp_path: Path) ->
         torn = audit(kafka)
         assert torn.code == 1
         found = {
-            (each["transactional_id"], each["topic"], each["partition"], each["marker"])
-            for each in torn.cluster["torn"]
+            (torn_marker["transactional_id"], torn_marker["topic"], torn_marker["partition"], torn_marker["marker"])
+            for torn_marker in torn.cluster["torn"]
         }
         assert found == {(f"{name}-torn", "payments", 1, "abort") for name in ("java", "rdkafka")}
         assert len(torn.cluster["torn"]) == 2
-        assert all(each["decided"] == "commit" for each in torn.cluster["torn"])
+        assert all(torn_marker["decided"] == "commit" for torn_marker in torn.cluster["torn"])
         assert torn.cluster["not_compared"] == []
         if version == "4.3.1":
             _the_history_has_them(kafka, tmp_path)
@@ -91,7 +91,7 @@ def _the_history_has_them(kafka: KafkaCluster, folder: Path) -> None:
     told = subprocess.run(report, capture_output=True, text=True, timeout=60, check=False)
     assert told.returncode == 1, told.stderr
     markers = conform("history-report", json.loads(told.stdout))["markers"]
-    assert {(each["transactional_id"], each["partition"]) for each in markers["torn"]} == {
+    assert {(torn_marker["transactional_id"], torn_marker["partition"]) for torn_marker in markers["torn"]} == {
         ("java-torn", 1),
         ("rdkafka-torn", 1),
     }

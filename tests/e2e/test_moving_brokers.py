@@ -119,8 +119,8 @@ def test_a_live_transaction_whose_coordinator_moves_to_a_broker_that_has_not_hea
         for key, value in kafka.client_properties(NO_READER).items()
     }
     no_reader = start_agent("--lso.stall-after", "4s", environment=as_user, name="no-reader")
-    for each in (agent, no_reader):
-        each.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic="ledger", kind="open"))
+    for program in (agent, no_reader):
+        program.wait_until(lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic="ledger", kind="open"))
     assert pair.listed() == {name}
     pair.proxy.hold(lambda client_id: client_id == f"raft-client-{DEAF}")
     try:

@@ -120,7 +120,9 @@ def test_each_id_and_each_group_is_asked_of_its_own_coordinator(keep: EnterConte
         for answers in (described, listed, committed):
             assert not answers.faults
         assert described.values.keys() == set(ids)
-        by_leader = {each.transactional_id: node for node, found in listed.values.items() for each in found}
+        by_leader = {
+            transaction.transactional_id: node for node, found in listed.values.items() for transaction in found
+        }
         log = metadata.topics["__transaction_state"]
         assert by_leader == {known_id: log[coordinator_partition(known_id)].leader for known_id in ids}
         assert committed.values == {group: {TopicPartition("orders", 0): 3} for group in groups}

@@ -108,7 +108,9 @@ def test_every_command_shows_or_mends_what_it_is_for(
 
     # No runbook ends anything by itself; the line that our command shows does.
     stuck.abort()
-    ending = next(each for each in found["transactions hanging"].out.splitlines() if each.endswith(line))
+    ending = next(
+        line_shown for line_shown in found["transactions hanging"].out.splitlines() if line_shown.endswith(line)
+    )
     assert typed(kafka_4, ending.strip(), {}).code == 0
     after = typed(kafka_4, f"{OURS} transactions stalled --bootstrap-server HOST:PORT", words).out
     assert orders not in after

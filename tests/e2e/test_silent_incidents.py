@@ -77,9 +77,9 @@ def test_commits_with_the_metadata_of_an_earlier_generation_are_counted_by_their
     producer = ConfluentProducer({"bootstrap.servers": kafka.bootstrap, "transactional.id": fresh("billing")})
     producer.init_transactions(CALL_SECONDS)
     try:
-        wait_for_partitions(topic, first, each=2)
+        wait_for_partitions(topic, first, count=2)
         old = first.consumer_group_metadata()
-        wait_for_partitions(topic, first, second, each=1)
+        wait_for_partitions(topic, first, second, count=1)
         moved = TopicPartition(topic, second.assignment()[0].partition, 5)
         for _ in range(REFUSALS):
             producer.begin_transaction()
@@ -107,11 +107,11 @@ def settings(kafka: KafkaCluster, group: str, protocol: str) -> dict[str, Any]:
     }
 
 
-def wait_for_partitions(topic: str, *members: Consumer, each: int) -> None:
+def wait_for_partitions(topic: str, *members: Consumer, count: int) -> None:
     """Poll the members of a group until each has so many partitions."""
     members[-1].subscribe([topic])
     until = Deadline.after(CALL_SECONDS * 2)
-    while any(len(member.assignment()) != each for member in members):
+    while any(len(member.assignment()) != count for member in members):
         assert not until.over
         for member in members:
             member.poll(0.1)

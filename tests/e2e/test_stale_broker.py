@@ -119,7 +119,7 @@ def test_a_deposed_leader_makes_no_stall_and_hides_no_commit(
     agent.wait_until(lambda seen: seen.value(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=topic) == 3)
     parted.part(old)
     until = Deadline.after(180)
-    while {leader for each in (topic, "__transaction_state") for leader in leaders_by(new.address, each)} != {new.id}:
+    while {leader for name in (topic, "__transaction_state") for leader in leaders_by(new.address, name)} != {new.id}:
         assert poll(until, 0.2), "the leaderships did not move"
     # At the new leader the next incarnation aborts what is open and goes on. At the old one it stays open for ever.
     survivor = keep(

@@ -103,7 +103,7 @@ def test_the_stand_in_answers_as_a_broker_does(kafka: KafkaCluster, stand_in: St
         )
     assert described[0][0] == described[1][0] == (0, 0, [HELD])
     # A broker lists producers without a transaction, too; the stand-in has none.
-    assert [each[2] for each in described[1]] == [[HELD], []]
+    assert [group[2] for group in described[1]] == [[HELD], []]
     assert all(start == -1 for start in described[0][1][2])
 
     listed = []

@@ -75,7 +75,7 @@ def test_open_stalled_hanging_and_fenced_are_each_found_with_the_right_step(
     assert "forceTerminateTransaction" not in stalled.out, "its timeout is not over"
     assert "read the transaction log of" in stalled.err
     found = stalled_json.document["stalled_partitions"]
-    assert {(each["topic"], each["blocker"]["kind"], each["blocker"]["transactional_id"]) for each in found} == {
+    assert {(stall["topic"], stall["blocker"]["kind"], stall["blocker"]["transactional_id"]) for stall in found} == {
         ("orders", "open", "stuck-1"),
         ("ledger", "hanging", ""),
     }

@@ -292,7 +292,7 @@ def test_a_transaction_that_no_coordinator_has_is_hanging(world: ObservedRun) ->
 
 def test_the_abort_line_is_shown_for_the_hanging_one_only(world: ObservedRun) -> None:
     hanging = [stall for stall in world.stalls if stall["blocker"]["kind"] == "hanging"]
-    assert {each["topic"] for each in hanging} >= {world.names["ledger"]}
+    assert {transaction["topic"] for transaction in hanging} >= {world.names["ledger"]}
     for stall in world.stalls:
         command = stall["next_step"]["command"] or ""
         if stall in hanging:

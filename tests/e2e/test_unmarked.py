@@ -63,9 +63,10 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
     assert stall["next_step"]["command"] is None
     audited = command("audit", "markers", "--bootstrap-server", kafka.bootstrap, "--output", "json")
     torn = json.loads(audited.out)["clusters"][0]["torn"]
-    assert [(each["transactional_id"], each["decided"], each["marker"], each["partition"]) for each in torn] == [
-        (producer.transactional_id, "commit", None, LOST)
-    ]
+    assert [
+        (torn_marker["transactional_id"], torn_marker["decided"], torn_marker["marker"], torn_marker["partition"])
+        for torn_marker in torn
+    ] == [(producer.transactional_id, "commit", None, LOST)]
 
     code, record = explained(kafka.bootstrap, TOPIC, LOST, stall["last_stable_offset"])
     assert (code, record["state"], record["decided"], record["marker"]) == (1, "unmarked", "commit", None)

@@ -140,8 +140,8 @@ ONE = MBeanQuery("kafka.server:type=One", ("Value",))
 @target
 def jmx_text(data: bytes) -> None:
     page = b"kafka_server_many_x 1\n" + data
-    for each in (data, page):
-        answer = read_page([MANY, ONE], each, "http://jvm:9404/metrics")
+    for item in (data, page):
+        answer = read_page([MANY, ONE], item, "http://jvm:9404/metrics")
         show(answer.faults)
         for reading in answer.values:
             write([Sample(_metric(reading.mbean), tuple(reading.mbean.properties.values()), 1.0)])
@@ -174,7 +174,7 @@ def connect(data: bytes) -> None:
     show(answer.faults)
     for connector in answer.connectors or ():
         texts = [connector.name, connector.type, connector.state, connector.worker, connector.error, connector.plugin]
-        texts += [each for task in connector.tasks for each in (task.task, task.state, task.worker, task.error)]
+        texts += [item for task in connector.tasks for item in (task.task, task.state, task.worker, task.error)]
         "".join([*texts, connector.exactly_once_support, connector.transaction_boundary]).encode()
     rest.plugin_versions(data)
     text = data.decode("utf-8", "replace")
@@ -297,11 +297,11 @@ def checkpoints(data: bytes) -> None:
 @target
 def target_files(data: bytes) -> None:
     try:
-        for each in parse_targets(data):
-            if isinstance(each, LeftOut):
-                each.why.encode()
+        for item in parse_targets(data):
+            if isinstance(item, LeftOut):
+                item.why.encode()
             else:
-                "".join((each.address, *each.labels, *each.labels.values())).encode()
+                "".join((item.address, *item.labels, *item.labels.values())).encode()
     except TargetFileError as error:
         str(error).encode()
     try:
@@ -377,7 +377,7 @@ def fetched_batches(data: bytes) -> None:
     reader = CommitReader()
     reader.positions = {0: 0}
     answer = SimpleNamespace(error_code=0, records=data, high_watermark=100, partition_index=0)
-    show_all = [str(each[:2]) for each in reader._take(0, data, 100, Deadline.after(0.2))]
+    show_all = [str(item[:2]) for item in reader._take(0, data, 100, Deadline.after(0.2))]
     "".join(show_all).encode()
     show(reader.faults)
     place = TopicPartition("orders", 0)
@@ -391,15 +391,15 @@ def fetched_batches(data: bytes) -> None:
 def client_properties(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     pairs = dict(line.partition("=")[::2] for line in text.split("\n") if "\0" not in line)
-    for each in (
+    for item in (
         pairs,
         {"bootstrap.servers": "k:9092", **pairs},
         {"bootstrap.servers": "k:9092", "sasl.jaas.config": text},
     ):
-        if any(name.endswith((".file", ".location")) for name in each):
+        if any(name.endswith((".file", ".location")) for name in item):
             continue  # files are read by others
         try:
-            repr(Properties.parse(each)).encode()
+            repr(Properties.parse(item)).encode()
         except PropertiesError as error:
             str(error).encode()
     try:

@@ -197,10 +197,10 @@ class FakeKafka:
         errors = {name: fault for name, fault in self.hidden.items() if topics is not None and name in topics}
         return Metadata("cluster-1", dict(self.brokers), found, internal, errors, dict(self.topic_ids))
 
-    def _led(self, each: Partition) -> PartitionMetadata:
-        if self.believes is not None and self.believes == each.deposed:
-            return PartitionMetadata(each.deposed, each.replicas, each.isr, leader_epoch=each.epoch - 1)
-        return PartitionMetadata(each.leader, each.replicas, each.isr, each.epoch)
+    def _led(self, led: Partition) -> PartitionMetadata:
+        if self.believes is not None and self.believes == led.deposed:
+            return PartitionMetadata(led.deposed, led.replicas, led.isr, leader_epoch=led.epoch - 1)
+        return PartitionMetadata(led.leader, led.replicas, led.isr, led.epoch)
 
     def confirmed(self, deadline: Deadline, topics: Sequence[str]) -> Metadata:
         self.confirmed_topics.append(topics)
@@ -284,25 +284,25 @@ class FakeKafka:
             known = self.topics.get(name)
             if known is None or number >= len(known):
                 return Answer(partition_index=number, error_code=UNKNOWN_TOPIC, offset=-1)
-            each = known[number]
-            if node == each.deposed:
-                code = 0 if epoch in (-1, each.epoch - 1) else UNKNOWN_LEADER_EPOCH
+            led = known[number]
+            if node == led.deposed:
+                code = 0 if epoch in (-1, led.epoch - 1) else UNKNOWN_LEADER_EPOCH
                 offset = 5 if request.isolation_level else 9
                 return Answer(partition_index=number, error_code=code, offset=-1 if code else offset)
-            if node != each.leader:
+            if node != led.leader:
                 return Answer(partition_index=number, error_code=NOT_LEADER, offset=-1)
-            if epoch not in (-1, each.epoch):
-                code = FENCED_LEADER_EPOCH if epoch < each.epoch else UNKNOWN_LEADER_EPOCH
+            if epoch not in (-1, led.epoch):
+                code = FENCED_LEADER_EPOCH if epoch < led.epoch else UNKNOWN_LEADER_EPOCH
                 return Answer(partition_index=number, error_code=code, offset=-1)
-            stable = each.high_watermark if each.stable is None else each.stable
-            offset = stable if request.isolation_level else each.high_watermark
-            if request.replica_id == -2 and each.log_end is not None:
-                offset = each.log_end
+            stable = led.high_watermark if led.stable is None else led.stable
+            offset = stable if request.isolation_level else led.high_watermark
+            if request.replica_id == -2 and led.log_end is not None:
+                offset = led.log_end
             if timestamp == -2:
-                offset = each.log_start
+                offset = led.log_start
             elif timestamp >= 0:
                 later = (record.offset for record in self.log.get(number, ()) if record.ms >= timestamp)
-                offset = next(later, -1) if name == LOG else each.since
+                offset = next(later, -1) if name == LOG else led.since
             return Answer(partition_index=number, error_code=self.refuse.get("ListOffsets", 0), offset=offset)
 
         return Answer(
@@ -320,16 +320,16 @@ class FakeKafka:
 
     def _fetch(self, node: int, request: Any) -> Any:
         def part(name: str, number: int) -> Any:
-            each = self.topics[name][number]
-            code = self.refuse.get("Fetch", 0) or (0 if node == each.leader else NOT_LEADER)
-            aborted = [Answer(producer_id=producer_id, first_offset=first) for producer_id, first in each.aborted]
-            records = b"" if code else each.batches
+            led = self.topics[name][number]
+            code = self.refuse.get("Fetch", 0) or (0 if node == led.leader else NOT_LEADER)
+            aborted = [Answer(producer_id=producer_id, first_offset=first) for producer_id, first in led.aborted]
+            records = b"" if code else led.batches
             return Answer(
                 partition_index=number,
                 error_code=code,
                 aborted_transactions=aborted,
                 records=records,
-                high_watermark=each.high_watermark,
+                high_watermark=led.high_watermark,
             )
 
         return Answer(
@@ -345,9 +345,9 @@ class FakeKafka:
 
     def _offset_for_leader_epoch(self, node: int, request: Any) -> Any:
         def row(name: str, asked: Any) -> Any:
-            each = self.topics[name][asked.partition]
-            end = each.high_watermark if each.log_end is None else each.log_end
-            epoch, offset = (asked.leader_epoch, end) if each.epoch_end is None else each.epoch_end
+            led = self.topics[name][asked.partition]
+            end = led.high_watermark if led.log_end is None else led.log_end
+            epoch, offset = (asked.leader_epoch, end) if led.epoch_end is None else led.epoch_end
             code = self.refuse.get("OffsetForLeaderEpoch", 0)
             return Answer(partition=asked.partition, error_code=code, leader_epoch=epoch, end_offset=offset)
 
@@ -408,7 +408,7 @@ class FakeKafka:
         code = self.refuse.get("DescribeTransactions", 0)
         found = []
         for name in request.transactional_ids:
-            each = self.transactions.get(name)
+            transaction = self.transactions.get(name)
             if self.elsewhere and node != min(self.brokers):
                 code_here = 16
             elif not code and name in self.denied_ids:
@@ -420,19 +420,19 @@ class FakeKafka:
             if code_here:
                 found.append(Answer(transactional_id=name, error_code=code_here))
                 continue
-            if code or each is None:
+            if code or transaction is None:
                 found.append(Answer(transactional_id=name, error_code=code or NOT_FOUND))
                 continue
             found.append(
                 Answer(
                     transactional_id=name,
                     error_code=0,
-                    producer_id=each.producer_id,
-                    producer_epoch=each.epoch,
-                    transaction_state=each.state,
-                    transaction_timeout_ms=each.timeout_ms,
-                    transaction_start_time_ms=each.start_ms,
-                    topics=[Answer(topic=topic, partitions=[number]) for topic, number in each.partitions],
+                    producer_id=transaction.producer_id,
+                    producer_epoch=transaction.epoch,
+                    transaction_state=transaction.state,
+                    transaction_timeout_ms=transaction.timeout_ms,
+                    transaction_start_time_ms=transaction.start_ms,
+                    topics=[Answer(topic=topic, partitions=[number]) for topic, number in transaction.partitions],
                 )
             )
         return Answer(transaction_states=found)
@@ -498,7 +498,7 @@ class FakeKafka:
             ]
             return Answer(group_id=name, error_code=self.refuse.get("OffsetFetch", 0), topics=topics)
 
-        return Answer(groups=[group(each.group_id) for each in request.groups])
+        return Answer(groups=[group(asked_group.group_id) for asked_group in request.groups])
 
     # --- Looking back ---
 
@@ -631,15 +631,15 @@ class SourceRead:
         self.samples: list[Sample] = []
         self.faults: list[Fault] = []
         self.facts: dict[type[Fact], Fact] = {}
-        for each in given:
-            if isinstance(each, Sample):
-                self.samples.append(each)
-            elif isinstance(each, SampleBatch):
-                self.samples += each.samples
-            elif isinstance(each, Fault):
-                self.faults.append(each)
+        for record in given:
+            if isinstance(record, Sample):
+                self.samples.append(record)
+            elif isinstance(record, SampleBatch):
+                self.samples += record.samples
+            elif isinstance(record, Fault):
+                self.faults.append(record)
             else:
-                self.facts[type(each)] = each
+                self.facts[type(record)] = record
         keys = [(sample.metric.name, sample.labels) for sample in self.samples]
         assert len(keys) == len(set(keys)), "a series was given twice"
 

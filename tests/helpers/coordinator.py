@@ -283,71 +283,71 @@ def histories(draw: st.DrawFn, *, levels: Sequence[int] = (0, 1, 2), most_ids: i
     ids = []
     for number in range(draw(st.integers(1, most_ids))):
         level = draw(st.sampled_from(levels))
-        each = CoordinatorId(f"app-{number}", level, level == 2 and draw(st.booleans()), BEGIN_MS, producer_ids)
-        each.epoch = draw(st.sampled_from([-1, -1, 3, 32761, 32764, 32765]))
-        each.timeout_ms = draw(st.sampled_from([3_000, 60_000, 2**31 - 1]))
-        each.now += draw(st.integers(0, 10_000))
-        _live(draw, each)
-        ids.append(each)
+        producer = CoordinatorId(f"app-{number}", level, level == 2 and draw(st.booleans()), BEGIN_MS, producer_ids)
+        producer.epoch = draw(st.sampled_from([-1, -1, 3, 32761, 32764, 32765]))
+        producer.timeout_ms = draw(st.sampled_from([3_000, 60_000, 2**31 - 1]))
+        producer.now += draw(st.integers(0, 10_000))
+        _live(draw, producer)
+        ids.append(producer)
     return merge(ids, log_partitions)
 
 
-def _live(draw: st.DrawFn, each: CoordinatorId) -> None:
-    each.initialise()
+def _live(draw: st.DrawFn, producer: CoordinatorId) -> None:
+    producer.initialise()
     for step in draw(st.lists(_STEPS, min_size=1, max_size=8)):
-        each.now += draw(_GAPS)
-        if each.expired:
-            each.initialise()
-            each.now += draw(_GAPS)
+        producer.now += draw(_GAPS)
+        if producer.expired:
+            producer.initialise()
+            producer.now += draw(_GAPS)
         if step == "restart":
-            each.initialise(again=draw(st.sampled_from([0, 0, 0, 1, 5])))
+            producer.initialise(again=draw(st.sampled_from([0, 0, 0, 1, 5])))
         elif step == "expire":
-            each.expire()
+            producer.expire()
         elif step == "upgrade":
-            each.level, each.v2 = 2, draw(st.booleans())
-            each.initialise()
+            producer.level, producer.v2 = 2, draw(st.booleans())
+            producer.initialise()
         elif step == "abort nothing":
-            if each.v2:
-                each.abort_nothing(draw(_MARKERS))
-        elif not _transact(draw, each, step):
+            if producer.v2:
+                producer.abort_nothing(draw(_MARKERS))
+        elif not _transact(draw, producer, step):
             return
 
 
-def _transact(draw: st.DrawFn, each: CoordinatorId, step: str) -> bool:
+def _transact(draw: st.DrawFn, producer: CoordinatorId, step: str) -> bool:
     """One transaction; False when it is left open, and the story ends."""
     for partition in range(draw(st.integers(1, 3))):
-        each.add(draw(st.sampled_from(["orders", "payments"])), partition)
-        each.now += 5
-    never_times_out = each.timeout_ms == 2**31 - 1
+        producer.add(draw(st.sampled_from(["orders", "payments"])), partition)
+        producer.now += 5
+    never_times_out = producer.timeout_ms == 2**31 - 1
     if step in ("timeout", "late abort", "late fence"):
         if never_times_out:
             step = "commit"
         else:
-            each.now = each.start_ms + each.timeout_ms + draw(st.integers(0, 10_000))
+            producer.now = producer.start_ms + producer.timeout_ms + draw(st.integers(0, 10_000))
     else:
-        each.now += draw(st.sampled_from([0, 10, 2_000, 2_985]))
+        producer.now += draw(st.sampled_from([0, 10, 2_000, 2_985]))
     markers, twice = draw(_MARKERS), draw(_TWICE)
     if step == "open":
         return False
     if step == "prepared":
-        each._decide(Status.PREPARE_COMMIT, twice=False)
+        producer._decide(Status.PREPARE_COMMIT, twice=False)
         return False
     if step in ("commit", "abort", "late abort"):
-        each.end(commit=step == "commit", markers_ms=markers, twice=twice)
+        producer.end(commit=step == "commit", markers_ms=markers, twice=twice)
         return True
-    each.end_by_server(markers, twice)
+    producer.end_by_server(markers, twice)
     if step in ("fence", "late fence"):
-        each.now += draw(st.sampled_from([0, 3, 500, 4_990]))
-        each.initialise(again=draw(st.sampled_from([0, 0, 1])))
+        producer.now += draw(st.sampled_from([0, 3, 500, 4_990]))
+        producer.initialise(again=draw(st.sampled_from([0, 0, 1])))
     elif step == "terminate":
-        each.now += draw(st.sampled_from([0, 100]))
-        each.initialise(30_000)
-        each.now += draw(_GAPS)
-        each.initialise()
+        producer.now += draw(st.sampled_from([0, 100]))
+        producer.initialise(30_000)
+        producer.now += draw(_GAPS)
+        producer.initialise()
     elif step == "slow fence":
-        each.now += draw(st.sampled_from([5_004, 60_000]))
-        each.initialise()
+        producer.now += draw(st.sampled_from([5_004, 60_000]))
+        producer.initialise()
     else:  # the client finds out some day
-        each.now += draw(_GAPS)
-        each.initialise()
+        producer.now += draw(_GAPS)
+        producer.initialise()
     return True

@@ -27,8 +27,8 @@ def compare_all(
     """
     known = tuple(decisions)
     by_producer: dict[int, list[Decision]] = defaultdict(list)
-    for each in known:
-        by_producer[each.producer_id].append(each)
+    for decided in known:
+        by_producer[decided.producer_id].append(decided)
     markers: dict[tuple[TopicPartition, int], list[Marker]] = defaultdict(list)
     for partition, each_read in read.items():
         for marker in each_read.markers:
@@ -47,7 +47,7 @@ def compare_all(
             if own is None:  # named in the open questions
                 continue
             found = markers.get((partition, decision.producer_id), ())
-            rivals = [each for each in by_producer[decision.producer_id] if partition in each.partitions]
+            rivals = [rival for rival in by_producer[decision.producer_id] if partition in rival.partitions]
             torn += _contradictions(decision, partition, found, rivals)
             if decision.v2:
                 is_lost = is_missing = not any(_ends(decision, marker) for marker in found)
@@ -69,15 +69,15 @@ def _of_shared_epoch(decision: Decision, found: Sequence[Marker], rivals: Iterab
     own: list[Decision] = []
     exact = 0
     for slack_ms in (0, CLOCK_SLACK_MS):
-        for each in older:
-            if any(each is other for other in own):
+        for decided in older:
+            if any(decided is other for other in own):
                 continue
-            fitting = [marker for marker in left if _is_within(each, marker, slack_ms)]
+            fitting = [marker for marker in left if _is_within(decided, marker, slack_ms)]
             if fitting:
                 left.remove(fitting[0])
-                own.append(each)
+                own.append(decided)
         exact = exact or (len(own) if slack_ms == 0 else 0)
-    if any(each is decision for each in own):
+    if any(own_decision is decision for own_decision in own):
         return False, False
     if not any(_is_within(decision, marker, CLOCK_SLACK_MS) for marker in found):
         return True, True

@@ -164,7 +164,7 @@ class OneBroker:
             throttle_time_ms=0,
             topics=[
                 topic(
-                    name=each.name,
+                    name=asked_topic.name,
                     partitions=[
                         partition(
                             partition_index=index,
@@ -179,13 +179,13 @@ class OneBroker:
                                     coordinator_epoch=-1,
                                     current_txn_start_offset=start,
                                 )
-                                for pid, start, ago in self.opened.get(TopicPartition(each.name, index), [])
+                                for pid, start, ago in self.opened.get(TopicPartition(asked_topic.name, index), [])
                             ],
                         )
-                        for index in each.partition_indexes
+                        for index in asked_topic.partition_indexes
                     ],
                 )
-                for each in request.topics
+                for asked_topic in request.topics
             ],
         )
 
@@ -229,13 +229,13 @@ class OneBroker:
         topic = ListOffsetsResponse.ListOffsetsTopicResponse
         partition = topic.ListOffsetsPartitionResponse
         rows = []
-        for each in request.topics:
+        for asked_topic in request.topics:
             answers = []
-            for asked in each.partitions:
-                opened = self.opened.get(TopicPartition(each.name, asked.partition_index), [])
+            for asked in asked_topic.partitions:
+                opened = self.opened.get(TopicPartition(asked_topic.name, asked.partition_index), [])
                 stable = min((start for _, start, _ in opened), default=10)
                 offset = stable if request.isolation_level == 1 else 10
-                if each.name == "__transaction_state":
+                if asked_topic.name == "__transaction_state":
                     offset = self.log_end(asked.partition_index)
                 newest = asked.timestamp == NEWEST and self.newest_ago is not None
                 stamp = round((NOW + self.monotonic - (self.newest_ago or 0.0)) * 1000) if newest else -1
@@ -248,5 +248,5 @@ class OneBroker:
                         leader_epoch=0,
                     )
                 )
-            rows.append(topic(name=each.name, partitions=answers))
+            rows.append(topic(name=asked_topic.name, partitions=answers))
         return ListOffsetsResponse(throttle_time_ms=0, topics=rows)

@@ -51,8 +51,8 @@ def _only(item: dict[str, Any], attributes: Sequence[str]) -> dict[str, Any]:
     value = item.get("value")
     if not isinstance(value, Mapping):
         return item
-    if all(isinstance(each, Mapping) for each in value.values()):
-        return item | {"value": {name: _cut(each, attributes) for name, each in value.items()}}
+    if all(isinstance(member, Mapping) for member in value.values()):
+        return item | {"value": {name: _cut(member, attributes) for name, member in value.items()}}
     return item | {"value": _cut(value, attributes)}
 
 

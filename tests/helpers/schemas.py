@@ -33,7 +33,7 @@ def _validator(name: str) -> Draft202012Validator:
 def _closed(schema: Any) -> Any:
     """The schema without room for other keys."""
     if isinstance(schema, list):
-        return [_closed(each) for each in schema]
+        return [_closed(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     closed = {key: _closed(value) for key, value in schema.items()}

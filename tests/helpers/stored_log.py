@@ -55,14 +55,14 @@ class StoredLog(LogAccess):
 
 def log(size: int = 100) -> StoredLog:
     """A commit, and an abort that is not settled yet."""
-    each = CoordinatorId("pay-1", 2, True, BEGIN_MS, iter(range(7, 100)))
-    each.initialise()
+    producer = CoordinatorId("pay-1", 2, True, BEGIN_MS, iter(range(7, 100)))
+    producer.initialise()
     for commit in (True, False):
-        each.now += 100
-        each.add("orders", 0)
-        each.now += 100
-        each.end(commit=commit, markers_ms=5)
-    records = merge([each], 1).records
+        producer.now += 100
+        producer.add("orders", 0)
+        producer.now += 100
+        producer.end(commit=commit, markers_ms=5)
+    records = merge([producer], 1).records
     stored = tuple(StoredRecord(record.offset, record.ms, record.key, record.value) for record in records)
     return StoredLog(
         Properties.parse({"bootstrap.servers": "k:9092"}), "c", stored=cast("tuple[Polled, ...]", stored), size=size

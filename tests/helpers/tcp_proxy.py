@@ -188,8 +188,8 @@ class TcpProxy:
             for pump in pumps:
                 pump.cancel()
             self._connections.discard(connection)
-            for each in connection.writers:
-                each.transport.abort()
+            for stream in connection.writers:
+                stream.transport.abort()
 
     async def _first_bytes(self, connection: _Connection, reader: asyncio.StreamReader) -> bytes:
         data = b""

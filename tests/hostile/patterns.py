@@ -221,5 +221,5 @@ def _try(pattern: re.Pattern[str], method: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:]:
-        main(each)
+    for argument in sys.argv[1:]:
+        main(argument)

@@ -322,9 +322,9 @@ def besiege(agent: ConfinedAgent, seconds: float, names: Sequence[str]) -> tuple
     return [SiegeFigures(*figures) for figures in json.loads(users.stdout)], struck
 
 
-def _row(each: SiegeFigures) -> str:
-    p50, p99, longest = (f"{each.quantile(share) * 1000:.0f} ms" for share in (0.5, 0.99, 1.0))
-    return f"| {each.path} | {len(each.seconds)} | {len(each.failed)} | {p50} | {p99} | {longest} |"
+def _row(measured: SiegeFigures) -> str:
+    p50, p99, longest = (f"{measured.quantile(share) * 1000:.0f} ms" for share in (0.5, 0.99, 1.0))
+    return f"| {measured.path} | {len(measured.seconds)} | {len(measured.failed)} | {p50} | {p99} | {longest} |"
 
 
 def main() -> None:

@@ -108,8 +108,8 @@ def test_all_attacks_at_once_do_not_end_the_agent_in_256_mb(tmp_path: Path, host
     config = settings(tmp_path, hostile)
     document = json.loads(config.read_text())
     named = [producer for producer in document["producers"] if "file_sd" not in producer]
-    for number, each in enumerate(named * (JVMS_OF_EACH_KIND - 1)):
-        text = json.dumps(each).replace("127.0.0.1", f"127.0.1.{number + 1}")  # a target of its own
+    for number, jvm in enumerate(named * (JVMS_OF_EACH_KIND - 1)):
+        text = json.dumps(jvm).replace("127.0.0.1", f"127.0.1.{number + 1}")  # a target of its own
         document["producers"].append(json.loads(text))
     config.write_text(json.dumps(document))
     with attacked(config) as agent:

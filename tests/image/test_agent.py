@@ -69,14 +69,14 @@ def test_the_bill_of_materials_lists_all_packages_of_the_image_and_no_others() -
         "for each in distributions(): print(re.sub('[-_.]+', '-', each.name).lower(), each.version)"
     )
     of_python = {f"pkg:pypi/{name}@{quote(version)}" for name, version in map(str.split, packages.splitlines())}
-    assert {each for each in listed if each.startswith("pkg:pypi/")} == of_python
+    assert {package for package in listed if package.startswith("pkg:pypi/")} == of_python
     pinned = re.findall(r"(?m)^([A-Za-z0-9_.-]+)==([^ ;\\]+)", (ROOT / "docker/requirements.txt").read_text())
     assert {f"pkg:pypi/{re.sub('[-_.]+', '-', name).lower()}@{version}" for name, version in pinned} <= of_python
     query = ("--entrypoint", "dpkg-query", IMAGE, "--show", "--showformat", "${Package} ${Version} ${Status}\n")
     installed = re.findall(r"(?m)^(\S+) (\S+) install ok installed$", engine("run", "--rm", *query).stdout)
     of_debian = {f"pkg:deb/debian/{name}@{quote(version, safe='')}" for name, version in installed}
     assert len(of_debian) > 50
-    assert {each for each in listed if each.startswith("pkg:deb/")} == of_debian
+    assert {package for package in listed if package.startswith("pkg:deb/")} == of_debian
 
 
 def test_the_image_is_at_most_150_mb_beyond_its_base() -> None:

@@ -72,9 +72,9 @@ def records_by_a_read(
     ]
     marker = None
     if below:
-        offset, each = below[-1]
-        at = (each.time + ahead) * SECONDS * 1000
-        marker = Marker(offset, at, PRODUCER_IDS[producer], each.epoch, each.commit, each.coordinator_epoch)
+        offset, epoch = below[-1]
+        at = (epoch.time + ahead) * SECONDS * 1000
+        marker = Marker(offset, at, PRODUCER_IDS[producer], epoch.epoch, epoch.commit, epoch.coordinator_epoch)
     return shown._replace(first_epoch=entries[start].epoch, marker=marker, unmarked=marker is None)
 
 

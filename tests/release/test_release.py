@@ -150,9 +150,9 @@ def test_the_bill_of_materials_is_of_the_pinned_versions() -> None:
     assert (component["name"], component["version"]) == ("kafka-eos-exporter", __version__)
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pins = {_canonical(line.partition("==")[0]): line.partition("==")[2] for line in lines if "==" in line}
-    for each in bill["components"]:
-        assert pins[_canonical(each["name"])] == each["version"]
-        assert each["licenses"], each["name"]
+    for part in bill["components"]:
+        assert pins[_canonical(part["name"])] == part["version"]
+        assert part["licenses"], part["name"]
     listed = {_canonical(component["name"]) for component in bill["components"]}
     assert {"confluent-kafka", "kafka-python", "pydantic", "uvicorn"} <= listed
 

@@ -97,7 +97,7 @@ def _variant(
     def of(title: str, series: Iterable[Series], checks: Mapping[int, bool], apps: Sequence[Who] = (APP,)) -> Case:
         """Return what fires of this severity; of the other severity of the window there are cases of its own."""
         series = list(series)
-        given = any(each.metric == APPLICATION_THRESHOLD_RATIO.name for each in series)
+        given = any(given_series.metric == APPLICATION_THRESHOLD_RATIO.name for given_series in series)
         budgets = [] if given else [budget(allowed, app) for app in apps]
         times = {f"{at * minutes}m": ([ours(app) for app in apps] if now else []) for at, now in checks.items()}
         words = f"{severity} {allowed:g}: {title}"

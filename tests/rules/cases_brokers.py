@@ -83,8 +83,8 @@ def _refused() -> Iterator[Case]:
     hardly = [errors("0+1.35x60"), fenced("0+1x60"), done]
     yield case(ZOMBIES, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(12, 60, 5)})
     apart = [
-        errors("0x9 1x60", ("prod", "1", *each))
-        for each in (PLACE[2:], ("EndTxn", PLACE[3]), ("Produce", "PRODUCER_FENCED"))
+        errors("0x9 1x60", ("prod", "1", *refused_as))
+        for refused_as in (PLACE[2:], ("EndTxn", PLACE[3]), ("Produce", "PRODUCER_FENCED"))
     ]
     yield case(ZOMBIES, "one each of three requests and errors", apart, {"11m": [ours]})
     two = [errors("0+3x60"), fenced("0+1x60", "1"), fenced("0+2x60", "2")]

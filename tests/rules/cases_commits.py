@@ -61,8 +61,8 @@ def _client() -> Iterator[Case]:
     yield case(AT_CLIENT, "40 of 60 seconds", [spent("0+40x90")], {"26m": [], "60m": []})
     yield case(AT_CLIENT, "exactly four fifths", [spent("0+48x90")], {"26m": [], "60m": []})
     yield case(AT_CLIENT, "another operation", [spent("0+59x90", operation="abort")], {"26m": [], "60m": []})
-    each = [spent("0+55x90", who, agent=agent) for who in spread(CLIENT) for agent in "ab"]
-    yield case(AT_CLIENT, "each client", each, {"30m": [ticket(who) for who in spread(CLIENT)]})
+    times_spent = [spent("0+55x90", who, agent=agent) for who in spread(CLIENT) for agent in "ab"]
+    yield case(AT_CLIENT, "each client", times_spent, {"30m": [ticket(who) for who in spread(CLIENT)]})
     two = [spent("0+40x90"), spent("0+40x90", agent="b")]
     yield case(AT_CLIENT, "two replicas count once", two, {"30m": [], "60m": []})
     late = [spent("0+55x90"), spent("0x90", agent="b")]
@@ -80,8 +80,8 @@ def _errors() -> Iterator[Case]:
 
     yield case(ERRORS, "one", [errors("0x4 1x60")], {"4m": [], "6m": [ticket()], "20m": [ticket()], "23m": []})
     yield case(ERRORS, "none new", [errors("7x60")], {"6m": [], "30m": []})
-    each = [errors("0x4 1x60", who, agent) for who in spread(CLIENT) for agent in "ab"]
-    yield case(ERRORS, "each client", each, {"8m": [ticket(who) for who in spread(CLIENT)]})
+    refusals = [errors("0x4 1x60", who, agent) for who in spread(CLIENT) for agent in "ab"]
+    yield case(ERRORS, "each client", refusals, {"8m": [ticket(who) for who in spread(CLIENT)]})
     yield case(
         ERRORS, "a replica that did not see it", [errors("0x4 1x60"), errors("0x60", agent="b")], {"8m": [ticket()]}
     )

@@ -85,8 +85,8 @@ def _behind() -> Iterator[Case]:
     yield case(name, "caught up for a moment", moment, {f"{at}m": [] for at in range(29)})
     scrapes = [lag("20000x4 stale stale 20000x20")]
     yield case(name, "failed scrapes begin nothing anew", scrapes, {"9m": [], "10m": [ours]})
-    each = [lag("20000x60"), lag("20000x60", "other"), lag("5x60", "third")]
-    yield case(name, "each cluster", each, {"20m": [ours, _ours("behind", "other")]})
+    lags = [lag("20000x60"), lag("20000x60", "other"), lag("5x60", "third")]
+    yield case(name, "each cluster", lags, {"20m": [ours, _ours("behind", "other")]})
     two = [lag("20000x60"), lag("0x60", agent="b")]
     yield case(name, "one replica of two", two, {"20m": [ours]})
     yield case(name, "two replicas, some thousands each", [lag("6000x60"), lag("6000x60", agent="b")], {"20m": []})

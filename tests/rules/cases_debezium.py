@@ -59,8 +59,8 @@ def _disconnected() -> Iterator[Case]:
         yield case(name, f"a snapshot is {state}", [connected("0x60"), snapshot("1x60", state)], {"13m": [], "40m": []})
     elsewhere = [connected("0x60"), snapshot("1x60", who=OTHERS[3])]
     yield case(name, "another one's snapshot runs", elsewhere, {"13m": [_ticket("disconnected")]})
-    each = [connected("0x60", who, agent) for who in OTHERS for agent in "ab"]
-    yield case(name, "each connector", each, {"13m": [_ticket("disconnected", who) for who in OTHERS]})
+    disconnected = [connected("0x60", who, agent) for who in OTHERS for agent in "ab"]
+    yield case(name, "each connector", disconnected, {"13m": [_ticket("disconnected", who) for who in OTHERS]})
     one = [connected("0x60"), connected("1x60", agent="b")]
     yield case(name, "a replica sees it connected", one, {"13m": [], "40m": []})
     short = [connected("1x4 0 0 1x4 0 0 1x60"), done]
@@ -81,13 +81,13 @@ def _snapshot() -> Iterator[Case]:
     yield case(name, "it reads rows", moves, {"11m": [], "40m": []})
     done = [snapshot("1x60", "completed"), age("0+60x60", "snapshot")]
     yield case(name, "it is complete", done, {"11m": [], "40m": []})
-    each = [
+    snapshots = [
         series
         for who in OTHERS
         for agent in "ab"
         for series in (snapshot("1x60", who=who, agent=agent), age("0+60x60", "snapshot", who, agent))
     ]
-    yield case(name, "each connector", each, {"12m": [_ticket("snapshot", who) for who in OTHERS]})
+    yield case(name, "each connector", snapshots, {"12m": [_ticket("snapshot", who) for who in OTHERS]})
     two = [snapshot("1x60"), age("400x60", "snapshot"), age("400x60", "snapshot", agent="b")]
     yield case(name, "two replicas count once", two, {"12m": [], "40m": []})
     one = [snapshot("1x60"), age("700x60", "snapshot"), age("10x60", "snapshot", agent="b")]
@@ -107,10 +107,10 @@ def _late() -> Iterator[Case]:
     yield case(name, "the last change was late, long ago", [lag("400x60"), age("700x60")], {"15m": [], "40m": []})
     other = [lag("400x60"), age("1x60", "snapshot"), age("700x60")]
     yield case(name, "the age of the snapshot says nothing", other, {"15m": [], "40m": []})
-    each = [
+    behind = [
         s for who in OTHERS for agent in "ab" for s in (lag("400x60", who, agent), age("1x60", who=who, agent=agent))
     ]
-    yield case(name, "each connector", each, {"15m": [_ticket("late", who) for who in OTHERS]})
+    yield case(name, "each connector", behind, {"15m": [_ticket("late", who) for who in OTHERS]})
     two = [lag("200x60"), lag("200x60", agent="b"), age("1x60")]
     yield case(name, "two replicas count once", two, {"15m": [], "40m": []})
     one = [lag("400x60"), lag("1x60", agent="b"), age("1x60"), age("900x60", agent="b")]

@@ -52,7 +52,7 @@ def _tasks() -> Iterator[Case]:
         return {"severity": severity, "kafka_cluster": who[0], "connect": who[2], "connector": who[3], "task": who[4]}
 
     warning, critical = ours("warning"), ours("critical")
-    tasks = [each for each in spread(task) if each[1] == "connect"]
+    tasks = [labels for labels in spread(task) if labels[1] == "connect"]
     yield case(
         TASK_FAILED,
         "a ticket at once, a page after five minutes",
@@ -161,7 +161,7 @@ def _commits() -> Iterator[Case]:
     def ours(who: tuple[str, ...] = task) -> dict[str, str]:
         return {"severity": "warning", "kafka_cluster": who[0], "connect": who[2], "connector": who[3], "task": who[4]}
 
-    tasks = [each for each in spread(task) if each[1] == "connect"]
+    tasks = [labels for labels in spread(task) if labels[1] == "connect"]
     yield case(COMMITS, "more than a tenth for ten minutes", [ratio("0.105x60")], {"9m": [], "10m": [ours()]})
     yield case(COMMITS, "exactly a tenth", [ratio("0.1x60")], {"30m": []})
     yield case(COMMITS, "less than a tenth", [ratio("0.095x60")], {"30m": []})

@@ -102,9 +102,12 @@ def _storm() -> Iterator[Case]:
     yield case(STORM, "exactly ten", [rebalances("0+0x5 5 10x60")], {"15m": [], "17m": []})
     yield case(STORM, "eleven", [rebalances("0x20 11x60")], {"22m": [ticket()]})
     yield case(STORM, "many before the agent's start", [rebalances("500x60")], {"15m": [], "40m": []})
-    each = [rebalances("0+1x60", ("prod", "ship", "consumer")), rebalances("0+1x60", ("other", *who[1:]))]
+    rebalanced = [rebalances("0+1x60", ("prod", "ship", "consumer")), rebalances("0+1x60", ("other", *who[1:]))]
     yield case(
-        STORM, "each group", [rebalances("0+1x60"), *each], {"20m": [ticket(), ticket(group="ship"), ticket("other")]}
+        STORM,
+        "each group",
+        [rebalances("0+1x60"), *rebalanced],
+        {"20m": [ticket(), ticket(group="ship"), ticket("other")]},
     )
     two = [rebalances("0 " * 5 + "7x60"), rebalances("0 " * 5 + "7x60", agent="b")]
     yield case(STORM, "two replicas count once", two, {"15m": []})

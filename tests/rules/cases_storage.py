@@ -33,8 +33,8 @@ def _producer_ids() -> Iterator[Case]:
 
     yield case(IDS, "more than a million", [ids("5x4 1000001x60")], {"19m": [], "20m": [_ticket()], "60m": [_ticket()]})
     yield case(IDS, "a million", [ids("1000000x60")], {"20m": [], "60m": []})
-    each = [ids("2000000x60", who, agent) for who in spread(BROKER) for agent in "ab"]
-    yield case(IDS, "each broker", each, {"20m": [_ticket(who) for who in spread(BROKER)]})
+    many_ids = [ids("2000000x60", who, agent) for who in spread(BROKER) for agent in "ab"]
+    yield case(IDS, "each broker", many_ids, {"20m": [_ticket(who) for who in spread(BROKER)]})
     two = [ids("600000x60"), ids("600000x60", agent="b")]
     yield case(IDS, "two replicas count once", two, {"20m": [], "60m": []})
     one = [ids("2000000x60"), ids("5x60", agent="b")]

@@ -225,7 +225,7 @@ def _many() -> Iterator[Case]:
 
     def of_ids(title: str, series: list[Series], checks: Mapping[str, Sequence[Mapping[str, str]]]) -> Case:
         """A case in which an id of each application is fenced twice in ten minutes."""
-        apps = dict.fromkeys((each.labels["kafka_cluster"], each.labels["application"]) for each in series)
+        apps = dict.fromkeys((made.labels["kafka_cluster"], made.labels["application"]) for made in series)
         return case(name, title, [*series, *(recent("2x90", app) for app in apps)], checks)
 
     def recent(values: str, app: tuple[str, ...] = APP, who: str = "pay-1") -> Series:

@@ -233,7 +233,7 @@ def survivors(
         by_alert.setdefault(case.alert, []).append(case)
 
     def verdict(mutant: Mutant) -> tuple[Mutant, str]:
-        asked = [each for alert in mutant.alerts for each in by_alert.get(alert, ())]
+        asked = [one_case for alert in mutant.alerts for one_case in by_alert.get(alert, ())]
         parts = -(-len(asked) // _AT_ONCE)
         # Most mutants break many cases: a few of each kind first, and the others only where those held.
         said = next(filter(None, (run(mutant.rules, asked[part::parts]) for part in range(parts))), "")

@@ -103,14 +103,14 @@ def beside(series: Iterable[Series]) -> list[Series]:
     """The default thresholds of every subject that these series name, but those that they set themselves."""
     every = list(series)
     made: dict[tuple[str, ...], Series] = {}
-    for each in every:
+    for one_case in every:
         for kind, (labels, seconds, ratio) in _SUBJECTS.items():
-            if "alertname" in each.labels or not {"instance", *labels} <= {*each.labels}:
+            if "alertname" in one_case.labels or not {"instance", *labels} <= {*one_case.labels}:
                 continue
             for name, value in DEFAULTS[kind].items():
                 metric = ratio if name in RATIOS else seconds
-                who = {key: each.labels[key] for key in ("kafka_cluster", *labels)}
-                agent = {key: each.labels[key] for key in ("job", "instance", "pod")}
+                who = {key: one_case.labels[key] for key in ("kafka_cluster", *labels)}
+                agent = {key: one_case.labels[key] for key in ("job", "instance", "pod")}
                 whole = {**who, "threshold": name, **agent}
                 written = "9999999999" if value == float("inf") else f"{value:g}"  # promtool has no Inf
                 made[metric.name, *whole.values()] = Series(metric.name, whole, f"{written}x1500")
@@ -146,14 +146,14 @@ def small(cases: Iterable[Case], most: float) -> list[Case]:
     Most cases are small, and most of the work is in those that are not.
     """
     ordered = sorted(cases, key=size)
-    smallest = {each.fires: each for each in reversed(ordered)}
-    return [each for each in ordered if size(each) <= most or each is smallest[each.fires]]
+    smallest = {tested.fires: tested for tested in reversed(ordered)}
+    return [tested for tested in ordered if size(tested) <= most or tested is smallest[tested.fires]]
 
 
 def large(cases: Sequence[Case], most: float) -> list[Case]:
     """All but the ``small`` ones."""
-    others = {id(each) for each in small(cases, most)}
-    return [each for each in cases if id(each) not in others]
+    others = {id(tested) for tested in small(cases, most)}
+    return [tested for tested in cases if id(tested) not in others]
 
 
 def bare(rules: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,9 +178,9 @@ def variant_of(labels: Labels) -> str:
 def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:
     """Run the cases against the rules that they are about. Returns "" when all hold, else what promtool says."""
     cases = list(cases)
-    steps = itertools.groupby(sorted(cases, key=lambda each: each.step), key=lambda each: each.step)
-    documents = [_document(step, [_test(step, each) for each in same]) for step, same in steps]
-    return _run(_concerned(rules, {each.alert for each in cases}), documents)
+    steps = itertools.groupby(sorted(cases, key=lambda tested: tested.step), key=lambda tested: tested.step)
+    documents = [_document(step, [_test(step, tested) for tested in same]) for step, same in steps]
+    return _run(_concerned(rules, {tested.alert for tested in cases}), documents)
 
 
 def counted(rules: Mapping[str, Any], case: Case, at: str, counts: Mapping[str, int], **labels: str) -> str:
@@ -231,17 +231,17 @@ def _document(step: str, tests: Iterable[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _test(step: str, each: Case) -> dict[str, Any]:
+def _test(step: str, tested: Case) -> dict[str, Any]:
     return {
         "interval": step,
-        "input_series": [{"series": str(series), "values": series.values} for series in each.series],
+        "input_series": [{"series": str(series), "values": series.values} for series in tested.series],
         "alert_rule_test": [
             {
                 "eval_time": check.at,
-                "alertname": each.alert,
+                "alertname": tested.alert,
                 "exp_alerts": [{"exp_labels": dict(labels)} for labels in check.alerts],
             }
-            for check in each.checks
+            for check in tested.checks
         ],
     }
 

@@ -40,9 +40,9 @@ def smallest(alert: Alert) -> tuple[Case, str, Labels]:
         if case.alert == name_of(alert)
         for check in case.checks
         for labels in check.alerts
-        if own(labels, alert) and len([each for each in check.alerts if own(each, alert)]) == 1
+        if own(labels, alert) and len([fired for fired in check.alerts if own(fired, alert)]) == 1
     ]
-    return min(found, key=lambda each: size(each[0]))
+    return min(found, key=lambda pair: size(pair[0]))
 
 
 def crowd(case: Case, subject: Mapping[str, str], cluster: str) -> list[Series]:
@@ -61,7 +61,7 @@ def crowd(case: Case, subject: Mapping[str, str], cluster: str) -> list[Series]:
     return list(made.values())
 
 
-@pytest.mark.parametrize("alert", BOUNDED, ids=lambda each: f"{name_of(each)}-{each.severity}")
+@pytest.mark.parametrize("alert", BOUNDED, ids=lambda bounded: f"{name_of(bounded)}-{bounded.severity}")
 def test_no_more_than_twenty_alerts_of_a_rule_fire_in_a_cluster(alert: Alert) -> None:
     case, at, labels = smallest(alert)
     subject = {name: value for name, value in labels.items() if name not in _NO_SUBJECT}

@@ -84,7 +84,7 @@ def test_a_holder_whose_id_is_not_known_is_said_to_be_so() -> None:
     ] == [True]
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda each: f"{each.name}-{each.severity}")
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda rule: f"{rule.name}-{rule.severity}")
 def test_no_alert_has_a_command_that_destroys_data(alert: Alert) -> None:
     assert not re.search("kafka-transactions|forceTerminate|--start-offset", alert.description)
 

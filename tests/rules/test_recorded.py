@@ -69,7 +69,7 @@ def groups() -> tuple[list[Series], Recorded]:
         *stalls("prod", "7", {("orders", 0): 0, ("refunds", 0): 0}),
         *stalls("stage", "7", {("quiet", 0): 0, ("refunds", 0): 0}),
         *waiting("prod", "orders", many),
-        *waiting("prod", "orders", {each: offsets + 100 for each, offsets in many.items()}, "b"),
+        *waiting("prod", "orders", {place: offsets + 100 for place, offsets in many.items()}, "b"),
         *waiting("prod", "refunds", {"one": 1, "two": 2, "none": 0}),
         *waiting("prod", "quiet", {"one": 3}),  # stalled on stage, and not here
         *waiting("stage", "quiet", {"one": 4}),
@@ -101,7 +101,7 @@ def holds(folder: Path, record: Record, expr: str, series: list[Series], expecte
         "tests": [
             {
                 "interval": "1m",
-                "input_series": [{"series": str(each), "values": each.values} for each in series],
+                "input_series": [{"series": str(one_series), "values": one_series.values} for one_series in series],
                 "promql_expr_test": [
                     {
                         "expr": record.name,

@@ -64,7 +64,9 @@ def seen(
     case: Case, series: Callable[[Series], Iterator[Series]], alerts: Callable[[Labels], Iterator[Labels]]
 ) -> Case:
     checks = (Check(check.at, tuple(told for alert in check.alerts for told in alerts(alert))) for check in case.checks)
-    return replace(case, series=tuple(made for each in case.series for made in series(each)), checks=tuple(checks))
+    return replace(
+        case, series=tuple(made for one_series in case.series for made in series(one_series)), checks=tuple(checks)
+    )
 
 
 def told_twice(alert: Labels) -> Iterator[Labels]:

@@ -77,9 +77,9 @@ def sent(firing: list[dict[str, str]]) -> list[str]:
         return both and equal and not matches(rule["target_matchers"], source)
 
     return [
-        each["alertname"]
-        for each in firing
-        if not any(inhibits(rule, other, each) for rule in CONFIG["inhibit_rules"] for other in firing)
+        notified["alertname"]
+        for notified in firing
+        if not any(inhibits(rule, other, notified) for rule in CONFIG["inhibit_rules"] for other in firing)
     ]
 
 
@@ -262,7 +262,7 @@ def test_the_situations_of_the_demo_are_one_page_each_as_alertmanager_sends_them
         ("KafkaEosProducerFenceStorm", "ship"),
         ("KafkaEosTornTransaction", "receipts"),
     ]
-    assert sorted(each[1:] for each in got if each[0] == "kafka-eos-tickets") == [
+    assert sorted(notified[1:] for notified in got if notified[0] == "kafka-eos-tickets") == [
         ("KafkaEosLongRunningTransaction", "stuck"),
         ("KafkaEosLsoStalled", "5"),
         ("KafkaEosPostureFailed", "internal_topic_replication"),

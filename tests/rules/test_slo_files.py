@@ -19,14 +19,14 @@ EVIL = 'a"} or vector(1) #\\'
 
 def queries(document: Any) -> Iterator[str]:
     if isinstance(document, dict):
-        for name, each in document.items():
+        for name, content in document.items():
             if name.endswith("query"):
-                yield each
+                yield content
             else:
-                yield from queries(each)
+                yield from queries(content)
     elif isinstance(document, list):
-        for each in document:
-            yield from queries(each)
+        for content in document:
+            yield from queries(content)
 
 
 @pytest.mark.parametrize("form", ["sloth", "openslo"])
@@ -35,13 +35,15 @@ def test_prometheus_accepts_every_query_and_no_name_breaks_out_of_it(tmp_path: P
     given = list(yaml.safe_load_all(SLO_FORMATS[form](objectives)))
     found = [query.replace("{{.window}}", "5m") for query in queries(given)]
     assert len(found) == 3
-    assert all(json.dumps(EVIL) in each for each in found)
-    rules = [{"record": f"x:y{place}", "expr": each} for place, each in enumerate(found)]
+    assert all(json.dumps(EVIL) in expression for expression in found)
+    rules = [{"record": f"x:y{place}", "expr": expression} for place, expression in enumerate(found)]
     path = tmp_path / "rules.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "a", "rules": rules}]}))
     done = subprocess.run(["promtool", "check", "rules", path], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     names = (
-        [slo["name"] for slo in given[0]["slos"]] if form == "sloth" else [each["metadata"]["name"] for each in given]
+        [slo["name"] for slo in given[0]["slos"]]
+        if form == "sloth"
+        else [resource["metadata"]["name"] for resource in given]
     )
     assert all(re.fullmatch("[a-z0-9][a-z0-9-]*[a-z0-9]", name) for name in names)

@@ -35,9 +35,9 @@ def test_every_dependency_has_its_tested_version() -> None:
     project = PROJECT["project"]
     wanted = [
         *project["dependencies"],
-        *(each for extra in project["optional-dependencies"].values() for each in extra),
+        *(requirement for extra in project["optional-dependencies"].values() for requirement in extra),
     ]
-    names = {_canonical(re.split(r"[=<>~!\[; ]", each)[0]) for each in wanted}
+    names = {_canonical(re.split(r"[=<>~!\[; ]", requirement)[0]) for requirement in wanted}
     assert names - {project["name"]} <= pinned
 
 
@@ -46,7 +46,7 @@ def test_libraries_have_ranges_that_hold_the_tested_version() -> None:
     pins = {canonicalize_name(pin.name): pin.specifier for line in lines if "==" in line for pin in [Requirement(line)]}
     project = PROJECT["project"]
     libraries = [*project["dependencies"], *(project["optional-dependencies"][extra] for extra in EXTRAS)]
-    for line in (each for given in libraries for each in ([given] if isinstance(given, str) else given)):
+    for line in (requirement for given in libraries for requirement in ([given] if isinstance(given, str) else given)):
         wanted = Requirement(line)
         assert not [specifier for specifier in wanted.specifier if specifier.operator == "=="], line
         [tested] = pins[canonicalize_name(wanted.name)]
@@ -121,8 +121,8 @@ def test_the_example_of_who_may_scrape_can_be_used(tmp_path: Path) -> None:
     text = (EXAMPLES / "web.yml").read_text()
     file = tmp_path / "web.yml"
     # Both as it is and with what it shows in comments.
-    for each in (text, re.sub(r"^( *)# (?=rate_limit:|  interval|  burst)", r"\1", text, flags=re.MULTILINE)):
-        file.write_text(each)
+    for requirement in (text, re.sub(r"^( *)# (?=rate_limit:|  interval|  burst)", r"\1", text, flags=re.MULTILINE)):
+        file.write_text(requirement)
         reading = read_web_config(file)
         assert not reading.problems
         assert reading.config is not None

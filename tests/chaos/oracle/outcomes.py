@@ -176,7 +176,7 @@ def histories(records: Iterable[State]) -> dict[str, IdHistory]:
     by_id: dict[str, list[State]] = {}
     for record in records:
         by_id.setdefault(record.transactional_id, []).append(record)
-    return {transactional_id: history(each) for transactional_id, each in by_id.items()}
+    return {transactional_id: history(records) for transactional_id, records in by_id.items()}
 
 
 __all__ = ["OUTCOMES", "PREPARE_ABORT", "PREPARE_COMMIT", "IdHistory", "OracleTransaction", "histories", "history"]

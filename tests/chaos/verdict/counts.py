@@ -148,11 +148,11 @@ def clients_know(evidence: RunEvidence) -> Iterator[Disagreement]:
     gone: set[str] = set()
     elsewhere: set[str] = set()
     for place, every in evidence.held.items():
-        for each in every:
+        for ended in every:
             if place[0] == PAIRS:
-                elsewhere.update(each.tokens)
-            elif each.end is not None:
-                (visible if each.committed else gone).update(each.tokens)
+                elsewhere.update(ended.tokens)
+            elif ended.end is not None:
+                (visible if ended.committed else gone).update(ended.tokens)
     books = evidence.books
     for what, wrong in (
         ("acknowledged as committed, and not visible", books.committed - visible - elsewhere),

@@ -67,7 +67,9 @@ def _wrong_holder(evidence: RunEvidence, stall: ToldStall, standing: UnmovedOffs
     truth = evidence.records_at(stall.place, stall.offset)
     if truth is None:
         return "no transaction of the log begins there"
-    orphan = any((each.place, each.start) == (stall.place, stall.offset) for each in evidence.orphans)
+    orphan = any(
+        (transaction.place, transaction.start) == (stall.place, stall.offset) for transaction in evidence.orphans
+    )
     right = "" if orphan else evidence.owner(truth.producer_id)
     if (stall.producer_id, stall.transactional_id) in {(truth.producer_id, right), (truth.producer_id, "")}:
         return ""
@@ -110,19 +112,20 @@ def journal_ends(evidence: RunEvidence) -> Iterator[Disagreement]:
             left[end.outcome, end.transactional_id, end.producer_id][round(end.at * 1000)] += 1
         else:
             others[end.outcome, end.application] += end.transactions
-    for each in evidence.transactions:
-        if each.outcome not in told.UNCLEAN or not each.completed:
+    for transaction in evidence.transactions:
+        if transaction.outcome not in told.UNCLEAN or not transaction.completed:
             continue
-        ends = left[each.outcome, each.transactional_id, each.producer_id]
-        at = min(ends, key=lambda instant: abs(instant - each.completed), default=0)
-        number = ends.pop(at, 0) if abs(at - each.completed) <= slack_ms else 0
+        ends = left[transaction.outcome, transaction.transactional_id, transaction.producer_id]
+        at = min(ends, key=lambda instant: abs(instant - transaction.completed), default=0)
+        number = ends.pop(at, 0) if abs(at - transaction.completed) <= slack_ms else 0
         if number == 1:
             continue
-        if others[each.outcome, each.application]:
-            others[each.outcome, each.application] -= 1
-        elif number or not _in_gap(gaps, each.decided / 1000, each.completed / 1000):
+        if others[transaction.outcome, transaction.application]:
+            others[transaction.outcome, transaction.application] -= 1
+        elif number or not _in_gap(gaps, transaction.decided / 1000, transaction.completed / 1000):
             how = f"is told {number} times" if number else "is not told"
-            text = f"{each.transactional_id} {each.outcome} at {evidence.ago(each.completed / 1000)} {how}"
+            ended = f"{transaction.outcome} at {evidence.ago(transaction.completed / 1000)}"
+            text = f"{transaction.transactional_id} {ended} {how}"
             yield Disagreement("journal: unclean end", text)
     for (outcome, transactional_id, _), ends in left.items():
         for at, number in ends.items():
@@ -137,28 +140,28 @@ def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:
     records of one whose marker was dropped.
     """
     by_producer: dict[int, list[OracleTransaction]] = defaultdict(list)
-    for each in evidence.transactions:
-        by_producer[each.producer_id].append(each)
+    for transaction in evidence.transactions:
+        by_producer[transaction.producer_id].append(transaction)
     for event in evidence.journal:
         if event["kind"] != "torn":
             continue
         subject, at = event["subject"], event["timestamp"] * 1000
         place = subject["topic"], subject["partition"]
-        for each in by_producer[subject["producer_id"]]:
-            if not each.decided - 1 <= at <= each.completed + 1 or place not in each.partitions:
+        for transaction in by_producer[subject["producer_id"]]:
+            if not transaction.decided - 1 <= at <= transaction.completed + 1 or place not in transaction.partitions:
                 continue
             marked = [
-                one.committed == (each.outcome == "committed")
+                one.committed == (transaction.outcome == "committed")
                 for one in evidence.held.get(place, ())
                 if one.ended is not None
-                and one.ended * 1000 <= each.completed + SLACK_MS
-                and one.producer_id == each.producer_id
+                and one.ended * 1000 <= transaction.completed + SLACK_MS
+                and one.producer_id == transaction.producer_id
                 # The machine has one clock, and a marker ends records from before the decision.
-                and each.started - 1 <= one.appended * 1000 <= each.decided + 1
+                and transaction.started - 1 <= one.appended * 1000 <= transaction.decided + 1
             ]
             if marked and all(marked):
                 where = f"{place[0]}-{place[1]} at {evidence.ago(event['timestamp'])}"
-                text = f"{each.transactional_id} in {where}: {event['evidence']}, and its marker is there"
+                text = f"{transaction.transactional_id} in {where}: {event['evidence']}, and its marker is there"
                 yield Disagreement("journal: torn", text)
 
 

@@ -39,6 +39,6 @@ def counted(scrape: AgentScrape, name: str, **labels: str) -> float | None:
     return sum(found) if found else None
 
 
-def place_of(each: OracleTransaction) -> str:
+def place_of(transaction: OracleTransaction) -> str:
     """Where the log has the record that finished it."""
-    return f"{each.transactional_id} at {each.log_partition}:{each.offset}"
+    return f"{transaction.transactional_id} at {transaction.log_partition}:{transaction.offset}"

@@ -59,7 +59,7 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
         "spark": [
             {**events, "cluster": "event_log"},
             *({**checkpoint, "cluster": "checkpoint"} for checkpoint in checkpoints),
-            *({**each, "cluster": "all"} for each in (events, *checkpoints)),
+            *({**target, "cluster": "all"} for target in (events, *checkpoints)),
         ],
         "ingest": {"enabled": True},
     }

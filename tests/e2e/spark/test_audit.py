@@ -92,7 +92,7 @@ def test_one_duplicate_is_found_with_both_places_also_when_all_hashes_collide(
 @pytest.mark.proof
 def test_one_gap_is_found_and_control_records_are_none(audits: Auditor, history: Callable[..., str]) -> None:
     lost = record(2, 5)
-    topic = history([[each for each in step if each != lost] for step in steps()])
+    topic = history([[row for row in step if row != lost] for step in steps()])
     result = audits.audit(topic, id=ID, key="key", sequence=SEQUENCE)
     (finding,) = result.findings
     assert (finding.kind, finding.count) == ("gap", 1)
@@ -175,7 +175,7 @@ def test_an_expression_that_is_none_or_does_more_is_refused_with_its_text(
 def test_avro_values_are_read_by_their_schema_in_both_framings(audits: Auditor, history: Callable[..., str]) -> None:
     schema = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
     plain = [b"\x06a-1", b"\x06a-2", b"\x06a-1"]  # a length of 3, zigzag, then the text
-    framed = [b"\x00" + struct.pack(">i", 7) + each for each in plain]
+    framed = [b"\x00" + struct.pack(">i", 7) + row for row in plain]
     for values, confluent in ((plain, False), (framed, True)):
         topic = history([[PlannedRecord(0, "k", value) for value in values]])
         (finding,) = audits.audit(topic, id="value.id", shape=Shape(schema, confluent)).findings
@@ -207,7 +207,7 @@ def test_a_topic_is_compared_with_the_topic_it_was_made_of(audits: Auditor, hist
     complete = history([*steps()])
     assert audits.audit(complete, id=ID, source_topic=source).verdict == "clean"
     (finding,) = audits.audit(
-        history([[each for each in step if each != lost] for step in steps()]), id=ID, source_topic=source
+        history([[row for row in step if row != lost] for step in steps()]), id=ID, source_topic=source
     ).findings
     assert (finding.kind, places(finding)) == ("missing", {(0, offset_of(4, 3))})
     (finding,) = audits.audit(history([*steps(), [record(1, 90)]]), id=ID, source_topic=source).findings
@@ -239,7 +239,7 @@ def test_a_sink_is_compared_record_by_record(
         return SinkTable(postgres.jdbc_url, "orders", "postgres")
 
     assert audits.audit(topic, sink=sink(committed)).verdict == "clean"
-    planted = [each for each in committed if each != (1, offset_of(3, 6))]
+    planted = [row for row in committed if row != (1, offset_of(3, 6))]
     planted += [(0, offset_of(2, 8)), (0, offset_of(2, 3)), (1, 4711)]
     found = by_kind(audits.audit(topic, tmp_path, sink=sink(planted)))
     assert {kind: places(finding) for kind, finding in found.items()} == {
@@ -359,7 +359,7 @@ def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_w
     try:
         clean = result_of(first, 36)
         assert (clean.verdict, clean.records, clean.findings) == ("clean", 36, ())
-        write(audits.kafka, topic, ((each, True) for each in [*steps(12)[6:], [record(3, 2)]]))
+        write(audits.kafka, topic, ((row, True) for row in [*steps(12)[6:], [record(3, 2)]]))
         found = result_of(first, 73)
     finally:
         first.kill()

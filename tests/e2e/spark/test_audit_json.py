@@ -66,7 +66,7 @@ def corpus() -> list[bytes]:
     """All of the above, and some thousands that are made of them by small changes."""
     whole = [text.encode() for text in (*PLAIN, *HARD)] + BYTES
     made = random.Random(16)  # the same ones each time
-    small = [each for each in whole if len(each) < 200]
+    small = [document for document in whole if len(document) < 200]
     marks = [bytes([number]) for number in b"{}[],:\"\\ \t\n0123-+.eEtfn'/*\x00\x7f\xc3\xff"] + [
         b"id",
         b'"id":',

@@ -302,7 +302,7 @@ def test_a_sink_that_goes_on_while_it_is_audited_is_not_ahead(
 
     def say(text: str) -> None:
         # The topic's end is taken when its offsets are read: what is stored from now on is of records after it.
-        if "offsets of" in text and not any("offsets of" in each for each in said):
+        if "offsets of" in text and not any("offsets of" in line for line in said):
             write(audits.kafka, topic, [([plain("a", id=2)], True)])
             postgres.execute(f"INSERT INTO live VALUES ('{topic}', 0, 2);")  # noqa: S608 -- as above
         said.append(text)

@@ -70,7 +70,7 @@ def test_history_and_audit_run_on_the_workers_of_a_cluster(
         report = [str(COMMAND), "history", "report", *table, "--input", output, "--output", "json"]
         done = subprocess.run(report, capture_output=True, text=True, timeout=SECONDS, check=False)
         found = {application["application"]: application for application in json.loads(done.stdout)["applications"]}
-        mine = next(each for key, each in found.items() if name.startswith(key))
+        mine = next(figure for key, figure in found.items() if name.startswith(key))
         assert mine["outcomes"]["committed"] == TRANSACTIONS
         asked = ("--topic", topic, "--id", "concat_ws('-', partition, offset)", "--output", "json")
         said = run([kafka_connector()], "audit", *where, *asked)

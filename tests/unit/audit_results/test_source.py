@@ -32,7 +32,7 @@ def write(path: Path, at: float = 1_795_255_200.0, **fields: Any) -> Path:
 
 def look(*patterns: Path, posted: Sequence[bytes] = (), names: Sequence[str] = ("prod",)) -> SourceRead:
     world = FakeKafka()
-    results = [parse_result(each) for each in posted]
+    results = [parse_result(body) for body in posted]
     source = AuditsSource(world.cluster(), lambda: frozenset(names), AuditFiles(patterns), lambda: results)
     return read(world, source)
 

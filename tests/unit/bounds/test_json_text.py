@@ -32,16 +32,16 @@ def printable(value: Any) -> Any:
     if isinstance(value, str):
         return "".join(f"\\u{ord(text):04x}" if "\ud800" <= text <= "\udfff" else text for text in value)
     if isinstance(value, list):
-        return [printable(each) for each in value]
+        return [printable(member) for member in value]
     if isinstance(value, dict):
-        return {printable(key): printable(each) for key, each in value.items()}
+        return {printable(key): printable(member) for key, member in value.items()}
     return value
 
 
 @given(json_values, st.booleans())
 def test_what_is_written_is_read_back(value: Any, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
-    if not ascii_only and any("\ud800" <= each <= "\udfff" for each in text):
+    if not ascii_only and any("\ud800" <= letter <= "\udfff" for letter in text):
         return  # no UTF-8 has it
     assert parse_json(text.encode()) == printable(value)
     with patch.object(json_text, "MOST_ITEMS_AT_ONCE", -1):

@@ -155,12 +155,14 @@ def test_a_completing_holder_is_wrong_before_it_was_decided_and_right_after() ->
 def behind(since: float, *, known: bool) -> RunEvidence:
     """The same from an agent whose clock is 40 s behind, and that measured it, or not."""
 
-    def become(each: AgentScrape) -> AgentScrape:
-        samples = {series: value - 40.0 if series[0] == READ_AT else value for series, value in each.samples.items()}
+    def become(transaction: AgentScrape) -> AgentScrape:
+        samples = {
+            series: value - 40.0 if series[0] == READ_AT else value for series, value in transaction.samples.items()
+        }
         if known:
             samples["kafka_eos_clock_distance_seconds", ()] = -40.0
-        stalls = [stall(since)] if 112 <= each.at <= 151 else []
-        return each._replace(samples=samples, status={"clusters": [{"stalled_partitions": stalls}]})
+        stalls = [stall(since)] if 112 <= transaction.at <= 151 else []
+        return transaction._replace(samples=samples, status={"clusters": [{"stalled_partitions": stalls}]})
 
     evidence = truth()
     return replace(
@@ -191,12 +193,12 @@ def test_a_date_before_the_agent_looked_is_judged_by_the_holders_start() -> None
         evidence = truth()
         scrapes = [
             scrape(
-                each.at,
-                0 if each.at < 51 else 1 if each.at < 150 else 2,
-                *([stall(since)] if 116 <= each.at <= 151 else []),
+                transaction.at,
+                0 if transaction.at < 51 else 1 if transaction.at < 150 else 2,
+                *([stall(since)] if 116 <= transaction.at <= 151 else []),
             )
-            for each in evidence.scrapes
-            if each.at > 105
+            for transaction in evidence.scrapes
+            if transaction.at > 105
         ]
         return replace(evidence, lives=[AgentRun(105.0, 300.0, 0)], scrapes=scrapes)
 
@@ -216,12 +218,12 @@ def test_a_date_after_reads_that_failed_for_long_is_judged_by_the_holders_start(
         ]
         scrapes = [
             scrape(
-                each.at,
-                0 if each.at < 51 else 1 if each.at < 150 else 2,
-                *([stall(since)] if 116 <= each.at <= 151 else []),
-                read_at=99.0 if 99 <= each.at < read_again else each.at,
+                transaction.at,
+                0 if transaction.at < 51 else 1 if transaction.at < 150 else 2,
+                *([stall(since)] if 116 <= transaction.at <= 151 else []),
+                read_at=99.0 if 99 <= transaction.at < read_again else transaction.at,
             )
-            for each in evidence.scrapes
+            for transaction in evidence.scrapes
         ]
         return replace(evidence, looks={PLACE: looks}, held={PLACE: held}, scrapes=scrapes)
 
@@ -230,8 +232,16 @@ def test_a_date_after_reads_that_failed_for_long_is_judged_by_the_holders_start(
     assert "since" in rules(dated(90.0, read_again=106.0))
 
 
-def _appended(each: DataTransaction, at: float) -> DataTransaction:
-    return DataTransaction(each.producer_id, each.epoch, each.start, each.end, each.committed, each.tokens, at)
+def _appended(transaction: DataTransaction, at: float) -> DataTransaction:
+    return DataTransaction(
+        transaction.producer_id,
+        transaction.epoch,
+        transaction.start,
+        transaction.end,
+        transaction.committed,
+        transaction.tokens,
+        at,
+    )
 
 
 def test_the_time_in_which_an_agent_is_stopped_is_none_that_its_start_takes() -> None:
@@ -248,7 +258,9 @@ def test_a_stall_that_is_never_told_is_missed() -> None:
 
 def test_a_source_that_is_down_when_all_is_quiet_is_found() -> None:
     evidence = truth()
-    scrapes = [scrape(each.at, 2, up=0.0) if each.at > 170 else each for each in evidence.scrapes]
+    scrapes = [
+        scrape(transaction.at, 2, up=0.0) if transaction.at > 170 else transaction for transaction in evidence.scrapes
+    ]
     assert rules(replace(evidence, scrapes=scrapes)) == {"at rest"}
 
 
@@ -284,9 +296,9 @@ def lost_marker(*, committed: bool) -> RunEvidence:
     return replace(evidence, held=held, books=known, states=states)
 
 
-def with_line(each: AgentScrape) -> AgentScrape:
+def with_line(transaction: AgentScrape) -> AgentScrape:
     stalled = stall(100.0, kind="hanging", transactional_id="") | {"next_step": {"text": "run", "command": LINE}}
-    return scrape(each.at, 2, stalled)
+    return scrape(transaction.at, 2, stalled)
 
 
 def test_a_line_for_a_transaction_that_a_client_was_told_is_committed_is_found() -> None:
@@ -383,7 +395,9 @@ def test_unclean_ends_are_dated_by_the_log_and_where_clocks_are_apart_by_their_e
     fenced = [state._replace(status=state.status and state.status + 1, epoch=state.epoch + 1) for state in decided]
     evidence = replace(truth(), states=[*truth().states[:3], ongoing, *fenced], mode=MODES[mode])
     found = judge(replace(evidence, journal=(STARTED, BEGUN, ENDED, told_event("fenced", told_at))))
-    assert sum(each.rule == "journal: unclean end" for each in found) == broken, "missing, and another one"
+    assert sum(transaction.rule == "journal: unclean end" for transaction in found) == broken, (
+        "missing, and another one"
+    )
 
 
 def test_what_an_agent_could_not_see_is_in_a_gap_of_its_journal() -> None:

@@ -61,7 +61,7 @@ def test_another_reading_of_an_id_is_a_task_of_each_group_that_begins_it(groups:
     found = other_readings(name, state("a", "b"), (), frozenset(groups))
     begins = [group for group in sorted(groups - {"a"}) if name.startswith(f"{group}-")]
     connectors = {begin: name.removeprefix(f"{begin}-").rpartition("-")[0] for begin in begins}
-    assert found == tuple(f"task 0 of connector {of} of group {each}" for each, of in connectors.items() if of)
+    assert found == tuple(f"task 0 of connector {of} of group {group}" for group, of in connectors.items() if of)
 
 
 class Walked(tuple[Connector, ...]):

@@ -73,9 +73,9 @@ def read(source: ConnectSource, commits: TaskCommits | None = None) -> Read:
     facts = Facts({TaskCommits: commits} if commits else {})
     given = list(source.read(Deadline.after(5), facts))
     return Read(
-        tuple(each for each in given if isinstance(each, Sample)),
-        tuple(each for each in given if isinstance(each, Fault)),
-        next((each for each in given if isinstance(each, ConnectState)), None),
+        tuple(fact for fact in given if isinstance(fact, Sample)),
+        tuple(fact for fact in given if isinstance(fact, Fault)),
+        next((fact for fact in given if isinstance(fact, ConnectState)), None),
     )
 
 

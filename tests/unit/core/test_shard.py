@@ -204,7 +204,7 @@ def stand(world: FakeKafka) -> None:
             )
     # Offsets are in the order of time, whatever partition of the log tells of a transaction, and no two begin at one.
     # Whatever begins in a partition has a record there, so that its high watermark moves as well.
-    offsets = {each: 10 + place for place, each in enumerate(sorted(begun))}
+    offsets = {begun_place: 10 + place for place, begun_place in enumerate(sorted(begun))}
     written = sum(map(len, world.log.values()))
     for topic in TOPICS:
         for number, partition in enumerate(world.topics[topic]):

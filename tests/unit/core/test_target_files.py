@@ -117,8 +117,8 @@ def test_a_group_or_a_target_of_another_form_costs_only_itself() -> None:
         b"[7, {targets: [app-1:1, 'http://app-2/', app-3:1]}, {targets: [app-4], labels: [b]}, {targets: [app-5]}]"
     )
     read = list(parse_targets(content))
-    assert [each.address for each in read if isinstance(each, FileTarget)] == ["app-1:1", "app-3:1", "app-5"]
-    assert len([each for each in read if isinstance(each, LeftOut)]) == 3
+    assert [target.address for target in read if isinstance(target, FileTarget)] == ["app-1:1", "app-3:1", "app-5"]
+    assert len([target for target in read if isinstance(target, LeftOut)]) == 3
 
 
 @pytest.mark.parametrize("value", ["2020-99-99", '!!int ""', "9" * 5000, "!!float x", "!!timestamp x", "!!bool x"])

@@ -51,8 +51,8 @@ def test_the_same_code_makes_the_same_bytes() -> None:
 
 def test_every_metric_asked_for_is_in_the_catalogue(dashboard: Json) -> None:
     asked = [*queries(dashboard), *(note["target"]["expr"] for note in notes_of(dashboard))]
-    asked += [each["query"]["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
-    asked = [re.sub(RECORDED, "", each) for each in asked]
+    asked += [setting["query"]["query"] for setting in dashboard["templating"]["list"] if setting["type"] == "query"]
+    asked = [re.sub(RECORDED, "", query) for query in asked]
     found = {name for query in asked for name in re.findall(r"\w+(?=\{)|kafka_eos_\w+", query)}
     assert {re.sub("_(bucket|count|sum)$", "", name) for name in found} <= NAMES | OTHERS
 
@@ -198,7 +198,7 @@ def test_every_table_has_a_column_of_clusters_and_every_query_the_label(dashboar
 
 def test_the_worst_row_of_a_table_is_on_top() -> None:
     sorted_by = {
-        panel["title"]: [(each["displayName"], each["desc"]) for each in panel["options"]["sortBy"]]
+        panel["title"]: [(column["displayName"], column["desc"]) for column in panel["options"]["sortBy"]]
         for text in files().values()
         for panel in panels(json.loads(text))
         if panel["type"] == "table"
@@ -238,7 +238,7 @@ def test_marks_follow_the_chosen_application_and_a_move_is_one_instant(board: Bo
 
 
 def test_every_variable_that_is_named_is_there(dashboard: Json) -> None:
-    names = {each["name"] for each in dashboard["templating"]["list"]}
+    names = {setting["name"] for setting in dashboard["templating"]["list"]}
     used = {*re.findall(r"\$\{?([a-z]\w*)", json.dumps([dashboard["panels"], dashboard["annotations"]]))}
     assert used <= names
 
@@ -297,7 +297,7 @@ def test_a_row_that_needs_a_source_says_so_in_its_title_and_in_each_panel(board:
 
 
 def test_a_hidden_variable_is_empty_or_what_is_missing(board: Board, dashboard: Json) -> None:
-    hidden = {each["name"]: each for each in dashboard["templating"]["list"] if each["hide"]}
+    hidden = {setting["name"]: setting for setting in dashboard["templating"]["list"] if setting["hide"]}
     assert hidden.keys() == {row.needs.name for row in board.rows if row.needs is not None}
     for row in board.rows:
         if row.needs is not None:
@@ -385,7 +385,7 @@ def test_one_blind_replica_is_a_source_that_does_not_answer() -> None:
 
 def test_a_firing_alert_has_its_instant_its_runbook_and_the_agents_page() -> None:
     (table,) = (panel for panel in panels(_overview()) if panel["title"] == "Firing alerts")
-    assert [each["displayName"] for each in table["options"]["sortBy"]] == ["Severity", "Since"]
+    assert [column["displayName"] for column in table["options"]["sortBy"]] == ["Severity", "Since"]
     assert "ALERTS_FOR_STATE{" in table["targets"][1]["expr"]
     urls = {
         override["matcher"]["options"]: property_["value"][0]["url"]

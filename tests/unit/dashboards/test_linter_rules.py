@@ -29,7 +29,7 @@ def queries(dashboard: Json) -> list[str]:
 
 
 def variable(dashboard: Json, name: str) -> Json:
-    return next(each for each in dashboard["templating"]["list"] if each["name"] == name)
+    return next(setting for setting in dashboard["templating"]["list"] if setting["name"] == name)
 
 
 def test_the_data_source_is_a_choice(dashboard: Json) -> None:
@@ -45,13 +45,13 @@ def test_job_and_instance_are_choices_that_allow_all(dashboard: Json, name: str,
 
 
 def test_choices_are_made_anew_when_the_time_range_changes(dashboard: Json) -> None:
-    assert {each["refresh"] for each in dashboard["templating"]["list"] if each["type"] == "query"} == {2}
+    assert {setting["refresh"] for setting in dashboard["templating"]["list"] if setting["type"] == "query"} == {2}
 
 
 def test_a_choice_is_of_the_values_of_a_label(dashboard: Json) -> None:
-    for each in dashboard["templating"]["list"]:
-        if each["type"] == "query" and not each["hide"]:
-            assert re.fullmatch(rf"label_values\(\w+(\{{.+\}})?, {each['name']}\)", each["query"]["query"])
+    for setting in dashboard["templating"]["list"]:
+        if setting["type"] == "query" and not setting["hide"]:
+            assert re.fullmatch(rf"label_values\(\w+(\{{.+\}})?, {setting['name']}\)", setting["query"]["query"])
 
 
 def test_panels_and_targets_ask_the_chosen_data_source(dashboard: Json) -> None:

@@ -38,5 +38,5 @@ def test_samples_are_those_of_a_strict_parser() -> None:
     assert metrics.names == {sample.name for sample in expected}
     found = [sample for name in sorted(metrics.names) for sample in metrics.samples(name)]
     assert found == sorted(
-        ((sample.name, sample.labels, sample.value) for sample in expected), key=lambda each: each[0]
+        ((sample.name, sample.labels, sample.value) for sample in expected), key=lambda triple: triple[0]
     )

@@ -29,7 +29,7 @@ class ViewsInTurn:
 
     @property
     def kinds(self) -> list[str]:
-        return [each.kind for each in self.changes.last_hour(self.at)]
+        return [change.kind for change in self.changes.last_hour(self.at)]
 
 
 def test_a_stall_begins_when_its_agent_says_and_ends_when_it_is_gone() -> None:

@@ -73,7 +73,7 @@ def test_a_holder_is_hanging_or_unmarked_only_while_nobody_says_that_a_coordinat
     """Also where the two agents report different partitions of it, as in the alerts."""
     for partitions in ((0, 0), (0, 1)):
         documents = [
-            status(cluster(stalls=[stall(partition=at, kind=each)])) for at, each in zip(partitions, kinds, strict=True)
+            status(cluster(stalls=[stall(partition=at, kind=kind)])) for at, kind in zip(partitions, kinds, strict=True)
         ]
         for order in (documents, documents[::-1]):
             [holder] = merged(*order).clusters[0].holders

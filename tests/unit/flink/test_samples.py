@@ -50,8 +50,8 @@ def test_a_transaction_that_waits_for_a_checkpoint_in_time_is_no_stall() -> None
 def test_one_that_its_job_decided_a_moment_ago_is_no_stall() -> None:
     """The open transactions are a moment older than what the job did: in them it may be open, or decided."""
     flink = FlinkTransactions({}, frozenset({7}))
-    for each in (stall(7), stall(7, BlockerKind.COMPLETING)):
-        assert list(with_checkpoints([each], flink)) == []
+    for stalled in (stall(7), stall(7, BlockerKind.COMPLETING)):
+        assert list(with_checkpoints([stalled], flink)) == []
     older = FlinkTransactions({7: WAITING})  # by the read of the log before that
     assert list(with_checkpoints([stall(7, BlockerKind.COMPLETING)], older)) == []
     others = [stall(8), stall(7, BlockerKind.HANGING), stall(7, BlockerKind.UNKNOWN)]

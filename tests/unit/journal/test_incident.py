@@ -76,9 +76,14 @@ def test_two_agents_tell_a_stall_once_with_the_end_that_is_known_best() -> None:
 
 def test_two_journals_merge_without_doubles() -> None:
     fenced = event("fenced", 5, "fenced:pay-1:1:1:5", subject=PAY)
-    kinds = [each["kind"] for each in merged([[BEGUN, fenced, ENDED], [*OTHER, {**fenced, "agent": "b"}]])]
+    kinds = [
+        found_event["kind"] for found_event in merged([[BEGUN, fenced, ENDED], [*OTHER, {**fenced, "agent": "b"}]])
+    ]
     assert kinds == ["stall_begun", "fenced", "stall_ended", "stall_ended"]  # the other agent does not know how
-    assert [each["kind"] for each in merged([[BEGUN, ENDED], [BEGUN, ENDED]])] == ["stall_begun", "stall_ended"]
+    assert [found_event["kind"] for found_event in merged([[BEGUN, ENDED], [BEGUN, ENDED]])] == [
+        "stall_begun",
+        "stall_ended",
+    ]
 
 
 def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> None:
@@ -266,7 +271,7 @@ def test_a_stall_without_an_end_is_counted_up_to_when_an_agent_looked_last(
     events: list[dict[str, Any]], until: float | None, seconds: float, gaps: list[str]
 ) -> None:
     found = report([STARTED, BEGUN, *events], until=until)
-    assert {each["seconds"] for each in found["blocked"]} == {seconds}
+    assert {found_event["seconds"] for found_event in found["blocked"]} == {seconds}
     assert [gap["why"] for gap in found["gaps"]] == gaps
     assert found["summary"][2] == "Of 2 stalls no end is told: when they were looked at last, they lasted."
 

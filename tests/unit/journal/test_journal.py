@@ -178,7 +178,7 @@ def test_the_end_of_the_process_before_is_known_from_the_last_write_or_the_last_
 
 def test_the_page_has_the_events_from_before_a_restart(tmp_path: Path) -> None:
     journal(tmp_path).record([event(1), event(2)], NOW)
-    assert [each["key"] for each in journal(tmp_path).newest()] == ["fenced:2", "fenced:1"]
+    assert [event_document["key"] for event_document in journal(tmp_path).newest()] == ["fenced:2", "fenced:1"]
 
 
 # --- A disk that takes nothing ---
@@ -216,7 +216,7 @@ def test_events_beyond_what_may_wait_are_counted_and_told_as_lost(tmp_path: Path
     made.record([event(1)], NOW)
     number = MOST_WAITING_BYTES // 200
     with full_disk(files(tmp_path)[0].stat().st_size):
-        made.record([event(each) for each in range(number + 2000)], NOW + 1)
+        made.record([event(event_document) for event_document in range(number + 2000)], NOW + 1)
     assert made.lost > 0
     made.record([], NOW + 2)
     (told,) = page_of(EventQuery(kinds=frozenset({"events_lost"})), [made.lines], None)["events"]
@@ -242,4 +242,4 @@ def test_memory_is_bounded_with_and_without_a_disk(tmp_path: Path) -> None:
     for folder, most in ((None, 2 * 1024**2), (tmp_path, 256 * 1024)):
         made = journal(folder)
         made.record([long] * 3_000, NOW)
-        assert sum(len(json.dumps(each)) for each in made.newest()) <= most * 1.1
+        assert sum(len(json.dumps(event_document)) for event_document in made.newest()) <= most * 1.1

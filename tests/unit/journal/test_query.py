@@ -21,12 +21,12 @@ def journal(*events: dict[str, Any]) -> Any:
     def lines(since: float | None, before: float | None) -> list[Line]:
         order = sorted(events, key=lambda event: event["recorded_timestamp"], reverse=since is None)
         kept = [
-            each
-            for each in order
-            if (since is None or each["recorded_timestamp"] > since)
-            and (before is None or each["recorded_timestamp"] < before)
+            recorded
+            for recorded in order
+            if (since is None or recorded["recorded_timestamp"] > since)
+            and (before is None or recorded["recorded_timestamp"] < before)
         ]
-        return [(each["recorded_timestamp"], 10, lambda each=each: each) for each in kept]  # type: ignore[misc]
+        return [(row["recorded_timestamp"], 10, lambda known_id=row: known_id) for row in kept]  # type: ignore[misc]
 
     return lines
 

@@ -163,7 +163,9 @@ def test_a_line_that_cannot_be_read_costs_only_itself_and_what_it_would_have_sai
     assert [reading.mbean.properties["client-id"] for reading in answer.values] == ["a"]
     assert [fault.reason for fault in answer.faults] == [Reason.MALFORMED]
     assert answer.failed == (COMMIT,)
-    assert [each.query for each in answer.missing] == [LOAD], "what no line could have said is still known to be absent"
+    assert [missing.query for missing in answer.missing] == [LOAD], (
+        "what no line could have said is still known to be absent"
+    )
 
 
 def test_bytes_that_are_no_utf_8_are_written_so_that_a_page_can_hold_them() -> None:

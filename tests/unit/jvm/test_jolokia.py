@@ -25,11 +25,11 @@ def ok(value: Any) -> dict[str, Any]:
 
 def test_the_question_names_exactly_the_attributes_that_are_wanted() -> None:
     asked = json.loads(question([ONE, MANY]))
-    assert [(each["type"], each["mbean"], each["attribute"]) for each in asked] == [
+    assert [(request["type"], request["mbean"], request["attribute"]) for request in asked] == [
         ("read", "k:type=One", ["a", "b"]),
         ("read", "k:type=Many,id=*", ["a"]),
     ]
-    assert all(each["config"]["ignoreErrors"] and not each["config"]["includeStackTrace"] for each in asked)
+    assert all(request["config"]["ignoreErrors"] and not request["config"]["includeStackTrace"] for request in asked)
 
 
 def test_values_come_from_one_mbean_and_from_all_that_match_a_pattern() -> None:

@@ -196,7 +196,7 @@ def test_what_librdkafka_refuses_is_found(wrong: dict[str, object]) -> None:
     with pytest.raises(confluent_kafka.KafkaException):
         confluent_kafka.Producer({"bootstrap.servers": "127.0.0.1:1", **wrong})
     text = LIBRDKAFKA + "".join(f"{name}={str(value).lower()}\n" for name, value in wrong.items())
-    assert any(each.severity is Level.ERROR for each in look(text).values())
+    assert any(finding.severity is Level.ERROR for finding in look(text).values())
     assert not look(LIBRDKAFKA + "transactional.id=a")
 
 
@@ -224,7 +224,7 @@ def test_a_boundary_interval_that_is_not_set_is_the_workers_flush_interval(timeo
 
 def test_a_misspelt_name_is_found_and_unknown_ones_are_not() -> None:
     settings = parse("enable.idempotance=true\nenable.idempotence=true\nmy.own.setting=1\nproducer.isolation.levels=a")
-    assert [(each.setting.name, each.meant) for each in misspelt(settings)] == [
+    assert [(finding.setting.name, finding.meant) for finding in misspelt(settings)] == [
         ("enable.idempotance", "enable.idempotence"),
         ("producer.isolation.levels", "isolation.level"),
     ]

@@ -33,7 +33,7 @@ def test_later_reads_are_of_the_share_that_the_time_is_and_each_has_its_turn() -
     for turn in range(1, 13):
         slices.append(sweep.due(5.0 * turn))
         sweep.read()
-    assert {len(each) for each in slices} == {10}
+    assert {len(part) for part in slices} == {10}
     assert frozenset[TopicPartition]().union(*slices) == frozenset(partitions(120))
 
 

@@ -197,7 +197,7 @@ def test_thresholds_are_beside_each_application_once() -> None:
         catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(1.0, "prod", "pay"),
     )
     ours = Thresholds((override("pay", kind="application", unclean=0.01),))
-    made = [each for each in read(GivenSource(shown), ours) if isinstance(each, Sample)][2:]
+    made = [fact for fact in read(GivenSource(shown), ours) if isinstance(fact, Sample)][2:]
     assert {(str(sample.metric), *sample.labels[1:]): sample.value for sample in made} == {
         ("kafka_eos_application_threshold_seconds", "pay", "open_warning"): 900,
         ("kafka_eos_application_threshold_seconds", "pay", "completion_critical"): 300,
@@ -213,10 +213,10 @@ def test_an_application_that_the_log_shows_has_no_thresholds_beside_its_oldest_t
     )
     opened = OpenTransactions("txnlog", (), complete=True)
     logged = LoggedTransactions(opened, CoordinatorTime(), frozenset({"pay"}))
-    made = [each for each in read(GivenSource(oldest, "transactions"), NONE, logged) if isinstance(each, Sample)]
+    made = [fact for fact in read(GivenSource(oldest, "transactions"), NONE, logged) if isinstance(fact, Sample)]
     assert {sample.labels[1] for sample in made[2:]} == {"ship"}
     shown = (catalogue.APPLICATION_INFO(1.0, "prod", "pay", "producer", "", ""),)
-    beside = [each for each in read(GivenSource(shown), NONE, logged) if isinstance(each, Sample)][1:]
+    beside = [fact for fact in read(GivenSource(shown), NONE, logged) if isinstance(fact, Sample)][1:]
     assert {sample.labels[1] for sample in beside} == {"pay"}
 
 
@@ -231,7 +231,7 @@ def test_a_query_and_a_connector_are_named_with_what_they_belong_to() -> None:
             override("main/jdbc", kind="connector", commit_failures=0.5),
         )
     )
-    made = [each for each in read(GivenSource(shown), ours) if isinstance(each, Sample)][2:]
+    made = [fact for fact in read(GivenSource(shown), ours) if isinstance(fact, Sample)][2:]
     assert [(sample.labels, sample.value) for sample in made] == [
         (("prod", "etl", "orders", "stalled_warning"), 1),
         (("prod", "main", "jdbc", "commit_failures"), 0.5),
@@ -293,7 +293,7 @@ def test_a_group_has_the_thresholds_that_were_given_and_no_others() -> None:
         for topic in ("orders", "refunds")
     )
     ours = Thresholds((override("billing", kind="group", lag_warning=1000),))
-    made = [each for each in read(GivenSource(shown, "groups"), ours) if isinstance(each, Sample)][len(shown) :]
+    made = [fact for fact in read(GivenSource(shown, "groups"), ours) if isinstance(fact, Sample)][len(shown) :]
     assert made == [catalogue.GROUP_THRESHOLD_OFFSETS(1000.0, "prod", "billing", "lag_warning")]
 
 

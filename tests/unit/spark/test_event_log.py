@@ -28,7 +28,11 @@ PREFIX = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 
 def recorded(kind: str, **fields: Any) -> list[dict[str, Any]]:
     """The recorded events of this kind that have these fields, those of a progress included."""
-    events = [each.get("progress", each) for each in RECORDED if each["Event"].endswith(kind)]
+    events = [
+        recorded_event.get("progress", recorded_event)
+        for recorded_event in RECORDED
+        if recorded_event["Event"].endswith(kind)
+    ]
     return [event for event in events if fields.items() <= event.items()]
 
 
@@ -125,7 +129,7 @@ def capture(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_what_a_real_log_tells_is_reported_whatever_its_layout(capture: Path) -> None:
     look = EventLogRead(EventLogFolder(capture))
     assert not look.faults
-    assert look.queries.keys() == {each["name"] or each["id"] for each in recorded("QueryStartedEvent")}
+    assert look.queries.keys() == {started["name"] or started["id"] for started in recorded("QueryStartedEvent")}
     assert {"orders-copy", "bad"} < look.queries.keys()
     copy = look.queries["orders-copy"]
     assert (copy.id, copy.application, copy.state) == (COPY, "billing", QueryState.TERMINATED)

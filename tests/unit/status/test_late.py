@@ -28,8 +28,8 @@ def status(*, late: bool) -> dict[str, Any]:
     """The document as it is, or with all of it made."""
     found = document(GROUPS, SETTINGS, now=NOW, ready=True, version="1.2.3")
     made: list[dict[str, Any]] = [dict(cluster) for cluster in found["clusters"]]
-    for each in () if late else made:
-        each.update({key: list(each[key]) for key in ("stalled_partitions", "open_transactions", "spark", "audits")})
+    for fact in () if late else made:
+        fact.update({key: list(fact[key]) for key in ("stalled_partitions", "open_transactions", "spark", "audits")})
     return {**found, "clusters": made}
 
 

@@ -60,28 +60,28 @@ STALL = Stall(
 END = UncleanEnd("pay-9", "pay", 4713, 6, "fenced", NOW - 30, NOW - 90)
 
 
-def facts(*each: Fact) -> Facts:
-    return Facts({type(fact): fact for fact in each}, each)
+def facts(*given: Fact) -> Facts:
+    return Facts({type(fact): fact for fact in given}, given)
 
 
 NO_OWNERS, NO_LINKS = Owners(), Links()
 
 
 def status(
-    *each: Fact,
+    *given: Fact,
     sources: tuple[SourceState, ...] = (UP,),
     ready: bool = True,
     owners: Owners = NO_OWNERS,
     links: Links = NO_LINKS,
 ) -> dict[str, Any]:
     settings = {"prod": ClusterSettings("prod", "b1:9092", owners, links)}
-    state = GroupState("prod", facts(*each), sources)
+    state = GroupState("prod", facts(*given), sources)
     made = document([state], settings, now=NOW, ready=ready, version="1.2.3")
     return conform("status", json.loads(json_lines(made, 4)))
 
 
-def cluster(*each: Fact) -> dict[str, Any]:
-    found: dict[str, Any] = status(*each)["clusters"][0]
+def cluster(*given: Fact) -> dict[str, Any]:
+    found: dict[str, Any] = status(*given)["clusters"][0]
     return found
 
 
@@ -189,7 +189,7 @@ def test_open_transactions_come_oldest_first_and_those_of_unknown_age_last() -> 
     younger = OPEN._replace(transactional_id="pay-5", started=NOW - 1)
     opened = OpenTransactions("txnlog", (PREPARED, younger, OPEN), complete=True)
     listed = cluster(opened)["open_transactions"]
-    assert [each["transactional_id"] for each in listed] == ["pay-3", "pay-5", "pay-4"]
+    assert [row["transactional_id"] for row in listed] == ["pay-3", "pay-5", "pay-4"]
     assert listed[0]["seconds"] == 200
     assert listed[0]["times_out_timestamp"] == NOW + 700
 
@@ -375,8 +375,8 @@ class Elements(HTMLParser):
         self.text += data
 
 
-def elements(*each: Fact, **options: Any) -> Elements:
-    return Elements(page(status(*each), **options))
+def elements(*given: Fact, **options: Any) -> Elements:
+    return Elements(page(status(*given), **options))
 
 
 def evil_facts() -> tuple[Fact, ...]:

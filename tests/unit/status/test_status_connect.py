@@ -104,7 +104,7 @@ def test_a_page_with_failures_does_not_say_that_all_is_fine() -> None:
 
 
 def test_several_connect_clusters_stand_side_by_side() -> None:
-    assert [each["name"] for each in status(WELL, STATE)["clusters"][0]["connect"]] == ["main", "other"]
+    assert [row["name"] for row in status(WELL, STATE)["clusters"][0]["connect"]] == ["main", "other"]
 
 
 def test_a_board_keeps_a_fact_of_one_type_from_each_source_until_it_expires() -> None:

@@ -54,7 +54,7 @@ class World:
 
     def samples(self) -> list[Sample]:
         found = TelemetrySource(self.receiver, lambda: "prod").read(Deadline.after(1), Facts())
-        return [each for each in found if isinstance(each, Sample)]
+        return [number for number in found if isinstance(number, Sample)]
 
     def values(self, metric: Metric) -> dict[tuple[str, ...], Any]:
         found = [sample for sample in self.samples() if sample.metric is metric]
@@ -230,8 +230,8 @@ def test_more_series_of_a_client_than_allowed_are_refused(world: World) -> None:
 def test_the_work_for_one_client_grows_with_its_client_ids_and_not_with_their_square(world: World) -> None:
     def push(number: int) -> Push:
         made = Push()
-        for each in range(number):
-            made.sum(COMMIT, 1, 1, 2, DELTA, **{"client-id": f"c{each}"})
+        for place in range(number):
+            made.sum(COMMIT, 1, 1, 2, DELTA, **{"client-id": f"c{place}"})
         return made
 
     world.push(push(100))

@@ -24,8 +24,8 @@ def point(
 
 def after(*points: Point) -> float | None:
     tracked: Tracked | None = None
-    for each in points:
-        tracked = following(tracked, each, 0.0) or tracked
+    for number in points:
+        tracked = following(tracked, number, 0.0) or tracked
     return tracked.value if tracked else None
 
 

@@ -87,7 +87,7 @@ def test_the_calls_for_a_finished_transaction_do_not_grow(v2: bool) -> None:
     assert {name: found[name] / TRANSACTIONS for name in CALLS} == CALLS
     batch = sum(found.values()) - TRANSACTIONS * sum(CALLS.values())
     assert batch <= 30  # once for all of them
-    assert sum(each.named for each in aggregates._by_name.values()) == 2 * TRANSACTIONS
+    assert sum(application.named for application in aggregates._by_name.values()) == 2 * TRANSACTIONS
 
 
 @pytest.mark.parametrize("tags", [kafka_tags(7, -1, 0), kafka_tags(7, -1, 2)])

@@ -13,5 +13,5 @@ def crowd() -> Iterator[list[socket.socket]]:
     """Sockets to be closed in the end."""
     sockets: list[socket.socket] = []
     yield sockets
-    for each in sockets:
-        each.close()
+    for client in sockets:
+        client.close()

@@ -63,8 +63,8 @@ def test_clients_that_never_finish_their_request_do_not_keep_others_waiting(
     listener: Server, crowd: list[socket.socket]
 ) -> None:
     crowd += [connect(listener) for _ in range(50)]
-    for each in crowd:
-        each.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
+    for client in crowd:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
     assert exchange(listener).endswith(b"Healthy.\n")
 
 
@@ -145,9 +145,9 @@ def test_a_request_that_comes_byte_by_byte_is_given_up_in_time(
             crowd.append(connect(listener, f"127.0.0.{66 + number % 3}"))
             crowd[-1].sendall(sent)
         while any(map(is_open, crowd)):  # the test's own time limit ends this
-            for each in crowd:
+            for client in crowd:
                 with contextlib.suppress(OSError):
-                    each.send(b"x")
+                    client.send(b"x")
             time.sleep(0.01)
         assert exchange(listener).endswith(b"Healthy.\n")
     finally:
@@ -192,8 +192,8 @@ def test_the_bodies_that_slow_readers_hold_are_bounded_in_bytes_and_those_who_re
         while is_open(crowd[0]):  # what the kernel holds of it comes first; the test's own time limit ends this
             time.sleep(0.01)
         assert is_open(crowd[-1])
-        for each in crowd:
-            each.close()
+        for client in crowd:
+            client.close()
         while ledger.held[HeldBytes.ANSWERS]:  # the test's own time limit ends this
             time.sleep(0.01)
     finally:
@@ -250,8 +250,8 @@ def test_requests_that_have_not_come_in_full_take_a_bounded_piece_of_memory(
     assert exchange(patient).endswith(b"Healthy.\n")
     small.sendall(REQUEST[20:])
     assert small.recv(65536).startswith(b"HTTP/1.1 200")
-    for each in crowd:
-        each.close()
+    for client in crowd:
+        client.close()
     honest.close()
     while patient._pending_bytes or patient._open:  # the test's own time limit ends this
         time.sleep(0.01)
@@ -411,8 +411,8 @@ def test_a_reload_that_hangs_holds_up_neither_the_end_nor_others(exposition: Exp
     server = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, reload))
     server.open()
     waiting = [connect(server) for _ in range(20)]
-    for each in waiting:
-        each.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    for client in waiting:
+        client.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert begun.wait(30)
     assert exchange(server, SCRAPE).startswith(b"HTTP/1.1 200 ")
     closing = threading.Thread(target=server.close)
@@ -420,5 +420,5 @@ def test_a_reload_that_hangs_holds_up_neither_the_end_nor_others(exposition: Exp
     closing.join(10)
     assert not closing.is_alive()
     go.set()
-    for each in waiting:
-        each.close()
+    for client in waiting:
+        client.close()

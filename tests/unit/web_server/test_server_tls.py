@@ -136,9 +136,9 @@ def test_clients_that_never_finish_a_handshake_hold_up_no_other(
     listener = serve()
     sent = client_hello()[:100] if isinstance(hello, str) else hello
     for _ in range(50):
-        each = plain(listener)
-        each.sendall(sent)
-        crowd.append(each)
+        client = plain(listener)
+        client.sendall(sent)
+        crowd.append(client)
     for _ in range(20):
         assert exchange(listener, trusting(authority)).endswith(b"Healthy.\n")
 

@@ -68,7 +68,7 @@ def send(writer: RdkafkaProducer, *counts: int) -> None:
 def query(driver: SparkDriver, name: str) -> StreamingQuery | None:
     """The query of this name, as the agent reads it from the log."""
     found = EventLogFolder(driver.event_log).read(Deadline.after(10), time.time())
-    return next((each for each in found if isinstance(each, StreamingQuery) and each.name == name), None)
+    return next((fact for fact in found if isinstance(fact, StreamingQuery) and fact.name == name), None)
 
 
 def is_idle_after(driver: SparkDriver, batches: int) -> bool:

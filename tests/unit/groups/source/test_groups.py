@@ -280,8 +280,8 @@ def test_sums_hold_over_whole_topics_only(
     assert {topic for _, topic in given_} == whole
     for topic in whole:
         mine = [partition for partition in committed if partition.topic == topic]
-        assert given_[LAG, topic] == sum(max(0, stable[each] - committed[each]) for each in mine)
-        assert given_[BLOCKED, topic] == sum(max(0, ends[each] - stable[each]) for each in mine)
+        assert given_[LAG, topic] == sum(max(0, stable[place] - committed[place]) for place in mine)
+        assert given_[BLOCKED, topic] == sum(max(0, ends[place] - stable[place]) for place in mine)
 
 
 def stalled(topic: str, partition: int) -> Stalls:

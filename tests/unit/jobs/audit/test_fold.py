@@ -95,7 +95,7 @@ def test_a_key_is_suspicious_when_its_numbers_do_not_go_up_by_one(records: list[
     found = searched(folder(Plan(PARTS, keys=True))(batches(columns, size)), Search())
     expected = set()
     for key in {key for key, _ in records}:
-        numbers = [number for each, number in records if each == key]
+        numbers = [number for record_key, number in records if record_key == key]
         if any(after != before + 1 for before, after in pairwise(numbers)):
             at = [offset for offset, (record, _) in enumerate(records) if record == key]
             expected.add((key, key + 7, at[0], at[-1]))

@@ -113,40 +113,40 @@ def one_id(*, v2: bool = True) -> CoordinatorId:
 
 
 def test_an_abort_that_could_be_a_fence_waits_over_a_batch_for_the_new_incarnation() -> None:
-    each = one_id()
-    each.initialise()
-    each.now += 1_000
-    each.add("orders", 0)
-    each.now += 1_000
-    each.end_by_server(markers_ms=5)
-    each.now += 2_000
-    each.initialise()
-    records = merge([each], 1).records
+    new_id = one_id()
+    new_id.initialise()
+    new_id.now += 1_000
+    new_id.add("orders", 0)
+    new_id.now += 1_000
+    new_id.end_by_server(markers_ms=5)
+    new_id.now += 2_000
+    new_id.initialise()
+    records = merge([new_id], 1).records
     rows = fold_in_batches(records, [len(records) - 1])
     assert [row.outcome for row in rows] == ["fenced"]
 
 
 def test_an_abort_is_settled_as_one_when_the_log_stays_quiet() -> None:
-    each = one_id()
-    each.initialise()
-    each.add("orders", 0)
-    each.now += 1_000
-    each.end(commit=False, markers_ms=5)
-    records = merge([each], 1).records
+    new_id = one_id()
+    new_id.initialise()
+    new_id.add("orders", 0)
+    new_id.now += 1_000
+    new_id.end(commit=False, markers_ms=5)
+    records = merge([new_id], 1).records
     assert fold_in_batches(records, (), quiet_ms=-1) == []
     assert fold_in_batches(records, (), quiet_ms=5_500) == []
     assert [row.outcome for row in fold_in_batches(records, ())] == ["aborted"]
 
 
 def test_partitions_of_a_transaction_whose_records_were_compacted_are_unknown_and_not_those_of_the_one_before() -> None:
-    each = one_id()
-    each.initialise()
+    new_id = one_id()
+    new_id.initialise()
     for topic in ("orders", "payments"):
-        each.now += 100
-        each.add(topic, 0)
-        each.now += 100
-        each.end(commit=True, markers_ms=5)
-    records = merge([each], 1).records
+        new_id.now += 100
+        new_id.add(topic, 0)
+        new_id.now += 100
+        new_id.end(commit=True, markers_ms=5)
+    records = merge([new_id], 1).records
     *first, _, _, last = records  # of the second, only Complete was left when it was read
     one, two = fold_in_batches([*first, last], ())
     assert one.partitions == (TopicPartition("orders", 0),)
@@ -154,10 +154,10 @@ def test_partitions_of_a_transaction_whose_records_were_compacted_are_unknown_an
 
 
 def test_offsets_that_compaction_took_are_counted() -> None:
-    each = one_id()
-    each.initialise()
-    each.add("orders", 0)
-    record = merge([each], 1).records[0]
+    new_id = one_id()
+    new_id.initialise()
+    new_id.add("orders", 0)
+    record = merge([new_id], 1).records[0]
     fold = PartitionFold(0, FoldState(10), (), group)
     fold.record(13, record.ms, record.key, record.value)
     fold.end(20, -1)
@@ -180,16 +180,16 @@ def test_an_undecodable_record_is_counted_named_and_passed_over() -> None:
 
 def test_an_id_that_is_idle_for_an_hour_is_forgotten_and_an_open_one_never() -> None:
     idle, busy = one_id(), CoordinatorId("pay-2", 2, True, BEGIN_MS, iter(range(50, 99)))
-    for each in (idle, busy):
-        each.initialise()
-        each.add("orders", 0)
+    for folded in (idle, busy):
+        folded.initialise()
+        folded.add("orders", 0)
     idle.end(commit=True, markers_ms=1)
     other = CoordinatorId("pay-3", 2, True, BEGIN_MS + KEEP_MS + 60_000, iter(range(200, 300)))
     other.initialise()
     fold = PartitionFold(0, FoldState(), (), group)
     for record in merge([idle, busy, other], 1).records:
         fold.record(record.offset, record.ms, record.key, record.value)
-    assert {each.entry.transactional_id for each in fold.kept()} == {"pay-2", "pay-3"}
+    assert {kept_id.entry.transactional_id for kept_id in fold.kept()} == {"pay-2", "pay-3"}
 
 
 def test_every_field_of_an_entry_is_kept_or_made_anew() -> None:

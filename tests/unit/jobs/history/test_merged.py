@@ -104,15 +104,15 @@ def test_a_report_is_the_same_with_copies_and_without(history: Path, span: Repor
     assert len(copies_of(history)) >= 4
     ours, plain = report(HistoryFiles(history), span), report(HistoryFiles(without_copies(history)), span)
     assert settled(ours) == settled(plain)
-    assert [each.open_seconds for each in ours.longest] == [each.open_seconds for each in plain.longest]
-    assert [each.complete_ms for each in ours.unclean] == [each.complete_ms for each in plain.unclean]
+    assert [row.open_seconds for row in ours.longest] == [row.open_seconds for row in plain.longest]
+    assert [row.complete_ms for row in ours.unclean] == [row.complete_ms for row in plain.unclean]
 
 
 def test_a_report_is_what_the_rows_say(history: Path) -> None:
     rows = [row for number in range(BATCHES) for row in batch(number)]
     found = report(HistoryFiles(history), ReportRange())
     assert [found.counts.committed, found.counts.fenced] == [
-        sum(row.outcome == each.value for row in rows) for each in (Outcome.COMMITTED, Outcome.FENCED)
+        sum(row.outcome == outcome.value for row in rows) for outcome in (Outcome.COMMITTED, Outcome.FENCED)
     ]
     for application in found.applications:
         mine = [
@@ -123,12 +123,12 @@ def test_a_report_is_what_the_rows_say(history: Path) -> None:
         assert application.p999 == pytest.approx(np.quantile(mine, 0.999), rel=1e-9)
         assert (application.suggested_timeout is None) is (application.counts.total < LEAST_TRANSACTIONS)
     worst = sorted((row.open_seconds for row in rows if row.open_seconds is not None), reverse=True)[:5]
-    assert [each.open_seconds for each in found.longest] == worst
+    assert [row.open_seconds for row in found.longest] == worst
     fences: dict[str, int] = {}
     for row in rows:
         if row.outcome == Outcome.FENCED.value:
             fences[row.transactional_id] = fences.get(row.transactional_id, 0) + 1
-    assert [each.times for each in found.fenced] == sorted(fences.values(), reverse=True)[: len(found.fenced)]
+    assert [row.times for row in found.fenced] == sorted(fences.values(), reverse=True)[: len(found.fenced)]
     assert found.begin_ms == min(row.complete for row in rows)
     assert f"{BATCHES} records could not be decoded" in " ".join(found.caveats)
 

@@ -231,10 +231,12 @@ def test_holds_cover_each_instant_of_an_open_transaction_once_and_by_the_oldest(
     ]
     holds = holds_of(ORDERS, lasting, 1)
     for instant_ms in range(82):
-        open_now = [each for each in lasting if each.begin_ms <= instant_ms < each.complete_ms]
+        open_now = [
+            transaction for transaction in lasting if transaction.begin_ms <= instant_ms < transaction.complete_ms
+        ]
         holders = [hold.holder for hold in holds if hold.begin_ms <= instant_ms < hold.end_ms]
         assert len(holders) == bool(open_now)
-        assert all(holder.begin_ms == min(each.begin_ms for each in open_now) for holder in holders)
+        assert all(holder.begin_ms == min(transaction.begin_ms for transaction in open_now) for holder in holders)
 
 
 @given(st.integers(0, 10**13), st.integers(1, 10**12))

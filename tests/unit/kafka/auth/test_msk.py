@@ -80,7 +80,7 @@ def test_a_token_is_signed_once_for_its_life_and_librdkafka_is_reported_when_it_
 @pytest.fixture
 def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing of this machine's own, and no question to a cloud's metadata service."""
-    for name in [each for each in os.environ if each.startswith("AWS_")]:
+    for name in [variable for variable in os.environ if variable.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))

@@ -116,7 +116,7 @@ def test_reading_goes_on_to_the_end_and_counts_nothing_twice() -> None:
     own = reader()
     client = FetchClient(answer(first), answer(first + second))
     found = own.read(client, METADATA, ENDS, Deadline.after(5))
-    assert [each.transactional for each in found if isinstance(each, OffsetCommits)] == [False, True]
+    assert [commits.transactional for commits in found if isinstance(commits, OffsetCommits)] == [False, True]
     assert own.positions == {0: 10}
     assert list(own.read(client, METADATA, ENDS, Deadline.after(5))) == []
 
@@ -146,7 +146,7 @@ def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
     good = batch((key("pay", "orders"), VALUE), base=9)
     broken = [batch((b"\0", VALUE), base=at) for at in (4, 5)]
     found = list(own.read(FetchClient(answer(b"".join([*broken, good]))), METADATA, ENDS, Deadline.after(5)))
-    assert [each[0] for each in found] == ["pay"]
+    assert [commits[0] for commits in found] == ["pay"]
     assert [fault.detail.split(" a batch")[0] for fault in own.faults] == ["__consumer_offsets-0 at 4:"]
     assert (own.lost, own.positions) == (2, {0: 10})
 

@@ -44,9 +44,9 @@ def test_a_request_has_the_bytes_that_kafka_python_gives_it(
     timestamps = {place: timestamp for place, (_, timestamp) in wanted.items()}
     ours = offsets_request(list(wanted), routes, timestamps, 1, -1, 2500)
     theirs = ours.plain()
-    for each in (ours, theirs):
-        each.API_VERSION = version
-        each.with_header(correlation_id=7, client_id="bench")
+    for side in (ours, theirs):
+        side.API_VERSION = version
+        side.with_header(correlation_id=7, client_id="bench")
     assert type(theirs) is ListOffsetsRequest
     assert ours.encode(header=True, framed=framed) == bytes(theirs.encode(header=True, framed=framed))
     assert ours.encode() == bytes(theirs.encode())

@@ -132,7 +132,8 @@ def test_write_on_an_id_is_known_by_which_refusal_comes(
     broker = GrantingBroker(answers)
     found = transactional_id_operations(broker, broker.known, "etl-a-0", ALL)
     said = tuple(
-        None if isinstance(each, Fault) else each for each in (found[Operation.WRITE], found[Operation.DESCRIBE])
+        None if isinstance(granted, Fault) else granted
+        for granted in (found[Operation.WRITE], found[Operation.DESCRIBE])
     )
     assert said == expected
 

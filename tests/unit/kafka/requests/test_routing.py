@@ -170,7 +170,7 @@ def test_the_newest_leader_epoch_goes_to_the_broker() -> None:
     cluster = answers(lambda _node, request: offsets(request))
     end_offsets(cluster, cluster_of({"t": [1, 1]}, epoch=4), partitions("t", 2), Isolation.READ_COMMITTED, soon())
     asked = cluster.asked[0][1].topics[0].partitions
-    assert [(each.partition_index, each.current_leader_epoch) for each in asked] == [(0, 4), (1, 4)]
+    assert [(partition.partition_index, partition.current_leader_epoch) for partition in asked] == [(0, 4), (1, 4)]
 
 
 @pytest.mark.parametrize("code", [74, 75])

@@ -94,9 +94,9 @@ def test_a_log_that_got_another_number_of_partitions_proves_nothing() -> None:
 
 
 def test_a_log_of_which_no_partition_is_known_proves_nothing_in_either_round() -> None:
-    def nothing(each: Round) -> Round:
-        log = replace(each.log, partitions=0, high_watermarks={}, reached={})
-        return replace(each, log=log, loaded=replace(each.loaded, proven=frozenset(), unproven={}))
+    def nothing(look: Round) -> Round:
+        log = replace(look.log, partitions=0, high_watermarks={}, reached={})
+        return replace(look, log=log, loaded=replace(look.loaded, proven=frozenset(), unproven={}))
 
     assert list(lacking(nothing(FIRST), nothing(SECOND))) == [
         "the number of partitions of __transaction_state is not known"

@@ -80,36 +80,36 @@ class Model:
 
     # --- What clients and the coordinator do ---
 
-    def begin(self, each: ModelId, place: int, *, two_phase: bool) -> None:
-        if each.status not in (Status.EMPTY, Status.ONGOING, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT):
+    def begin(self, model_id: ModelId, place: int, *, two_phase: bool) -> None:
+        if model_id.status not in (Status.EMPTY, Status.ONGOING, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT):
             return
-        if not each.open:
-            each.timeout_ms = NO_TIMEOUT_MS if two_phase else 60_000
-            each.places, each.begun_ms = set(), round(self.world.time.wall * 1000)
-        each.status = Status.ONGOING
-        each.places.add(place)
-        self._log(each)
+        if not model_id.open:
+            model_id.timeout_ms = NO_TIMEOUT_MS if two_phase else 60_000
+            model_id.places, model_id.begun_ms = set(), round(self.world.time.wall * 1000)
+        model_id.status = Status.ONGOING
+        model_id.places.add(place)
+        self._log(model_id)
 
-    def write(self, each: ModelId, place: int) -> None:
-        if each.status is Status.ONGOING and place in each.places:
-            self._append(place, each.producer_id)
+    def write(self, model_id: ModelId, place: int) -> None:
+        if model_id.status is Status.ONGOING and place in model_id.places:
+            self._append(place, model_id.producer_id)
 
-    def prepare(self, each: ModelId, *, commit: bool, rotate: bool) -> None:
-        if each.status is not Status.ONGOING:
+    def prepare(self, model_id: ModelId, *, commit: bool, rotate: bool) -> None:
+        if model_id.status is not Status.ONGOING:
             return
-        each.status = Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT
-        each.unmarked = set(each.places)
+        model_id.status = Status.PREPARE_COMMIT if commit else Status.PREPARE_ABORT
+        model_id.unmarked = set(model_id.places)
         if commit:
-            self.committed |= {(place, each.producer_id) for place in each.places}
-        each.next_id = next(self._producer_ids) if rotate else -1
-        self._log(each)
+            self.committed |= {(place, model_id.producer_id) for place in model_id.places}
+        model_id.next_id = next(self._producer_ids) if rotate else -1
+        self._log(model_id)
 
-    def mark(self, each: ModelId, place: int, *, replicated: bool) -> None:
-        if each.status not in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT) or place not in each.unmarked:
+    def mark(self, model_id: ModelId, place: int, *, replicated: bool) -> None:
+        if model_id.status not in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT) or place not in model_id.unmarked:
             return
-        each.unmarked.discard(place)
+        model_id.unmarked.discard(place)
         partition = self.world.topics[TOPIC][place]
-        for writer in [writer for writer in partition.writers if writer.producer_id == each.producer_id]:
+        for writer in [writer for writer in partition.writers if writer.producer_id == model_id.producer_id]:
             partition.writers.remove(writer)
             self.orphans.discard((place, writer.producer_id))
             if not replicated:
@@ -117,20 +117,22 @@ class Model:
         partition.high_watermark += 1
         self._settle(place)
 
-    def complete(self, each: ModelId) -> None:
-        if each.status not in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT) or each.unmarked:
+    def complete(self, model_id: ModelId) -> None:
+        if model_id.status not in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT) or model_id.unmarked:
             return
-        each.status = Status.COMPLETE_COMMIT if each.status is Status.PREPARE_COMMIT else Status.COMPLETE_ABORT
-        rotates = each.next_id >= 0
+        model_id.status = Status.COMPLETE_COMMIT if model_id.status is Status.PREPARE_COMMIT else Status.COMPLETE_ABORT
+        rotates = model_id.next_id >= 0
         if rotates:
-            each.previous_id, each.producer_id, each.next_id = each.producer_id, each.next_id, -1
-        self._log(each, client_version=V2 if rotates else 0)  # a client before V2 gets its next id by InitProducerId
+            model_id.previous_id, model_id.producer_id, model_id.next_id = model_id.producer_id, model_id.next_id, -1
+        self._log(
+            model_id, client_version=V2 if rotates else 0
+        )  # a client before V2 gets its next id by InitProducerId
 
-    def end(self, each: ModelId, *, rotate: bool) -> None:
-        self.prepare(each, commit=True, rotate=rotate)
-        for place in sorted(each.unmarked):
-            self.mark(each, place, replicated=True)
-        self.complete(each)
+    def end(self, model_id: ModelId, *, rotate: bool) -> None:
+        self.prepare(model_id, commit=True, rotate=rotate)
+        for place in sorted(model_id.unmarked):
+            self.mark(model_id, place, replicated=True)
+        self.complete(model_id)
 
     def orphan(self, place: int, late: ModelId | None, *, before: bool) -> None:
         """A record that no transaction has: of an unknown producer, or a late one of an id whose transaction ended,
@@ -165,21 +167,23 @@ class Model:
         starts = [writer.start_offset for writer in partition.writers] + [self.unreplicated.get(place, 1 << 40)]
         partition.stable = max(min([*starts, partition.high_watermark]), 0, self.log_start[place])
 
-    def _log(self, each: ModelId, client_version: int = 0) -> None:
-        topics = [(TOPIC, sorted(each.places))] if each.open else None
-        tags = kafka_tags(each.previous_id, each.next_id, client_version)
+    def _log(self, model_id: ModelId, client_version: int = 0) -> None:
+        topics = [(TOPIC, sorted(model_id.places))] if model_id.open else None
+        tags = kafka_tags(model_id.previous_id, model_id.next_id, client_version)
         ms = round(self.world.time.wall * 1000)
-        value = encode_value(1, each.producer_id, 0, each.timeout_ms, each.status, topics, ms, each.begun_ms, tags)
-        number = coordinator_partition(each.name, LOG_PARTITIONS)
+        value = encode_value(
+            1, model_id.producer_id, 0, model_id.timeout_ms, model_id.status, topics, ms, model_id.begun_ms, tags
+        )
+        number = coordinator_partition(model_id.name, LOG_PARTITIONS)
         offset = self.world.topics[LOG][number].high_watermark
-        self.world.write([CoordinatorRecord(number, offset, ms, encode_key(each.name), value)])
-        if each.open:
-            places = [(TOPIC, place) for place in sorted(each.places)]
-            self.world.transactions[each.name] = FakeTransaction(
-                each.producer_id, NAMES[each.status], places, 0, each.timeout_ms, each.begun_ms
+        self.world.write([CoordinatorRecord(number, offset, ms, encode_key(model_id.name), value)])
+        if model_id.open:
+            places = [(TOPIC, place) for place in sorted(model_id.places)]
+            self.world.transactions[model_id.name] = FakeTransaction(
+                model_id.producer_id, NAMES[model_id.status], places, 0, model_id.timeout_ms, model_id.begun_ms
             )
         else:
-            self.world.transactions.pop(each.name, None)
+            self.world.transactions.pop(model_id.name, None)
 
     # --- Observations ---
 

@@ -171,24 +171,24 @@ def test_what_is_said_is_what_both_ends_would_say(reads_after: list[list[Change]
     reads.read()
     for changes in reads_after:
         for change in changes:
-            each = reads.partitions[change.number]
-            assert each.stable is not None
-            each.high_watermark += change.written
-            each.stable = min(each.high_watermark, each.stable + change.released)
+            log = reads.partitions[change.number]
+            assert log.stable is not None
+            log.high_watermark += change.written
+            log.stable = min(log.high_watermark, log.stable + change.released)
             if change.cut:
-                each.epoch += 1
-                each.leader = 3 - (each.leader or 1)
-                each.high_watermark -= change.cut
-                each.stable = min(each.stable, each.high_watermark)
+                log.epoch += 1
+                log.leader = 3 - (log.leader or 1)
+                log.high_watermark -= change.cut
+                log.stable = min(log.stable, log.high_watermark)
             if change.refreshed:
                 reads.refresh()
         ends = reads.read()
         assert not ends.faults
-        for number, each in enumerate(reads.partitions):
+        for number, log in enumerate(reads.partitions):
             partition = TopicPartition("orders", number)
-            assert ends.stable[partition] == each.stable
-            assert (ends.stable[partition] < ends.high[partition]) == (ends.stable[partition] < each.high_watermark)
-            if ends.stable[partition] == each.high_watermark:
-                assert ends.high[partition] == each.high_watermark
+            assert ends.stable[partition] == log.stable
+            assert (ends.stable[partition] < ends.high[partition]) == (ends.stable[partition] < log.high_watermark)
+            if ends.stable[partition] == log.high_watermark:
+                assert ends.high[partition] == log.high_watermark
             else:
-                assert ends.high[partition] <= each.high_watermark
+                assert ends.high[partition] <= log.high_watermark

@@ -194,7 +194,7 @@ def test_applications_beyond_the_cap_that_have_no_id_any_more_are_no_longer_coun
     entry_of(aggregates, "pay-1")
     stays = entry_of(aggregates, "stays-1")
     for number in range(100):
-        entries = [entry_of(aggregates, f"gone{number}x-{each}") for each in range(2)]
+        entries = [entry_of(aggregates, f"gone{number}x-{task}") for task in range(2)]
         for entry in entries:
             assert entry.application == catalogue.OVERFLOW
             aggregates.take(Forgotten(entry), new=True)

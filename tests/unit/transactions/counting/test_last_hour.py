@@ -125,5 +125,7 @@ def test_three_fences_of_one_id_are_a_storm_and_two_are_none() -> None:
 def test_an_application_has_stopped_after_twice_its_longest_pause_and_ten_minutes(
     commits: list[int], stopped: int | None
 ) -> None:
-    found = Minutes({each: commits if each is Outcome.COMMITTED else [0] * len(commits) for each in Outcome}).stopped()
+    found = Minutes(
+        {outcome: commits if outcome is Outcome.COMMITTED else [0] * len(commits) for outcome in Outcome}
+    ).stopped()
     assert found == stopped

@@ -247,7 +247,7 @@ def test_polling_never_counts_more_than_the_log(
     for outcome in ("committed", "timed_out", "fenced"):
         assert found[outcome] <= world.truth[outcome], outcome
     lost = ("aborted", "timed_out", "fenced")
-    assert sum(found[each] for each in lost) <= sum(world.truth[each] for each in lost)
+    assert sum(found[outcome] for outcome in lost) <= sum(world.truth[outcome] for outcome in lost)
     assert found.total() <= world.truth.total()
 
 
@@ -266,6 +266,6 @@ def test_polls_faster_than_the_client_count_every_end(ends: list[str], v2: bool)
     steps = [step for end in ends for step in (("begin", 1.0), (end, 1.0))]
     world = history(steps, v2=v2)
     found = seen_of(world, 0.25, 0.0, frozenset())
-    assert {each: found[each] for each in ("committed", "aborted")} == {
-        each: world.truth[each] for each in ("committed", "aborted")
+    assert {outcome: found[outcome] for outcome in ("committed", "aborted")} == {
+        outcome: world.truth[outcome] for outcome in ("committed", "aborted")
     }

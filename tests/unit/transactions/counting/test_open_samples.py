@@ -68,7 +68,7 @@ def test_counts_are_whole_and_blockers_are_always_among_those_shown(
     assert len(starts) <= most + sum(transaction.producer_id in blockers for transaction in found)
     dropped = [sample.value for sample in given_ if sample.metric is catalogue.SERIES_DROPPED]
     shown = {transaction.transactional_id for transaction in found if transaction.producer_id in blockers}
-    assert sum(float(str(each)) for each in dropped) <= len(found) - len(shown)
+    assert sum(float(str(sample)) for sample in dropped) <= len(found) - len(shown)
 
 
 def test_the_most_urgent_are_shown_and_two_phase_commit_has_no_timeout() -> None:

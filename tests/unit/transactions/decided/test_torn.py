@@ -101,7 +101,7 @@ def places(judged: MarkerComparison) -> list[tuple[str, TopicPartition, bool | N
 def test_nothing_is_torn_in_what_a_healthy_cluster_writes(v2: bool, skew: int, ends: list[tuple[bool, int]]) -> None:
     cluster = TornCluster(v2=v2, skew=skew)
     for commit, which in ends:
-        partitions = [each for bit, each in ((1, A), (2, B)) if which & bit]
+        partitions = [place for bit, place in ((1, A), (2, B)) if which & bit]
         cluster.end(cluster.begin(*partitions), *partitions, commit=commit)
         cluster.now += 5000  # a client of before V2 shares its epoch, and clocks differ by up to two seconds
     judged = cluster.judged()
@@ -239,7 +239,7 @@ def test_nothing_is_torn_in_a_busy_healthy_producer_whatever_the_clocks_show(
     for commit, pause in shape:
         cluster.end(cluster.begin(A), A, commit=commit)
         cluster.now += pause
-    assert [each for each in cluster.judged().torn if each.marker is None] == []
+    assert [found_torn for found_torn in cluster.judged().torn if found_torn.marker is None] == []
 
 
 # --- The same findings as by comparing everything with everything ---

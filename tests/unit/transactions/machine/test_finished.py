@@ -62,7 +62,7 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
     unseen = [entry.application for entry in meant.values() if entry.record_ms < since]
     assert Counter(kept.unseen_since(since)) == Counter(unseen)
     seen = [entry for entry in meant.values() if NEVER_MS > entry.record_ms >= since]
-    used = [(each.application, each.client_version, each.timeout_ms, bool(each.section)) for each in seen]
+    used = [(ended.application, ended.client_version, ended.timeout_ms, bool(ended.section)) for ended in seen]
     assert Counter(kept.used_since(since)) == Counter(used)
 
 
@@ -91,4 +91,4 @@ def test_an_id_takes_at_most_150_bytes() -> None:
         kept.put(encode_key(entry.transactional_id), entry)
     held = (kept._rows, kept._keys, kept._slots)
     assert _USE.size == _ROW.size
-    assert sum(each.__sizeof__() for each in held) <= 150 * 20_000
+    assert sum(ended.__sizeof__() for ended in held) <= 150 * 20_000

@@ -50,7 +50,7 @@ def test_aborts_are_due_by_the_end_of_their_window_and_then_in_the_order_of_the_
     assert [pending.due_ms(decision.transaction) for decision in pending.unsettled] == [due_ms for due_ms, _ in known]
     assert pending.first_due_ms == (known[0][0] + DELIVERY_SLACK_MS if known else None)
     over = [number for due_ms, number in known if due_ms < log_ms]
-    assert [each.offset for each in pending.due(log_ms + DELIVERY_SLACK_MS)] == over
+    assert [decision.offset for decision in pending.due(log_ms + DELIVERY_SLACK_MS)] == over
     assert [decision.transaction.offset for decision in pending.unsettled] == [
         number for _, number in known[len(over) :]
     ]

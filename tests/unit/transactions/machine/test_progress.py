@@ -15,7 +15,7 @@ offsets = st.integers(0, 5_000)
 def test_lost_are_the_offsets_to_be_counted_that_never_came(came: set[int], start: int, position: int) -> None:
     start = min(start, position)
     progress = PartitionProgress(start, LogPosition(position))
-    read = sorted(each for each in came if each >= start)
+    read = sorted(offset for offset in came if offset >= start)
     for offset in read:
         progress.read(offset)
     if read:

@@ -54,7 +54,7 @@ class MachineEvents:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        return [each.outcome for each in self.ended]
+        return [ended.outcome for ended in self.ended]
 
 
 def events_of(rows: Iterable[tuple[int, bytes | None]]) -> MachineEvents:
@@ -86,7 +86,7 @@ def partitions_of(ended: Ended) -> frozenset[TopicPartition]:
 def test_every_transaction_ends_once_with_its_true_outcome(history: GeneratedLog) -> None:
     seen = read(history.records)
     settle(seen, history)
-    found = {(each.entry.log_partition, each.offset): each for each in seen.ended}
+    found = {(ended.entry.log_partition, ended.offset): ended for ended in seen.ended}
     assert len(found) == len(seen.ended)
     assert found.keys() == {(end.partition, end.offset) for end in history.ends}
     for end in history.ends:
@@ -116,7 +116,7 @@ def test_compaction_loses_transactions_but_never_counts_one_twice_or_invents_a_c
     seen = read(kept)
     settle(seen, history)
     truth = {(end.partition, end.offset): end for end in history.ends}
-    places = [(each.entry.log_partition, each.offset) for each in seen.ended]
+    places = [(ended.entry.log_partition, ended.offset) for ended in seen.ended]
     assert len(set(places)) == len(places)
     for ended, place in zip(seen.ended, places, strict=True):
         if place in truth:
@@ -167,7 +167,7 @@ def test_what_was_put_away_comes_back_as_it_was(history: GeneratedLog, data: st.
     assert sorted(map(facts, live.ended)) == sorted(map(facts, whole.ended))
     assert live.inits == whole.inits
     for number, machine in whole.machines.items():
-        put_away = {each.transactional_id: _numbers(each) for each in live.machines[number].known()}
+        put_away = {producer.transactional_id: _numbers(producer) for producer in live.machines[number].known()}
         assert put_away == {entry.transactional_id: _numbers(entry) for entry in machine.entries.values()}
 
 
@@ -278,7 +278,7 @@ def test_what_real_brokers_wrote_is_reported_as_it_happened(
         seen.reached(machine.log_ms + 6_000, number)
     assert [outcome.value for outcome in seen.outcomes] == outcomes
     assert len(seen.inits) == inits
-    assert all(partitions_of(each) <= {("t", 0), ("t", 1)} and each.section for each in seen.ended)
+    assert all(partitions_of(ended) <= {("t", 0), ("t", 1)} and ended.section for ended in seen.ended)
 
 
 def test_an_abort_waits_five_seconds_of_its_own_partitions_log_time() -> None:
@@ -321,44 +321,44 @@ def test_a_wait_that_began_before_the_clock_was_set_back_ends_five_seconds_later
 
 
 def test_a_raised_epoch_before_the_timeout_proves_the_fence_of_an_older_client_without_waiting() -> None:
-    each = CoordinatorId("app-1", 2, False, BEGIN_MS, iter([7]))
-    each.initialise()
-    each.add("orders", 3)
-    each.end_by_server(10)
-    assert read_one(each).outcomes == [Outcome.FENCED]
+    producer = CoordinatorId("app-1", 2, False, BEGIN_MS, iter([7]))
+    producer.initialise()
+    producer.add("orders", 3)
+    producer.end_by_server(10)
+    assert read_one(producer).outcomes == [Outcome.FENCED]
 
 
 def test_an_init_after_the_timeout_and_before_the_scan_is_a_fence() -> None:
     for v2 in (False, True):
-        each = CoordinatorId("app-1", 2, v2, BEGIN_MS, iter([7]), timeout_ms=3_000)
-        each.initialise()
-        each.add("orders", 3)
-        each.now += 5_000
-        each.end_by_server(10)
-        each.now += 120
-        each.initialise()
-        assert read_one(each).outcomes == [Outcome.FENCED]
+        producer = CoordinatorId("app-1", 2, v2, BEGIN_MS, iter([7]), timeout_ms=3_000)
+        producer.initialise()
+        producer.add("orders", 3)
+        producer.now += 5_000
+        producer.end_by_server(10)
+        producer.now += 120
+        producer.initialise()
+        assert read_one(producer).outcomes == [Outcome.FENCED]
 
 
 def test_a_timeout_after_which_the_client_comes_back_stays_a_timeout() -> None:
-    each = CoordinatorId("app-1", 2, True, BEGIN_MS, iter([7]), timeout_ms=3_000)
-    each.initialise()
-    each.add("orders", 3)
-    each.now += 5_000
-    each.end_by_server(10)
-    each.now += 1_001
-    each.initialise()
-    assert read_one(each).outcomes == [Outcome.TIMED_OUT]
+    producer = CoordinatorId("app-1", 2, True, BEGIN_MS, iter([7]), timeout_ms=3_000)
+    producer.initialise()
+    producer.add("orders", 3)
+    producer.now += 5_000
+    producer.end_by_server(10)
+    producer.now += 1_001
+    producer.initialise()
+    assert read_one(producer).outcomes == [Outcome.TIMED_OUT]
 
 
 def test_an_older_clients_abort_whose_records_were_compacted_is_no_fence_when_it_restarts_soon() -> None:
-    each = CoordinatorId("app-1", 2, False, BEGIN_MS, iter([7]))
-    each.initialise()
-    each.add("orders", 3)
-    each.end(commit=False, markers_ms=10)
-    each.now += 1_000
-    each.initialise()
-    *_, complete, empty = each.written
+    producer = CoordinatorId("app-1", 2, False, BEGIN_MS, iter([7]))
+    producer.initialise()
+    producer.add("orders", 3)
+    producer.end(commit=False, markers_ms=10)
+    producer.now += 1_000
+    producer.initialise()
+    *_, complete, empty = producer.written
     seen = MachineEvents()
     for offset, record in ((8, complete), (9, empty)):
         seen.apply(offset, record.ms, record.key, record.value)
@@ -366,13 +366,13 @@ def test_an_older_clients_abort_whose_records_were_compacted_is_no_fence_when_it
 
 
 def test_an_init_whose_append_timed_out_five_times_is_one_init() -> None:
-    each = CoordinatorId("app-1", 2, True, BEGIN_MS, iter([7]))
-    each.initialise(again=5)
-    assert len(each.written) == 6
-    assert len(read_one(each).inits) == 1
-    each.now += 10
-    each.initialise()
-    assert len(read_one(each).inits) == 2
+    producer = CoordinatorId("app-1", 2, True, BEGIN_MS, iter([7]))
+    producer.initialise(again=5)
+    assert len(producer.written) == 6
+    assert len(read_one(producer).inits) == 1
+    producer.now += 10
+    producer.initialise()
+    assert len(read_one(producer).inits) == 2
 
 
 def test_an_abort_that_is_written_twice_is_dated_by_the_first() -> None:
@@ -473,18 +473,18 @@ def test_what_the_coordinator_said_at_the_start_yields_to_what_the_log_says() ->
     assert not seen.machine().open
 
 
-def read_one(each: CoordinatorId) -> MachineEvents:
+def read_one(producer: CoordinatorId) -> MachineEvents:
     seen = MachineEvents()
-    for offset, record in enumerate(each.written):
+    for offset, record in enumerate(producer.written):
         seen.apply(offset, record.ms, record.key, record.value)
     return seen
 
 
 def one_abort(*, v2: bool) -> list[tuple[int, bytes]]:
     """Ongoing, PrepareAbort and CompleteAbort of one transaction: times and values."""
-    each = CoordinatorId("app-1", 2, v2, BEGIN_MS, iter([7]))
-    each.initialise()
-    each.add("orders", 3)
-    each.now += 100
-    each.end(commit=False, markers_ms=10)
-    return [(record.ms, record.value or b"") for record in each.written[1:]]
+    producer = CoordinatorId("app-1", 2, v2, BEGIN_MS, iter([7]))
+    producer.initialise()
+    producer.add("orders", 3)
+    producer.now += 100
+    producer.end(commit=False, markers_ms=10)
+    return [(record.ms, record.value or b"") for record in producer.written[1:]]

@@ -134,7 +134,7 @@ def test_a_lost_marker_is_exposed_and_told_until_the_next_commit_of_its_producer
     assert found.values(catalogue.TORN_TRANSACTIONS) == {("orders", "commit", "nothing"): 1}
     fact = found.facts[TornMarkers]
     assert isinstance(fact, TornMarkers)
-    assert [each.torn.partition for each in fact.found] == [PLACE]
+    assert [found.torn.partition for found in fact.found] == [PLACE]
     world.partition.high_watermark = 4
     world.write(marker(3, 5, world.begun_ms + 60_000))
     assert world.read().values(catalogue.TORN_TRANSACTIONS) == {}

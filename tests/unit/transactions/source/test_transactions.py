@@ -287,7 +287,9 @@ def test_while_the_tail_serves_them_an_open_id_is_described_once_in_five_minutes
         read(world, source, TAIL)
         world.time.pass_(1.0)
     described = [request for _, name, request in world.asked if name == "DescribeTransactions"]
-    assert [each.transactional_ids for each in described if "app-1" in each.transactional_ids] == [["app-1"]]
+    assert [transaction.transactional_ids for transaction in described if "app-1" in transaction.transactional_ids] == [
+        ["app-1"]
+    ]
     world.transactions["app-2"] = FakeTransaction(8, "Ongoing", [("orders", 1)], 3, 60_000, 1_789_999_000_000)
     world.asked.clear()
     opened = read(world, source).facts[OpenTransactions]
@@ -307,8 +309,10 @@ def open_for(world: FakeKafka, seconds: float, *, skew: float) -> OpenTransactio
     return OpenTransaction("app-1", "app", 7, 3, TransactionState.ONGOING, began, 60.0, None, places("orders", 0))
 
 
-def logged(world: FakeKafka, each: OpenTransaction, time: CoordinatorTime, as_of: float = 0.0) -> LoggedTransactions:
-    opened = OpenTransactions("txnlog", (each,), complete=True, as_of=world.time.monotonic - as_of)
+def logged(
+    world: FakeKafka, transaction: OpenTransaction, time: CoordinatorTime, as_of: float = 0.0
+) -> LoggedTransactions:
+    opened = OpenTransactions("txnlog", (transaction,), complete=True, as_of=world.time.monotonic - as_of)
     return LoggedTransactions(opened, time)
 
 
@@ -321,9 +325,9 @@ def time_of(world: FakeKafka, skew: float) -> CoordinatorTime:
 @pytest.mark.parametrize("skew", [80.0, -80.0, 0.0, 7200.0])
 @pytest.mark.parametrize(("seconds", "late"), [(1.0, 0), (74.0, 0), (76.0, 1)])
 def test_a_transaction_is_overdue_by_the_clock_of_its_coordinator(skew: float, seconds: float, late: int) -> None:
-    world, each = whole_world(), open_for(whole_world(), seconds, skew=skew)
-    world.transactions["app-1"].start_ms = round((each.started or 0.0) * 1000)
-    seen = read(world, transactions_source(world), logged(world, each, time_of(world, skew)))
+    world, transaction = whole_world(), open_for(whole_world(), seconds, skew=skew)
+    world.transactions["app-1"].start_ms = round((transaction.started or 0.0) * 1000)
+    seen = read(world, transactions_source(world), logged(world, transaction, time_of(world, skew)))
     assert seen.value(LATE, "app") == late
     assert seen.values(DISTANCE) == {(): pytest.approx(skew)}
     time = seen.facts[CoordinatorTime]
@@ -366,9 +370,9 @@ def test_what_the_log_has_open_and_its_coordinator_says_is_not_open_is_not_overd
     world = whole_world()
     start_ms = -1 if started is None else round((world.time.wall - started) * 1000)
     world.transactions["app-1"].state, world.transactions["app-1"].start_ms = state, start_ms
-    source, each = transactions_source(world), open_for(world, 90.0, skew=0.0)
+    source, transaction = transactions_source(world), open_for(world, 90.0, skew=0.0)
     for _ in range(10):
-        seen = read(world, source, logged(world, each, time_of(world, 0.0)))
+        seen = read(world, source, logged(world, transaction, time_of(world, 0.0)))
         assert not seen.value(LATE, "app")
         assert not seen.values(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)
         world.time.pass_(1.0)
@@ -379,29 +383,29 @@ def test_what_the_log_has_open_and_its_coordinator_says_is_not_open_is_not_overd
 def test_a_coordinator_that_does_not_say_so_ends_no_overdue_transaction(code: int) -> None:
     world = whole_world()
     world.refuse["DescribeTransactions"] = code
-    source, each = transactions_source(world), open_for(world, 90.0, skew=0.0)
-    assert read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app") == 1
+    source, transaction = transactions_source(world), open_for(world, 90.0, skew=0.0)
+    assert read(world, source, logged(world, transaction, time_of(world, 0.0))).value(LATE, "app") == 1
     world.refuse.clear()
     world.transactions["app-1"].state = "Empty"
     world.time.pass_(5.0)
-    assert not read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app")
+    assert not read(world, source, logged(world, transaction, time_of(world, 0.0))).value(LATE, "app")
     world.down.add(1)
     world.time.pass_(5.0)
-    assert not read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app")
+    assert not read(world, source, logged(world, transaction, time_of(world, 0.0))).value(LATE, "app")
     world.down.clear()
     world.transactions["app-1"].state, world.transactions["app-1"].start_ms = (
         "Ongoing",
-        round((each.started or 0.0) * 1000),
+        round((transaction.started or 0.0) * 1000),
     )
     world.time.pass_(5.0)
-    assert read(world, source, logged(world, each, time_of(world, 0.0))).value(LATE, "app") == 1
+    assert read(world, source, logged(world, transaction, time_of(world, 0.0))).value(LATE, "app") == 1
 
 
 @pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
 def test_a_decided_transaction_that_waits_for_its_markers_is_not_overdue(state: TransactionState) -> None:
     world = whole_world()
-    each = open_for(world, 90.0, skew=0.0)._replace(state=state, prepared=world.time.wall - 85.0)
-    seen = read(world, transactions_source(world), logged(world, each, time_of(world, 0.0)))
+    transaction = open_for(world, 90.0, skew=0.0)._replace(state=state, prepared=world.time.wall - 85.0)
+    seen = read(world, transactions_source(world), logged(world, transaction, time_of(world, 0.0)))
     assert seen.value(LATE, "app") == 0
     assert seen.value(OPEN, "app", state) == 1
 

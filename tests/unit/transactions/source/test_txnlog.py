@@ -97,15 +97,15 @@ class LogScript:
         self._offset = 0
 
     def __getitem__(self, name: str) -> CoordinatorId:
-        each = self.ids[name]
-        each.now = max(each.now, round(self.world.time.wall * 1000))
-        return each
+        producer = self.ids[name]
+        producer.now = max(producer.now, round(self.world.time.wall * 1000))
+        return producer
 
     def write(self) -> None:
         fresh: list[tuple[Written, str]] = []
-        for name, each in self.ids.items():
-            fresh += [(record, name) for record in each.written[self._written[name] :]]
-            self._written[name] = len(each.written)
+        for name, producer in self.ids.items():
+            fresh += [(record, name) for record in producer.written[self._written[name] :]]
+            self._written[name] = len(producer.written)
         fresh.sort(key=lambda row: row[0].ms)
         records = []
         for record, _ in fresh:
@@ -116,9 +116,9 @@ class LogScript:
             go_to(self.world, records[-1].ms)
 
     def commit(self, name: str) -> None:
-        each = self[name]
-        each.add("orders", 0)
-        each.end(commit=True, markers_ms=5)
+        producer = self[name]
+        producer.add("orders", 0)
+        producer.end(commit=True, markers_ms=5)
         self.write()
 
 
@@ -259,7 +259,7 @@ def test_a_first_start_dates_the_last_hour_and_counts_none_of_it() -> None:
     story.write()
     seen = read(world, txnlog_source(world))
     assert counts(seen) == {}
-    assert set(seen.values(COUNTED)) == {("app", each.value) for each in Outcome}
+    assert set(seen.values(COUNTED)) == {("app", producer.value) for producer in Outcome}
     assert seen.value(catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS, "app", "committed") == BEGIN_MS / 1000 + 0.005
     assert [end.outcome for end in fact(seen, UncleanEnds).ends] == ["fenced"]
     assert seen.value(catalogue.TRANSACTIONAL_IDS, "app") == 1
@@ -620,7 +620,7 @@ def skewed_log(directory: Path | None = None) -> tuple[FakeKafka, LogScript, Txn
         world.time.pass_(1.1)
         other = CoordinatorId("other-1", 2, True, round((world.time.wall + AHEAD) * 1000), iter([number]))
         other.initialise()
-        world.write([each._replace(partition=1, offset=number) for each in merge([other], 1).records])
+        world.write([producer._replace(partition=1, offset=number) for producer in merge([other], 1).records])
         story.commit("app-1")
         read(world, source)
     return world, story, source
@@ -634,9 +634,9 @@ def move(world: FakeKafka, broker: int) -> None:
 
 def write_here(world: FakeKafka, story: LogScript) -> None:
     """Append what the id wrote since, as its records are stamped."""
-    each, end = story.ids["app-1"], world.topics[LOG][0].high_watermark
-    fresh = each.written[story._written["app-1"] :]
-    story._written["app-1"] = len(each.written)
+    producer, end = story.ids["app-1"], world.topics[LOG][0].high_watermark
+    fresh = producer.written[story._written["app-1"] :]
+    story._written["app-1"] = len(producer.written)
     world.write(CoordinatorRecord(0, end + at, one.ms, one.key, one.value) for at, one in enumerate(fresh))
 
 
@@ -690,13 +690,13 @@ def test_what_ended_is_dated_by_one_clock_whoever_wrote_it(agent: str, tmp_path:
     if agent != "running":
         source = txnlog_source(world, tmp_path)
     began = world.time.wall
-    each = story.ids["app-1"]
-    each.now = round((began + AHEAD) * 1000)
-    each.add("orders", 0)
-    each.now += 3000
-    each.end_by_server(5)
-    each.now += 100
-    each.initialise()
+    producer = story.ids["app-1"]
+    producer.now = round((began + AHEAD) * 1000)
+    producer.add("orders", 0)
+    producer.now += 3000
+    producer.end_by_server(5)
+    producer.now += 100
+    producer.initialise()
     write_here(world, story)
     world.time.pass_(4.0)
     read(world, source)
@@ -704,7 +704,7 @@ def test_what_ended_is_dated_by_one_clock_whoever_wrote_it(agent: str, tmp_path:
     assert end.outcome == "fenced"
     assert end.started == pytest.approx(began, abs=0.5)
     assert end.ended == pytest.approx(began + 3.0, abs=0.5)
-    stamped = each.written[-2].ms / 1000
+    stamped = producer.written[-2].ms / 1000
     assert end.ended + end.stamp_ahead == stamped, "it is the same end whatever the distance is estimated to be"
 
 
@@ -714,13 +714,13 @@ def test_what_a_broker_wrote_whose_clock_is_not_known_is_dated_between_what_was_
         move(world, broker)
         world.time.pass_(6.0)
         read(world, source)
-        each = story.ids["app-1"]
-        each.now = round((world.time.wall + ahead) * 1000)
-        each.add("orders", 0)
-        each.now += 500
-        each.end_by_server(5)
-        each.now += 100
-        each.initialise()
+        producer = story.ids["app-1"]
+        producer.now = round((world.time.wall + ahead) * 1000)
+        producer.add("orders", 0)
+        producer.now += 500
+        producer.end_by_server(5)
+        producer.now += 100
+        producer.initialise()
         write_here(world, story)
         before = world.time.wall
         world.time.pass_(1.0)
@@ -739,22 +739,22 @@ def test_a_coordinator_that_moves_after_the_abort_does_not_make_a_fence_of_a_tim
     """What tells them apart is how soon the next incarnation's record comes, by the clocks of two coordinators."""
     world, story, source = skewed_log()
     ahead = {1: 0.0, 2: AHEAD}
-    each = story.ids["app-1"]
+    producer = story.ids["app-1"]
     if first == 2:
         move(world, 2)
         world.time.pass_(6.0)
         read(world, source)
-    each.now = round((world.time.wall + ahead[first]) * 1000)
-    each.add("orders", 0)
-    each.now += 61_000
+    producer.now = round((world.time.wall + ahead[first]) * 1000)
+    producer.add("orders", 0)
+    producer.now += 61_000
     world.time.pass_(61.0)
-    each.end_by_server(5)
+    producer.end_by_server(5)
     write_here(world, story)
     read(world, source)
     move(world, second)
     world.time.pass_(seconds)
-    each.now = round((world.time.wall + ahead[second]) * 1000)
-    each.initialise()
+    producer.now = round((world.time.wall + ahead[second]) * 1000)
+    producer.initialise()
     write_here(world, story)
     reads = []
     for _ in range(4):
@@ -773,11 +773,11 @@ def test_past_its_timeout_by_the_clock_of_its_next_coordinator_the_next_record_t
     move(world, 2)
     world.time.pass_(6.0)
     read(world, source)
-    each = story.ids["app-1"]
-    each.now = round((world.time.wall + AHEAD) * 1000)  # past its timeout by that clock
-    each.end_by_server(5)
-    each.now += 100 if outcome == "fenced" else 5000
-    each.initialise()
+    producer = story.ids["app-1"]
+    producer.now = round((world.time.wall + AHEAD) * 1000)  # past its timeout by that clock
+    producer.end_by_server(5)
+    producer.now += 100 if outcome == "fenced" else 5000
+    producer.initialise()
     write_here(world, story)
     for _ in range(3):
         world.time.pass_(6.0)
@@ -1419,11 +1419,11 @@ def flink_job(world: FakeKafka, checkpoint: float) -> LogScript:
     names = [f"sums-0-{number}" for number in range(1, 8)]
     script = LogScript(world, *names)
     ids = [script.ids[name] for name in names]
-    for number, each in enumerate(ids):  # each is initialised at a checkpoint, and the one before it is committed
-        each.now = round(checkpoint * 1000)
-        each.initialise()
-        each.now += 300
-        each.add("orders", 0)
+    for number, producer in enumerate(ids):  # each is initialised at a checkpoint, and the one before it is committed
+        producer.now = round(checkpoint * 1000)
+        producer.initialise()
+        producer.now += 300
+        producer.add("orders", 0)
         if number:
             ids[number - 1].now = round(checkpoint * 1000) + 500
             ids[number - 1].end(commit=True, markers_ms=20)
@@ -1511,22 +1511,22 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
             "folded": counted.applications.folded,
             "counted ids": counted.applications.ids[0],
         }
-        return {name: len(cast("Sized", each)) for name, each in held.items()} | {
+        return {name: len(cast("Sized", kept)) for name, kept in held.items()} | {
             "unsettled": len(machine.unsettled),
-            "ids": sum(sum(each.values()) for each in fact(seen, KnownIds).by_partition.values()),
+            "ids": sum(sum(numbers.values()) for numbers in fact(seen, KnownIds).by_partition.values()),
         }
 
     flat: list[dict[str, int]] = []
     for turn in range(5):
         names = [f"crowd-{turn}-x{number}" for number in range(2_000)]
         for name in names:
-            each = CoordinatorId(name, 2, True, round(world.time.wall * 1000), iter(range(9_000)))
-            each.initialise()
-            each.add("orders", 0)
-            each.end_by_server(1)
-            each.initialise()
-            each.expire()
-            records = [(record.ms, record.key, record.value) for record in each.written]
+            producer = CoordinatorId(name, 2, True, round(world.time.wall * 1000), iter(range(9_000)))
+            producer.initialise()
+            producer.add("orders", 0)
+            producer.end_by_server(1)
+            producer.initialise()
+            producer.expire()
+            records = [(record.ms, record.key, record.value) for record in producer.written]
             base = story._offset
             world.log[0] += [CoordinatorRecord(0, base + at, *record) for at, record in enumerate(records)]
             story._offset += len(records)
@@ -1543,7 +1543,7 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
 
 
 def test_status_numbers_are_kafkas() -> None:
-    assert [int(each) for each in Status] == [0, 1, 2, 3, 4, 5]
+    assert [int(producer) for producer in Status] == [0, 1, 2, 3, 4, 5]
 
 
 def fact(seen: SourceRead, kind: type[F]) -> F:
