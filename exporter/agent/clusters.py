@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from exporter import __version__
 from exporter.agent.client_sources import Clients
+from exporter.agent.cluster_answers import ClusterAnswers, WatchedCluster
 from exporter.agent.engines import Engines, engines_of
 from exporter.agent.journals import Journals
-from exporter.agent.looks import ClusterLooks, LookedAt
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
@@ -79,7 +79,7 @@ class Clusters:
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((cluster.group for cluster in self._watched.values()), sink, clock)
         self._clients = Clients(self._runner, receivers, clock)
-        self.looks = ClusterLooks(self._looked_at, lambda: self._owners)
+        self.answers = ClusterAnswers(self._watched_clusters, lambda: self._owners)
 
     def start(self) -> None:
         """Start the workers of all sources."""
@@ -152,11 +152,11 @@ class Clusters:
         self._read_clients()
         return Changes(len(kept), len(came))
 
-    def _looked_at(self) -> dict[str, LookedAt]:
+    def _watched_clusters(self) -> dict[str, WatchedCluster]:
         """The clusters whose transactions are watched, by name."""
         facts = {state.key: state.facts for state in self._runner.states()}
         watched = [(key, watched) for key, watched in self._watched.items() if watched.config.watch and key in facts]
-        return {watch.cluster.name: LookedAt(watch.cluster, facts[key]) for key, watch in watched}
+        return {watch.cluster.name: WatchedCluster(watch.cluster, facts[key]) for key, watch in watched}
 
     def _with_journal(self, group: GroupState) -> GroupState:
         state = self.journals.state(group.key)

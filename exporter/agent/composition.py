@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers
     from exporter.journal.documents import EventsDocument
     from exporter.journal.query import EventQuery
+    from exporter.status.cluster_query import ClusterQuery
     from exporter.status.command_documents import InventoryOutput, RollOutput
     from exporter.status.documents import StatusDocument
-    from exporter.status.look_query import LookQuery
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Agent:
             posts_have_tokens=config.ingest.has_token,
             hosts=config.web.allowed_hosts,
             events=self,
-            looks=self,
+            queries=self,
             owners=self._owners,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
@@ -172,17 +172,17 @@ class Agent:
         """The events of the page."""
         return self._clusters.journals.newest()
 
-    def named(self, query: LookQuery) -> LookQuery:
+    def named(self, query: ClusterQuery) -> ClusterQuery:
         """The query with the cluster's name."""
-        return self._clusters.looks.named(query)
+        return self._clusters.answers.named(query)
 
-    def roll(self, query: LookQuery) -> RollOutput:
+    def roll(self, query: ClusterQuery) -> RollOutput:
         """The document of ``/api/v1/roll``."""
-        return self._clusters.looks.roll(query)
+        return self._clusters.answers.roll(query)
 
-    def inventory(self, query: LookQuery) -> InventoryOutput:
+    def inventory(self, query: ClusterQuery) -> InventoryOutput:
         """The document of ``/api/v1/inventory``."""
-        return self._clusters.looks.inventory(query)
+        return self._clusters.answers.inventory(query)
 
     def _owners(self) -> Owners:
         return self._clusters.owners

@@ -42,11 +42,11 @@ class FleetApp(App):
 
     async def _fleet_page(self, request: Request) -> Answer:
         refresh = "refresh=off" not in request.query.split("&")
-        make = lambda: fleet_page_pieces(self._fleet.document(), self._prefix, refresh=refresh)  # noqa: E731 -- of these
+        make = lambda: fleet_page_pieces(self._fleet.document(), self._prefix, refresh=refresh)
         return await rendered(self._renders.get(("page", refresh), make, request.client, whole=True), HTML)
 
     async def _fleet_document(self, request: Request) -> Answer:
-        make = lambda: json_pieces(self._fleet.document(), DOCUMENT_LEVELS)  # noqa: E731 -- as above
+        make = lambda: json_pieces(self._fleet.document(), DOCUMENT_LEVELS)
         return await rendered(self._renders.get("document", make, request.client, whole=True))
 
     async def _readiness(self, _: Request) -> Answer:

@@ -1,7 +1,7 @@
 """HTTP: /metrics · / · /roll · /api/v1/… · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
 Answers are made from the last reads of the sources; only /roll, /api/v1/roll and /api/v1/inventory ask Kafka. The event
-loop's thread looks up or refuses an answer; rendering, password checks and disk reads are done on workers.
+loop's thread queries up or refuses an answer; rendering, password checks and disk reads are done on workers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from exporter.core.owners import Owners
 from exporter.exposition.render import Exposition
 from exporter.status.html import CONTENT_SECURITY_POLICY
-from exporter.status.look_pages import ClusterQuestions, LookPages
+from exporter.status.query_pages import ClusterQueries, QueryPages
 from exporter.status.reloads import Reloads
 from exporter.status.status_pages import Events, StatusPages
 from exporter.web_server.authentication import Guard
@@ -85,7 +85,7 @@ class App:
         hosts: Collection[str] = (),
         page_seconds: float = PAGE_SECONDS,
         events: Events | None = None,
-        looks: ClusterQuestions | None = None,
+        queries: ClusterQueries | None = None,
         owners: Callable[[], Owners] = Owners,
     ) -> None:
         """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones;
@@ -115,7 +115,7 @@ class App:
             self._routes[prefix + "/-/reload"] = Route("POST", reloads.answer)
         if status is not None:
             pages = self._pages = StatusPages(
-                status, prefix, self._posts, page_seconds, events, owners, rolls=looks is not None
+                status, prefix, self._posts, page_seconds, events, owners, rolls=queries is not None
             )
             self._closing.append(pages.close)
             self._routes |= {
@@ -124,8 +124,8 @@ class App:
                 prefix + "/api/v1/events": Route("GET", pages.what_happened),
                 prefix + "/runbooks": Route("GET", pages.runbooks),
             }
-        if looks is not None:
-            answers = LookPages(looks, prefix, self._posts, page_seconds)
+        if queries is not None:
+            answers = QueryPages(queries, prefix, self._posts, page_seconds)
             self._closing.append(answers.close)
             self._routes |= {
                 prefix + "/roll": Route("GET", answers.roll_page),

@@ -66,7 +66,7 @@ class StatusPages:
         refresh = "refresh=off" not in request.query.split("&")
         shown = Filter.parse(request.query)
         newest = self._events.newest if self._events is not None else None
-        make = lambda: page_pieces(  # noqa: E731 -- of these
+        make = lambda: page_pieces(
             self._status(),
             self._prefix,
             refresh=refresh,
@@ -80,7 +80,7 @@ class StatusPages:
 
     async def document(self, request: Request) -> Answer:
         left_out = lists_left_out(request.query)
-        make = lambda: json_pieces(without(self._status(), left_out), DOCUMENT_LEVELS)  # noqa: E731 -- as above
+        make = lambda: json_pieces(without(self._status(), left_out), DOCUMENT_LEVELS)
         return await rendered(self._pages.get(("document", left_out), make, request.client, whole=not left_out))
 
     async def what_happened(self, request: Request) -> Answer:
@@ -91,7 +91,7 @@ class StatusPages:
         except QueryError as error:
             return plain(str(error), 400)
         events = self._events
-        make = lambda: json_pieces(events.page(query), EVENT_LEVELS)  # noqa: E731 -- as above
+        make = lambda: json_pieces(events.page(query), EVENT_LEVELS)
         return await rendered(self._pages.get(("events", query), make, request.client, whole=False))
 
     async def runbooks(self, request: Request) -> Answer:
@@ -104,7 +104,7 @@ class StatusPages:
         if not takes_html(request.headers.get("accept", "")):
             text = await self._posts.run(runbook, name)
             return refused(404) if text is None else plain(text.rstrip(), headers={"Vary": "Accept"})
-        made = lambda: runbook_page(name, request.query, self._status()["clusters"], self._prefix)  # noqa: E731
+        made = lambda: runbook_page(name, request.query, self._status()["clusters"], self._prefix)
         page = await self._posts.run(made)
         return refused(404) if page is None else _html(page)
 

@@ -24,8 +24,8 @@ from exporter.exposition.text_format import Format
 from exporter.journal.query import QueryError
 from exporter.model import Clock, Deadline, Snapshot
 from exporter.status.app import App
+from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
 from exporter.status.command_documents import InventoryOutput, RollOutput
-from exporter.status.look_query import LookQuery, RefusedLookError
 from exporter.status.reloads import RELOAD_SECONDS
 from exporter.status.roll_documents import cluster_roll_document
 from exporter.web_server.negotiation import MOST_CHOICES, _choices
@@ -54,7 +54,7 @@ class AppInputs:
     ready: bool = True
     problems: list[str] = field(default_factory=list)
     reloads: int = 0
-    looks: list[LookQuery] = field(default_factory=list)
+    asked: list[ClusterQuery] = field(default_factory=list)
     refused: bool = False
     document: dict[str, Any] = field(
         default_factory=lambda: {
@@ -75,22 +75,22 @@ class AppInputs:
             self.reload,
             prefix,
             page_seconds=0.0,
-            looks=self,
+            queries=self,
         )
 
-    def named(self, query: LookQuery) -> LookQuery:
+    def named(self, query: ClusterQuery) -> ClusterQuery:
         if query.cluster not in {None, "prod", "test"}:
             raise QueryError("cluster is one of prod, test.")
         return query._replace(cluster=query.cluster or "prod")
 
-    def roll(self, query: LookQuery) -> RollOutput:
-        self.looks.append(query)
+    def roll(self, query: ClusterQuery) -> RollOutput:
+        self.asked.append(query)
         return {"clusters": [cluster_roll_document("prod", query.outage, (), ("no broker answers",), 0.0)]}
 
-    def inventory(self, query: LookQuery) -> InventoryOutput:
-        self.looks.append(query)
+    def inventory(self, query: ClusterQuery) -> InventoryOutput:
+        self.asked.append(query)
         if self.refused:
-            raise RefusedLookError({"clusters": [], "copies": None})
+            raise RefusedQueryError({"clusters": [], "copies": None})
         return {"clusters": [], "copies": None}
 
     def reload(self) -> list[str]:
@@ -540,21 +540,21 @@ def test_whether_a_broker_may_be_stopped_is_asked_for_each_request(ask: Endpoint
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert json.loads(answer.text)["clusters"][0]["not_asked"] == ["no broker answers"]
     ask("GET", "/api/v1/roll?broker=3&outage=90s")
-    assert behind.looks == [LookQuery("prod", 3, 90.0)] * 2
+    assert behind.asked == [ClusterQuery("prod", 3, 90.0)] * 2
 
 
 def test_the_page_on_stopping_brokers_has_the_same_answers(ask: EndpointClient, behind: AppInputs) -> None:
     answer = ask("GET", "/roll?outage=90s")
     assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "Not read: no broker answers" in answer.text
-    assert behind.looks == [LookQuery("prod", None, 90.0)]
+    assert behind.asked == [ClusterQuery("prod", None, 90.0)]
     assert [ask("GET", f"/roll?{query}").status for query in ("cluster=staging", "broker=x")] == [400, 400]
 
 
 def test_an_inventory_that_was_made_is_given_to_further_readers(ask: EndpointClient, behind: AppInputs) -> None:
     paths = ["/api/v1/inventory", "/api/v1/inventory?cluster=prod", "/api/v1/inventory"]
     assert {ask("GET", path).status for path in paths} == {200}
-    assert behind.looks == [LookQuery("prod")]
+    assert behind.asked == [ClusterQuery("prod")]
 
 
 def test_an_inventory_that_was_refused_is_asked_for_again(ask: EndpointClient, behind: AppInputs) -> None:
@@ -562,7 +562,7 @@ def test_an_inventory_that_was_refused_is_asked_for_again(ask: EndpointClient, b
     answer = ask("GET", "/api/v1/inventory?cluster=test")
     assert (answer.status, json.loads(answer.text)) == (200, {"clusters": [], "copies": None})
     ask("GET", "/api/v1/inventory?cluster=test")
-    assert behind.looks == [LookQuery("test")] * 2
+    assert behind.asked == [ClusterQuery("test")] * 2
 
 
 @pytest.mark.parametrize("path", ["roll?broker=x", "roll?cluster=staging", "inventory?broker=1"])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from exporter.journal.query import QueryError
+from exporter.status.cluster_query import OF_INVENTORY, OF_ROLL, ClusterQuery, RefusedQueryError
 from exporter.status.json_lines import json_pieces
-from exporter.status.look_query import OF_INVENTORY, OF_ROLL, LookQuery, RefusedLookError
 from exporter.status.renders import HTML, Renders, rendered
 from exporter.web_server.messages import Answer, Request, plain
 from exporter.web_server.workers import Workers
@@ -15,31 +15,31 @@ from exporter.web_server.workers import Workers
 if TYPE_CHECKING:
     from exporter.status.command_documents import InventoryOutput, RollOutput
 
-LOOK_LEVELS = 6
+DOCUMENT_LEVELS = 6
 """The document, its clusters, each with its brokers, each with its rows."""
 INVENTORY_SECONDS = 300.0
 """Seconds for which an inventory is given to further readers: it reads the transaction log."""
 
 
-class ClusterQuestions(Protocol):
+class ClusterQueries(Protocol):
     """Answers for which a cluster is asked, within a bound of time. Any thread may ask."""
 
-    def named(self, query: LookQuery) -> LookQuery:
+    def named(self, query: ClusterQuery) -> ClusterQuery:
         """The query with the name of the cluster where there is only one. Raises QueryError for an unknown one."""
 
-    def roll(self, query: LookQuery) -> RollOutput:
+    def roll(self, query: ClusterQuery) -> RollOutput:
         """Answer whether brokers may be stopped. Raises QueryError."""
 
-    def inventory(self, query: LookQuery) -> InventoryOutput:
+    def inventory(self, query: ClusterQuery) -> InventoryOutput:
         """Answer which application writes where in transactions. Raises QueryError."""
 
 
-class LookPages:
+class QueryPages:
     """The handlers of these paths."""
 
-    def __init__(self, looks: ClusterQuestions, prefix: str, posts: Workers, page_seconds: float) -> None:
+    def __init__(self, queries: ClusterQueries, prefix: str, posts: Workers, page_seconds: float) -> None:
         """``page_seconds`` is for how long a page is given to further readers; queries are read on ``posts``."""
-        self._looks = looks
+        self._queries = queries
         self._prefix = prefix
         self._posts = posts
         self._rolls, self._inventories = Renders(page_seconds), Renders(INVENTORY_SECONDS)
@@ -50,35 +50,35 @@ class LookPages:
         self._inventories.close()
 
     async def roll(self, request: Request) -> Answer:
-        return await self._looked(self._rolls, OF_ROLL, self._looks.roll, request)
+        return await self._answered(self._rolls, OF_ROLL, self._queries.roll, request)
 
     async def roll_page(self, request: Request) -> Answer:
         # Few open it: it is imported when they do.
         from exporter.status.roll_page import roll_page_pieces  # noqa: PLC0415
 
         try:
-            query = await self._posts.run(self._looks.named, LookQuery.parse(request.query, OF_ROLL))
-            make = lambda: roll_page_pieces(self._looks.roll(query), self._prefix)  # noqa: E731 -- as above
-            return await rendered(self._rolls.get(("page", query), make, request.client, whole=False), HTML)
+            query = await self._posts.run(self._queries.named, ClusterQuery.parse(request.query, OF_ROLL))
+            pieces = lambda: roll_page_pieces(self._queries.roll(query), self._prefix)
+            return await rendered(self._rolls.get(("page", query), pieces, request.client, whole=False), HTML)
         except QueryError as error:
             return plain(str(error), 400)
 
     async def inventory(self, request: Request) -> Answer:
-        return await self._looked(self._inventories, OF_INVENTORY, self._looks.inventory, request)
+        return await self._answered(self._inventories, OF_INVENTORY, self._queries.inventory, request)
 
-    async def _looked(
+    async def _answered(
         self,
         renders: Renders,
         names: frozenset[str],
-        look: Callable[[LookQuery], RollOutput | InventoryOutput],
+        answer: Callable[[ClusterQuery], RollOutput | InventoryOutput],
         request: Request,
     ) -> Answer:
         try:
-            query = await self._posts.run(self._looks.named, LookQuery.parse(request.query, names))
-            make = lambda: json_pieces(look(query), LOOK_LEVELS)  # noqa: E731 -- as above
-            return await rendered(renders.get(query, make, request.client, whole=False))
+            query = await self._posts.run(self._queries.named, ClusterQuery.parse(request.query, names))
+            pieces = lambda: json_pieces(answer(query), DOCUMENT_LEVELS)
+            return await rendered(renders.get(query, pieces, request.client, whole=False))
         except QueryError as error:
             return plain(str(error), 400)
-        except RefusedLookError as error:  # not kept: the next request asks again
+        except RefusedQueryError as error:  # not kept: the next request asks again
             refused = error.document
-            return await rendered(self._posts.run(lambda: b"".join(json_pieces(refused, LOOK_LEVELS))))
+            return await rendered(self._posts.run(lambda: b"".join(json_pieces(refused, DOCUMENT_LEVELS))))

@@ -1,6 +1,6 @@
 """Questions that the endpoint answers by asking one cluster: may a broker be stopped, which applications write where.
 
-Each is answered within ``LOOK_SECONDS``, from the facts of the agent's own sources where they have them.
+Each is answered within ``ANSWER_SECONDS``, from the facts of the agent's own sources where they have them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from exporter.roll.facts import BrokerRoll
 from exporter.roll.logged import logged_evidence
 from exporter.roll.rules import roll_of
 from exporter.roll.source import read_evidence
+from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
 from exporter.status.inventory_documents import ReadInventory, inventory_document
-from exporter.status.look_query import LookQuery, RefusedLookError
 from exporter.status.roll_documents import cluster_roll_document
 from exporter.transactions.facts import CoordinatorTime
 from exporter.transactions.source.log_range import RangeConsumer
@@ -30,7 +30,7 @@ from exporter.transactions.source.log_range import RangeConsumer
 if TYPE_CHECKING:
     from exporter.status.command_documents import InventoryOutput, RollOutput
 
-LOOK_SECONDS = 20.0
+ANSWER_SECONDS = 20.0
 MOST_RECORDS = 200_000
 """Records of the transaction log that one inventory reads: 2 s of one core."""
 MOST_BROKERS = 100
@@ -41,20 +41,20 @@ _QUEUED_KBYTES = 4096
 _SHOWN = 10
 
 
-class LookedAt(NamedTuple):
+class WatchedCluster(NamedTuple):
     """A cluster that is watched, and the facts of its sources."""
 
     cluster: Cluster
     facts: Facts
 
 
-class ClusterLooks:
+class ClusterAnswers:
     """``watched`` returns the clusters by name, ``owners`` those of the settings in force. Any thread may ask."""
 
-    def __init__(self, watched: Callable[[], Mapping[str, LookedAt]], owners: Callable[[], Owners]) -> None:
+    def __init__(self, watched: Callable[[], Mapping[str, WatchedCluster]], owners: Callable[[], Owners]) -> None:
         self._watched, self._owners = watched, owners
 
-    def roll(self, query: LookQuery) -> RollOutput:
+    def roll(self, query: ClusterQuery) -> RollOutput:
         """The document of ``/api/v1/roll``. Raises QueryError."""
         cluster, facts = self._asked(query)
         as_of = cluster.clock.wall()
@@ -66,7 +66,7 @@ class ClusterLooks:
         not_asked: list[str] = []
         try:
             logged = logged_evidence(facts, max(as_of, time.advising(as_of)), cluster.clock.monotonic())
-            evidence = read_evidence(cluster, logged, Deadline.after(LOOK_SECONDS))
+            evidence = read_evidence(cluster, logged, Deadline.after(ANSWER_SECONDS))
             brokers = sorted(evidence.brokers) if query.broker is None else [query.broker]
             rolls = [roll_of(evidence, broker, query.outage) for broker in brokers[:MOST_BROKERS]]
             if len(brokers) > MOST_BROKERS:
@@ -75,14 +75,14 @@ class ClusterLooks:
             not_asked = [error.fault.detail]
         return {"clusters": [cluster_roll_document(cluster.name, query.outage, rolls, not_asked, as_of)]}
 
-    def inventory(self, query: LookQuery) -> InventoryOutput:
+    def inventory(self, query: ClusterQuery) -> InventoryOutput:
         """The document of ``/api/v1/inventory``: of all clusters where none is named. Raises QueryError, and
-        RefusedLookError where the log of one is not read.
+        RefusedQueryError where the log of one is not read.
         """
         named = self.named(query).cluster
         every = self._watched()
         asked = [cluster for name, cluster in every.items() if named in {None, name}]
-        deadline = Deadline.after(LOOK_SECONDS)
+        deadline = Deadline.after(ANSWER_SECONDS)
         read: list[ReadInventory] = []
         refused = False
         for cluster, _ in asked[:MOST_INVENTORIES]:
@@ -100,21 +100,21 @@ class ClusterLooks:
             read.append(ReadInventory(cluster.name, left_out, cluster.clock.wall()))
         document = inventory_document(read, self._team)
         if refused:
-            raise RefusedLookError(document)
+            raise RefusedQueryError(document)
         return document
 
     def _team(self, application: str) -> str:
         owner = self._owners().of("application", application)
         return "" if owner == UNOWNED else owner
 
-    def named(self, query: LookQuery) -> LookQuery:
+    def named(self, query: ClusterQuery) -> ClusterQuery:
         """The query with the name of the cluster where there is only one. Raises QueryError for an unknown one."""
         names = self._watched().keys()
         if not names or query.cluster not in {None, *names}:
             raise _unknown(names)
         return query._replace(cluster=next(iter(names))) if len(names) == 1 else query
 
-    def _asked(self, query: LookQuery) -> LookedAt:
+    def _asked(self, query: ClusterQuery) -> WatchedCluster:
         watched = self._watched()
         found = watched.get(self.named(query).cluster or "")
         if found is None:

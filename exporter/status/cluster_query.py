@@ -15,7 +15,7 @@ MOST_DIGITS = 10
 USUAL_OUTAGE = 60.0
 
 
-class RefusedLookError(Exception):
+class RefusedQueryError(Exception):
     """Kafka refused or did not answer. ``document`` is the answer, with the reason in ``not_asked``."""
 
     def __init__(self, document: InventoryOutput) -> None:
@@ -23,7 +23,7 @@ class RefusedLookError(Exception):
         self.document = document
 
 
-class LookQuery(NamedTuple):
+class ClusterQuery(NamedTuple):
     """``cluster`` is None for the only one, ``broker`` for all; ``outage`` is seconds."""
 
     cluster: str | None = None
@@ -31,7 +31,7 @@ class LookQuery(NamedTuple):
     outage: float = USUAL_OUTAGE
 
     @classmethod
-    def parse(cls, query: str, names: frozenset[str]) -> LookQuery:
+    def parse(cls, query: str, names: frozenset[str]) -> ClusterQuery:
         """Return what a URL's query asks for, of these names. Raises QueryError."""
         if len(query) > MOST_CHARACTERS:
             raise QueryError(f"The query has more than {MOST_CHARACTERS} characters.")

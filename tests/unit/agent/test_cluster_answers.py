@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.agent.looks import ClusterLooks, LookedAt
+from exporter.agent.cluster_answers import ClusterAnswers, WatchedCluster
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
 from exporter.core.owners import Owners
@@ -14,18 +14,18 @@ from exporter.journal.query import QueryError
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.model import Facts
-from exporter.status.look_query import LookQuery, RefusedLookError
+from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
 from tests.helpers.schemas import conform
 
 
-def looks(*names: str, shard: Shard = WHOLE) -> ClusterLooks:
+def answers(*names: str, shard: Shard = WHOLE) -> ClusterAnswers:
     """Looks at clusters of which none answers."""
     properties = Properties.parse({"bootstrap.servers": "127.0.0.1:1"})
     clusters = [
         Cluster(properties, ClusterClient(properties), Grouping([]), StateDir(None), name, shard=shard)
         for name in names
     ]
-    return ClusterLooks(lambda: {cluster.name: LookedAt(cluster, Facts()) for cluster in clusters}, Owners)
+    return ClusterAnswers(lambda: {cluster.name: WatchedCluster(cluster, Facts()) for cluster in clusters}, Owners)
 
 
 @pytest.mark.parametrize(
@@ -33,22 +33,22 @@ def looks(*names: str, shard: Shard = WHOLE) -> ClusterLooks:
 )
 def test_one_of_the_clusters_has_to_be_named(names: tuple[str, ...], cluster: str | None) -> None:
     every = len(names) > 1 and cluster is None  # which is what an inventory may be of
-    for look in (looks(*names).roll, *([] if every else [looks(*names).inventory])):
+    for answer in (answers(*names).roll, *([] if every else [answers(*names).inventory])):
         with pytest.raises(QueryError, match=f"cluster is one of {', '.join(sorted(names))}"):
-            look(LookQuery(cluster))
+            answer(ClusterQuery(cluster))
 
 
 def test_the_only_cluster_is_asked_by_its_name_whether_it_was_named_or_not() -> None:
-    assert {looks("prod").named(LookQuery(cluster)) for cluster in (None, "prod")} == {LookQuery("prod")}
+    assert {answers("prod").named(ClusterQuery(cluster)) for cluster in (None, "prod")} == {ClusterQuery("prod")}
 
 
 def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.agent.looks.LOOK_SECONDS", 0.5)
-    (roll,) = conform("check-roll", looks("prod").roll(LookQuery()))["clusters"]
+    monkeypatch.setattr("exporter.agent.cluster_answers.ANSWER_SECONDS", 0.5)
+    (roll,) = conform("check-roll", answers("prod").roll(ClusterQuery()))["clusters"]
     assert roll["brokers"] == []
     assert len(roll["not_asked"]) == 1
-    with pytest.raises(RefusedLookError) as refused:
-        looks("prod").inventory(LookQuery())
+    with pytest.raises(RefusedQueryError) as refused:
+        answers("prod").inventory(ClusterQuery())
     (inventory,) = conform("transactions-inventory", refused.value.document)["clusters"]
     assert inventory["applications"] == []
     assert len(inventory["not_asked"]) == 1
@@ -57,10 +57,10 @@ def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: 
 def test_an_inventory_of_no_named_cluster_is_of_all_and_says_which_it_leaves_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("exporter.agent.looks.LOOK_SECONDS", 0.5)
-    monkeypatch.setattr("exporter.agent.looks.MOST_INVENTORIES", 2)
-    with pytest.raises(RefusedLookError) as refused:
-        looks("prod", "test", "more").inventory(LookQuery())
+    monkeypatch.setattr("exporter.agent.cluster_answers.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("exporter.agent.cluster_answers.MOST_INVENTORIES", 2)
+    with pytest.raises(RefusedQueryError) as refused:
+        answers("prod", "test", "more").inventory(ClusterQuery())
     found = conform("transactions-inventory", refused.value.document)
     assert [cluster["kafka_cluster"] for cluster in found["clusters"]] == ["prod", "test", "more"]
     assert found["clusters"][2]["not_asked"] == ["too many clusters for one answer: ask with cluster="]
@@ -68,5 +68,5 @@ def test_an_inventory_of_no_named_cluster_is_of_all_and_says_which_it_leaves_out
 
 
 def test_a_shard_that_does_not_know_what_transactions_write_to_names_the_one_that_does() -> None:
-    (roll,) = looks("prod", shard=Shard(1, 3)).roll(LookQuery())["clusters"]
+    (roll,) = answers("prod", shard=Shard(1, 3)).roll(ClusterQuery())["clusters"]
     assert roll["not_asked"] == ["only the agent of shard 0/3 knows what transactions write to: ask that one"]

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from exporter.journal.query import MOST_CHARACTERS, QueryError
-from exporter.status.look_query import OF_INVENTORY, OF_ROLL, LookQuery
+from exporter.status.cluster_query import OF_INVENTORY, OF_ROLL, ClusterQuery
 
 
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("", LookQuery()),
-        ("broker=3", LookQuery(broker=3)),
-        ("cluster=prod&broker=3&outage=1m30s", LookQuery("prod", 3, 90.0)),
-        ("cluster=", LookQuery("")),
+        ("", ClusterQuery()),
+        ("broker=3", ClusterQuery(broker=3)),
+        ("cluster=prod&broker=3&outage=1m30s", ClusterQuery("prod", 3, 90.0)),
+        ("cluster=", ClusterQuery("")),
     ],
 )
-def test_a_query_names_a_cluster_a_broker_and_an_outage(query: str, found: LookQuery) -> None:
-    assert LookQuery.parse(query, OF_ROLL) == found
+def test_a_query_names_a_cluster_a_broker_and_an_outage(query: str, found: ClusterQuery) -> None:
+    assert ClusterQuery.parse(query, OF_ROLL) == found
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_a_query_names_a_cluster_a_broker_and_an_outage(query: str, found: LookQ
 )
 def test_a_query_that_is_not_understood_is_refused(query: str) -> None:
     with pytest.raises(QueryError):
-        LookQuery.parse(query, OF_ROLL)
+        ClusterQuery.parse(query, OF_ROLL)
 
 
 def test_an_inventory_is_of_no_broker() -> None:
     with pytest.raises(QueryError, match="'broker' is not known here"):
-        LookQuery.parse("broker=1", OF_INVENTORY)
+        ClusterQuery.parse("broker=1", OF_INVENTORY)
