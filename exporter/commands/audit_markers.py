@@ -13,7 +13,7 @@ from exporter.cluster import Cluster
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, progress, say
 from exporter.commands.settings import add_duration_flag, add_reading_flags
-from exporter.core.instants import instant
+from exporter.core.instants import instant, seconds_of
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.log.tail import Polled
@@ -293,14 +293,14 @@ def _torn_document(torn: Torn) -> TornDocument:
         "producer_id": decision.producer_id,
         "producer_epochs": sorted(decision.epochs | decision.client_epochs),
         "decided": "commit" if decision.commit else "abort",
-        "begun": _instant(decision.begun_ms),
-        "completed": _instant(decision.completed_ms),
+        "begun": instant(seconds_of(decision.begun_ms)),
+        "completed": instant(seconds_of(decision.completed_ms)),
         "partitions": sorted(map(str, decision.partitions)),
         "topic": torn.partition.topic,
         "partition": torn.partition.partition,
         "marker": None if marker is None else "commit" if marker.commit else "abort",
         "marker_offset": None if marker is None else marker.offset,
-        "marker_time": None if marker is None else _instant(marker.timestamp_ms),
+        "marker_time": None if marker is None else instant(seconds_of(marker.timestamp_ms)),
     }
 
 
@@ -328,9 +328,5 @@ def _row(torn: Torn) -> tuple[object, ...]:
     decision = torn.decision
     decided = "COMMIT" if decision.commit else "ABORT"
     where = torn.partition
-    completed = _instant(decision.completed_ms)
+    completed = instant(seconds_of(decision.completed_ms))
     return decision.transactional_id, decision.producer_id, decided, where.topic, where.partition, torn.found, completed
-
-
-def _instant(millis: int | None) -> str | None:
-    return None if millis is None or millis < 0 else instant(millis / 1000)

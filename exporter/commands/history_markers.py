@@ -94,9 +94,9 @@ class MarkerSearch:
 
 
 def _gap(known: MarkerRecord, from_ms: int) -> str:
-    from exporter.jobs.history.report_page import instant  # noqa: PLC0415 -- as above
+    from exporter.jobs.history.report_page import second_of  # noqa: PLC0415 -- as above
 
-    return f"{instant(known.until_ms)} to {instant(from_ms)} was not compared: the job did not run"
+    return f"{second_of(known.until_ms)} to {second_of(from_ms)} was not compared: the job did not run"
 
 
 def _place(torn: Torn) -> TornPlace:

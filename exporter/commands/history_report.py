@@ -6,16 +6,15 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporter.bounds.text import printable
+from exporter.commands.instants import parse_instant
 from exporter.commands.output import print_advice, print_json, print_table, say
 from exporter.commands.settings import UsageError
 from exporter.commands.spark import add_format_flag, add_spark_flags, opened_lake
-from exporter.core.durations import parse_duration
 
 if TYPE_CHECKING:
     from exporter.jobs.history.report import HistoryReport, HistorySource
@@ -45,30 +44,14 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     )
     parser.add_argument("--input", required=True, metavar="DIR|URL|TABLE", help="the --output of `history run`")
     add_format_flag(parser)
-    parser.add_argument(
-        "--from", dest="begin", type=instant, metavar="TIME", help="2026-11-21T14:00, or 2h for two hours ago"
-    )
-    parser.add_argument("--to", dest="end", type=instant, metavar="TIME", help="as --from; until the newest")
+    parser.add_argument("--from", dest="begin", metavar="TIME", help="2026-11-21T14:00, or 2h for two hours ago")
+    parser.add_argument("--to", dest="end", metavar="TIME", help="as --from; until the newest")
     parser.add_argument("--application", metavar="NAME", help="report this application only")
     parser.add_argument(
         "--output", choices=("text", "json", "html"), default="text", help="tables, JSON, or a page with plots"
     )
     add_spark_flags(parser)
     parser.set_defaults(command=_command)
-
-
-def instant(text: str) -> int:
-    """Unix milliseconds of an ISO instant, UTC without a zone, or of a duration ago; for argparse."""
-    try:
-        return round((time.time() - parse_duration(text)) * 1000)
-    except ValueError:
-        pass
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        form = "is not an instant; write 2026-11-21T14:00, or a duration ago such as 2h"
-        raise argparse.ArgumentTypeError(f"{text!r} {form}") from None
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def check_pyarrow() -> None:
@@ -78,7 +61,11 @@ def check_pyarrow() -> None:
 
 
 def _command(options: argparse.Namespace) -> int:
-    if options.begin is not None and options.end is not None and options.begin >= options.end:
+    now = time.time()
+    begin, end = (
+        None if text is None else round(parse_instant(text, now) * 1000) for text in (options.begin, options.end)
+    )
+    if begin is not None and end is not None and begin >= end:
         raise UsageError("--from must be before --to")
     check_pyarrow()
     from exporter.jobs.history.files import ReportRange  # noqa: PLC0415 -- pyarrow is an extra
@@ -87,7 +74,7 @@ def _command(options: argparse.Namespace) -> int:
 
     try:
         with _opened(options) as history:
-            found = report(history, ReportRange(options.begin, options.end, options.application))
+            found = report(history, ReportRange(begin, end, options.application))
     except OSError as error:
         raise UsageError(f"--input {options.input}: cannot be read: {error.strerror}") from None
     if options.output == "json":
@@ -123,7 +110,7 @@ def _print(found: HistoryReport) -> None:
     from exporter.jobs.history import report_page as shown  # noqa: PLC0415 -- as above
 
     _, text = shown.verdict(found)
-    print(f"{found.cluster}, {shown.instant(found.begin_ms)} to {shown.instant(found.end_ms)} UTC: {text}")
+    print(f"{found.cluster}, {shown.second_of(found.begin_ms)} to {shown.second_of(found.end_ms)} UTC: {text}")
     if not found.counts.total:
         return
     print()

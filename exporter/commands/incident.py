@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -18,12 +16,12 @@ from exporter.bounds.text import printable
 from exporter.commands.agent_access import add_access_flags, agent_endpoint
 from exporter.commands.history_report import check_pyarrow
 from exporter.commands.incident_text import markdown, report_page
+from exporter.commands.instants import CLOCK, parse_instant
 from exporter.commands.settings import UsageError
-from exporter.core.durations import parse_duration
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
-from exporter.journal.query import MOST_EVENTS, QueryError, instant_of
+from exporter.journal.query import MOST_EVENTS
 from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
 from exporter.model import CommandError, Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
@@ -36,7 +34,6 @@ MOST_READ = 300_000
 """Events that are read of one journal."""
 REPORT_LEVELS = 2
 _STATUS = "/api/v1/status?without=open_transactions,unclean_ends,unclean_ids"
-_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter incident --from 02:00 --to 04:00
@@ -86,9 +83,9 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
 
 def _run(options: argparse.Namespace) -> int:
     now = time.time()
-    begin = instant(options.begin, now)
-    end = instant(options.end, now) if options.end else now
-    if end <= begin and _CLOCK.fullmatch(options.end):
+    begin = parse_instant(options.begin, now)
+    end = parse_instant(options.end, now) if options.end else now
+    if end <= begin and CLOCK.fullmatch(options.end):
         end += DAY
     if end <= begin:
         raise UsageError("--to is before --from")
@@ -121,23 +118,6 @@ def _run(options: argparse.Namespace) -> int:
     else:
         print("\n".join(markdown(document)))
     return 0
-
-
-def instant(text: str, now: float) -> float:
-    """Return Unix seconds of an instant of the command line. Raises UsageError."""
-    if (clock := _CLOCK.fullmatch(text)) is not None:
-        today = datetime.fromtimestamp(now, UTC)
-        hour, minute, second = (int(part or 0) for part in clock.groups())
-        found = today.replace(hour=hour, minute=minute, second=second, microsecond=0)
-        return (found if found <= today else found - timedelta(days=1)).timestamp()
-    try:
-        return now - parse_duration(text)
-    except ValueError:
-        pass
-    try:
-        return instant_of(text)
-    except QueryError as error:
-        raise UsageError(str(error)) from None
 
 
 def _history(folder: Path, wanted: Wanted, ids: Collection[str]) -> HistoryRows:

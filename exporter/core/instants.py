@@ -13,3 +13,8 @@ def instant(seconds: float | None) -> str | None:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):  # a record may carry any timestamp
         return None
+
+
+def seconds_of(millis: int | None) -> float | None:
+    """Unix seconds of a timestamp; None for None, and for -1, which Kafka writes where it has none."""
+    return None if millis is None or millis < 0 else millis / 1000

@@ -95,12 +95,12 @@ def parse_event(document: Mapping[str, Any]) -> Event | None:
     """The event in one line of an event log, None for other events. Raises EventError."""
     match str(document.get("Event")).removeprefix(_PREFIX):
         case "QueryStartedEvent":
-            return Started(_id(document), name_of(document.get("name")), instant(document.get("timestamp")))
+            return Started(_id(document), name_of(document.get("name")), parse_timestamp(document.get("timestamp")))
         case "QueryProgressEvent":
             progress = mapping(document.get("progress"), "progress")
             return Progressed(_id(progress), name_of(progress.get("name")), batch_of(progress))
         case "QueryIdleEvent":
-            return Idled(_id(document), instant(document.get("timestamp")))
+            return Idled(_id(document), parse_timestamp(document.get("timestamp")))
         case "QueryTerminatedEvent":
             exception, error_class = document.get("exception"), document.get("errorClassOnException")
             exceptions = exceptions_in(exception) if isinstance(exception, str) else ()
@@ -170,7 +170,7 @@ def batch_of(progress: Mapping[str, Any]) -> Batch:
         offsets = {}  # where the query is stays unknown
     return Batch(
         _count(progress.get("batchId"), "batchId"),
-        instant(progress.get("timestamp")) + phases.get("trigger_execution", 0.0),
+        parse_timestamp(progress.get("timestamp")) + phases.get("trigger_execution", 0.0),
         rows,
         phases,
         offsets,
@@ -209,7 +209,7 @@ def kafka_offsets(value: object) -> Mapping[TopicPartition, int] | None:
     return offsets
 
 
-def instant(value: object) -> float:
+def parse_timestamp(value: object) -> float:
     """Unix seconds of an ISO 8601 text such as ``2026-11-21T14:48:59.420Z``. Raises EventError."""
     try:
         moment = datetime.fromisoformat(text(value, "timestamp"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporter.core.documents import document_of
+from exporter.core.instants import seconds_of
 from exporter.jobs.history.holds import Hold
 from exporter.jobs.history.report import ApplicationSummary, HistoryReport, TransactionSummary
 from exporter.jobs.history.torn import MarkerRecord
@@ -25,7 +26,7 @@ def document(found: HistoryReport) -> HistoryOutput:
         found,
         **{"from": found.begin_ms / 1000, "to": found.end_ms / 1000},
         kafka_cluster=found.cluster,
-        written_until=_seconds(found.until_ms),
+        written_until=seconds_of(found.until_ms),
         transactions=found.counts.total,
         outcomes=found.counts._asdict(),
         applications=list(map(_application, found.applications)),
@@ -83,11 +84,7 @@ def _transaction(transaction: TransactionSummary) -> HistoryTransaction:
     return document_of(
         HistoryTransaction,
         transaction,
-        begin=_seconds(transaction.begin_ms),
-        complete=_seconds(transaction.complete_ms),
-        timeout_seconds=_seconds(transaction.timeout_ms),
+        begin=seconds_of(transaction.begin_ms),
+        complete=seconds_of(transaction.complete_ms),
+        timeout_seconds=seconds_of(transaction.timeout_ms),
     )
-
-
-def _seconds(millis: int | None) -> float | None:
-    return None if millis is None else millis / 1000

@@ -54,12 +54,12 @@ def page_of(found: HistoryReport) -> ReportPage:
     counts = found.counts
     details = [
         f"{counts.total:,} transactions of {len(found.applications):,} applications on {found.cluster}.",
-        f"Completed from {instant(found.begin_ms)} to {instant(found.end_ms)} (UTC).",
+        f"Completed from {second_of(found.begin_ms)} to {second_of(found.end_ms)} (UTC).",
         *(f"Beware: {caveat}." for caveat in found.caveats),
     ]
     facts = [(name.replace("_", " "), f"{getattr(counts, name):,}") for name in Outcome]
     facts.append(("not committed", ratio(counts.not_committed)))
-    facts.append(("last batch written", "never" if found.until_ms is None else instant(found.until_ms)))
+    facts.append(("last batch written", "never" if found.until_ms is None else second_of(found.until_ms)))
     return ReportPage(
         f"kafka-eos-exporter · history · {found.cluster}",
         level,
@@ -95,13 +95,13 @@ def torn_row(torn: TornPlace) -> tuple[object, ...]:
         torn.topic,
         torn.partition,
         torn.found,
-        instant(torn.completed_ms),
+        second_of(torn.completed_ms),
     )
 
 
 def compared(record: MarkerRecord) -> str:
     """Write what was compared, in one sentence."""
-    span = f"from {instant(record.from_ms)} to {instant(record.until_ms)}"
+    span = f"from {second_of(record.from_ms)} to {second_of(record.until_ms)}"
     return f"The markers of {record.compared:,} transactions were compared, {span}."
 
 
@@ -244,8 +244,8 @@ def transaction_row(transaction: TransactionSummary) -> tuple[object, ...]:
         transaction.producer_id,
         transaction.producer_epoch,
         transaction.outcome.replace("_", " "),
-        "unknown" if transaction.begin_ms is None else instant(transaction.begin_ms),
-        instant(transaction.complete_ms),
+        "unknown" if transaction.begin_ms is None else second_of(transaction.begin_ms),
+        second_of(transaction.complete_ms),
         seconds(transaction.open_seconds),
         seconds(transaction.completion_seconds),
         "none" if transaction.timeout_ms is None else seconds(transaction.timeout_ms / 1000),
@@ -262,15 +262,15 @@ def hold_row(hold: Hold) -> tuple[object, ...]:
         who.producer_id,
         who.producer_epoch,
         who.outcome.replace("_", " "),
-        instant(hold.begin_ms),
-        instant(hold.end_ms),
+        second_of(hold.begin_ms),
+        second_of(hold.end_ms),
         seconds(hold.seconds),
     )
 
 
 def fenced_row(fenced: Fenced) -> tuple[object, ...]:
     """Cells of ``FENCED_COLUMNS``."""
-    return fenced.transactional_id, fenced.application, fenced.times, instant(fenced.last_ms)
+    return fenced.transactional_id, fenced.application, fenced.times, second_of(fenced.last_ms)
 
 
 def partitions(named: Sequence[TopicPartition] | None) -> str:
@@ -278,7 +278,7 @@ def partitions(named: Sequence[TopicPartition] | None) -> str:
     return "unknown" if named is None else some(sorted(named), MOST_NAMED)
 
 
-def instant(ms: int) -> str:
+def second_of(ms: int) -> str:
     """An instant in UTC, to the second."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 

@@ -13,6 +13,7 @@ from typing import Any
 from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.derived import Derived
+from exporter.core.instants import seconds_of
 from exporter.core.shard import WHOLE, Shard
 from exporter.flink.jobs import Jobs
 from exporter.model import Sample
@@ -117,12 +118,12 @@ class Aggregates:
         transactional_id, ended = entry.transactional_id, completed_ms / 1000
         if outcome in catalogue.UNCLEAN_OUTCOMES:
             who = (transactional_id, application, producer_id, producer_epoch)
-            self.unclean.note(UncleanEnd(*who, outcome.value, ended, _seconds(begun_ms), ahead_ms / 1000))
+            self.unclean.note(UncleanEnd(*who, outcome.value, ended, seconds_of(begun_ms), ahead_ms / 1000))
         if outcome is Outcome.FENCED:
             self._fences.note(transactional_id, application, ended)
 
     def _ended_of_flink(self, transaction: Ended) -> None:
-        entry, begun, ended = transaction.entry, _seconds(transaction.begun_ms), transaction.completed_ms / 1000
+        entry, begun, ended = transaction.entry, seconds_of(transaction.begun_ms), transaction.completed_ms / 1000
         who = (entry.transactional_id, entry.application)
         loss = self.flink.ended(*who, transaction.outcome, transaction.producer_id, begun, ended)
         if loss is not None:
@@ -206,10 +207,6 @@ class Aggregates:
     def task_commits(self) -> TaskCommits:
         """The transactions that Connect's source tasks committed, whatever application their ids are counted under."""
         return TaskCommits(dict(self._tasks.counts), self._grouping.connect_groups)
-
-
-def _seconds(ms: int) -> float | None:
-    return ms / 1000 if ms >= 0 else None
 
 
 def _durations(counts: Sequence[int]) -> CommitDurations:

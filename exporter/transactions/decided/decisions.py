@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from exporter.core.instants import seconds_of
 from exporter.transactions.decided.fate import DecidedTransaction
 from exporter.transactions.machine.records import LogValue, Status
 
@@ -126,7 +127,7 @@ def _same(found: Sequence[DecidedTransaction], value: LogValue) -> int | None:
     """The place of the last decision, if this value is of the same transaction and says the same."""
     if not found or found[-1].commit is not (value.status in _COMMITS):
         return None
-    return len(found) - 1 if found[-1].begun == _seconds(value.start_ms) else None
+    return len(found) - 1 if found[-1].begun == seconds_of(value.start_ms) else None
 
 
 def _prepared(record: LogRecord, opened: _Opened | None) -> DecidedTransaction:
@@ -144,7 +145,7 @@ def _prepared(record: LogRecord, opened: _Opened | None) -> DecidedTransaction:
         frozenset({value.producer_epoch}),
         commit,
         v2,
-        _seconds(value.start_ms),
+        seconds_of(value.start_ms),
         record.record_ms / 1000,
         None,
         frozenset(value.partitions or ()),
@@ -167,7 +168,7 @@ def _completed(producer_id: int, record: LogRecord, *, rotated: bool) -> Decided
         frozenset({epoch}),
         commit,
         tagged and commit,
-        _seconds(value.start_ms),
+        seconds_of(value.start_ms),
         value.last_update_ms / 1000,
         record.record_ms / 1000,
         None,
@@ -180,7 +181,3 @@ def _client_epochs(epoch: int, tagged: bool, commit: bool) -> frozenset[int]:
     if commit:
         return frozenset({epoch - 1 if tagged else epoch})
     return frozenset({epoch - 1, epoch})
-
-
-def _seconds(millis: int) -> float | None:
-    return millis / 1000 if millis >= 0 else None

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from exporter.cli import main
-from exporter.commands.incident import instant
-from exporter.commands.settings import UsageError
 from exporter.jobs.history.fold import FoldState, Row
 from exporter.jobs.history.index import TaskResult
 from exporter.jobs.history.store import ROWS, opened
@@ -106,19 +104,6 @@ def test_with_several_clusters_one_must_be_chosen(tmp_path: Path, capsys: pytest
 def test_a_folder_without_a_journal_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 2
     assert "has no journal" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("09:00", -3600), ("10:00:00", 0), ("11:30", 5400 - DAY), ("2h", -7200), ("2026-11-21T09:59:00Z", -60)],
-)
-def test_an_instant_is_a_time_of_the_day_a_duration_ago_or_rfc_3339(text: str, seconds: float) -> None:
-    assert instant(text, NOW) == NOW + seconds
-
-
-def test_what_is_no_instant_is_refused() -> None:
-    with pytest.raises(UsageError):
-        instant("yesterday", NOW)
 
 
 @pytest.mark.parametrize(("cluster_id", "code"), [("", 0), ("id-1", 0), ("id-2", 2)])

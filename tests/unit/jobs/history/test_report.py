@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.cli import main
-from exporter.commands.history_report import instant
 from exporter.jobs.history.files import HistoryFiles, ReportRange
 from exporter.jobs.history.fold import FoldState, Row
 from exporter.jobs.history.holds import Lasting, holds_of
@@ -195,11 +194,6 @@ def test_each_application_has_an_address_in_the_page(history: Path) -> None:
 def test_a_page_without_transactions_says_so(history: Path) -> None:
     html = render(page_of(report(HistoryFiles(history), ReportRange(application="nobody"))))
     assert "No transactions in this time" in html
-
-
-@pytest.mark.parametrize("text", ["2026-09-22T12:00", "2026-09-22T12:00:00Z", "2026-09-22T14:00+02:00"])
-def test_instants_are_utc_unless_they_say_otherwise(text: str) -> None:
-    assert instant(text) == NOON
 
 
 def test_the_docs_describe_every_column_as_the_code_does() -> None:
