@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Polled, fault_of, is_end
-from exporter.model import Clock, Deadline
+from exporter.model import Clock, Deadline, KnownLogEnd
 from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of
 from exporter.transactions.decided.fate import ProducerLog
 from exporter.transactions.facts import OpenTransaction
@@ -252,13 +252,20 @@ class LogScan:
             kept.append(record)
 
     def producer_log(
-        self, producer_id: int, leader_epochs: Mapping[int, int], passed: Mapping[int, int] = MappingProxyType({})
+        self,
+        producer_id: int,
+        leader_epochs: Mapping[int, int],
+        known_ends: Mapping[int, KnownLogEnd] = MappingProxyType({}),
     ) -> ProducerLog:
         """The transactions of one producer id in the log, by the present leader epochs of all its partitions.
 
-        ``passed`` are ends of the partitions from before the records that are judged. The id must have been looked for.
-        Raises UndecodableRecord.
+        ``known_ends`` are those of the partitions from before the records that are judged. One of an earlier leader
+        epoch says nothing: an election since may have been unclean, and what is below it may have been written since.
+        The id must have been looked for. Raises UndecodableRecord.
         """
+        passed = {
+            number: end.offset for number, end in known_ends.items() if end.leader_epoch == leader_epochs.get(number)
+        }
         kept = self._of_producer[producer_id]
         numbers: Iterable[int] = {record.number for record in kept} or leader_epochs.keys()
         starts = {number: self._run(number).whole_from(leader_epochs[number]) for number in numbers}
