@@ -19,7 +19,7 @@ from exporter.kafka.log.control import OffsetRange, look_back, read_markers
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, log_end_offsets
+from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
 from exporter.status.command_documents import MarkersDocument, TornDocument
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
@@ -198,7 +198,7 @@ def _read_log(
         if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
             raise AskError(fault)
         return DecisionLog()
-    starts = list_offsets(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
+    starts = offsets_at(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
     ends = log_end_offsets(cluster.client, metadata, places, deadline)
     for fault in (*starts.faults, *ends.faults):
         raise AskError(fault)
@@ -247,7 +247,7 @@ def _ranges(
     """Offsets to read in each partition: from an instant to its high watermark, requested after the log was read."""
     client = cluster.client
     ends = end_offsets(client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
-    first = list_offsets(client, metadata, partitions, deadline)
+    first = offsets_at(client, metadata, partitions, deadline)
     ranges = {
         place: OffsetRange(end if start < 0 else start, end)
         for place, end in ends.values.items()

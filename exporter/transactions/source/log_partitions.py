@@ -10,7 +10,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import TailReader
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, log_end_offsets
+from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, log_end_offsets, offsets_at
 from exporter.model import Deadline, Fault, KnownLogEnd, KnownLogEnds, Reason, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.known_log import STUCK_SECONDS
@@ -181,7 +181,7 @@ class LogPartitions:
             for number in fresh
             if number in waiting or number < partitions
         }
-        found = list_offsets(self._cluster.client, metadata, hour_ago, deadline).values
+        found = offsets_at(self._cluster.client, metadata, hour_ago, deadline).values
         begun: dict[int, PartitionProgress] = {}
         clocks = self._saved.clocks
         for number, end in fresh.items():

@@ -16,7 +16,7 @@ from exporter.kafka.log.batches import UNREADABLE, fetch_request
 from exporter.kafka.log.control import look_back, take_batches
 from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import NO_EPOCH, TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets
+from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
 from exporter.transactions.decided.leader_clocks import LeaderClocks
 from exporter.transactions.decided.marker_watch import MarkerWatch, TornMarkers
@@ -201,7 +201,7 @@ class MarkersSource(KafkaSource):
         }
         if not fresh:
             return
-        starts = list_offsets(self._cluster.client, metadata, fresh, deadline)
+        starts = offsets_at(self._cluster.client, metadata, fresh, deadline)
         yield from _told(starts.faults)
         for place, since_ms in fresh.items():
             start = starts.values.get(place)
