@@ -205,12 +205,19 @@ class Fact:
     __slots__ = ()
 
 
+class KnownLogEnd(NamedTuple):
+    """The end of one partition of the transaction log, by its leader of this epoch."""
+
+    offset: int
+    leader_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class KnownLogEnds(Fact):
     """The ends of all partitions of the transaction log: what is below them was there at ``at``, monotonic."""
 
     at: float
-    ends: Mapping[int, int]
+    ends: Mapping[int, KnownLogEnd]
 
 
 F = TypeVar("F", bound=Fact)

@@ -15,11 +15,11 @@ from exporter.commands.output import print_json, print_table, progress, say
 from exporter.commands.settings import add_duration_flag, add_reading_flags
 from exporter.core.instants import instant, seconds_of
 from exporter.kafka.client import AskError
-from exporter.kafka.log.control import OffsetRange, read_markers
+from exporter.kafka.log.control import OffsetRange, look_back, read_markers
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, log_end_offsets, start_offsets
+from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
 from exporter.status.command_documents import MarkersDocument, TornDocument
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
@@ -149,6 +149,10 @@ def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callabl
         text = f"clocks of brokers are {apart / 1000:.0f} s apart: no markers were compared, see NTP on each"
         return MarkerReport(cluster.name, MarkerComparison((), 0, (text,)), offsets)
     judged = judge(decisions, read, since_ms, compacted, check)
+    if judged.unproven:
+        places = {torn.partition for torn in judged.unproven}
+        look_back(cluster.client, metadata, {place: read[place] for place in places}, deadline)
+        judged = judge(decisions, read, since_ms, compacted, check)
     questions = (*(fault.detail for fault in faults), *judged.open_questions)
     if log.undecodable:
         questions = (*questions, f"{log.undecodable} records of the transaction log are of a form unknown here")
@@ -194,7 +198,7 @@ def _read_log(
         if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
             raise AskError(fault)
         return DecisionLog()
-    starts = list_offsets(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
+    starts = offsets_at(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
     ends = log_end_offsets(cluster.client, metadata, places, deadline)
     for fault in (*starts.faults, *ends.faults):
         raise AskError(fault)
@@ -243,16 +247,13 @@ def _ranges(
     """Offsets to read in each partition: from an instant to its high watermark, requested after the log was read."""
     client = cluster.client
     ends = end_offsets(client, metadata, partitions, Isolation.READ_UNCOMMITTED, deadline)
-    first = list_offsets(client, metadata, partitions, deadline)
-    earliest = start_offsets(client, metadata, partitions, deadline)
-    ranges = {}
-    for place, end in ends.values.items():
-        start, log_start = first.values.get(place), earliest.values.get(place)
-        if start is None or log_start is None:
-            continue
-        begin = end if start < 0 else start
-        ranges[place] = OffsetRange(begin, end, cut=log_start > 0 and begin <= log_start)
-    return ranges, tuple(dict.fromkeys((*ends.faults, *first.faults, *earliest.faults)))
+    first = offsets_at(client, metadata, partitions, deadline)
+    ranges = {
+        place: OffsetRange(end if start < 0 else start, end)
+        for place, end in ends.values.items()
+        if (start := first.values.get(place)) is not None
+    }
+    return ranges, tuple(dict.fromkeys((*ends.faults, *first.faults)))
 
 
 def _compacted(

@@ -15,7 +15,7 @@ from exporter.kafka.log.batch_writers import BatchWriters, sample_writers
 from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
+from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.machine.records import UndecodableRecord, decode_key, decode_value
 from exporter.transactions.source.log_range import Range, RangeReader, read_ranges
@@ -106,7 +106,7 @@ def _ranges(
     """The records of the last ``seconds``, by partition of the log."""
     since = round((cluster.clock.wall() - seconds) * 1000)
     ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
-    starts = list_offsets(cluster.client, metadata, dict.fromkeys(places, since), deadline)
+    starts = offsets_at(cluster.client, metadata, dict.fromkeys(places, since), deadline)
     for answer in (ends, starts):
         if answer.unanswered:
             raise AskError(next(iter(answer.unanswered.values())))

@@ -61,8 +61,8 @@ class StallTracker:
         self._confirmed: dict[TopicPartition, float] = {}
         self._settled = Derived(self._find_settled)
         self._begins = Derived(lambda _: sorted(state.seen for state in self.standing.values()))
-        # When the end of each partition was read last before what is open in it was written.
-        self._closed_at: dict[TopicPartition, float] = {}
+        # When the end of each partition was read last before what is open in it was written, and that end.
+        self._closed: dict[TopicPartition, tuple[float, int]] = {}
         # The last readings of partitions that are not read any more, and their instants.
         self._lost: dict[TopicPartition, tuple[Reading, float]] = {}
 
@@ -164,16 +164,18 @@ class StallTracker:
             self.producers.outdate(partition)
 
     def _note_closed(self, partition: TopicPartition, last_stable_offset: int, high_watermark: int) -> None:
-        """Note until when nothing of what is open now was written: the last reading without an open transaction."""
-        last = self.readings.get(partition)
-        if last is None or high_watermark < last.high_watermark:
-            self._closed_at.pop(partition, None)
+        """Note until when nothing of what is open now was written: the last reading without an open transaction. What
+        is open below the end that it had was closed then: an unclean election took the marker.
+        """
+        last, (_, end) = self.readings.get(partition), self._closed.get(partition, (0.0, 0))
+        if last is None or high_watermark < last.high_watermark or last_stable_offset < end:
+            self._closed.pop(partition, None)
         elif not last.lag and last.high_watermark <= last_stable_offset:
-            self._closed_at[partition] = self.readings.at[partition]
+            self._closed[partition] = self.readings.at[partition], last.high_watermark
 
     def closed_at(self, partition: TopicPartition) -> float | None:
         """A monotonic instant before the first record of every open transaction of a partition; None if not known."""
-        return self._closed_at.get(partition)
+        return self._closed.get(partition, (None, 0))[0]
 
     def _released(self, partition: TopicPartition) -> None:
         self.standing.pop(partition, None)
@@ -214,7 +216,7 @@ class StallTracker:
             self._saved.pop(partition, None)
             self._confirmed.pop(partition, None)
             self._lost.pop(partition, None)
-            self._closed_at.pop(partition, None)
+            self._closed.pop(partition, None)
 
     def keep(self, partitions: AbstractSet[TopicPartition]) -> None:
         """Drop all partitions but these."""

@@ -89,6 +89,7 @@ class Partition:
     batches: bytes = b""  # what a Fetch gives, from whatever offset
     aborted: Sequence[tuple[int, int]] = ()  # producer id and first offset of its aborted transactions
     epoch_end: tuple[int, int] | None = None  # what the leader says of any epoch; None: it ends at the log end
+    first_segment_empty: bool = False  # compaction emptied it: no instant is found before it was written
 
 
 @dataclass
@@ -298,11 +299,14 @@ class FakeKafka:
             offset = stable if request.isolation_level else led.high_watermark
             if request.replica_id == -2 and led.log_end is not None:
                 offset = led.log_end
+            if timestamp == -3:
+                newest = max((record.ms for record in self.log.get(number, ())), default=-1) if name == LOG else -1
+                return Answer(partition_index=number, error_code=0, offset=offset, timestamp=newest)
             if timestamp == -2:
                 offset = led.log_start
             elif timestamp >= 0:
                 later = (record.offset for record in self.log.get(number, ()) if record.ms >= timestamp)
-                offset = next(later, -1) if name == LOG else led.since
+                offset = next(later, -1) if name == LOG and not led.first_segment_empty else led.since
             return Answer(partition_index=number, error_code=self.refuse.get("ListOffsets", 0), offset=offset)
 
         return Answer(

@@ -53,8 +53,8 @@ def compare_all(
                 is_lost = is_missing = not any(_ends(decision, marker) for marker in found)
             else:
                 is_missing, is_lost = _of_shared_epoch(decision, found, rivals)
-            if is_missing and own.fault is None and partition.topic not in compacted and _reaches(decision, own):
-                if is_lost:
+            if is_missing and own.fault is None and partition.topic not in compacted:
+                if is_lost and _reaches(decision, own):
                     torn.append(Torn(decision, partition, None))
                 else:
                     unclear.add(id(decision))
@@ -112,13 +112,15 @@ def _unread(
             yield own.fault.detail
         elif partition.topic in compacted:
             yield f"{partition.topic} is compacted: a missing marker there proves nothing"
-        elif not _reaches(decision, own):
-            yield f"{partition}: retention may have taken markers of the time"
 
 
 def _reaches(decision: Decision, own: PartitionMarkers) -> bool:
-    """Whether the marker must be in what was read: where retention cut the partition, it began before the decision."""
-    return not own.cut or 0 <= own.first_ms < decision.prepared_ms - CLOCK_SLACK_MS
+    """Whether the marker must be in what was read: the partition was there before the decision."""
+    if not own.cut or 0 <= own.first_ms < decision.prepared_ms - CLOCK_SLACK_MS:
+        return True
+    mine = [begin for begin in own.begins if begin[0] == decision.producer_id and begin[1] in decision.client_epochs]
+    times = range(decision.begun_ms - CLOCK_SLACK_MS, decision.prepared_ms + 1)
+    return any(decision.v2 or begin[2] in times for begin in mine)
 
 
 def _ends(decision: Decision, marker: Marker) -> bool:

@@ -13,7 +13,18 @@ from itertools import chain
 from typing import NamedTuple
 
 from exporter.transactions.decided.fate import Fate
-from tests.model.kafka import COMMITTED, Bounds, KeptJudgement, ModelState, initial, open_records, steps
+from tests.model.kafka import (
+    COMMITTED,
+    OPEN,
+    PLACES,
+    Bounds,
+    KeptJudgement,
+    KnownEnd,
+    ModelState,
+    initial,
+    open_records,
+    steps,
+)
 from tests.model.observer import judgements, suspects
 
 
@@ -71,7 +82,15 @@ def explore(bounds: Bounds, most: int = 10_000_000) -> Explored:
 
 
 def _looks(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState]]:
-    """An agent judges open records and keeps that, or restarts without what it saved."""
+    """An agent judges open records and keeps that, or restarts without what it saved, or reads the ends.
+
+    It uses ends that are older than all transactions that may write yet (``log_history.MARGIN_SECONDS``).
+    """
+    if bounds.notes and state.noted is None and all(client.state != OPEN for client in state.clients):
+        for place, entries in enumerate(state.partitions):
+            if all(open_records(entries, producer)[0] < 0 for producer in PLACES):
+                noted = KnownEnd(place, len(entries), state.next, state.leader_epoch)
+                yield f"read the ends of {place}", state._replace(noted=noted)
     if state.spent.looks < bounds.looks:
         spent = state.spent._replace(looks=state.spent.looks + 1)
         for place, producer, _, said in judgements(state, bounds.ahead):

@@ -68,10 +68,19 @@ class KeptJudgement(NamedTuple):
     nobody: bool
 
 
+class KnownEnd(NamedTuple):
+    """The ends of the log and of a partition without open records, read by an agent while no transaction was open."""
+
+    place: int
+    entries: int
+    next: int
+    leader_epoch: int
+
+
 class Bounds(NamedTuple):
     """How often each thing may happen. ``v2``: which producers speak Transactions V2. ``owners``: the producer of each
     transaction, ``places`` the partitions that a transaction may write to. ``ahead``: by how many instants the clock of
-    the partitions' leaders is ahead of the coordinator's, negative behind.
+    the partitions' leaders is ahead of the coordinator's, negative behind. ``notes``: an agent reads the ends once.
     """
 
     v2: tuple[bool, bool]
@@ -85,6 +94,7 @@ class Bounds(NamedTuple):
     timeouts: int = 1
     looks: int = 0
     ahead: int = 0
+    notes: bool = False
 
 
 class Spent(NamedTuple):
@@ -101,7 +111,7 @@ class Spent(NamedTuple):
 
 class ModelState(NamedTuple):
     """The cluster and its clients. ``unsent``: for each producer, the partitions whose marker its coordinator owes.
-    ``kept`` is what an agent keeps, also over its restarts.
+    ``kept`` and ``noted`` are what an agent keeps, also over its restarts.
     """
 
     log: tuple[ModelRecord, ...] = ()
@@ -113,6 +123,7 @@ class ModelState(NamedTuple):
     spent: Spent = Spent()
     time: int = 0
     kept: KeptJudgement | None = None
+    noted: KnownEnd | None = None
 
 
 def initial(bounds: Bounds) -> ModelState:

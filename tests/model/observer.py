@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.kafka.log.control import Marker
-from exporter.model import TopicPartition
-from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of
+from exporter.model import KnownLogEnd, TopicPartition
+from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of, passed_offset
 from exporter.transactions.decided.fate import Judgement, OpenRecords, ProducerLog, judge
 from exporter.transactions.machine.records import LogValue, Status, Tags
 from tests.model.kafka import ONGOING, PREPARE_ABORT, EndMarker, ModelRecord, ModelState, newest, open_records
@@ -82,6 +82,10 @@ def judgements(state: ModelState, ahead: int = 0) -> Iterator[tuple[int, int, in
     """Partition, producer, start and what the function says of it, by what may be read of the partition."""
     for place, producer, start in suspects(state):
         log = log_by_a_read(state, producer)
+        noted = state.noted
+        if noted is not None and noted.place == place and noted.entries <= start:
+            end = KnownLogEnd(noted.next, noted.leader_epoch)
+            log = log._replace(passed=passed_offset(log.whole_from, end, state.leader_epoch))
         for traced in (False, True):
             yield (
                 place,

@@ -12,7 +12,7 @@ from exporter.groups.source.rewinds import OffsetRewinds
 from exporter.kafka.client import AskError
 from exporter.kafka.log.offset_commits import CommitReader, EndedCommits, OffsetCommits
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets
+from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, TopicPartition
 
 HOUR = 3600.0
@@ -82,7 +82,7 @@ class OffsetsSource(KafkaSource):
         if not fresh:
             return
         since = dict.fromkeys(fresh, round((wall - HOUR) * 1000))
-        starts = list_offsets(self._cluster.client, metadata, since, deadline)
+        starts = offsets_at(self._cluster.client, metadata, since, deadline)
         yield from starts.faults
         for place, start in starts.values.items():
             end = ends[place.partition]

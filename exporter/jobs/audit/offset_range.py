@@ -18,7 +18,7 @@ from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, start_offsets
+from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, offsets_at, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 POLICY = "cleanup.policy"
@@ -215,7 +215,7 @@ def _resolved(
             raise AskError(Fault(Reason.UNKNOWN_TOPIC, f"topic {topic} has no partition {min(missing)} ({bound.text})"))
         return {partition: bound.offsets.get(partition.partition, else_[partition]) for partition in else_}
     if bound.instant_ms is not None:
-        found = _all(list_offsets(client, metadata, dict.fromkeys(else_, bound.instant_ms), deadline))
+        found = _all(offsets_at(client, metadata, dict.fromkeys(else_, bound.instant_ms), deadline))
         ends = _all(end_offsets(client, metadata, else_, Isolation.READ_UNCOMMITTED, deadline))
         return {partition: ends[partition] if offset == NONE_LATER else offset for partition, offset in found.items()}
     return else_

@@ -17,6 +17,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, fetch_request, records_of
 from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.offsets import start_offsets
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
@@ -24,6 +25,12 @@ ABORT, COMMIT = 0, 1
 _TYPES = frozenset({ABORT, COMMIT})
 FETCH_BYTES = 8 << 20
 """Read at once of one partition."""
+BEGINS_MS = 10_000
+"""From the first marker on, ``begins`` is gathered for so long: later transactions are newer than that marker, with
+twice the difference that is allowed of two clocks.
+"""
+LOOK_BACK = 1_000
+"""Offsets before what was read in which a marker is looked for."""
 MOST_READS = 32
 """Reads of one search: 256 MiB."""
 _KEY = struct.Struct(">hh")
@@ -34,6 +41,7 @@ _HEADER = struct.Struct(">qiib4xhiqqqh")
 first and the newest record, producer id and epoch.
 """
 _MAGIC = 2
+_TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _LOG_APPEND_TIME = 0x08
 _BODY = struct.Struct(">5shhB2xi")
@@ -48,11 +56,10 @@ _OLD_MAGIC_AT = 16
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of one partition, from ``start`` to before ``end``; ``cut``: retention may have taken some before."""
+    """Offsets of one partition, from ``start`` to before ``end``."""
 
     start: int
     end: int
-    cut: bool = False
 
 
 class Marker(NamedTuple):
@@ -70,9 +77,11 @@ class Marker(NamedTuple):
 class PartitionMarkers:
     """Records read of one partition, from ``start``, the first offset requested.
 
-    ``cut``: retention may have deleted earlier records. ``first_ms`` is the timestamp of the first batch, -1 when there
-    was none. ``reached`` is the offset after the last one read; ``fault`` is why reading stopped before the end, None
-    otherwise. ``since_ms``: the time from which on no marker is missing that was read, Unix milliseconds.
+    ``cut``: retention may have deleted earlier records, or the topic was made again. ``first_ms`` is the time of the
+    first marker, by its leader's clock, -1 when there was none. ``begins`` are the transactions that have records in
+    the first seconds of it: producer id, its epoch, and the timestamp of the first batch. ``reached`` is the offset
+    after the last one read; ``fault`` is why reading stopped before the end, None otherwise. ``since_ms``: the time
+    from which on no marker is missing that was read, Unix milliseconds.
     ``leader_epoch`` is that of the last batch read, -1 before the first; ``confirmed`` the one of the leader whose log
     is known to have what was read.
     """
@@ -86,6 +95,20 @@ class PartitionMarkers:
     since_ms: int = 0
     leader_epoch: int = -1
     confirmed: int = -1
+    begins: list[tuple[int, int, int]] = field(default_factory=list)
+    begun: dict[int, int] | None = field(default_factory=dict)
+    """The producer epochs of what is open, by producer id; None once ``begins`` is whole."""
+    looked_back: bool = False
+
+    def marked(self, producer_id: int, written_ms: int) -> None:
+        """Note the time of a marker."""
+        if self.first_ms < 0:
+            self.first_ms = written_ms
+        if self.begun is None:
+            return
+        self.begun.pop(producer_id, None)
+        if written_ms > self.first_ms + BEGINS_MS:
+            self.begun = None
 
 
 def read_markers(
@@ -100,13 +123,29 @@ def read_markers(
     ``advance`` is called with the number of offsets passed. A read error is a fault of its partition.
     """
     found = {}
-    for partition, (start, end, cut) in ranges.items():
-        own = found[partition] = PartitionMarkers(start, cut, reached=start)
+    for partition, (start, end) in ranges.items():
+        own = found[partition] = PartitionMarkers(start, cut=True, reached=start)
         while own.fault is None and own.reached < end:
             before = own.reached
             _read_on(client, metadata, partition, own, end, deadline)
             advance(own.reached - before)
     return found
+
+
+def look_back(
+    client: BrokerAccess, metadata: Metadata, read: Mapping[TopicPartition, PartitionMarkers], deadline: Deadline
+) -> None:
+    """Look for a marker before what was read of each partition: the topic is not younger than that."""
+    starts = start_offsets(client, metadata, read, deadline).values
+    ranges = {
+        place: OffsetRange(max(log_start, read[place].start - LOOK_BACK), read[place].start)
+        for place, log_start in starts.items()
+    }
+    for place, found in read_markers(client, metadata, ranges, deadline).items():
+        own = read[place]
+        own.looked_back = True
+        if older := [marker.timestamp_ms for marker in found.markers if marker.offset < own.start]:
+            own.first_ms = older[0]
 
 
 class NextMarker(NamedTuple):
@@ -197,18 +236,22 @@ def _take(own: PartitionMarkers, data: bytes, at: int, after: int, end: int) -> 
         return
     own.reached = min(end, last + 1)
     own.leader_epoch = leader_epoch
-    if own.first_ms < 0:
-        own.first_ms = max_ms
     if not attributes & _CONTROL:
+        if own.begun is not None and attributes & _TRANSACTIONAL and own.begun.get(producer_id) != epoch:
+            own.begun[producer_id] = epoch
+            own.begins.append((producer_id, epoch, max_ms))
         return
     if after - at == _USUAL_SIZE:
         start, _, kind, length, coordinator_epoch = _BODY.unpack_from(data, at + _BODY_AT)
         if start == _BODY_START and length == _VALUE_LENGTH:
             if kind in _TYPES:
                 written_ms = max_ms if attributes & _LOG_APPEND_TIME else first_ms
+                own.marked(producer_id, written_ms)
                 own.markers.append(Marker(base, written_ms, producer_id, epoch, kind == COMMIT, coordinator_epoch))
             return
-    own.markers.extend(_decoded(data[at:after], producer_id, epoch))
+    for marker in _decoded(data[at:after], producer_id, epoch):
+        own.marked(producer_id, marker.timestamp_ms)
+        own.markers.append(marker)
 
 
 def _decoded(batch: bytes, producer_id: int, epoch: int) -> Iterator[Marker]:

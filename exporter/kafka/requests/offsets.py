@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -116,6 +117,31 @@ def newest_timestamps(
 ) -> Answers[TopicPartition, int]:
     """The largest timestamp of a record, Unix milliseconds; -1 for a partition without one."""
     return list_offsets(client, metadata, dict.fromkeys(partitions, NEWEST), deadline, give=_timestamp)
+
+
+def offsets_at(
+    client: BrokerAccess, metadata: Metadata, instants: Mapping[TopicPartition, int], deadline: Deadline
+) -> Answers[TopicPartition, int]:
+    """The first offset at or after an instant (Unix milliseconds) in each partition; NONE_LATER where there is none.
+
+    A broker looks in the first segment whose largest timestamp is not before the instant, and answers NONE_LATER where
+    that has no such record. One that compaction emptied counts with the time at which it was last written
+    (LogSegment.largestTimestamp), although later segments have such records: then it is the start of the log.
+    """
+    found = list_offsets(client, metadata, instants, deadline)
+    none = [place for place, offset in found.values.items() if offset == NONE_LATER]
+    if not none:
+        return found
+    newest = newest_timestamps(client, metadata, none, deadline).values
+    mistaken = [place for place in none if newest.get(place, instants[place]) >= instants[place]]
+    starts = start_offsets(client, metadata, mistaken, deadline)
+    values = {place: offset for place, offset in found.values.items() if place not in starts.unanswered}
+    return replace(
+        found,
+        values=values | starts.values,
+        unanswered=found.unanswered | starts.unanswered,
+        faults=tuple(dict.fromkeys((*found.faults, *starts.faults))),
+    )
 
 
 def _offset(answer: Any) -> int:  # noqa: ANN401 - kafka-python's class has no fields for mypy

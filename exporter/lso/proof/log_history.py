@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from exporter.model import KnownLogEnds
+from exporter.model import KnownLogEnd, KnownLogEnds
 
 MOST = 150
 """Ends that are kept: some more than two hours of one a minute."""
@@ -31,7 +31,7 @@ class LogHistory:
         if ends is not None and (not self._known or self._known[-1].at < ends.at):
             self._known.append(ends)
 
-    def before(self, instant: float) -> Mapping[int, int]:
+    def before(self, instant: float) -> Mapping[int, KnownLogEnd]:
         """The newest ends that are older than the margin before an instant, monotonic; empty without one."""
         for known in reversed(self._known):
             if known.at <= instant - MARGIN_SECONDS:
@@ -50,15 +50,18 @@ class LogHistory:
         for known in self._known:
             if not found or known.at - found[-1].at >= SAVED_SECONDS:
                 found.append(known)
-        return [[round(known.at, 3), sorted(known.ends.items())] for known in found]
+        return [[round(known.at, 3), [[number, *end] for number, end in sorted(known.ends.items())]] for known in found]
 
     def restore(self, found: list[list[Any]], now: float) -> None:
         """As ``document`` returned it, of a process of the same boot; ``now`` is monotonic. Raises TypeError or
         ValueError for anything else.
         """
-        ends = [
-            KnownLogEnds(float(at), {int(number): int(end) for number, end in numbers}) for at, numbers in found[-MOST:]
+        restored = [
+            KnownLogEnds(
+                float(at), {int(number): KnownLogEnd(int(offset), int(epoch)) for number, offset, epoch in ends}
+            )
+            for at, ends in found[-MOST:]
         ]
-        if any(not math.isfinite(known.at) or known.at > now for known in ends):
+        if any(not math.isfinite(known.at) or known.at > now for known in restored):
             raise ValueError("an instant in the future")
-        self._known.extend(sorted(ends, key=lambda known: known.at))
+        self._known.extend(sorted(restored, key=lambda known: known.at))

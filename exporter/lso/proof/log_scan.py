@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Polled, fault_of, is_end
-from exporter.model import Clock, Deadline
-from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of
+from exporter.model import Clock, Deadline, KnownLogEnd
+from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of, passed_offset
 from exporter.transactions.decided.fate import ProducerLog
 from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine.entries import OPEN_STATES
@@ -252,26 +252,31 @@ class LogScan:
             kept.append(record)
 
     def producer_log(
-        self, producer_id: int, leader_epochs: Mapping[int, int], passed: Mapping[int, int] = MappingProxyType({})
+        self,
+        producer_id: int,
+        leader_epochs: Mapping[int, int],
+        known_ends: Mapping[int, KnownLogEnd] = MappingProxyType({}),
     ) -> ProducerLog:
         """The transactions of one producer id in the log, by the present leader epochs of all its partitions.
 
-        ``passed`` are ends of the partitions from before the records that are judged. The id must have been looked for.
-        Raises UndecodableRecord.
+        ``known_ends`` are those of the partitions from before the records that are judged. The id must have been looked
+        for. Raises UndecodableRecord.
         """
         kept = self._of_producer[producer_id]
         numbers: Iterable[int] = {record.number for record in kept} or leader_epochs.keys()
         starts = {number: self._run(number).whole_from(leader_epochs[number]) for number in numbers}
         forgotten = self._forgotten.get(producer_id, 0)
+        starts = {number: None if at is None else max(at, forgotten) for number, at in starts.items()}
+        passed = {
+            number: passed_offset(at, known_ends.get(number), leader_epochs[number]) for number, at in starts.items()
+        }
         whole: int | None = None
         below = -1
         if not kept:
-            known = all(at is not None and at <= max(0, passed.get(number, 0)) for number, at in starts.items())
-            whole = 0 if known else None
+            whole = 0 if all(at == 0 or passed[number] >= 0 for number, at in starts.items()) else None
         elif len(starts) == 1:
-            ((number, start),) = starts.items()
-            whole = None if start is None else max(start, forgotten)
-            below = passed.get(number, -1) if whole is not None and whole <= passed.get(number, -1) else -1
+            ((number, whole),) = starts.items()
+            below = passed[number]
         records = [
             LogRecord(
                 record.offset, record.leader_epoch, record.record_ms, decode_key(record.key), decode_value(record.value)

@@ -15,7 +15,7 @@ from exporter.kafka.client import AskError
 from exporter.lso.proof.evidence import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
 from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.rounds import Rounds, committed_in
-from exporter.model import Deadline, TopicPartition
+from exporter.model import Deadline, KnownLogEnd, TopicPartition
 from exporter.transactions.decided.torn import Torn
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
@@ -47,7 +47,7 @@ class Prover:
         self._first: dict[OpenStart, Round] = {}
         self._proofs: dict[OpenStart, HangingProof] = {}
         self._committed: dict[OpenStart, Committed] = {}
-        self._passed: dict[OpenStart, Mapping[int, int]] = {}
+        self._passed: dict[OpenStart, Mapping[int, KnownLogEnd]] = {}
         self._missing: dict[OpenStart, tuple[str, ...]] = {}
         self._retry: dict[OpenStart, float] = {}
         self._shown: frozenset[OpenStart] = frozenset()
@@ -79,7 +79,7 @@ class Prover:
         deadline: Deadline,
         *,
         current: bool,
-        passed: Mapping[OpenStart, Mapping[int, int]] = MappingProxyType({}),
+        passed: Mapping[OpenStart, Mapping[int, KnownLogEnd]] = MappingProxyType({}),
     ) -> None:
         """Continue the proofs.
 

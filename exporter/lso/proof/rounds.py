@@ -22,7 +22,7 @@ from exporter.kafka.requests.transactions import describe_producers
 from exporter.lso.proof.evidence import Committed, Loaded, LogRead, OpenStart, Round, WriterState
 from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.log_scan import Cost, LogScan
-from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.model import Deadline, Fault, KnownLogEnd, Reason, TopicPartition
 from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, ProducerLog, judge
 from exporter.transactions.decided.torn import Decision, Torn, decided
 from exporter.transactions.facts import OpenTransactions
@@ -47,7 +47,7 @@ class _Begun:
     partitions: int
     ends: Mapping[int, int]
     probes: Probes
-    passed: Mapping[OpenStart, Mapping[int, int]]
+    passed: Mapping[OpenStart, Mapping[int, KnownLogEnd]]
 
 
 CLOCKS = (
@@ -125,7 +125,7 @@ class Rounds:
         self,
         held: Mapping[OpenStart, float],
         deadline: Deadline,
-        passed: Mapping[OpenStart, Mapping[int, int]] = MappingProxyType({}),
+        passed: Mapping[OpenStart, Mapping[int, KnownLogEnd]] = MappingProxyType({}),
     ) -> None:
         """Begin a round about transactions that DescribeProducers has shown open, each with the monotonic instant of
         that answer. ``passed`` are the ends of the log before their first record, where they are known.
@@ -221,7 +221,7 @@ class Rounds:
         writer: WriterState,
         leaders: Metadata,
         epochs: Mapping[int, int],
-        passed: Mapping[int, int],
+        passed: Mapping[int, KnownLogEnd],
         deadline: Deadline,
     ) -> Judgement:
         try:

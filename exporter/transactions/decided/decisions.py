@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.core.instants import seconds_of
+from exporter.model import KnownLogEnd
 from exporter.transactions.decided.fate import DecidedTransaction
 from exporter.transactions.machine.records import LogValue, Status
 
@@ -61,6 +62,18 @@ class LogRun:
         if self.epoch != leader_epoch:
             return None
         return self.start if self.start or leader_epoch == 0 else 1
+
+
+def passed_offset(whole_from: int | None, known: KnownLogEnd | None, leader_epoch: int) -> int:
+    """The offset below which all of a partition of the log is older than records that came after its end was read; -1
+    where that is not known.
+
+    An end of an earlier leader epoch says nothing: an unclean election may have taken what was below it, and nothing
+    else, and what was written in its place has the same offsets.
+    """
+    if known is None or whole_from is None or known.leader_epoch != leader_epoch:
+        return -1
+    return known.offset if whole_from <= known.offset else -1
 
 
 class _Opened(NamedTuple):

@@ -78,6 +78,8 @@ class MarkerWatch:
         self._newest_ms = 0
         self.followed: dict[TopicPartition, PartitionMarkers] = {}
         self.read_at: dict[TopicPartition, float] = {}
+        self.unproven: frozenset[TopicPartition] = frozenset()
+        """The partitions of decisions that wait for ``look_back``."""
         self.compared = 0
         self.not_compared = 0
 
@@ -132,7 +134,7 @@ class MarkerWatch:
         order = sorted(places, key=lambda place: self.read_at.get(place, -math.inf))
         return {partition: places[partition] for partition in order}
 
-    def follow(self, partition: TopicPartition, start: int, since_ms: int, *, cut: bool) -> PartitionMarkers:
+    def follow(self, partition: TopicPartition, start: int, since_ms: int, *, cut: bool = True) -> PartitionMarkers:
         """Begin to read a partition at the first offset of this time (Unix ms), or again."""
         own = self.followed[partition] = PartitionMarkers(start, cut, reached=start, since_ms=since_ms)
         return own
@@ -140,6 +142,13 @@ class MarkerWatch:
     def leave(self, partition: TopicPartition) -> None:
         """Read this partition no further; the next decision that names it begins again."""
         self.followed.pop(partition, None)
+
+    def forget(self, topics: AbstractSet[str]) -> None:
+        """Drop what was read of topics that were deleted or made again, and what was found in them."""
+        for partition in [partition for partition in self.followed if partition.topic in topics]:
+            self.leave(partition)
+        for key in [key for key in self._found if key[2].topic in topics]:
+            del self._found[key]
 
     def give_up(self) -> None:
         """Give up all decisions that wait."""
@@ -171,10 +180,19 @@ class MarkerWatch:
                 self.not_compared += 1
         read = {partition: self.followed[partition] for partition in reached}
         self._settle(read, now)
-        torn = self._torn(ready, read, compacted)
+        torn, unproven = self._torn(ready, read, compacted)
+        self.unproven = frozenset(
+            place for places in unproven.values() for place in places if not read[place].looked_back
+        )
         for waiting in ready:
             findings = [place for place in torn.get(id(waiting.decision), ()) if self._is_news(place, read, now)]
-            if not findings:
+            if not findings and id(waiting.decision) in unproven:
+                if self.unproven.isdisjoint(unproven[id(waiting.decision)]):
+                    self.not_compared += 1
+                    self._rivals.append((now, waiting.decision))
+                else:
+                    left.append(waiting)
+            elif not findings:
                 self.compared += 1
                 self._rivals.append((now, waiting.decision))
             elif not waiting.decision.v2 and (
@@ -197,11 +215,13 @@ class MarkerWatch:
 
     def _torn(
         self, ready: Collection[_Waiting], read: Mapping[TopicPartition, PartitionMarkers], compacted: frozenset[str]
-    ) -> dict[int, list[Torn]]:
-        """The findings about decisions that are ready, by the identity of the decision."""
+    ) -> tuple[dict[int, list[Torn]], dict[int, list[TopicPartition]]]:
+        """The findings about decisions that are ready, and the partitions that may be younger than one, both by the
+        identity of the decision.
+        """
         ours = {id(waiting.decision) for waiting in ready}
         if not ours:
-            return {}
+            return {}, {}
         since_ms = min(waiting.decision.completed_ms or 0 for waiting in ready)
         producers = {waiting.decision.producer_id for waiting in ready}  # a marker is no other producer's
         rest = (waiting.decision for waiting in self._waiting if id(waiting.decision) not in ours)
@@ -210,12 +230,17 @@ class MarkerWatch:
         ]
         known = [*others, *(waiting.decision for waiting in ready)]
         found: dict[int, list[Torn]] = {}
-        for torn in judge(known, read, since_ms, compacted).torn:
+        unproven: dict[int, list[TopicPartition]] = {}
+        judged = judge(known, read, since_ms, compacted)
+        for torn in judged.unproven:
+            if id(torn.decision) in ours:
+                unproven.setdefault(id(torn.decision), []).append(torn.partition)
+        for torn in judged.torn:
             marker = torn.marker
             # A marker from before the begin of the transaction is that of one before it, which may not be known here.
             if id(torn.decision) in ours and (marker is None or marker.timestamp_ms >= torn.decision.begun_ms):
                 found.setdefault(id(torn.decision), []).append(torn)
-        return found
+        return found, unproven
 
     def _is_news(self, torn: Torn, read: Mapping[TopicPartition, PartitionMarkers], now: float) -> bool:
         """Return whether a finding stands. A missing COMMIT that the next commit made up for is none; what an ABORT

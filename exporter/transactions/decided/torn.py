@@ -73,11 +73,15 @@ class Torn(NamedTuple):
 
 
 class MarkerComparison(NamedTuple):
-    """``judged`` transactions were compared in all their partitions. ``open_questions`` are those that could not be."""
+    """``judged`` transactions were compared in all their partitions. ``open_questions`` are those that could not be.
+
+    ``unproven`` have no marker in a partition that may be younger than they are, see ``look_back``.
+    """
 
     torn: tuple[Torn, ...]
     judged: int
     open_questions: tuple[str, ...]
+    unproven: tuple[Torn, ...] = ()
 
 
 _PREPARED = frozenset({int(Status.PREPARE_COMMIT), int(Status.PREPARE_ABORT)})
@@ -229,6 +233,7 @@ class _Comparison:
         self._check = check
         self._torn: list[tuple[int, TopicPartition, Torn]] = []  # with the place of the decision
         self._unclear: dict[int, list[str]] = {}  # by the place of the decision
+        self._unproven: list[Torn] = []
         self._compared: set[TopicPartition] = set()
         self._steps = 0
         self.stopped = ""
@@ -258,7 +263,8 @@ class _Comparison:
                 unread = [*self._unread(decision), *self._unclear.get(place, ())]
                 questions.update(dict.fromkeys(unread))
                 judged += not unread and decision.partitions <= self._compared
-        return MarkerComparison(tuple(torn for *_, torn in sorted(self._torn, key=_place)), judged, tuple(questions))
+        torn = tuple(torn for *_, torn in sorted(self._torn, key=_place))
+        return MarkerComparison(torn, judged, tuple(questions), tuple(self._unproven))
 
     def _step(self) -> None:
         self._steps += 1
@@ -277,8 +283,6 @@ class _Comparison:
                 yield own.fault.detail
             elif partition.topic in self._compacted:
                 yield f"{partition.topic} is compacted: a missing marker there proves nothing"
-            elif not _reaches(decision, own):
-                yield f"{partition}: retention may have taken markers of the time"
 
     def _compare(self, partition: TopicPartition, own: PartitionMarkers, producers: Mapping[int, list[int]]) -> None:
         due = {
@@ -318,6 +322,10 @@ class _Comparison:
                     self._torn.append((place, partition, Torn(decision, partition, marker)))
             if not ended and whole and _reaches(decision, own):
                 self._judge(place, partition, shared)
+            elif not ended and whole:
+                text = f"{partition}: retention may have taken markers of the time, or the topic was made again since"
+                self._unclear.setdefault(place, []).append(text)
+                self._unproven.append(Torn(decision, partition, None))
 
     def _judge(self, place: int, partition: TopicPartition, shared: _SharedEpochs) -> None:
         """Take in a transaction that has no marker of its own in a partition."""
@@ -373,10 +381,17 @@ def _place(found: tuple[int, TopicPartition, Torn]) -> tuple[int, TopicPartition
 
 
 def _reaches(decision: Decision, own: PartitionMarkers) -> bool:
-    """Return whether the marker must be in what was read: where retention cut the partition, it began before the
-    decision.
+    """Return whether the marker must be in what was read: a marker before it is older than the decision, or records of
+    the transaction are there. Timestamps of records are their producer's, and may be of any time.
     """
-    return not own.cut or 0 <= own.first_ms < decision.prepared_ms - CLOCK_SLACK_MS
+    if not own.cut or 0 <= own.first_ms < decision.prepared_ms - CLOCK_SLACK_MS:
+        return True
+    return any(
+        producer_id == decision.producer_id
+        and epoch in decision.client_epochs
+        and (decision.v2 or decision.begun_ms - CLOCK_SLACK_MS <= written_ms <= decision.prepared_ms)
+        for producer_id, epoch, written_ms in own.begins
+    )
 
 
 def _windows(decision: Decision) -> Iterator[MarkerWindow]:

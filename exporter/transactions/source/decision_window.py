@@ -9,7 +9,7 @@ from exporter.cluster import Cluster
 from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets
+from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.decided.decisions import LogRecord
 from exporter.transactions.decided.record_owner import LogWindow, window_of
@@ -96,7 +96,7 @@ def _offset_at(
     cluster: Cluster, metadata: Metadata, place: TopicPartition, instant: float, end: int, deadline: Deadline
 ) -> int:
     """The first offset at or after an instant; the end where there is none."""
-    found = _only(list_offsets(cluster.client, metadata, {place: max(0, round(instant * 1000))}, deadline), place)
+    found = _only(offsets_at(cluster.client, metadata, {place: max(0, round(instant * 1000))}, deadline), place)
     return found if found >= 0 else end
 
 

@@ -10,8 +10,8 @@ from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import TailReader
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, list_offsets, log_end_offsets
-from exporter.model import Deadline, Fault, KnownLogEnds, Reason, TopicPartition
+from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, log_end_offsets, offsets_at
+from exporter.model import Deadline, Fault, KnownLogEnd, KnownLogEnds, Reason, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.known_log import STUCK_SECONDS
 from exporter.transactions.machine.entries import Ended
@@ -181,7 +181,7 @@ class LogPartitions:
             for number in fresh
             if number in waiting or number < partitions
         }
-        found = list_offsets(self._cluster.client, metadata, hour_ago, deadline).values
+        found = offsets_at(self._cluster.client, metadata, hour_ago, deadline).values
         begun: dict[int, PartitionProgress] = {}
         clocks = self._saved.clocks
         for number, end in fresh.items():
@@ -230,8 +230,11 @@ class LogPartitions:
         """The ends of the log, once a minute; None while that of a partition is not known."""
         now = self._cluster.clock.monotonic()
         if self._ends is None or now - self._ends.at >= ENDS_INTERVAL:
-            asked = {number: progress.end.high_watermark for number, progress in self.progress.items()}
-            ends = {number: end for number, end in asked.items() if end is not None}
+            ends = {
+                number: KnownLogEnd(end, progress.led.confirmed)
+                for number, progress in self.progress.items()
+                if (end := progress.end.high_watermark) is not None and not progress.gone
+            }
             self._ends = KnownLogEnds(now, ends) if ends and len(ends) == self.seen else None
         return self._ends
 

@@ -13,10 +13,10 @@ from exporter.cluster import Cluster, KafkaSource
 from exporter.kafka.client import AskError
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, fetch_request
-from exporter.kafka.log.control import take_batches
+from exporter.kafka.log.control import look_back, take_batches
 from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import NO_EPOCH, TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, list_offsets, start_offsets
+from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
 from exporter.transactions.decided.leader_clocks import LeaderClocks
 from exporter.transactions.decided.marker_watch import MarkerWatch, TornMarkers
@@ -60,6 +60,7 @@ class MarkersSource(KafkaSource):
         self._compacted: dict[str, tuple[float, bool]] = {}
         self._clocks = LeaderClocks()
         self._read_ends: dict[TopicPartition, tuple[float, int, int]] = {}  # when asked, the end, the leader epoch
+        self._topic_ids: dict[str, str] = {}
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         now = self._cluster.clock.monotonic()
@@ -98,6 +99,7 @@ class MarkersSource(KafkaSource):
     def _read(
         self, metadata: Metadata, wanted: Mapping[TopicPartition, int], facts: Facts, deadline: Deadline
     ) -> Iterator[Fault]:
+        self._forget_made_again(metadata, {partition.topic for partition in wanted})
         if not wanted:
             return
         asked_at = self._cluster.clock.monotonic()
@@ -123,6 +125,16 @@ class MarkersSource(KafkaSource):
             self._note_clocks(metadata, reached, asked_at, now)
             doubtful = self._doubtful(metadata, reached, facts)
         self._watch.compare(reached, now, compacted, doubtful)
+        if unproven := {place: self._watch.followed[place] for place in self._watch.unproven}:
+            look_back(self._cluster.client, metadata, unproven, deadline)
+
+    def _forget_made_again(self, metadata: Metadata, topics: AbstractSet[str]) -> None:
+        """Forget what was read of earlier topics of the same name."""
+        ids = {topic: topic_id for topic in topics if (topic_id := metadata.topic_ids.get(topic))}
+        self._watch.forget(
+            {topic for topic, topic_id in ids.items() if self._topic_ids.get(topic, topic_id) != topic_id}
+        )
+        self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics} | ids
 
     def _note_clocks(
         self, metadata: Metadata, reached: AbstractSet[TopicPartition], asked_at: float, now: float
@@ -189,16 +201,14 @@ class MarkersSource(KafkaSource):
         }
         if not fresh:
             return
-        starts = list_offsets(self._cluster.client, metadata, fresh, deadline)
-        earliest = start_offsets(self._cluster.client, metadata, fresh, deadline)
-        yield from _told(dict.fromkeys((*starts.faults, *earliest.faults)))
+        starts = offsets_at(self._cluster.client, metadata, fresh, deadline)
+        yield from _told(starts.faults)
         for place, since_ms in fresh.items():
-            start, log_start = starts.values.get(place), earliest.values.get(place)
-            if start is None or log_start is None:
+            start = starts.values.get(place)
+            if start is None:
                 self._watch.leave(place)
                 continue
-            begin = ends[place] if start < 0 else start  # nothing was written since
-            own = self._watch.follow(place, begin, since_ms, cut=log_start > 0 and begin <= log_start)
+            own = self._watch.follow(place, ends[place] if start < 0 else start, since_ms)  # below 0: nothing since
             own.confirmed = metadata.leader_epoch(place)
 
     def _taken_by_cleaner(self, topics: set[str], deadline: Deadline) -> frozenset[str]:

@@ -8,7 +8,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
 from exporter.kafka.log.batches import UNREADABLE, records_of
-from exporter.kafka.log.control import Marker, PartitionMarkers, take_batches
+from exporter.kafka.log.control import BEGINS_MS, Marker, PartitionMarkers, take_batches
 
 ABORT, COMMIT = 0, 1
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -49,6 +49,16 @@ def test_a_marker_with_a_longer_value_is_read_as_well() -> None:
 def test_the_time_of_a_marker_is_the_brokers_where_the_topic_has_append_time() -> None:
     data = batch(7, CONTROL | APPEND_TIME, marker_body(COMMIT), first_ms=5, max_ms=8)
     assert taken(data).markers[0].timestamp_ms == 8
+
+
+def test_the_first_time_is_that_of_a_marker_and_transactions_are_named_until_some_seconds_after_it() -> None:
+    """Records have the timestamps of their producers."""
+    data = batch(0, RECORDS, b"anything", max_ms=1) + batch(1, CONTROL, marker_body(COMMIT), first_ms=50_000)
+    data += batch(2, RECORDS, b"anything", max_ms=2) + batch(3, RECORDS, b"anything", max_ms=3)
+    data += batch(4, CONTROL, marker_body(COMMIT), first_ms=50_001 + BEGINS_MS)
+    own = taken(data + batch(5, RECORDS, b"anything", max_ms=4))
+    assert own.first_ms == 50_000
+    assert own.begins == [(9, 4, 1), (9, 4, 2)]
 
 
 def test_records_and_other_control_records_are_passed_over() -> None:

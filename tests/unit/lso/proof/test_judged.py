@@ -10,7 +10,7 @@ from exporter.kafka.log.control import PartitionMarkers
 from exporter.lso.proof.evidence import OpenStart, WriterState
 from exporter.lso.proof.judged import MOST, JudgedRecords
 from exporter.lso.proof.log_history import MARGIN_SECONDS, LogHistory
-from exporter.model import KnownLogEnds, TopicPartition
+from exporter.model import KnownLogEnd, KnownLogEnds, TopicPartition
 from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
 from exporter.transactions.decided.marker_watch import TornMarker, TornMarkers
 from exporter.transactions.decided.torn import Decision, judge
@@ -127,10 +127,10 @@ def test_only_the_newest_judgements_are_kept() -> None:
 def test_the_ends_of_the_log_are_known_again_after_a_restart() -> None:
     history = LogHistory()
     for minute in range(60):
-        history.note(KnownLogEnds(60.0 * minute, {0: minute, 7: 2 * minute}))
+        history.note(KnownLogEnds(60.0 * minute, {0: KnownLogEnd(minute, 4), 7: KnownLogEnd(2 * minute, 5)}))
     again = LogHistory()
     again.restore(history.document(), 3_600.0)
-    assert again.before(3_600.0 + MARGIN_SECONDS - 300.0) == {0: 55, 7: 110}
+    assert again.before(3_600.0 + MARGIN_SECONDS - 300.0) == {0: (55, 4), 7: (110, 5)}
     assert again.before(MARGIN_SECONDS - 1.0) == {}
     with pytest.raises(ValueError, match="future"):
         LogHistory().restore(history.document(), 10.0)

@@ -19,7 +19,7 @@ from exporter.lso.proof.evidence import OpenStart
 from exporter.lso.proof.prover import Prover
 from exporter.lso.proof.rounds import Rounds
 from exporter.lso.source.lso import LsoSource
-from exporter.model import Deadline, Fact, Fault, Reason, TopicPartition
+from exporter.model import Deadline, Fact, Fault, KnownLogEnd, KnownLogEnds, Reason, TopicPartition
 from exporter.settings.plain import LsoConfig, TopicsConfig
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.transactions.machine.records import Status
@@ -471,6 +471,53 @@ def test_a_log_that_lost_records_and_grew_again_is_read_from_its_start(epoch_end
     assert [stall.blocker.kind for stall in stalls(seen)] == [BlockerKind.UNKNOWN]
     assert ABORT not in steps(world, seen)
     assert "transactional.id 'app-1' has a transaction open in the log" in steps(world, seen)
+
+
+@pytest.mark.parametrize("elected", [False, True])
+def test_a_known_end_of_the_log_proves_nothing_after_an_election(elected: bool) -> None:
+    """An unclean election of a quiet partition of the log takes the records of a transaction and nothing before them:
+    what is written next has the offset that was the end when the partition had nothing open.
+    """
+    world = world_of(orders=1)
+    log = world.topics[LOG][0]
+    log.epoch, log.epoch_begins = 4, 3
+    for number in range(5):
+        write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
+    source = lso_source(world)
+    world.topics["orders"][0].high_watermark = 10
+    read(world, source, opened(), KnownLogEnds(world.time.monotonic, {0: KnownLogEnd(5, 4)}))
+    world.time.pass_(1_000.0)
+    read(world, source, opened())
+    stand(world, "orders")
+    if elected:
+        log.epoch, log.epoch_begins = 5, 5
+    write(world, "app-1", 101, Status.COMPLETE_COMMIT)
+    seen = go_on(world, source, 300, opened())
+    kind = BlockerKind.UNKNOWN if elected else BlockerKind.HANGING
+    assert [stall.blocker.kind for stall in stalls(seen)] == [kind]
+    assert (ABORT in steps(world, seen)) is not elected
+
+
+@pytest.mark.parametrize("at", [10, 30])
+def test_a_partition_that_lost_a_marker_was_not_closed_before_what_is_open_now(at: int) -> None:
+    """An unclean election of the partition took the marker of an old commit, and it grew again before the next read."""
+    world = world_of(orders=1)
+    log = world.topics[LOG][0]
+    log.epoch, log.epoch_begins = 4, 1
+    write(world, "app-7", 7, Status.PREPARE_COMMIT, ("orders", 0))
+    write(world, "app-7", 7, Status.COMPLETE_COMMIT)
+    for number in range(3):
+        write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
+    source = lso_source(world)
+    world.topics["orders"][0].high_watermark = 25
+    read(world, source, opened(), KnownLogEnds(world.time.monotonic, {0: KnownLogEnd(5, 4)}))
+    world.time.pass_(1_000.0)
+    go_on(world, source, 300, opened())
+    world.topics["orders"][0].high_watermark = 30
+    go_on(world, source, 100, opened())
+    stand(world, "orders", at=at, end=31)
+    seen = go_on(world, source, 300, opened())
+    assert (ABORT in steps(world, seen)) is (at == 30)
 
 
 def test_where_no_leader_says_whether_the_log_lost_records_nothing_is_proven() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from exporter.kafka.log.control import Marker
-from exporter.model import TopicPartition
+from exporter.model import KnownLogEnd, TopicPartition
 from exporter.transactions.decided import fate
-from exporter.transactions.decided.decisions import LogRun
+from exporter.transactions.decided.decisions import LogRun, passed_offset
 from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement, OpenRecords, ProducerLog, judge
 from tests.model import explore as explore_module
+from tests.model import observer
 from tests.model.explore import explore
 from tests.model.kafka import Bounds
 
@@ -131,6 +132,30 @@ def test_what_an_agent_keeps_over_elections_and_restarts_gives_no_line_for_what_
     found = explore(NO_FAULTS._replace(v2=(v2, False), looks=1, **allowed))
     assert not found.wrong, "\n".join(found.wrong)
     assert found.states == states
+
+
+@pytest.mark.parametrize(
+    ("allowed", "v2", "states"),
+    [
+        ({"elections": 1, "drops": 1}, False, 30285),
+        ({"elections": 1}, True, 7394),
+        ({"truncations": 1, "drops": 1}, False, 5935),
+    ],
+)
+def test_ends_that_an_agent_read_before_give_no_line_for_what_was_promised(
+    allowed: dict[str, Any], v2: bool, states: int
+) -> None:
+    found = explore(NO_FAULTS._replace(v2=(v2, False), notes=True, **allowed))
+    assert not found.wrong, "\n".join(found.wrong)
+    assert found.states == states
+
+
+def test_the_model_finds_an_end_that_counts_after_an_election(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_any_epoch(whole_from: int | None, known: KnownLogEnd, _: int) -> int:
+        return passed_offset(whole_from, known, known.leader_epoch)
+
+    monkeypatch.setattr(observer, "passed_offset", in_any_epoch)
+    assert "a line, and transaction" in explore(NO_FAULTS._replace(elections=1, notes=True)).wrong[0]
 
 
 @pytest.mark.parametrize("v2", [False, True])

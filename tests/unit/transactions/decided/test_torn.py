@@ -255,6 +255,7 @@ READ = st.builds(
     st.one_of(st.just(-1), TIMES),
     st.just(0),
     st.one_of(st.none(), st.just(Fault(Reason.AUTHORIZATION, "grant READ"))),
+    begins=st.lists(st.tuples(st.integers(1, 2), st.integers(0, 3), TIMES), max_size=3),
 )
 
 

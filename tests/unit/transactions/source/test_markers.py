@@ -154,10 +154,61 @@ def test_what_was_decided_long_before_the_newest_transaction_is_not_said_to_lack
 def test_a_marker_that_is_missing_where_nothing_was_written_since_is_found() -> None:
     world = MarkersWorld()
     world.partition.since = -1
+    world.write(marker(1, 3, world.begun_ms - 99_000))
     world.decide()
     world.read()
+    world.read()
     assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS) == {("orders", "commit", "nothing"): 1}
-    assert world.kafka.requests("Fetch") == []
+    fetches = len(world.kafka.requests("Fetch"))
+    world.read()
+    assert len(world.kafka.requests("Fetch")) == fetches, "looked back once"
+
+
+def data(offset: int, epoch: int, at_ms: int) -> bytes:
+    return HEADER.pack(offset, 49, 0, 2, 0, 0x10, 0, at_ms, at_ms, 7, epoch, 0, 1)
+
+
+@pytest.mark.parametrize("v2", [True, False])
+@pytest.mark.parametrize("written", [False, True])
+def test_a_topic_that_may_be_younger_than_a_transaction_lacks_no_marker_of_it(v2: bool, written: bool) -> None:
+    """A topic that was made again is empty, or has later transactions, and records with timestamps of any time."""
+    world = MarkersWorld()
+    world.decide(v2=v2)
+    if written:
+        world.write(
+            data(0, 5 if v2 else 3, world.begun_ms - 86_400_000),
+            data(1, 5 if v2 else 3, world.begun_ms + 30_000),
+            marker(2, 6 if v2 else 3, world.begun_ms + 30_100),
+        )
+    else:
+        world.partition.high_watermark = 0
+    reads = [world.read(CONFIRM_SECONDS) for _ in range(5)]
+    assert [found.values(catalogue.TORN_TRANSACTIONS) for found in reads] == [{}] * 5
+    assert compared(reads[-1]) == (0, 1)
+
+
+@pytest.mark.parametrize("v2", [True, False])
+def test_a_marker_is_missing_after_the_records_of_its_transaction(v2: bool) -> None:
+    world = MarkersWorld()
+    world.decide(v2=v2)
+    world.write(data(2, 3, world.begun_ms + 5))
+    world.read()
+    found = world.read(CONFIRM_SECONDS)
+    assert found.values(catalogue.TORN_TRANSACTIONS) == {("orders", "commit", "nothing"): 1}
+
+
+def test_what_was_found_in_a_topic_that_is_made_again_is_dropped_with_it() -> None:
+    world = MarkersWorld()
+    world.kafka.topic_ids = {"orders": "one"}
+    world.decide()
+    world.write(data(2, 3, world.begun_ms + 5))
+    world.read()
+    assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS)
+    world.kafka.topic_ids = {"orders": "two"}
+    world.write()
+    world.decide(5)
+    reads = [world.read(CONFIRM_SECONDS) for _ in range(5)]
+    assert [found.values(catalogue.TORN_TRANSACTIONS) for found in reads] == [{}] * 5
 
 
 def test_records_that_were_deleted_before_they_were_read_prove_nothing() -> None:
@@ -206,7 +257,7 @@ def test_markers_are_not_read_again_where_the_new_leader_has_them() -> None:
     world.decide(5)
     world.write(marker(3, 6, world.begun_ms + 16))
     assert compared(world.read()) == (2, 0)
-    assert len(world.kafka.requests("ListOffsets")) == len(world.kafka.requests("Fetch")) + 2, "one begin"
+    assert len(world.kafka.requests("ListOffsets")) == len(world.kafka.requests("Fetch")) + 1, "one begin"
 
 
 def test_nothing_is_compared_before_the_new_leader_says_what_it_has() -> None:
