@@ -100,7 +100,7 @@ class GroupsSource(KafkaSource):
         yield from ends.faults
         for group, offsets in committed.values.items():
             yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
-        every = not (listed.faults or refused or committed.faults)
+        every = shard.whole and not (dropped or listed.faults or refused or committed.faults)
         yield blocked_groups(facts.get(Stalls), committed.values, ends, every_group=every)
         yield from self._records(metadata, committed.values, ends.stable, deadline)
         yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, kinds, deadline))
@@ -262,8 +262,8 @@ def blocked_groups(
 ) -> BlockedGroups:
     """Return the groups that stalled partitions withhold offsets from.
 
-    A group that committed beyond the last stable offset does not wait for it. No group waits for a partition without
-    commits only where the commits of ``every_group`` were read.
+    A group that committed beyond the last stable offset does not wait for it. That no group waits for a partition is
+    known only where the commits of ``every_group`` were read.
     """
     read = {partition for offsets in committed.values() for partition in offsets} if stalls else set()
     counts = {
@@ -283,7 +283,8 @@ def blocked_groups(
         for partition in waits[group]:
             if len(worst[partition]) < MOST_BLOCKED:
                 worst[partition].append(BlockedGroup(group, withheld[partition]))
-    return BlockedGroups({place: Blocked(tuple(worst[place]), count) for place, count in counts.items()})
+    found = {place: Blocked(tuple(worst[place]), count) for place, count in counts.items() if count or every_group}
+    return BlockedGroups(found)
 
 
 def beyond(
