@@ -166,7 +166,9 @@ def test_a_java_client_gets_oauth_with_its_handler() -> None:
     assert found["sasl.login.callback.handler.class"].endswith("OAuthBearerLoginCallbackHandler")
     assert found["sasl.oauthbearer.token.endpoint.url"] == "https://idp/token"
     extended = Properties({**oauth, "sasl.oauthbearer.extensions": "logicalCluster=lkc-1, identityPoolId=pool-2"})
-    assert 'extension_logicalCluster="lkc-1" extension_identityPoolId="pool-2"' in for_java(extended)["sasl.jaas.config"]
+    assert (
+        'extension_logicalCluster="lkc-1" extension_identityPoolId="pool-2"' in for_java(extended)["sasl.jaas.config"]
+    )
 
 
 def test_a_mechanism_that_spark_does_not_have_is_refused_by_name() -> None:
