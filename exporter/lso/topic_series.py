@@ -58,8 +58,11 @@ def withheld_since(
     found: dict[str, WithheldSince] = {}
     for partition, state in standing.items():
         who = holding_producer(producers(partition), state.last_stable_offset)
-        known = coordinators.by_producer.get(who.producer_id) if who is not None else None
-        began = earliest.get(partition) if known is None else known.started
+        if who is None:
+            began = earliest.get(partition)
+        else:
+            known = coordinators.by_producer.get(who.producer_id)
+            began = None if known is None else known.started
         seen, first = found.get(partition.topic, (math.inf, math.inf))
         found[partition.topic] = WithheldSince(min(seen, state.seen), first if began is None else min(first, began))
     return found

@@ -84,7 +84,7 @@ def ask_coordinators(
     listed = list_transactions(client, metadata, deadline, states=asked_states, producer_ids=producer_ids)
     rows = [row for rows in listed.values.values() for row in rows]
     if absent and not rows:
-        return Asked((), (), frozenset(), ())
+        return Asked((), (), frozenset(), listed.faults)
     wanted = [row.transactional_id for row in rows if row.state in STATES and row.transactional_id not in known]
     if also is not None:
         wanted += also(rows)
