@@ -178,6 +178,7 @@ class StallTracker:
     def _released(self, partition: TopicPartition) -> None:
         self.standing.pop(partition, None)
         self.producers.forget(partition)
+        self._held.pop(partition, None)
 
     def identify(self, topic_ids: Mapping[str, str]) -> frozenset[TopicPartition]:
         """Set the ids of topics, and drop the state of earlier topics of the same name. Returns the partitions of such
@@ -187,7 +188,7 @@ class StallTracker:
         self._topic_ids.update(topic_ids)
         if not made_again:
             return frozenset()
-        stale = frozenset(partition for partition in (*self.readings, *self._held) if partition.topic in made_again)
+        stale = frozenset(partition for partition in self.readings if partition.topic in made_again)
         self.forget(stale)
         return stale
 
@@ -210,7 +211,6 @@ class StallTracker:
         for partition in partitions:
             self.readings.drop(partition)
             self._released(partition)
-            self._held.pop(partition, None)
             self._saved.pop(partition, None)
             self._confirmed.pop(partition, None)
             self._lost.pop(partition, None)
