@@ -108,7 +108,9 @@ class TopicSeries:
         coordinators: Coordinators,
         now: float,
     ) -> Iterator[Sample]:
-        """Yield the age of the oldest withheld record of each topic in which a transaction was seen."""
+        """Yield the age of the oldest withheld record of each topic in which a transaction was seen; nothing where only
+        partitions that cannot be read withheld one.
+        """
         watch = self._watch
         starts = self._starts(transactions)
         since = self._withheld(watch.standing.version, watch.producers.version, coordinators, starts, elsewhere)
@@ -117,7 +119,7 @@ class TopicSeries:
         stalled = (topic for topic, age in ages.items() if age >= watch.stall_after)
         self._transactional.update(since.described, stalled, (partition.topic for partition in starts))
         self._transactional.intersection_update(self._topics(elsewhere))
-        for topic in sorted(self._transactional):
+        for topic in sorted(self._transactional - ({place.topic for place in watch.unread_standing} - ages.keys())):
             yield catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS(max(0.0, ages.get(topic, 0.0)), cluster, topic)
 
     def _withheld_since(

@@ -240,6 +240,11 @@ class StallTracker:
         """The partitions whose readings are too old, and those of an earlier process that were not read yet."""
         return frozenset((*self._lost, *self._saved))
 
+    @property
+    def unread_standing(self) -> AbstractSet[TopicPartition]:
+        """Those of them whose LSO was below the high watermark when they were last read."""
+        return self._saved.keys()
+
     def unconfirmed(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
         confirmed, read_at, never = self._confirmed, self.readings.at, float("-inf")
