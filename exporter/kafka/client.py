@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from exporter.kafka.answers import Answers
 from exporter.kafka.faults import BROKEN, AskError, refusal
 from exporter.kafka.identity import ClusterIdentityCheck
 from exporter.kafka.properties.accepted import split_address
@@ -28,7 +27,7 @@ from exporter.kafka.transport.pool import ChannelPool
 from exporter.kafka.view import ClusterView
 from exporter.model import Clock, Deadline, Fault, Reason
 
-__all__ = ["Answers", "AskError", "ClusterClient", "Metadata", "PartitionMetadata", "Request", "Response"]
+__all__ = ["AskError", "ClusterClient", "Metadata"]
 
 FIRST_LOOK_SECONDS = 1.0
 LOOK_SECONDS = 4.0

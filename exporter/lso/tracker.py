@@ -59,7 +59,7 @@ class StallTracker:
         self._saved: dict[TopicPartition, SavedStall] = {}
         self._topic_ids: dict[str, str] = {}
         self._confirmed: dict[TopicPartition, float] = {}
-        self._settled = Derived(self._find_settled)
+        self._settled = Derived(lambda _standing, _producers, by: settled_partitions(self.standing, self.producers, by))
         self._begins = Derived(lambda _: sorted(state.seen for state in self.standing.values()))
         # When the end of each partition was read last before what is open in it was written.
         self._closed_at: dict[TopicPartition, float] = {}
@@ -312,9 +312,6 @@ class StallTracker:
     def settled(self, coordinators: Coordinators) -> Mapping[TopicPartition, Settled]:
         """The partitions that are ``Settled`` by these coordinators."""
         return self._settled(self.standing.version, self.producers.version, coordinators)
-
-    def _find_settled(self, *inputs: Any) -> dict[TopicPartition, Settled]:  # noqa: ANN401 -- two versions first
-        return settled_partitions(self.standing, self.producers, inputs[-1])
 
     def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
         """Open transactions that no coordinator has, by the last answer."""

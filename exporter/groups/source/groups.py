@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
+from exporter.bounds.text import some
 from exporter.cluster import Cluster, KafkaSource
 from exporter.groups.facts import (
     Blocked,
@@ -132,8 +133,9 @@ class GroupsSource(KafkaSource):
         for group, offsets in committed.items():
             yield from record_samples(self.cluster, group, offsets, stable, self._counted)
         if self._unreadable:
-            topics = ", ".join(sorted(self._unreadable)[:MOST_NAMED])
-            yield Notes((f"the lag in records is not known of {topics}: grant READ on Topic:{topics.split(',')[0]}",))
+            topics = sorted(self._unreadable)
+            text = f"the lag in records is not known of {some(topics, MOST_NAMED)}: grant READ on Topic:{topics[0]}"
+            yield Notes((text,))
 
     def _members(
         self, metadata: Metadata, kinds: Mapping[str, GroupKind], chosen: Sequence[str], deadline: Deadline
@@ -159,7 +161,6 @@ class GroupsSource(KafkaSource):
             its, about = settings[group], described.values.get(group)
             found[group] = ShareGroup(
                 None if isinstance(its, Fault) else its.get(SHARE_ISOLATION),
-                len(about.ids) if about is not None else 0,
                 about.topics if about is not None else frozenset(),
                 its.detail if isinstance(its, Fault) else "",
             )

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from kafka.protocol.admin import DescribeTransactionsResponse
 
+from exporter.bounds.text import some
 from exporter.kafka.faults import TRANSACTIONAL_ID_NOT_FOUND
 from exporter.kafka.requests.by_coordinator import CoordinatorRequest, ask_coordinators_of, coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
@@ -187,11 +188,8 @@ def _leaderless(metadata: Metadata) -> list[Fault]:
     lost = sorted(number for number, partition in log.items() if partition.leader is None)
     if not lost:
         return []
-    shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
-    return [
-        Fault(
-            Reason.NO_LEADER,
-            f"{len(lost)} of {len(log)} partitions of {TRANSACTION_STATE} have no leader ({shown}): "
-            "their coordinators cannot be asked; start the brokers that hold them",
-        )
-    ]
+    text = (
+        f"{len(lost)} of {len(log)} partitions of {TRANSACTION_STATE} have no leader ({some(lost, 5)}): "
+        "their coordinators cannot be asked; start the brokers that hold them"
+    )
+    return [Fault(Reason.NO_LEADER, text)]

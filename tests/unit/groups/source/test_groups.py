@@ -362,7 +362,7 @@ def test_members_of_groups_of_the_newer_protocols_are_counted_by_kind() -> None:
 
 def test_how_a_share_group_reads_is_told_with_the_topics_that_its_members_subscribe_to() -> None:
     world = world_with_each_kind()
-    group = ShareGroup("read_uncommitted", 3, frozenset({"orders", "jobs"}))
+    group = ShareGroup("read_uncommitted", frozenset({"orders", "jobs"}))
     assert read(world, groups_source(world)).facts[ShareGroups] == ShareGroups({"workers": group})
     world.refuse["DescribeConfigs"] = 29
     refused = read(world, groups_source(world)).facts[ShareGroups]

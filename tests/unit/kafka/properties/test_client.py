@@ -373,11 +373,11 @@ def test_a_store_that_is_no_store_or_locked_is_named(authority: Authority, tmp_p
 
 
 def test_a_store_in_the_old_format_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
-    old = tmp_path / "store.jks"
+    old = tmp_path / "my store.jks"
     old.write_bytes(bytes.fromhex("feedfeed00000002"))
     for name in ("ssl.truststore.location", "ssl.keystore.location"):
         text = problems(SERVERS | {"security.protocol": "SSL", name: str(old)})[name]
-        assert f"keytool -importkeystore -srckeystore {old} -destkeystore {tmp_path}/store.p12" in text
+        assert f"keytool -importkeystore -srckeystore '{old}' -destkeystore '{tmp_path}/my store.p12'" in text
 
 
 def test_a_store_beside_the_files_that_it_stands_for_is_one_too_many(authority: Authority) -> None:
