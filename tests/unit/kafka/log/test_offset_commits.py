@@ -134,7 +134,8 @@ def test_what_retention_took_is_a_fault_once_and_the_reading_goes_on_at_the_end(
     assert [fault.reason for fault in own.faults] == [Reason.LOST]
     assert "__consumer_offsets-0 does not have offset 3 any more" in own.faults[0].detail
     assert own.positions == {0: 10}
-    assert list(own.read(FetchClient(), METADATA, ENDS, Deadline.after(5))) == own.faults == []
+    assert list(own.read(FetchClient(), METADATA, ENDS, Deadline.after(5))) == []
+    assert own.faults == []
 
 
 def test_bytes_that_are_no_batch_are_a_fault_and_do_not_stop_the_reading_for_ever() -> None:
