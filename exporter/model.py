@@ -172,7 +172,7 @@ class Reason(Word):
     NO_LEADER = "no_leader"  # a partition has no leader, or it just moved
     STALE = "stale"  # a broker answers from an older view of the cluster than another one
     IDENTITY = "identity"  # another cluster, or another transaction log, answers than at the start
-    LOST = "lost"  # the transaction log lost records that were read: what they showed is unknown
+    LOST = "lost"  # an internal topic lost records: what they showed is unknown
     UNKNOWN_TOPIC = "unknown_topic"  # deleted between two calls
     MALFORMED = "malformed"  # an answer or record that cannot be decoded
     UNSUPPORTED = "unsupported"  # the broker or the record format is too old or too new

@@ -34,12 +34,11 @@ class GroupsBeyondLso(Fact):
 
 
 class ShareGroup(NamedTuple):
-    """A share group: its ``share.isolation.level``, None with the ``error`` where it could not be read, the number of
-    its members, and the topics that they subscribe to.
+    """A share group: its ``share.isolation.level``, None with the ``error`` where it could not be read, and the topics
+    that its members subscribe to.
     """
 
     isolation: str | None
-    members: int
     topics: frozenset[str]
     error: str = ""
 

@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from exporter.kafka.answers import Answers
 from exporter.kafka.faults import BROKEN, AskError, refusal
 from exporter.kafka.identity import ClusterIdentityCheck
 from exporter.kafka.properties.accepted import split_address
@@ -28,10 +27,10 @@ from exporter.kafka.transport.pool import ChannelPool
 from exporter.kafka.view import ClusterView
 from exporter.model import Clock, Deadline, Fault, Reason
 
-__all__ = ["Answers", "AskError", "ClusterClient", "Metadata", "PartitionMetadata", "Request", "Response"]
+__all__ = ["AskError", "ClusterClient", "Metadata"]
 
-FIRST_LOOK_SECONDS = 1.0
-LOOK_SECONDS = 4.0
+FIRST_COMPARE_SECONDS = 1.0
+COMPARE_SECONDS = 4.0
 """Most seconds for all brokers to answer how far they have read the cluster's metadata: at the first contact, which
 waits for it, and later.
 """
@@ -128,7 +127,7 @@ class ClusterClient:
         if other:
             raise AskError(other[0])
         if len(refused) == len(requests):
-            raise AskError(self._nobody(refused))
+            raise AskError(self._no_answer(refused))
 
     def _check_connection(self, connection: BrokerConnection, deadline: Deadline) -> None:
         """Check a new connection before it is used; the first one is checked by the answer that names the cluster."""
@@ -169,7 +168,7 @@ class ClusterClient:
         All brokers are asked how far they have read the metadata log. A broker that does not answer gives no fault
         here.
         """
-        self._look_around(deadline.within(LOOK_SECONDS))
+        self._compare_views(deadline.within(COMPARE_SECONDS))
         found = []
         for node, address in sorted(self._brokers.items()):
             if self._view.is_stale(node):
@@ -179,7 +178,7 @@ class ClusterClient:
                 found.append(Fault(Reason.STALE, f"{text}: {advice}"))
         return tuple(found)
 
-    def _look_around(self, deadline: Deadline) -> None:
+    def _compare_views(self, deadline: Deadline) -> None:
         asked_at = self._clock.monotonic()
         answers = self.ask({node: _api_versions() for node in self._brokers}, deadline)
         positions = {
@@ -204,25 +203,25 @@ class ClusterClient:
         faults: list[Fault] = []
         metadata: Metadata | None = None
         asked_at = self._clock.monotonic()
-        for address, answer in self._each(request, deadline, faults):
+        for address, answer in self._answers_in_turn(request, deadline, faults):
             said = read_metadata(answer)
             node = _node_at(address, answer)
             self._identity.check(f"{address[0]}:{address[1]}", said)
             metadata, is_older = self._merge(said, node, asked_at)
             if not is_older:
                 self._adopt(answer)
-                return self._look_again(metadata, node, request, deadline) if first else metadata
+                return self._by_newest_view(metadata, node, request, deadline) if first else metadata
             asked_at = self._clock.monotonic()
         if metadata is None:
-            raise AskError(self._nobody(faults))
+            raise AskError(self._no_answer(faults))
         if not faults and not deadline.over:
             self._view.forget_leaders()
         return metadata
 
-    def _look_again(self, metadata: Metadata, node: int | None, request: Request, deadline: Deadline) -> Metadata:
+    def _by_newest_view(self, metadata: Metadata, node: int | None, request: Request, deadline: Deadline) -> Metadata:
         """At the first contact no earlier state reveals an old view: use the broker that has read the most metadata."""
         if len(self._brokers) > 1:
-            self._look_around(deadline.within(FIRST_LOOK_SECONDS))
+            self._compare_views(deadline.within(FIRST_COMPARE_SECONDS))
         best = None if node is None else self._view.further_than(node)
         if best is None:
             return metadata
@@ -265,14 +264,14 @@ class ClusterClient:
         self._brokers = MappingProxyType(brokers)
         self._pool.keep({address: _label(node, address) for node, address in brokers.items()})
 
-    def _ask_anyone(self, request: Request, deadline: Deadline) -> Response:
+    def _first_answer(self, request: Request, deadline: Deadline) -> Response:
         """The answer of the next broker in turn, or of the first after it that answers. Raises AskError."""
         faults: list[Fault] = []
-        for _, answer in self._each(request, deadline, faults):
+        for _, answer in self._answers_in_turn(request, deadline, faults):
             return answer
-        raise AskError(self._nobody(faults))
+        raise AskError(self._no_answer(faults))
 
-    def _each(
+    def _answers_in_turn(
         self, request: Request, deadline: Deadline, faults: list[Fault]
     ) -> Iterator[tuple[tuple[str, int], Response]]:
         """The answers of one broker after another, in turn, then of the bootstrap servers; ``faults`` has the others.
@@ -305,7 +304,7 @@ class ClusterClient:
                 named.setdefault(address, f"bootstrap server {address[0]}:{address[1]}")
         return sorted(named.items(), key=lambda broker: broker[0] in failing)
 
-    def _nobody(self, faults: Sequence[Fault]) -> Fault:
+    def _no_answer(self, faults: Sequence[Fault]) -> Fault:
         servers = self._properties.bootstrap_servers
         if not faults:
             return Fault(Reason.TIMEOUT, f"no time was left to ask {servers}")
@@ -345,24 +344,24 @@ class ClusterClient:
 
     @property
     def finalized_features(self) -> Mapping[str, int]:
-        """As ``features``, by the broker that has read the most metadata of those that ``stale_brokers`` looked at.
+        """As ``features``, by the broker that has read the most metadata of those that ``stale_brokers`` asked.
         Nothing before that, and on a cluster with ZooKeeper.
         """
         return self._finalized[1]
 
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         """The finalized feature levels, ``transaction.version`` among them on Kafka 4.0 and later. Raises AskError."""
-        response = self._ask_anyone(_api_versions(), deadline)
-        if response.error_code:
-            raise AskError(refusal("ApiVersions", response.error_code))
-        return _levels(response)
+        return _levels(self._versions(deadline))
 
     def takes_telemetry(self, deadline: Deadline) -> bool:
         """Return whether a broker has a receiver of client metrics, and lists its request. Raises AskError."""
-        response = self._ask_anyone(_api_versions(), deadline)
+        return any(key.api_key == GET_TELEMETRY_SUBSCRIPTIONS for key in self._versions(deadline).api_keys)
+
+    def _versions(self, deadline: Deadline) -> Response:
+        response = self._first_answer(_api_versions(), deadline)
         if response.error_code:
             raise AskError(refusal("ApiVersions", response.error_code))
-        return any(key.api_key == GET_TELEMETRY_SUBSCRIPTIONS for key in response.api_keys)
+        return response
 
     def config(self, resource: Resource, name: str, keys: Sequence[str], deadline: Deadline) -> dict[str, str] | Fault:
         """As ``configs``, of one."""
@@ -381,7 +380,7 @@ class ClusterClient:
                 answer = (
                     self.ask({int(asked[0]): request}, deadline)[int(asked[0])]
                     if resource == "broker"
-                    else self._ask_anyone(request, deadline)
+                    else self._first_answer(request, deadline)
                 )
             except AskError as error:
                 answer = error.fault

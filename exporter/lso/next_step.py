@@ -160,7 +160,7 @@ def _waits(stall: Stall) -> str:
     place, seen = stall.partition, stall.blocker.completion
     if seen is None or seen.wait is MarkerWait.NOT_WRITTEN:
         if stall.leader is None:
-            return f"{place} waits for its marker and has no leader: start a broker that holds it."
+            return f"{place} waits for its marker, and which broker leads it is not known: it is not in the metadata."
         refused = _too_few_in_sync(seen)
         look = refused or "Look whether that broker is up and can be reached by the transaction coordinator."
         return f"The log of {place} lacks the marker; it is led by broker {stall.leader}. {look}"
@@ -179,9 +179,9 @@ def _too_few_in_sync(seen: Completion | None) -> str:
     """Why a write with acks=all fails, "" where it succeeds or that is not known."""
     if seen is None or seen.min_isr is None or len(seen.isr) >= seen.min_isr:
         return ""
+    advice = f"Bring back {_brokers(seen.missing)}" if seen.missing else "Add replicas, or lower min.insync.replicas"
     return (
-        f"Too few replicas are in sync: min.insync.replicas is {seen.min_isr}, in sync: {_brokers(seen.isr)}."
-        f" Bring back {_brokers(seen.missing)}."
+        f"Too few replicas are in sync: min.insync.replicas is {seen.min_isr}, in sync: {_brokers(seen.isr)}. {advice}."
     )
 
 
@@ -329,7 +329,7 @@ def _before_the_deadline(blocker: Blocker, deadline: float | None, now: float) -
 def _by_itself(blocker: Blocker, now: float) -> str:
     """When the coordinator ends it: at its timeout, seen by a scan every ten seconds (KIP-98)."""
     if blocker.timeout is None:
-        return "It never times out (two-phase commit, or its timeout is not known)."
+        return "Its timeout is not known, or it has none, as in two-phase commit: then it never ends by itself."
     if blocker.started is None:
         return f"The coordinator ends it {format_age(blocker.timeout)} after it began."
     if blocker.scan_behind is None:

@@ -36,12 +36,10 @@ class OpenProducers:
 
     def of(self, partition: TopicPartition) -> tuple[LogProducer, ...]:
         """The producers with an open transaction in a partition; empty when that is not known."""
-        answer = self._answers.get(partition)
-        return () if answer is None else answer.producers or ()
+        return self._answers.get(partition, _NONE).producers or ()
 
     def is_known(self, partition: TopicPartition) -> bool:
-        answer = self._answers.get(partition)
-        return answer is not None and answer.producers is not None
+        return self._answers.get(partition, _NONE).producers is not None
 
     def why_unknown(self, partition: TopicPartition) -> str | None:
         """Why the last request for a partition has no answer."""

@@ -58,8 +58,11 @@ def withheld_since(
     found: dict[str, WithheldSince] = {}
     for partition, state in standing.items():
         who = holding_producer(producers(partition), state.last_stable_offset)
-        known = coordinators.by_producer.get(who.producer_id) if who is not None else None
-        began = earliest.get(partition) if known is None else known.started
+        if who is None:
+            began = earliest.get(partition)
+        else:
+            known = coordinators.by_producer.get(who.producer_id)
+            began = None if known is None else known.started
         seen, first = found.get(partition.topic, (math.inf, math.inf))
         found[partition.topic] = WithheldSince(min(seen, state.seen), first if began is None else min(first, began))
     return found
@@ -105,7 +108,9 @@ class TopicSeries:
         coordinators: Coordinators,
         now: float,
     ) -> Iterator[Sample]:
-        """Yield the age of the oldest withheld record of each topic in which a transaction was seen."""
+        """Yield the age of the oldest withheld record of each topic in which a transaction was seen; nothing where only
+        partitions that cannot be read withheld one.
+        """
         watch = self._watch
         starts = self._starts(transactions)
         since = self._withheld(watch.standing.version, watch.producers.version, coordinators, starts, elsewhere)
@@ -114,7 +119,7 @@ class TopicSeries:
         stalled = (topic for topic, age in ages.items() if age >= watch.stall_after)
         self._transactional.update(since.described, stalled, (partition.topic for partition in starts))
         self._transactional.intersection_update(self._topics(elsewhere))
-        for topic in sorted(self._transactional):
+        for topic in sorted(self._transactional - ({place.topic for place in watch.unread_standing} - ages.keys())):
             yield catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS(max(0.0, ages.get(topic, 0.0)), cluster, topic)
 
     def _withheld_since(

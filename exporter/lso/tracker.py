@@ -59,7 +59,7 @@ class StallTracker:
         self._saved: dict[TopicPartition, SavedStall] = {}
         self._topic_ids: dict[str, str] = {}
         self._confirmed: dict[TopicPartition, float] = {}
-        self._settled = Derived(self._find_settled)
+        self._settled = Derived(lambda _standing, _producers, by: settled_partitions(self.standing, self.producers, by))
         self._begins = Derived(lambda _: sorted(state.seen for state in self.standing.values()))
         # When the end of each partition was read last before what is open in it was written, and that end.
         self._closed: dict[TopicPartition, tuple[float, int]] = {}
@@ -180,6 +180,7 @@ class StallTracker:
     def _released(self, partition: TopicPartition) -> None:
         self.standing.pop(partition, None)
         self.producers.forget(partition)
+        self._held.pop(partition, None)
 
     def identify(self, topic_ids: Mapping[str, str]) -> frozenset[TopicPartition]:
         """Set the ids of topics, and drop the state of earlier topics of the same name. Returns the partitions of such
@@ -189,7 +190,7 @@ class StallTracker:
         self._topic_ids.update(topic_ids)
         if not made_again:
             return frozenset()
-        stale = frozenset(partition for partition in (*self.readings, *self._held) if partition.topic in made_again)
+        stale = frozenset(partition for partition in self.readings if partition.topic in made_again)
         self.forget(stale)
         return stale
 
@@ -212,7 +213,6 @@ class StallTracker:
         for partition in partitions:
             self.readings.drop(partition)
             self._released(partition)
-            self._held.pop(partition, None)
             self._saved.pop(partition, None)
             self._confirmed.pop(partition, None)
             self._lost.pop(partition, None)
@@ -241,6 +241,11 @@ class StallTracker:
     def unread(self) -> frozenset[TopicPartition]:
         """The partitions whose readings are too old, and those of an earlier process that were not read yet."""
         return frozenset((*self._lost, *self._saved))
+
+    @property
+    def unread_standing(self) -> AbstractSet[TopicPartition]:
+        """Those of them whose LSO was below the high watermark when they were last read."""
+        return self._saved.keys()
 
     def unconfirmed(self, max_age: float) -> list[TopicPartition]:
         """The stalled partitions whose leader was not confirmed within ``max_age`` seconds."""
@@ -309,9 +314,6 @@ class StallTracker:
     def settled(self, coordinators: Coordinators) -> Mapping[TopicPartition, Settled]:
         """The partitions that are ``Settled`` by these coordinators."""
         return self._settled(self.standing.version, self.producers.version, coordinators)
-
-    def _find_settled(self, *inputs: Any) -> dict[TopicPartition, Settled]:  # noqa: ANN401 -- two versions first
-        return settled_partitions(self.standing, self.producers, inputs[-1])
 
     def unknown_to(self, coordinators: Coordinators) -> dict[TopicPartition, tuple[LogProducer, ...]]:
         """Open transactions that no coordinator has, by the last answer."""

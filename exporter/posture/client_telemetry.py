@@ -9,7 +9,7 @@ from exporter.model import Fault
 from exporter.posture.check import PostureCheck, Rule
 
 WANTED = "org.apache.kafka.producer.txn."
-_EVERYTHING = frozenset({"", "*"})
+_EVERYTHING = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +46,4 @@ def telemetry_checks(cluster: str, found: PushTelemetry | None) -> Iterator[Post
 
 
 def _covers(prefix: str) -> bool:
-    return prefix in _EVERYTHING or prefix.startswith(WANTED) or WANTED.startswith(prefix)
+    return prefix == _EVERYTHING or prefix.startswith(WANTED) or WANTED.startswith(prefix)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
+from exporter.bounds.text import some
 from exporter.cluster import Cluster, KafkaSource
 from exporter.groups.facts import (
     Blocked,
@@ -100,7 +101,7 @@ class GroupsSource(KafkaSource):
         yield from ends.faults
         for group, offsets in committed.values.items():
             yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
-        every = not (listed.faults or refused or committed.faults)
+        every = shard.whole and not (dropped or listed.faults or refused or committed.faults)
         yield blocked_groups(facts.get(Stalls), committed.values, ends, every_group=every)
         yield from self._records(metadata, committed.values, ends.stable, deadline)
         yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, kinds, deadline))
@@ -132,8 +133,9 @@ class GroupsSource(KafkaSource):
         for group, offsets in committed.items():
             yield from record_samples(self.cluster, group, offsets, stable, self._counted)
         if self._unreadable:
-            topics = ", ".join(sorted(self._unreadable)[:MOST_NAMED])
-            yield Notes((f"the lag in records is not known of {topics}: grant READ on Topic:{topics.split(',')[0]}",))
+            topics = sorted(self._unreadable)
+            text = f"the lag in records is not known of {some(topics, MOST_NAMED)}: grant READ on Topic:{topics[0]}"
+            yield Notes((text,))
 
     def _members(
         self, metadata: Metadata, kinds: Mapping[str, GroupKind], chosen: Sequence[str], deadline: Deadline
@@ -159,7 +161,6 @@ class GroupsSource(KafkaSource):
             its, about = settings[group], described.values.get(group)
             found[group] = ShareGroup(
                 None if isinstance(its, Fault) else its.get(SHARE_ISOLATION),
-                len(about.ids) if about is not None else 0,
                 about.topics if about is not None else frozenset(),
                 its.detail if isinstance(its, Fault) else "",
             )
@@ -262,8 +263,8 @@ def blocked_groups(
 ) -> BlockedGroups:
     """Return the groups that stalled partitions withhold offsets from.
 
-    A group that committed beyond the last stable offset does not wait for it. No group waits for a partition without
-    commits only where the commits of ``every_group`` were read.
+    A group that committed beyond the last stable offset does not wait for it. That no group waits for a partition is
+    known only where the commits of ``every_group`` were read.
     """
     read = {partition for offsets in committed.values() for partition in offsets} if stalls else set()
     counts = {
@@ -283,7 +284,8 @@ def blocked_groups(
         for partition in waits[group]:
             if len(worst[partition]) < MOST_BLOCKED:
                 worst[partition].append(BlockedGroup(group, withheld[partition]))
-    return BlockedGroups({place: Blocked(tuple(worst[place]), count) for place, count in counts.items()})
+    found = {place: Blocked(tuple(worst[place]), count) for place, count in counts.items() if count or every_group}
+    return BlockedGroups(found)
 
 
 def beyond(

@@ -71,9 +71,8 @@ class OffsetsSource(KafkaSource):
         yield from dict.fromkeys(self._reader.faults)
         yield from self._counters()
         self._forget_silent(wall)
-        if not self._reader.faults and all(
-            self._reader.positions.get(number) == end for number, end in by_number.items()
-        ):
+        ended = all(ends.values.get(place) == self._reader.positions.get(place.partition, -1) for place in places)
+        if refused is None and not self._reader.faults and ended:
             yield self._fact()
 
     def _begin(self, metadata: Metadata, ends: dict[int, int], wall: float, deadline: Deadline) -> Iterator[Fault]:

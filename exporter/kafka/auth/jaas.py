@@ -13,7 +13,7 @@ _OPTION = re.compile(
 )
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
-_EXTENSION = "extension_"  # OAuthBearerLoginModule.java; Confluent Cloud's logicalCluster and identityPoolId
+EXTENSION = "extension_"  # OAuthBearerLoginModule.java; Confluent Cloud's logicalCluster and identityPoolId
 _PASSWORD_MODULES = {"PlainLoginModule", "ScramLoginModule"}
 _OPTIONS = {
     "PlainLoginModule": {"username": "sasl.username", "password": "sasl.password"},
@@ -41,7 +41,7 @@ def parse_jaas(text: str) -> dict[str, str]:
     found = {name: options[key] for key, name in _OPTIONS[module].items() if key in options}
     if module == "IAMLoginModule" and options.keys() - {"awsDebugCreds"}:
         raise ValueError("has options of IAMLoginModule, which are not read: set AWS_PROFILE, or give this host a role")
-    extensions = {key.removeprefix(_EXTENSION): text for key, text in options.items() if key.startswith(_EXTENSION)}
+    extensions = {key.removeprefix(EXTENSION): text for key, text in options.items() if key.startswith(EXTENSION)}
     if extensions and module == "OAuthBearerLoginModule":
         found["sasl.oauthbearer.extensions"] = ",".join(f"{key}={text}" for key, text in extensions.items())
     if module in _PASSWORD_MODULES and len(found) < 2:

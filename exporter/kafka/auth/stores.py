@@ -7,6 +7,7 @@ this package.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -103,8 +104,8 @@ def _load(name: str, path: str, password: str) -> PKCS12KeyAndCertificates:
     except OSError as error:
         raise TlsError(name, f"{path}: {error.strerror}") from None
     if data.startswith(_JKS):
-        target = Path(path).with_suffix(".p12")
-        command = f"keytool -importkeystore -srckeystore {path} -destkeystore {target} -deststoretype PKCS12"
+        stores = "-srckeystore", path, "-destkeystore", str(Path(path).with_suffix(".p12"))
+        command = shlex.join(("keytool", "-importkeystore", *stores, "-deststoretype", "PKCS12"))
         raise TlsError(name, f"{path} is in the old JKS format; make PKCS12 of it: {command}")
     try:
         return pkcs12.load_pkcs12(data, password.encode())

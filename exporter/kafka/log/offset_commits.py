@@ -83,7 +83,6 @@ class CommitReader:
         self.generations: list[GroupGeneration] = []
         """Generations in the order of their records, since the caller last took them."""
         self.faults: list[Fault] = []
-        self.lost = 0
         self._broken: set[int] = set()
 
     def read(
@@ -92,7 +91,7 @@ class CommitReader:
         """Yield what was committed up to these ends, in the order of each partition. One without a position is left
         out.
 
-        ``faults`` are those of this call; ``lost`` counts offsets that were deleted before they were read.
+        ``faults`` are those of this call, also offsets that were deleted before they were read.
         """
         self.faults = []
         self._broken = set()
@@ -134,7 +133,9 @@ class CommitReader:
                 if number not in left:
                     continue
                 if partition.error_code == OFFSET_OUT_OF_RANGE:
-                    self.lost += max(0, ends[number] - self.positions[number])
+                    place = f"{CONSUMER_OFFSETS}-{number}"
+                    what = f"{place} does not have offset {self.positions[number]} any more"
+                    self.faults.append(Fault(Reason.LOST, f"{what}: commits before {ends[number]} are not counted"))
                     self.positions[number] = ends[number]
                 elif partition.error_code:
                     what = f"Fetch of {CONSUMER_OFFSETS}-{number}"
@@ -156,7 +157,6 @@ class CommitReader:
                     yield from found
         except UNREADABLE as error:  # where the next batch begins is unknown
             self._unreadable(number, self.positions[number], error)
-            self.lost += max(0, end - self.positions[number])
             self.positions[number] = end
 
     def _commits(self, number: int, batch: DefaultRecordBatch) -> list[OffsetCommits | EndedCommits]:
@@ -165,9 +165,7 @@ class CommitReader:
             self.generations += islice(generations_of(batch), max(0, MOST_GENERATIONS - len(self.generations)))
             return list(commits_of(batch))
         except UNREADABLE as error:
-            first = max(self.positions[number], batch.base_offset)
-            self._unreadable(number, first, error)
-            self.lost += batch.last_offset + 1 - first
+            self._unreadable(number, max(self.positions[number], batch.base_offset), error)
             return []
 
     def _unreadable(self, number: int, offset: int, error: Exception) -> None:

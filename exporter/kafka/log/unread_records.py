@@ -42,9 +42,9 @@ class Unread(NamedTuple):
 def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[UnreadSpan], deadline: Deadline) -> Unread:
     """Count the records of short ranges with one Fetch for each leader. A range without an answer is left out."""
     by_leader: dict[int, list[UnreadSpan]] = {}
-    for piece in sorted(set(pieces))[:MOST_PIECES]:
-        leader = metadata.leader(*piece.partition)
-        if leader is not None and 0 < piece.end - piece.start <= MOST_OFFSETS:
+    short = sorted(piece for piece in set(pieces) if 0 < piece.end - piece.start <= MOST_OFFSETS)
+    for piece in short[:MOST_PIECES]:
+        if (leader := metadata.leader(*piece.partition)) is not None:
             by_leader.setdefault(leader, []).append(piece)
     counts: dict[UnreadSpan, int] = {}
     refused: set[str] = set()

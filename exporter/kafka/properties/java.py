@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from exporter.bounds.files import read_regular
-from exporter.kafka.auth.stores import MOST_BYTES
+from exporter.kafka.auth.jaas import EXTENSION
+from exporter.kafka.auth.stores import MOST_BYTES, TlsError, open_stores
 from exporter.kafka.properties.accepted import NUMBERS
 from exporter.kafka.properties.client import Properties, PropertiesError
 
@@ -32,15 +33,16 @@ _NOT_JAVA = frozenset({"socket.timeout.ms", "receive.message.max.bytes"})
 def for_java(properties: Properties) -> dict[str, str]:
     """The configuration of a Java client. Holds secrets: never log it.
 
-    Raises PropertiesError for what Java cannot do, and when a PEM file cannot be read.
+    Raises PropertiesError for what Java cannot do, and when a file of certificates or keys cannot be read.
     """
     current = properties.current()
     values = {name: current[name] for name in _SAME if name in current}
     values |= {name: current[name] for name in NUMBERS - _NOT_JAVA if name in current}
-    if "socket.connection.setup.timeout.ms" in current:
-        values["socket.connection.setup.timeout.ms"] = current["socket.connection.setup.timeout.ms"]
     if "SSL" in properties.security_protocol:
-        values |= _tls(current)
+        try:
+            values |= _tls(open_stores(current))
+        except TlsError as error:
+            raise PropertiesError(((error.name, error.text),)) from None
     if "SASL" in properties.security_protocol:
         values |= _sasl(current)
     return values
@@ -55,10 +57,15 @@ def _sasl(current: Mapping[str, str]) -> dict[str, str]:
         }
         if scope := current.get("sasl.oauthbearer.scope"):
             options["scope"] = scope
+        pairs = (pair.partition("=") for pair in current.get("sasl.oauthbearer.extensions", "").split(","))
+        options |= {f"{EXTENSION}{name.strip()}": text.strip() for name, found, text in pairs if found}
         return {
             "sasl.jaas.config": _jaas(_OAUTH_MODULE, options),
             "sasl.login.callback.handler.class": _OAUTH_HANDLER,
         }
+    if mechanism not in _MODULES:
+        text = f"{mechanism} needs a class that Spark's Java client does not have: use a listener with SCRAM"
+        raise PropertiesError((("sasl.mechanism", text),))
     credentials = {"username": current["sasl.username"], "password": current["sasl.password"]}
     return {"sasl.jaas.config": _jaas(_MODULES[mechanism], credentials)}
 

@@ -19,7 +19,8 @@ _DESCRIBE = "DESCRIBE_CONFIGS on Cluster"
 def subscriptions(
     client: ClusterClient, metadata: Metadata, deadline: Deadline
 ) -> Mapping[str, tuple[str, ...]] | Fault:
-    """The prefixes of metrics that each subscription asks for, by its name; the fault where they are refused.
+    """The prefixes of metrics that each subscription asks for, by its name; the fault where they are refused. An empty
+    list asks for none (ClientMetricsConfigs).
 
     Version 0 of the request lists these resources only, later ones every kind (KIP-1142).
     """
@@ -36,5 +37,5 @@ def subscriptions(
     for name, settings in client.configs("client_metrics", names, (METRICS,), deadline).items():
         if isinstance(settings, Fault):
             return settings
-        found[name] = tuple(metric.strip() for metric in settings.get(METRICS, "").split(","))
+        found[name] = tuple(filter(None, map(str.strip, settings.get(METRICS, "").split(","))))
     return found

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from kafka.protocol.admin import DescribeTransactionsResponse
 
+from exporter.bounds.text import some
 from exporter.kafka.faults import TRANSACTIONAL_ID_NOT_FOUND
 from exporter.kafka.requests.by_coordinator import CoordinatorRequest, ask_coordinators_of, coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
@@ -84,7 +85,7 @@ def ask_coordinators(
     listed = list_transactions(client, metadata, deadline, states=asked_states, producer_ids=producer_ids)
     rows = [row for rows in listed.values.values() for row in rows]
     if absent and not rows:
-        return Asked((), (), frozenset(), ())
+        return Asked((), (), frozenset(), listed.faults)
     wanted = [row.transactional_id for row in rows if row.state in STATES and row.transactional_id not in known]
     if also is not None:
         wanted += also(rows)
@@ -187,11 +188,8 @@ def _leaderless(metadata: Metadata) -> list[Fault]:
     lost = sorted(number for number, partition in log.items() if partition.leader is None)
     if not lost:
         return []
-    shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
-    return [
-        Fault(
-            Reason.NO_LEADER,
-            f"{len(lost)} of {len(log)} partitions of {TRANSACTION_STATE} have no leader ({shown}): "
-            "their coordinators cannot be asked; start the brokers that hold them",
-        )
-    ]
+    text = (
+        f"{len(lost)} of {len(log)} partitions of {TRANSACTION_STATE} have no leader ({some(lost, 5)}): "
+        "their coordinators cannot be asked; start the brokers that hold them"
+    )
+    return [Fault(Reason.NO_LEADER, text)]

@@ -98,11 +98,9 @@ def group_operations(client: BrokerAccess, metadata: Metadata, group: str, deadl
     """
     answers = client.ask({node: _groups_request(group) for node in metadata.brokers}, deadline)
     unknown: Fault = Fault(Reason.MALFORMED, f"DescribeGroups of {group} was answered without what is allowed")
+    silent = next((answer for answer in answers.values() if isinstance(answer, Fault)), None)
     for answer in answers.values():
-        if isinstance(answer, Fault):
-            unknown = answer
-            continue
-        for described in answer.groups:
+        for described in () if isinstance(answer, Fault) else answer.groups:
             if described.error_code == GROUP_AUTHORIZATION_FAILED:
                 return frozenset()  # READ on a group implies DESCRIBE
             if described.error_code in _NO_COORDINATOR:
@@ -114,7 +112,7 @@ def group_operations(client: BrokerAccess, metadata: Metadata, group: str, deadl
                 unknown = refusal(f"DescribeGroups of {group}", described.error_code)
             elif described.authorized_operations is not None:
                 return frozenset(described.authorized_operations)
-    return unknown
+    return silent or unknown  # the broker that gave no answer may be the coordinator
 
 
 def _groups_request(group: str) -> DescribeGroupsRequest:

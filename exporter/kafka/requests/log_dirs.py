@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.admin import DescribeLogDirsRequest
 
+from exporter.bounds.text import cut
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.faults import refusal
 from exporter.kafka.requests.metadata import Metadata
@@ -15,6 +16,7 @@ from exporter.model import Deadline, Fault, Reason
 GRANT = "DESCRIBE on Cluster"
 MOST_DIRS = 100
 """Log directories of one broker that are kept."""
+LONGEST_PATH = 1000
 
 
 class LogDir(NamedTuple):
@@ -36,7 +38,7 @@ def log_dirs(
     client: ClusterClient, metadata: Metadata, topics: Sequence[str], deadline: Deadline
 ) -> dict[int, BrokerLogs | Fault]:
     """Return the logs of these topics by broker. An answer without a directory is a refusal: before version 3 of the
-    request a missing grant looks like that.
+    request a missing grant looks like that. What a broker with a failed directory has is not known.
     """
     # A request object is for one broker.
     requests = {node: _request(metadata, topics) for node in metadata.brokers}
@@ -60,6 +62,9 @@ def _read(node: int, answer: Any) -> BrokerLogs | Fault:  # noqa: ANN401 -- kafk
         return Fault(Reason.AUTHORIZATION, f"DescribeLogDirs of broker {node} names no directory: grant {GRANT}")
     sizes: dict[str, dict[int, int]] = {}
     for result in answer.results:
+        if result.error_code:
+            what = f"DescribeLogDirs of broker {node}, {cut(result.log_dir, LONGEST_PATH)}"
+            return refusal(what, result.error_code, GRANT, "see the broker's log")
         for topic in result.topics:
             found = sizes.setdefault(topic.name, {})
             for partition in topic.partitions:
@@ -69,7 +74,7 @@ def _read(node: int, answer: Any) -> BrokerLogs | Fault:  # noqa: ANN401 -- kafk
 
 def _dirs(results: Sequence[Any]) -> Iterator[LogDir]:
     for result in results:
-        if not result.error_code and result.topics:
+        if result.topics:
             total, usable = (getattr(result, name, None) for name in ("total_bytes", "usable_bytes"))
             known = total is not None and usable is not None and total > 0
-            yield LogDir(result.log_dir[:1000], total if known else None, usable if known else None)
+            yield LogDir(result.log_dir[:LONGEST_PATH], total if known else None, usable if known else None)

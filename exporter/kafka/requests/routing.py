@@ -85,7 +85,7 @@ def ask_leaders(
 
 def _has_moved(before: Metadata, after: Metadata, home: TopicPartition, asked: int | None) -> bool:
     """Return whether another broker leads now, or the same one in another epoch."""
-    leader = _leader(after, home)
+    leader = after.leader(*home)
     return leader is not None and (leader != asked or before.leader_epoch(home) != after.leader_epoch(home))
 
 
@@ -157,10 +157,6 @@ def where(metadata: Metadata, node: int) -> str:
     return f"broker {node}" if address is None else f"broker {node} at {address}"
 
 
-def _leader(metadata: Metadata, partition: TopicPartition) -> int | None:
-    return metadata.leader(partition.topic, partition.partition)
-
-
 def _ask_once(
     cluster: BrokerAccess,
     metadata: Metadata,
@@ -175,7 +171,7 @@ def _ask_once(
     topics = metadata.topics
     for key in keys:
         home = question.home(key)
-        # As ``_leader``, for thousands of partitions.
+        # As ``Metadata.leader``, for thousands of partitions.
         known = topics.get(home.topic)
         partition = None if known is None else known.get(home.partition)
         if partition is not None and partition.leader is not None:

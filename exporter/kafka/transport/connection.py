@@ -106,8 +106,9 @@ class BrokerConnection:
         family = FAMILIES[self._properties.raw.get("broker.address.family", "any")]
         try:
             addresses = socket.getaddrinfo(*self._address, family, socket.SOCK_STREAM)
-        except OSError as error:
-            raise AskError(self._unreachable(f"its name does not resolve: {error.strerror or error}")) from None
+        except (OSError, UnicodeError) as error:  # the latter for "a..b"
+            why = getattr(error, "strerror", None) or error
+            raise AskError(self._unreachable(f"its name does not resolve: {why}")) from None
         why = "its name has no address"
         for number, (kind, stream, protocol, _, address) in enumerate(addresses):
             connection = socket.socket(kind, stream, protocol)

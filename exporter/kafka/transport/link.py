@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ class LinkLimits(NamedTuple):
 
         return cls(
             seconds("socket.connection.setup.timeout.ms", 10.0),
-            seconds("connections.max.idle.ms", IDLE),
+            seconds("connections.max.idle.ms", IDLE) or math.inf,  # 0 is never (librdkafka's CONFIGURATION.md)
             min(seconds("request.timeout.ms", 30.0), seconds("socket.timeout.ms", 30.0)),
         )
 

@@ -116,7 +116,7 @@ class LsoSource(KafkaSource):
     def _samples(self, found: list[Stall], coordinators: Coordinators) -> Iterator[Sample | SampleBatch | Fact]:
         name, elsewhere = self.cluster, self._partitions.elsewhere
         hanging = Counter[str]()
-        unknown = {partition.topic for partition in self._watch.producers.unasked()}
+        unknown = {partition.topic for partition in self._watch.producers.unasked() | self._watch.unread_standing}
         for partition, producers in self._watch.unknown_to(coordinators).items():
             for producer in producers if partition not in elsewhere else ():
                 held = OpenStart(partition, producer.producer_id, producer.start_offset)

@@ -244,7 +244,7 @@ class StallHolders:
         DESCRIBE on all transactional ids may be missing when the tail of the log is current: the log has all ids.
         """
         grouping = self._cluster.grouping
-        logged_open = opened.transactions if opened else ()
+        logged_open = _transactions(opened)
         try:
             asked = ask_coordinators(
                 self._cluster.client,

@@ -165,6 +165,16 @@ def test_a_java_client_gets_oauth_with_its_handler() -> None:
     assert 'clientId="me" clientSecret="hush" scope="kafka"' in found["sasl.jaas.config"]
     assert found["sasl.login.callback.handler.class"].endswith("OAuthBearerLoginCallbackHandler")
     assert found["sasl.oauthbearer.token.endpoint.url"] == "https://idp/token"
+    extended = Properties({**oauth, "sasl.oauthbearer.extensions": "logicalCluster=lkc-1, identityPoolId=pool-2"})
+    assert (
+        'extension_logicalCluster="lkc-1" extension_identityPoolId="pool-2"' in for_java(extended)["sasl.jaas.config"]
+    )
+
+
+def test_a_mechanism_that_spark_does_not_have_is_refused_by_name() -> None:
+    iam = Properties({**PLAIN, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "AWS_MSK_IAM"})
+    with pytest.raises(PropertiesError, match=r"sasl\.mechanism: AWS_MSK_IAM needs a class"):
+        for_java(iam)
 
 
 def test_what_only_librdkafka_knows_is_left_out_for_java() -> None:

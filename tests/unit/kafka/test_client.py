@@ -204,8 +204,9 @@ def test_when_nobody_answers_every_server_and_cause_is_reported() -> None:
     assert f"{closing.address} cannot be reached: the connection was closed at once" in fault.detail
 
 
-def test_a_name_that_does_not_resolve_is_reported() -> None:
-    with client_of("kafka.invalid:9092") as client:
+@pytest.mark.parametrize("host", ["kafka.invalid", "kafka..test", "k" * 70])
+def test_a_name_that_does_not_resolve_is_reported(host: str) -> None:
+    with client_of(f"{host}:9092") as client:
         assert "its name does not resolve" in fault_of(client).detail
 
 
@@ -373,6 +374,16 @@ def test_an_idle_connection_is_not_trusted() -> None:
         now[0] = 600.0
         client.metadata(soon())
         assert one.connections == 2
+
+
+def test_a_connection_that_is_never_to_be_closed_as_idle_is_kept() -> None:
+    now = [0.0]
+    settings, clock = {"connections.max.idle.ms": 0}, Clock(monotonic=lambda: now[0])
+    with broker() as one, client_of(one, settings=settings, clock=clock) as client:
+        client.metadata(soon())
+        now[0] = 6000.0
+        client.metadata(soon())
+        assert one.connections == 1
 
 
 def test_attempts_to_connect_are_spaced_and_the_last_cause_is_reported_meanwhile() -> None:

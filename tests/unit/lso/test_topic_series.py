@@ -54,6 +54,11 @@ def test_of_several_open_transactions_the_one_that_holds_the_lso_decides_where_i
     assert ages(both, {ORDERS: 950.0}, (producer(8, 10), producer(7, 20))) == {"orders": 100.0}
 
 
+def test_a_transaction_above_a_holder_that_no_coordinator_has_says_nothing_of_its_record() -> None:
+    held = (producer(9, 10), producer(7, 20))
+    assert ages([transaction(7, 700.0, ORDERS)], {ORDERS: 950.0}, held) == {"orders": 50.0}
+
+
 def test_a_transaction_of_another_partition_says_nothing() -> None:
     assert ages([transaction(7, 700.0, REFUNDS)], {ORDERS: 950.0}) == {"orders": 50.0}
 

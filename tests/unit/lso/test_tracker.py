@@ -257,6 +257,16 @@ def test_a_stall_that_is_dated_by_its_holder_keeps_that_date_when_records_are_de
     assert since == [WALL - 50] * 2
 
 
+def test_a_partition_whose_holder_has_ended_is_described_no_earlier_than_one_that_had_none() -> None:
+    watch, other = watching(), PLACE._replace(partition=4)
+    watch.look(PLACE, 5, 9, NOW)
+    watch.described(PLACE, (HELD,))
+    for end, now in ((10, NOW + 5), (12, NOW + 10)):
+        for place in (PLACE, other):
+            watch.look(place, 10, end, now)
+    assert watch.to_describe({PLACE, other}, NOBODY) == []
+
+
 def test_a_holder_is_asked_for_again_while_its_end_is_decided_and_not_while_it_is_open() -> None:
     watch = watching()
     watch.look(PLACE, 5, 9, NOW)

@@ -273,7 +273,7 @@ def test_a_topic_of_transactions_has_no_batches_without_one_as_far_as_was_sample
 
 
 def _share(isolation: str | None, topics: set[str], written: set[str] | None, error: str = "") -> PostureEvidence:
-    group = ShareGroup(isolation, 2, frozenset(topics), error)
+    group = ShareGroup(isolation, frozenset(topics), error)
     return replace(SOUND, share_groups={"workers": group}, written=None if written is None else frozenset(written))
 
 

@@ -60,7 +60,7 @@ def telemetry(world: FakeKafka) -> dict[str, CheckResult]:
         ("org.apache.kafka.producer.txn.commit", CheckResult.PASSED),
         ("org.apache.kafka.", CheckResult.PASSED),
         ("*", CheckResult.PASSED),
-        ("", CheckResult.PASSED),
+        ("", CheckResult.FAILED),
         ("org.apache.kafka.consumer.", CheckResult.FAILED),
     ],
 )

@@ -17,12 +17,13 @@ from exporter.groups.facts import (
     ShareGroups,
 )
 from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSource, choose, group_samples
+from exporter.kafka.log.unread_records import MOST_PIECES
 from exporter.kafka.requests.by_coordinator import PROBES
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Notes, Reason, TopicPartition
 from exporter.words import BlockerKind
 from tests.helpers.batches import data, marker
-from tests.helpers.cluster import OFFSETS, FakeGroup, FakeKafka, read
+from tests.helpers.cluster import OFFSETS, FakeGroup, FakeKafka, Partition, read
 from tests.helpers.scenes import held_world
 from tests.helpers.sources import groups_source
 
@@ -191,6 +192,27 @@ def test_above_the_limit_only_included_groups_are_measured_and_the_others_counte
     }
 
 
+def test_no_group_is_said_to_wait_for_nothing_while_some_are_not_measured() -> None:
+    world = held_world(3)
+    world.groups["billing"] = FakeGroup({("orders", 2): 80})
+    world.groups["other"] = FakeGroup({("orders", 0): 95})
+    blocker = Blocker("", "", 7, 0, 80, BlockerKind.OPEN)
+    stalls = Stalls((Stall(TopicPartition("orders", 2), 0.0, 80, 100, 1, blocker),))
+    for limit, known in ((2, True), (1, False)):
+        fact = read(world, groups_source(world, include=("^other",), limit=limit), stalls).facts[BlockedGroups]
+        assert isinstance(fact, BlockedGroups)
+        assert bool(fact.by_partition) is known
+
+
+def test_ranges_that_are_too_long_to_count_do_not_keep_the_others_from_being_counted() -> None:
+    world = held_world()
+    world.topics["busy"] = [Partition(high_watermark=1000) for _ in range(MOST_PIECES)]
+    world.groups["behind"] = FakeGroup({("busy", number): 0 for number in range(MOST_PIECES)})
+    world.groups["billing"] = FakeGroup({("orders", 0): 79, ("orders", 1): 80})
+    world.topics["orders"][0].batches = marker(79, 7)
+    assert read(world, groups_source(world)).values(RECORDS) == {("billing", "orders"): 0}
+
+
 # --- Who reads uncommitted records ---
 
 
@@ -340,7 +362,7 @@ def test_members_of_groups_of_the_newer_protocols_are_counted_by_kind() -> None:
 
 def test_how_a_share_group_reads_is_told_with_the_topics_that_its_members_subscribe_to() -> None:
     world = world_with_each_kind()
-    group = ShareGroup("read_uncommitted", 3, frozenset({"orders", "jobs"}))
+    group = ShareGroup("read_uncommitted", frozenset({"orders", "jobs"}))
     assert read(world, groups_source(world)).facts[ShareGroups] == ShareGroups({"workers": group})
     world.refuse["DescribeConfigs"] = 29
     refused = read(world, groups_source(world)).facts[ShareGroups]

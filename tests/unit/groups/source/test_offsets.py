@@ -9,7 +9,7 @@ from exporter import catalogue
 from exporter.groups.facts import GroupCommits
 from exporter.groups.source.offsets import HOUR, MOST_DROPPED, MOST_GROUPS, MOST_SERIES, SPACING, OffsetsSource
 from exporter.kafka.log.offset_commits import GroupGeneration, OffsetCommits
-from exporter.model import Reason
+from exporter.model import Fault, Reason
 from tests.helpers.cluster import OFFSETS, FakeKafka, read, world_of
 
 NOW = 1_000_000.0
@@ -65,6 +65,18 @@ def test_a_partition_that_cannot_be_read_for_hours_keeps_no_older_commits() -> N
         assert read(world, own).reasons == {Reason.AUTHORIZATION}
         world.time.pass_(HOUR / 2)
     assert len(own._times) <= 3
+
+
+def test_the_commits_of_the_last_hour_are_not_told_while_a_partition_is_not_read() -> None:
+    world = world_of(log=0, offsets=2)
+    own = OffsetsSource(world.cluster(), 30.0)
+    assert GroupCommits in read(world, own).facts
+    world.refuse["ListOffsets"] = 6
+    assert GroupCommits not in read(world, own).facts
+    world.refuse.clear()
+    del world.topics[OFFSETS]
+    world.hidden[OFFSETS] = Fault(Reason.AUTHORIZATION, "Metadata of topic __consumer_offsets")
+    assert GroupCommits not in read(world, own).facts
 
 
 def test_names_that_a_client_makes_up_take_a_bounded_number_of_places() -> None:

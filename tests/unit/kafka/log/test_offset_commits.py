@@ -20,7 +20,7 @@ from exporter.kafka.log.offset_commits import (
     generations_of,
 )
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
-from exporter.model import Deadline
+from exporter.model import Deadline, Reason
 
 ENDS = {0: 10}
 VALUE = struct.pack(">hqh", 1, 12, -1)
@@ -128,17 +128,21 @@ def test_a_refusal_names_the_grant_and_keeps_the_position() -> None:
     assert own.positions == {0: 3}
 
 
-def test_what_retention_took_is_lost_and_counted() -> None:
+def test_what_retention_took_is_a_fault_once_and_the_reading_goes_on_at_the_end() -> None:
     own = reader(3)
     assert list(own.read(FetchClient(answer(b"", 1)), METADATA, ENDS, Deadline.after(5))) == []
-    assert (own.lost, own.positions) == (7, {0: 10})
+    assert [fault.reason for fault in own.faults] == [Reason.LOST]
+    assert "__consumer_offsets-0 does not have offset 3 any more" in own.faults[0].detail
+    assert own.positions == {0: 10}
+    assert list(own.read(FetchClient(), METADATA, ENDS, Deadline.after(5))) == []
+    assert own.faults == []
 
 
 def test_bytes_that_are_no_batch_are_a_fault_and_do_not_stop_the_reading_for_ever() -> None:
     own = reader()
     list(own.read(FetchClient(answer(b"\xff" * 100)), METADATA, ENDS, Deadline.after(5)))
     assert "cannot be read" in own.faults[0].detail
-    assert (own.lost, own.positions) == (10, {0: 10})
+    assert own.positions == {0: 10}
 
 
 def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
@@ -148,7 +152,7 @@ def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
     found = list(own.read(FetchClient(answer(b"".join([*broken, good]))), METADATA, ENDS, Deadline.after(5)))
     assert [commits[0] for commits in found] == ["pay"]
     assert [fault.detail.split(" a batch")[0] for fault in own.faults] == ["__consumer_offsets-0 at 4:"]
-    assert (own.lost, own.positions) == (2, {0: 10})
+    assert own.positions == {0: 10}
 
 
 def test_what_the_deadline_leaves_is_read_next_time() -> None:
@@ -158,13 +162,13 @@ def test_what_the_deadline_leaves_is_read_next_time() -> None:
     data = b"".join(batch((key("pay", "orders"), VALUE), base=at) for at in (8, 9))
     first = list(own.read(FetchClient(answer(data)), METADATA, ENDS, deadline))
     rest = list(own.read(FetchClient(answer(data)), METADATA, ENDS, Deadline.after(5)))
-    assert (len(first), len(rest), own.lost, own.positions) == (1, 1, 0, {0: 10})
+    assert (len(first), len(rest), own.faults, own.positions) == (1, 1, [], {0: 10})
 
 
 def test_a_partition_that_was_left_out_of_a_full_answer_is_read_next_time() -> None:
     own = reader()
     assert list(own.read(FetchClient(answer(b"")), METADATA, ENDS, Deadline.after(5))) == []
-    assert (own.lost, own.positions) == (0, {0: 0})
+    assert (own.faults, own.positions) == ([], {0: 0})
     again = batch((key("pay", "orders"), VALUE), base=9)
     assert len(list(own.read(FetchClient(answer(again)), METADATA, ENDS, Deadline.after(5)))) == 1
 

@@ -333,7 +333,7 @@ def test_a_bad_sasl_setting_is_named(changes: dict[str, str], name: str, text: s
 # --- Java's stores ---
 
 
-def test_pkcs12_stores_serve_both_clients_whatever_their_names_end_in(authority: Authority, tmp_path: Path) -> None:
+def test_pkcs12_stores_serve_every_client_whatever_their_names_end_in(authority: Authority, tmp_path: Path) -> None:
     keys = Path(authority.issue_pkcs12("with-store", "changeit")).rename(tmp_path / "client.keystore.jks")
     trusted = tmp_path / "client.truststore.jks"
     trusted.write_bytes(authority.trust_store("changeit"))
@@ -355,6 +355,10 @@ def test_pkcs12_stores_serve_both_clients_whatever_their_names_end_in(authority:
     assert {"ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem"} <= confluent.keys()
     assert not any(name.startswith(("ssl.keystore", "ssl.truststore")) for name in confluent)
     Consumer(confluent).close()
+    java = for_java(properties)
+    assert java["ssl.truststore.certificates"] == confluent["ssl.ca.pem"]
+    assert java["ssl.keystore.certificate.chain"] == confluent["ssl.certificate.pem"]
+    assert "ssl.key.password" not in java
     assert "changeit" not in repr(properties)
 
 
@@ -369,11 +373,11 @@ def test_a_store_that_is_no_store_or_locked_is_named(authority: Authority, tmp_p
 
 
 def test_a_store_in_the_old_format_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
-    old = tmp_path / "store.jks"
+    old = tmp_path / "my store.jks"
     old.write_bytes(bytes.fromhex("feedfeed00000002"))
     for name in ("ssl.truststore.location", "ssl.keystore.location"):
         text = problems(SERVERS | {"security.protocol": "SSL", name: str(old)})[name]
-        assert f"keytool -importkeystore -srckeystore {old} -destkeystore {tmp_path}/store.p12" in text
+        assert f"keytool -importkeystore -srckeystore '{old}' -destkeystore '{tmp_path}/my store.p12'" in text
 
 
 def test_a_store_beside_the_files_that_it_stands_for_is_one_too_many(authority: Authority) -> None:
@@ -426,6 +430,8 @@ def test_a_store_that_became_a_pipe_is_refused_by_the_next_connection(authority:
     os.mkfifo(keys)
     with pytest.raises(TlsError, match="is no regular file"):
         properties.for_confluent()
+    with pytest.raises(PropertiesError, match=r"ssl\.keystore\.location: .* is no regular file"):
+        for_java(properties)
     assert own_certificate_end(properties.current()) is None
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from exporter.kafka.requests.by_coordinator import coordinator_partition
-from exporter.kafka.requests.coordinators import made_up_ids, probe_coordinators
+from exporter.kafka.requests.coordinators import ask_coordinators, made_up_ids, probe_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
-from exporter.model import Deadline
+from exporter.model import Deadline, Reason
 from tests.helpers.cluster import FakeKafka, FakeTransaction, Partition, world_of
 
 
@@ -66,3 +66,12 @@ def test_an_id_that_somebody_has_made_proves_nothing() -> None:
 def test_no_partition_is_asked_where_there_is_no_log() -> None:
     world = world_of(log=0, orders=1)
     assert probes(world) == (frozenset(), {})
+
+
+def test_that_no_broker_lists_a_transaction_is_known_only_where_all_answered() -> None:
+    world = FakeKafka(brokers={1: "r1:9092", 2: "r2:9092"}, elsewhere=True)
+    assert ask_coordinators(world, Deadline.after(5), str).faults == ()
+    world.transactions["pay-1"] = FakeTransaction(7)
+    world.down = {1}
+    asked = ask_coordinators(world, Deadline.after(5), str)
+    assert (asked.transactions, [fault.reason for fault in asked.faults]) == ((), [Reason.UNREACHABLE])

@@ -95,6 +95,11 @@ def test_the_coordinator_among_the_brokers_has_the_operations_on_a_group() -> No
     assert group_operations(broker, broker.known, "etl", ALL) == frozenset({3, 8})
 
 
+def test_a_group_is_not_said_to_have_no_coordinator_while_a_broker_gave_no_answer() -> None:
+    broker = GrantingBroker({"DescribeGroups": {1: DOWN, 2: group(16)}}, (1, 2))
+    assert group_operations(broker, broker.known, "etl", ALL) == DOWN
+
+
 @pytest.mark.parametrize(
     ("code", "operations", "found"),
     [(30, None, frozenset()), (0, {3}, frozenset({3})), (15, None, None), (0, None, None)],

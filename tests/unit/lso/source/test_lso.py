@@ -44,6 +44,7 @@ from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 SINCE = catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS
 STALLED = catalogue.STALLED_PARTITIONS
 HANGING = catalogue.HANGING_TRANSACTIONS
+WITHHELD = catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS
 ABORT = "abort --topic"
 
 
@@ -785,6 +786,25 @@ def test_with_one_leader_of_three_dead_the_others_are_read_and_it_comes_back_by_
     seen = go_on(world, source, 5)
     assert not seen.faults
     assert set(seen.values(SINCE)) == {("orders", "0"), ("orders", "1"), ("orders", "2")}
+
+
+def test_nothing_hangs_and_nothing_is_withheld_is_not_said_of_a_topic_whose_stalled_partition_is_not_read() -> None:
+    world = world_of(orders=2)
+    world.brokers = {1: "k1:9092", 2: "k2:9092"}
+    world.topics["orders"][1].leader = 2
+    source = lso_source(world)
+    read(world, source)
+    world.time.pass_(5.0)
+    stand(world, "orders", 1)
+    seen = go_on(world, source, 150)
+    assert (seen.value(HANGING, "orders"), seen.value(WITHHELD, "orders")) == (1, 150)
+    world.down = {2}
+    seen = go_on(world, source, 60)
+    assert ("orders",) not in {**seen.values(HANGING), **seen.values(WITHHELD)}
+    stand(world, "orders", 0, producer_id=8)
+    assert go_on(world, source, 60).value(WITHHELD, "orders") == 60
+    world.down = set()
+    assert go_on(world, source, 5).value(WITHHELD, "orders") == 275
 
 
 def test_a_partition_without_leader_is_a_fault_and_the_others_are_read() -> None:
