@@ -118,6 +118,20 @@ def test_a_changed_cluster_is_read_anew(settings: SettingsFile, start: Callable[
     assert all(worker.join(20) for worker in workers)
 
 
+def test_a_reload_names_the_settings_that_it_does_not_change(
+    settings: SettingsFile, start: Callable[[], Agent], caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.write("name: prod")
+    agent = start()
+    settings.write("name: prod", thresholds="[{kind: topic, pattern: x, reason: why, ignore: true}]")
+    with caplog.at_level("WARNING"):
+        agent.reload()
+        assert "at the next start only" not in caplog.text
+        settings.write("name: prod", journal="{size: 60MiB}")
+        agent.reload()
+    assert "journal, ingest and shard take effect at the next start only" in caplog.text
+
+
 def test_refused_settings_are_reported_and_the_old_ones_stay(
     settings: SettingsFile, start: Callable[[], Agent]
 ) -> None:
@@ -153,6 +167,7 @@ def test_settings_that_need_what_cannot_be_imported_are_refused_and_the_old_ones
     settings.write("name: prod")
     agent = start()
     workers = agent._clusters._runner._members["prod"].workers
+    journals = dict(agent._clusters.journals._by_key)
     monkeypatch.setitem(sys.modules, f"exporter.agent.{module}", None)  # as after the package was replaced
     monkeypatch.delattr(f"exporter.agent.{module}", raising=False)  # where another test has imported it
     settings.write("name: stays", **{key: text.replace("DIRECTORY", str(tmp_path)) for key, text in others.items()})
@@ -160,6 +175,7 @@ def test_settings_that_need_what_cannot_be_imported_are_refused_and_the_old_ones
     assert status == 400
     assert module in text
     assert agent._clusters._runner._members["prod"].workers is workers
+    assert agent._clusters.journals._by_key == journals
     settings.write("name: prod")
     assert get(agent, "/-/reload", "POST")[0] == 200
     assert agent._clusters._runner._members["prod"].workers is workers
