@@ -145,6 +145,8 @@ class Clusters:
         self._config = config
         self._thresholds = config.in_force()
         self._owners = config.owned()
+        if self._receivers is not None:
+            self._receivers.accept_names_of(config)
         deadline = Deadline.after(stop_seconds, self._clock.monotonic)
         for watched in gone:
             self._runner.remove(watched.group.key, deadline)
