@@ -62,7 +62,7 @@ def start(settings: SettingsFile) -> Iterator[Callable[[], Agent]]:
 def get(agent: Agent, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, str]:
     json_type = {} if body is None else {"Content-Type": "application/json"}
     url = f"http://127.0.0.1:{agent.ports[0]}{path}"
-    request = urllib.request.Request(url, body, json_type, method=method)  # noqa: S310 -- ours
+    request = urllib.request.Request(url, body, json_type, method=method)
     try:
         with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310 -- ours
             return response.status, response.read().decode()
