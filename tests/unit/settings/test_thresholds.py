@@ -91,6 +91,14 @@ def test_what_is_ignored_has_no_threshold_that_can_be_passed_and_a_reason() -> N
     assert ours.ignored("topic", "orders", NOON) is None
 
 
+def test_what_has_a_threshold_by_an_earlier_override_is_not_ignored() -> None:
+    everything = Override("topic", BoundedPattern(".*", "thresholds", whole=True), {}, "a playground", ignored=True)
+    ours = Thresholds((override("orders", stall_warning=60), override("x", stall_warning=math.inf), everything))
+    assert ours.of("topic", "orders", NOON)["stall_warning"] == 60
+    assert [ours.ignored("topic", name, NOON) for name in ("orders", "x")] == [None, "a playground"]
+    assert ours.ignored("source", "lso/prod", NOON) is None
+
+
 NONE = Thresholds()
 
 
@@ -277,6 +285,10 @@ def test_the_settings_say_thresholds_by_pattern(tmp_path: object) -> None:
         ("{kind: topic, pattern: a, stall_warning: soon, reason: x}", "must be a duration"),
         ("{kind: application, pattern: a, unclean: 2, reason: x}", "must be a share"),
         ("{kind: topic, pattern: a, ignore: true, reason: x, between: '9-5'}", "HH:MM-HH:MM"),
+        (
+            "{kind: topic, pattern: a, ignore: true, reason: x, between: '09:00-09:00'}",
+            "leave it out for the whole day",
+        ),
         ("{kind: topic, pattern: a, ignore: true}", "reason"),
         ("{kind: topic, pattern: '(', ignore: true, reason: x}", "no regular expression"),
     ],
