@@ -72,7 +72,7 @@ class _ShownThresholds(NamedTuple):
 
 
 class _InForce(NamedTuple):
-    """The thresholds and ignored subjects that the settings give."""
+    """The thresholds and the owners that the settings give."""
 
     thresholds: Thresholds
     owners: Owners

@@ -92,7 +92,7 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def config_source(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ConfigSource:
-    """Return the sources of the settings. Raises SettingsError when a properties file cannot be read."""
+    """Return the sources of the settings. Raises UsageError when a properties file cannot be read."""
     # Checking settings takes pydantic and YAML: `--help` and `--version` do without.
     from exporter.config import ConfigSource  # noqa: PLC0415
 

@@ -112,7 +112,7 @@ def _bytes(value: object) -> int:
 
 
 def _size_text(size: int) -> str:
-    """The shortest form that is read back."""
+    """A form that is read back, of the largest unit of which there is a whole number, 1024s first."""
     unit = next((unit for unit in ("GiB", "MiB", "KiB", "MB") if size % _SIZES[unit] == 0), "kB")
     return f"{size // _SIZES[unit]}{unit}"
 
