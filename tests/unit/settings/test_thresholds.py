@@ -309,7 +309,7 @@ def test_a_group_has_the_thresholds_that_were_given_and_no_others() -> None:
     assert made == [catalogue.GROUP_THRESHOLD_OFFSETS(1000.0, "prod", "billing", "lag_warning")]
 
 
-def test_what_is_ignored_is_a_fact_for_the_page_and_once_that_nothing_is_any_more() -> None:
+def test_what_is_ignored_is_a_fact_for_the_page_as_long_as_the_stalls_that_are_shown() -> None:
     now = [NOON]
     window = (time(11), time(13))
     ours = Thresholds(
@@ -324,16 +324,19 @@ def test_what_is_ignored_is_a_fact_for_the_page_and_once_that_nothing_is_any_mor
         for number in (0, 1)
     ]
     shown = catalogue.APPLICATION_INFO(1.0, "prod", "try", "producer", "", "")
-    judged = WithThresholds(GivenSource((shown, Stalls(tuple(held))), "lso"), lambda: ours, Clock(wall=lambda: now[0]))
+    source = GivenSource((shown, Stalls(tuple(held))), "lso")
+    judged = WithThresholds(source, lambda: ours, Clock(wall=lambda: now[0]))
 
     def told() -> list[Fact]:
         return [item for item in judged.read(Deadline.after(1), Facts()) if isinstance(item, IgnoredSubjects)]
 
     both = (IgnoredSubject("application", "try", "a trial"), IgnoredSubject("topic", "test-1", "a playground"))
     assert told() == [IgnoredSubjects(both)]
+    whole, source.items = source.items, (Fault(Reason.TIMEOUT, "late"),)
+    assert told() == []  # the stalls of the last read are still shown, and ignored
+    source.items = whole
     now[0] += 3600.0
     assert told() == [IgnoredSubjects(())]
-    assert told() == []
 
 
 def test_a_source_that_may_be_down_says_why_also_when_it_raises() -> None:
