@@ -187,7 +187,11 @@ def written_outside(
 ) -> tuple[WrittenOutside, ...]:
     """Samples of the topics that transactions write to and that some of these groups have committed offsets of."""
     readers = _readers(cluster, metadata, groups, missing, deadline)
-    places = [partition for topic in sorted(topics) if topic in readers for partition in metadata.partitions(topic)]
+    written = sorted(topics)
+    if unseen := [topic for topic in written if topic not in metadata.topics][:MOST_PARTITIONS]:  # deleted, or denied
+        named = cluster.metadata(deadline, unseen)
+        missing += [f"who writes: {named.errors[topic].detail}" for topic in unseen if named.denies(topic)]
+    places = [partition for topic in written if topic in readers for partition in metadata.partitions(topic)]
     if len(places) > MOST_PARTITIONS:
         missing.append(f"who writes to {len(places) - MOST_PARTITIONS} partitions: too many to sample")
     ends = end_offsets(cluster.client, metadata, places[:MOST_PARTITIONS], Isolation.READ_UNCOMMITTED, deadline)

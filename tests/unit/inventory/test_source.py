@@ -56,6 +56,16 @@ def test_commits_that_were_not_reached_are_missing() -> None:
     assert "groups of applications: not all of the newest commits were read in time" in inventory(world).missing
 
 
+def test_a_topic_that_transactions_write_to_and_that_may_not_be_described_is_missing() -> None:
+    world = world_of(orders=1)
+    committed(world, 5.0)
+    assert inventory(world).missing == ()
+    world.hidden["orders"] = DENIED
+    assert inventory(world).missing == ("who writes: grant DESCRIBE on it",)
+    del world.topics["orders"], world.hidden["orders"]  # deleted since
+    assert inventory(world).missing == ()
+
+
 def test_a_quiet_hour_is_an_hour_and_a_young_log_is_as_long_as_it_is_old() -> None:
     quiet, young = world_of(orders=1), world_of(orders=1)
     committed(quiet, 2 * HOUR, 5.0)
