@@ -1,4 +1,4 @@
-"""``thresholds``: limits of alerts for subjects by pattern; the first matching entry applies."""
+"""``thresholds``: limits of alerts for subjects by pattern; the first matching entry that sets a limit decides it."""
 
 from __future__ import annotations
 
