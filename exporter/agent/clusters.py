@@ -5,8 +5,9 @@ Most of what the agent imports is for these. So this module is imported once the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter import __version__
@@ -20,6 +21,7 @@ from exporter.cluster import Cluster
 from exporter.core.fact_store import Key
 from exporter.core.owners import Owners
 from exporter.core.runner import Group, GroupState, Runner
+from exporter.core.source_state import SourceState
 from exporter.core.state import StateDir
 from exporter.core.worker import SnapshotSink
 from exporter.groups.source.groups import GroupsSource
@@ -78,6 +80,7 @@ class Clusters:
         self.journals = Journals(config, lambda: self._owners, sink, clock)
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((cluster.group for cluster in self._watched.values()), sink, clock)
+        self._keep_journals(self._watched)
         self._clients = Clients(self._runner, receivers, clock)
         self.answers = ClusterAnswers(self._watched_clusters, lambda: self._owners)
 
@@ -142,11 +145,14 @@ class Clusters:
         self._config = config
         self._thresholds = config.in_force()
         self._owners = config.owned()
+        if self._receivers is not None:
+            self._receivers.accept_names_of(config)
         deadline = Deadline.after(stop_seconds, self._clock.monotonic)
         for watched in gone:
             self._runner.remove(watched.group.key, deadline)
         self.journals.keep(wanted)
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
+        self._keep_journals(came)
         for watched in came.values():
             self._runner.add(watched.group)
         self._read_clients()
@@ -162,12 +168,16 @@ class Clusters:
         state = self.journals.state(group.key)
         return group if state is None else replace(group, sources=(*group.sources, state))
 
-    def _groups_of(self, key: str) -> list[str]:
-        return [key, *self._clients.groups_of(key)]
-
     def _read_clients(self) -> None:
         if self._shard.first:
             self._clients.apply(self._config, {key: watched.cluster for key, watched in self._watched.items()})
+
+    def _keep_journals(self, clusters: Mapping[str, _Watched]) -> None:
+        for key, watched in clusters.items():
+            self.journals.watch(key, watched.cluster, partial(self._states_of, key))
+
+    def _states_of(self, key: str) -> tuple[SourceState, ...]:
+        return self._runner.source_states([key, *self._clients.groups_of(key)])
 
     def _watch(self, key: str, config: ClusterConfig, whole: Config) -> _Watched:
         """``whole`` are the settings that the cluster's are a part of."""
@@ -182,7 +192,6 @@ class Clusters:
             shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
-        self.journals.watch(key, cluster, lambda: self._runner.source_states(self._groups_of(key)))
         judged = tuple(
             WithThresholds(source, lambda: self._thresholds, self._clock, cluster.grouping, lambda: self._owners)
             for source in sources

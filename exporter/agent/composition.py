@@ -219,9 +219,9 @@ class Agent:
         """Raises ImportError, and then changes no cluster."""
         if config.log != self._config.log:
             logs.configure(config.log.level, config.log.format)
-        old = self._config
-        if (config.web, config.state, config.ingest, config.shard) != (old.web, old.state, old.ingest, old.shard):
-            log.warning("web, state, ingest and shard take effect at the next start only")
+        at_start = ("web", "state", "journal", "ingest", "shard")
+        if any(getattr(config, key) != getattr(self._config, key) for key in at_start):
+            log.warning("web, state, journal, ingest and shard take effect at the next start only")
         changes = clusters.apply(config, STOP_SECONDS)
         self._config = config
         log.info("settings reread: %d cluster(s) as before, %d new or changed", changes.kept, changes.came)

@@ -44,6 +44,7 @@ class Journals:
         self._instants = Instants()
         self._by_key: dict[str, JournalKeeper] = {}
         self._gone: list[JournalKeeper] = []
+        self._exposing = threading.Lock()  # held while metrics are given to ``sink`` or dropped from it
         self._exposed: dict[str, list[Sample]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -77,10 +78,11 @@ class Journals:
         """End the journals of all other clusters."""
         gone = [key for key in self._by_key if key not in keys]
         self._gone += [self._by_key[key] for key in gone]
-        self._by_key = {key: keeper for key, keeper in self._by_key.items() if key in keys}
-        self._sink.drop([("journal", key) for key in gone])
-        for key in gone:
-            self._exposed.pop(key, None)
+        with self._exposing:
+            self._by_key = {key: keeper for key, keeper in self._by_key.items() if key in keys}
+            self._sink.drop([("journal", key) for key in gone])
+            for key in gone:
+                self._exposed.pop(key, None)
 
     def state(self, key: str) -> SourceState | None:
         """Return the journal of a cluster as a source that does not answer, while it cannot be written."""
@@ -115,9 +117,11 @@ class Journals:
         except Exception:
             log.exception("the journal of %s failed: this is a bug", key)
         samples = keeper.samples()
-        if samples != self._exposed.get(key):
-            self._exposed[key] = samples
-            self._sink.swap({("journal", key): Snapshot.until_replaced("agent", samples, self._clock)})
+        with self._exposing:
+            # It may have gone meanwhile: nothing would drop its metrics again.
+            if self._by_key.get(key) is keeper and samples != self._exposed.get(key):
+                self._exposed[key] = samples
+                self._sink.swap({("journal", key): Snapshot.until_replaced("agent", samples, self._clock)})
 
     def _close_gone(self) -> None:
         while self._gone:

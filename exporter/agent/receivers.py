@@ -22,12 +22,23 @@ class Receivers(NamedTuple):
     audits: AuditReceiver
     telemetry: TelemetryReceiver
     budget: Budget
+    names: set[str]
+
+    def accept_names_of(self, config: Config) -> None:
+        """Accept the names of these clusters, and no other."""
+        names = _names(config)
+        self.names.update(names)  # first: a name that stays is there at every moment
+        self.names.intersection_update(names)
+
+
+def _names(config: Config) -> set[str]:
+    return {cluster.name for cluster in config.clusters if cluster.name}
 
 
 def receivers_of(config: Config, clock: Clock, ledger: Ledger | None = None) -> Receivers:
     """The receivers that the settings ask for, where ``ingest`` is enabled."""
     ingest = config.ingest
-    names = [cluster.name for cluster in config.clusters if cluster.name]
+    names = _names(config)
     budget = Budget(ingest.memory, ledger)
     return Receivers(
         LibrdkafkaReceiver(names, ingest.clients, ingest.expire_after, clock, budget),
@@ -35,4 +46,5 @@ def receivers_of(config: Config, clock: Clock, ledger: Ledger | None = None) -> 
         AuditReceiver(names, ingest.clients, clock, budget),
         TelemetryReceiver(names, ingest.clients, clock, budget),
         budget,
+        names,
     )

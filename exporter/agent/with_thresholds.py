@@ -72,7 +72,7 @@ class _ShownThresholds(NamedTuple):
 
 
 class _InForce(NamedTuple):
-    """The thresholds and ignored subjects that the settings give."""
+    """The thresholds and the owners that the settings give."""
 
     thresholds: Thresholds
     owners: Owners
@@ -95,7 +95,6 @@ class WithThresholds:
         self._owners = owners
         self._clock = clock
         self._grouping = grouping
-        self._ignores = False
         self._of_subjects, self._subjects_batch = Derived(self._thresholds_of_subjects), Derived(SampleBatch)
         self._of_holders, self._holders_batch = Derived(self._thresholds_of_holders), Derived(SampleBatch)
         self._elsewhere = frozenset[str]()
@@ -161,9 +160,8 @@ class WithThresholds:
             of_holders = self._of_holders(in_force, self.cluster, stalls)
             ignored |= of_holders.ignored
             yield of_holders.series
-        if ignored or self._ignores:
+        if ignored or stalls is not None:  # a read without stalls leaves those of the last one, and which are ignored
             yield IgnoredSubjects(tuple(sorted(ignored)))
-        self._ignores = bool(ignored)  # when nothing is any more, that is said once
         if given_up := (*in_force.thresholds.given_up(), *in_force.owners.given_up()):
             self._expire()  # the fault lasts as long as the subject is shown
             yield from given_up

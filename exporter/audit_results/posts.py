@@ -30,7 +30,7 @@ class AuditReceiver:
 
     def __init__(self, clusters: Collection[str], audits: int, clock: Clock, budget: Budget | None = None) -> None:
         """``clusters`` are the names that a result may give; at most ``audits`` are kept."""
-        self._clusters = frozenset(clusters)
+        self._clusters = clusters  # a reload may change them
         self._mail: LatestBySender[AuditKey, AuditResult] = LatestBySender(
             audits, KEEP_SECONDS, clock, _weight, senders="audits", budget=budget
         )

@@ -19,8 +19,17 @@ def add_access_flags(parser: argparse.ArgumentParser, whose: str, *, token: bool
     parser.add_argument("--ca-file", type=Path, default=None, metavar="FILE", help="authorities in PEM, for https")
 
 
+def check_access(options: argparse.Namespace) -> None:
+    """Check the flags of ``add_access_flags``. Raises UsageError for those that would not be used."""
+    if vars(options).get("token_file") and (options.username or options.password_file):
+        raise UsageError("--token-file: a request has one Authorization header; leave out --username")
+    if options.password_file and not options.username:
+        raise UsageError("--password-file needs --username")
+
+
 def agent_endpoint(url: str, options: argparse.Namespace) -> Endpoint:
     """Return the endpoint of an agent, by the flags of ``add_access_flags``. Raises UsageError."""
+    check_access(options)
     if urlsplit(url).scheme not in {"http", "https"}:
         raise UsageError(f"{url}: give the agent's address, such as http://127.0.0.1:10618")
     return Endpoint(url, username=options.username, password_file=options.password_file, ca_file=options.ca_file)

@@ -134,7 +134,7 @@ def look(
 def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callable[[], None]) -> MarkerReport:
     since_ms = round((time.time() - since) * 1000)
     metadata = cluster.metadata(deadline)
-    log = _read_log(cluster, metadata, since_ms - BEFORE_MS, deadline, check)
+    log = _read_log(cluster, since_ms - BEFORE_MS, deadline, check)
     decisions = log.decisions()
     partitions = partitions_of(decisions, since_ms)
     ranges, faults = _ranges(cluster, metadata, partitions, deadline)
@@ -187,16 +187,16 @@ class _CheckedConsumer(RangeConsumer):
         return super().poll(limit, seconds)
 
 
-def _read_log(
-    cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Deadline, check: Callable[[], None]
-) -> DecisionLog:
+def _read_log(cluster: Cluster, since_ms: int, deadline: Deadline, check: Callable[[], None]) -> DecisionLog:
     """Fold the transaction log from an instant to its end at the time of the call. Raises AskError, and what ``check``
     raises.
     """
+    # By name: an answer about all topics leaves out those without DESCRIBE.
+    metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
     places = metadata.partitions(TRANSACTION_STATE)
     if not places:
-        if (fault := metadata.errors.get(TRANSACTION_STATE)) is not None:
-            raise AskError(fault)
+        if metadata.denies(TRANSACTION_STATE):
+            raise AskError(metadata.errors[TRANSACTION_STATE])
         return DecisionLog()
     starts = offsets_at(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
     ends = log_end_offsets(cluster.client, metadata, places, deadline)

@@ -19,6 +19,7 @@ from exporter.jobs.audit.outcome import EVIDENCE_FILE, AuditReport, audit_once
 from exporter.jobs.audit.read import TopicAccess, tasks_of
 from exporter.jobs.audit.spark_settings import JAVA_OPTIONS, PLAIN_SHUFFLE
 from exporter.jobs.session import is_local, spark_module, spark_session
+from exporter.words import AuditVerdict
 
 CODES = {"clean": 0, "findings": 1, "unknown": 2}
 
@@ -47,9 +48,12 @@ def run_audit(options: argparse.Namespace, connector: str) -> int:
     print_report(report, options.output)
     if settings.folder is not None:
         say(f"written to {settings.folder}: {settings.name}.json, .html and {EVIDENCE_FILE}")
-    delivered = agent is None or post(agent, report.result)
-    code = CODES[report.result.verdict]
-    return code if delivered else max(code, 2)
+    return exit_code(report.result.verdict, delivered=agent is None or post(agent, report.result))
+
+
+def exit_code(verdict: AuditVerdict, *, delivered: bool) -> int:
+    """The exit code of one run: a clean result that the agent did not take is not known there."""
+    return CODES[verdict] or (0 if delivered else CODES["unknown"])
 
 
 def _spark_settings(options: argparse.Namespace, audit: Audit, connector: str) -> tuple[list[str], dict[str, str]]:

@@ -156,7 +156,7 @@ def _option(text: str) -> tuple[str, str]:
 
 
 def settings_of(options: argparse.Namespace) -> AuditSettings:
-    """Where the result goes. Raises SettingsError for a name that no file can have."""
+    """Where the result goes. Raises UsageError for a name that no file can have."""
     name = options.name or options.topic
     if not is_name(name):
         raise UsageError(f"--name {name!r}: letters, digits, dots, dashes and underscores only")

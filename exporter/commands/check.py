@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from exporter.bounds.text import count_of
 from exporter.commands import applications, client, connection, posture, roll
 from exporter.config import ConfigSource
 from exporter.settings.layers import ConfigError
@@ -61,10 +62,8 @@ def _config(options: argparse.Namespace) -> int:
     except ConfigError as error:
         for problem in error.problems:
             print(problem)
-        count = len(error.problems)
-        print(f"{options.file}: {count} problem{'s' if count > 1 else ''}", file=sys.stderr)
+        print(f"{options.file}: {count_of(len(error.problems), 'problem')}", file=sys.stderr)
         return 1
     names = ", ".join(cluster.name or cluster.kafka.bootstrap_servers for cluster in config.clusters)
-    count = len(config.clusters)
-    print(f"OK: {options.file}, {count} cluster{'s' if count > 1 else ''}: {names}")
+    print(f"OK: {options.file}, {count_of(len(config.clusters), 'cluster')}: {names}")
     return 0

@@ -78,9 +78,15 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
         epilog=_EXAMPLES,
     )
     parser.add_argument("--topic", required=True, help="topic of the record")
-    parser.add_argument("--partition", type=int, required=True, metavar="N", help="partition of the record")
-    parser.add_argument("--offset", type=int, required=True, metavar="N", help="offset of the record")
+    parser.add_argument("--partition", type=_number, required=True, metavar="N", help="partition of the record")
+    parser.add_argument("--offset", type=_number, required=True, metavar="N", help="offset of the record")
     return parser
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0")
+    return int(text)
 
 
 def command(options: argparse.Namespace) -> int:
@@ -194,7 +200,8 @@ def _rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         others = sorted(place for place in found.partitions if place != found.partition)
         yield "other partitions", some(others, MOST_NAMES) or "none"
     if found.ends is not None and found.state in {RecordState.BELOW_LOG_START, RecordState.BEYOND_END}:
-        yield "offsets", f"{found.ends.log_start} to {found.ends.high_watermark - 1}"
+        first, end = found.ends.log_start, found.ends.high_watermark
+        yield "offsets", f"{first} to {end - 1}" if first < end else "none"
     if explanation.waiting is not None:
         groups = explanation.waiting.groups
         yield "waiting if read_committed", some([f"group {group.name}" for group in groups], MOST_NAMES) or "none"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from exporter.commands.agent_access import add_access_flags
+from exporter.commands.agent_access import add_access_flags, check_access
 from exporter.commands.settings import SERVING, UsageError, add_duration_flag, add_flags
 from exporter.core import logs
 from exporter.model import Clock
@@ -75,10 +75,7 @@ def _command(options: argparse.Namespace) -> int:
     from exporter.fleet.fleet import RunningFleet, links  # noqa: PLC0415 -- the other commands start without the fleet
     from exporter.fleet.source.agents import AgentCredentials  # noqa: PLC0415 -- as above
 
-    if options.token_file and (options.username or options.password_file):
-        raise UsageError("--token-file: a request has one Authorization header; leave out --username")
-    if options.password_file and not options.username:
-        raise UsageError("--password-file needs --username")
+    check_access(options)
     if options.external_url and not options.external_url.startswith(("http://", "https://")):
         raise UsageError(f"--external-url {options.external_url}: must begin with http:// or https://")
     credentials = AgentCredentials(options.username, options.password_file, options.token_file, options.ca_file)

@@ -6,8 +6,8 @@ import ast
 import inspect
 import itertools
 import json
+from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -19,6 +19,8 @@ from exporter.status import command_documents as commands
 from exporter.status import documents as status
 
 FOLDER = Path("docs/schemas")
+MODULES = (status, commands, fleet, journal, beside_history, incident)
+"""Each after those whose classes it extends."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 DOCUMENTS: dict[str, Any] = {
@@ -55,14 +57,7 @@ def files() -> dict[Path, str]:
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a document. Objects are open: a minor version may add keys and words."""
     found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode="serialization")
-    texts = {
-        **_texts(status),
-        **_texts(commands),
-        **_texts(fleet),
-        **_texts(journal),
-        **_texts(beside_history),
-        **_texts(incident),
-    }
+    texts = _texts()
     for title, part in ((found["title"], found), *found.get("$defs", {}).items()):
         for key, value in part.get("properties", {}).items():
             value.pop("title", None)
@@ -74,10 +69,11 @@ def schema(name: str) -> dict[str, Any]:
     return {"$schema": DIALECT, "$id": f"{name}.schema.json", **found}
 
 
-def _texts(module: ModuleType) -> dict[str, dict[str, str]]:
-    """The text below each key, by class; a class has those of the classes that it extends."""
+@cache
+def _texts() -> dict[str, dict[str, str]]:
+    """The text below each key, by class; a class has those of all classes that it extends."""
     found: dict[str, dict[str, str]] = {}
-    for definition in ast.parse(inspect.getsource(module)).body:
+    for definition in itertools.chain(*(ast.parse(inspect.getsource(module)).body for module in MODULES)):
         if not isinstance(definition, ast.ClassDef):
             continue
         texts: dict[str, str] = {}

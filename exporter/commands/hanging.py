@@ -19,6 +19,7 @@ from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, s
 from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
+from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
@@ -27,7 +28,7 @@ from exporter.lso.holders import as_unmarked
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenStart, WriterState
 from exporter.lso.proof.rounds import Open, held_in
-from exporter.model import Deadline, Fault, TopicPartition
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
 from exporter.words import BlockerKind
@@ -55,7 +56,7 @@ def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's
     )
     add_duration_flag(parser, "--older-than", 60.0, "leave out transactions whose producer wrote more recently (1m)")
     parser.add_argument("--topic", help="search this topic only")
-    parser.add_argument("--partition", type=int, metavar="N", help="search this partition of --topic only")
+    parser.add_argument("--partition", type=int, metavar="N", help="search the partitions of this number only")
     return parser
 
 
@@ -91,6 +92,10 @@ class Where(NamedTuple):
         """Return whether it is searched."""
         return self.topic in {None, place.topic} and self.partition in {None, place.partition}
 
+    def __str__(self) -> str:
+        topic = "any topic" if self.topic is None else f"topic {self.topic}"
+        return topic if self.partition is None else f"partition {self.partition} of {topic}"
+
 
 EVERYWHERE = Where()
 
@@ -111,6 +116,8 @@ def search(
     metadata = cluster.metadata(deadline)
     found = (TopicPartition(topic, number) for topic, some in metadata.topics.items() for number in some)
     partitions = sorted(filter(where.has, found))
+    if not partitions:  # an answer about all topics leaves out those without DESCRIBE
+        raise AskError(Fault(Reason.UNKNOWN_TOPIC, f"{where}: is not there, or a grant is missing: DESCRIBE on Topic"))
     faults: list[Fault] = []
     opened, described = _opened(cluster, metadata, partitions, patience, faults)
     wall = cluster.clock.wall()

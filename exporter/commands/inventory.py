@@ -11,6 +11,7 @@ from exporter.bounds.text import printable, some
 from exporter.cluster import Cluster
 from exporter.commands.clusters import configured, opened, owner_of
 from exporter.commands.output import print_json, print_not_asked, print_table, say
+from exporter.commands.report import CLEAN, FOUND, UNKNOWN
 from exporter.inventory.facts import Inventory
 from exporter.inventory.source import read_inventory
 from exporter.kafka.client import AskError
@@ -19,7 +20,6 @@ from exporter.status.command_documents import ApplicationUseDocument, ClusterCop
 from exporter.status.inventory_documents import ReadInventory, inventory_document
 from exporter.transactions.source.log_range import RangeConsumer
 
-CLEAN, FOUND, UNKNOWN = 0, 1, 2
 MOST_NAMES = 3
 _EXAMPLES = """\
 examples:

@@ -138,6 +138,8 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
     time = logged.clock if logged is not None else CoordinatorTime()
     clock = time.beside(cluster.clock.wall() - cluster.clock.monotonic())
     ends = unclean.ends if unclean is not None else ()
+    if len(ends) >= _MOST:
+        faults = (*faults, f"there are more unclean ends than the newest {_MOST}, which are shown")
     if ends:
         say_clock(cluster, clock, cluster.clock.wall())
     return ClusterReport(cluster, ends, faults, time=clock)

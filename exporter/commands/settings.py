@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -91,8 +91,8 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def config_source(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ConfigSource:
-    """Return the sources of the settings. Raises SettingsError when a properties file cannot be read."""
+def config_source(options: argparse.Namespace) -> ConfigSource:
+    """Return the sources of the settings. Raises UsageError when a properties file cannot be read."""
     # Checking settings takes pydantic and YAML: `--help` and `--version` do without.
     from exporter.config import ConfigSource  # noqa: PLC0415
 
@@ -104,7 +104,7 @@ def config_source(options: argparse.Namespace, environ: Mapping[str, str] = os.e
     for flag in (*CLUSTER, *RUN):
         if flag.name in given:
             flags[flag.path] = (flag.name, given[flag.name])
-    return ConfigSource(given.get("config"), environ, flags)
+    return ConfigSource(given.get("config"), os.environ, flags)
 
 
 def _read_properties(file: Path) -> dict[str, str]:

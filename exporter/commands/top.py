@@ -16,7 +16,7 @@ import tty
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from exporter.commands.agent_access import add_access_flags, agent_endpoint
+from exporter.commands.agent_access import add_access_flags, agent_endpoint, check_access
 from exporter.commands.output import say
 from exporter.commands.settings import add_duration_flag
 from exporter.core import logs
@@ -95,7 +95,8 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _many(options: argparse.Namespace) -> int:
-    """The view of many agents."""
+    """The view of many agents. Raises UsageError."""
+    check_access(options)
     from exporter.commands.fleet import ASK_INTERVAL, ASK_TIMEOUT, fleet_agents  # noqa: PLC0415 -- one agent needs none
     from exporter.commands.fleet_view import fleet_view  # noqa: PLC0415 -- as above
     from exporter.fleet.fleet import RunningFleet, links  # noqa: PLC0415 -- as above

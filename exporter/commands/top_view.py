@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from exporter.bounds.text import printable
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.status.page import by_holder
+from exporter.status.page import by_holder, times_out
 from exporter.status.verdict import verdict
 
 if TYPE_CHECKING:
@@ -137,26 +137,12 @@ def _application(application: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _open(transaction: Mapping[str, Any]) -> tuple[str, ...]:
     age = "?" if transaction["seconds"] is None else format_age(transaction["seconds"])
-    left = (
-        None
-        if transaction["seconds"] is None or transaction["times_out_timestamp"] is None
-        else transaction["times_out_timestamp"] - transaction["started_timestamp"] - transaction["seconds"]
-    )
-    out = (
-        "never"
-        if transaction["timeout_seconds"] is None
-        else "?"
-        if left is None
-        else "overdue"
-        if left < 0
-        else format_age(left)
-    )
     return (
         age,
         transaction["transactional_id"],
         transaction["application"],
         transaction["state"],
-        out,
+        times_out(transaction)[0],
         str(transaction["partition_count"]),
     )
 

@@ -7,7 +7,13 @@ import re
 _UNITS = {"y": 365 * 86400.0, "w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _FORM = re.compile("".join(rf"(?:(?P<{unit}>[0-9]{{1,15}}){unit})?" for unit in _UNITS))
 
-_GO_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, **{unit: _UNITS[unit] for unit in ("ms", "s", "m", "h")}}
+_GO_UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "\u00b5s": 1e-6,
+    "\u03bcs": 1e-6,
+    **{unit: _UNITS[unit] for unit in ("ms", "s", "m", "h")},
+}
 _GO_PART = re.compile(rf"([0-9]{{1,18}}(?:\.[0-9]{{1,18}})?)({'|'.join(_GO_UNITS)})")
 
 

@@ -35,12 +35,14 @@ class FactStore:
         fault; otherwise it expires.
         """
         expires = snapshot.ended + FACT_INTERVALS * snapshot.interval
+        made = tuple(_Stored(fact, source, expires) for fact in snapshot.facts)
+        types = {type(fact) for fact in snapshot.facts}
         with self._lock:
             if snapshot.up:
                 self._by_type = {kind: stored for kind, stored in self._by_type.items() if stored.source != source}
-            self._by_type.update({type(fact): _Stored(fact, source, expires) for fact in snapshot.facts})
-            if snapshot.facts or snapshot.up:
-                self._by_source[source] = tuple(_Stored(fact, source, expires) for fact in snapshot.facts)
+            self._by_type.update({type(stored.fact): stored for stored in made})
+            before = () if snapshot.up else self._by_source.get(source, ())
+            self._by_source[source] = (*made, *(stored for stored in before if type(stored.fact) not in types))
 
     def drop(self, source: Key) -> None:
         """Drop the facts of a source that is read no more."""

@@ -29,7 +29,7 @@ class Histogram:
         self._ms = 0
 
     def observe(self, ms: int) -> None:
-        """Observe a duration in milliseconds. A negative one, from clocks that differ, is ignored."""
+        """Observe a duration in milliseconds. A negative one, from clocks that differ, counts as 0."""
         if ms > 0:
             self._counts[bisect_left(self._edges_ms, ms)] += 1
             self._ms += ms

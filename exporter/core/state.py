@@ -15,6 +15,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.text import decoded, printable
 from exporter.core.files import PRIVATE, PRIVATE_FOLDER, append_line, replace_file, sync
 
-MOST_BYTES = 64 * 1024 * 1024
 LOCK = ".lock"
 """Held by the process that writes. No cluster id has a dot in the name of its folder."""
+MOST_BYTES = 64 * 1024 * 1024
 MOST_WEIGHT = 512 * 1024 * 1024
 """Limits of a document that is read, in the file and in memory. The agent wrote it, so it may be larger than foreign
 input.
@@ -56,8 +57,9 @@ def lock_state(directory: Path | None) -> int | None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(handle, 0)
-        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        with suppress(OSError):  # a full disk: only the message to another agent lacks who holds it
+            os.truncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
     except BlockingIOError:
         holder = printable(decoded(os.pread(handle, 200, 0)).strip())
         os.close(handle)
@@ -65,7 +67,9 @@ def lock_state(directory: Path | None) -> int | None:
             f"state.dir {directory} is in use by {holder or 'another agent'}: give each agent its own"
         ) from None
     except OSError as error:
+        os.close(handle)
         log.warning("%s cannot be locked: %s; no other agent may use this state.dir", path, error.strerror)
+        return None
     return handle
 
 
@@ -115,8 +119,8 @@ class StateDir:
     def save(self, cluster_id: str, name: str, document: dict[str, Any], *, durable: bool = False) -> bool:
         """Replace the document in one step: a crash leaves the old one or the new one. False when that fails.
 
-        Nothing is written when it is unchanged. A ``durable`` one is on disk before it replaces the old one, so that it
-        survives the machine's crash, too.
+        Nothing is written when it is unchanged. A ``durable`` one is always written, and is on disk before it replaces
+        the old one, so that it survives the machine's crash, too.
         """
         path = self._path(cluster_id, name)
         if path is None:
@@ -178,7 +182,8 @@ class StateDir:
     def set_aside(self, cluster_id: str, name: str) -> str:
         """Rename the document and its journal to ``<name>.unusable.*``, so that nothing is written over them.
 
-        Returns the new path of the document; "" when there is none, or it cannot be renamed.
+        Returns the new path of the document, or of the journal where there is no document; "" when there is neither, or
+        it cannot be renamed.
         """
         moved = ""
         with self._lock:

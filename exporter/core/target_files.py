@@ -48,6 +48,7 @@ class FileTarget(NamedTuple):
 class _FileTargets(NamedTuple):
     stamp: FileStamp | None
     targets: tuple[FileTarget, ...]
+    fault: str = ""
 
 
 class TargetFiles:
@@ -107,11 +108,12 @@ class TargetFiles:
         return _FileTargets(stamp, targets)
 
 
-def _kept(file: Path, before: _FileTargets | None, why: str, stamp: FileStamp | None) -> _FileTargets | None:
-    """The last targets of a file, noted as read so that the same fault is logged once."""
+def _kept(file: Path, before: _FileTargets | None, fault: str, stamp: FileStamp | None) -> _FileTargets:
+    """The last targets of a file, with the fault, so that the same one is logged once."""
     targets = before.targets if before else ()
-    log.warning("%s %s; %d target(s) of before stay", file, why, len(targets))
-    return before if stamp is None else _FileTargets(stamp, targets)
+    if before is None or before.fault != fault:
+        log.warning("%s %s; %d target(s) of before stay", file, fault, len(targets))
+    return _FileTargets(stamp, targets, fault)
 
 
 def _matching(pattern: Path) -> Iterator[Path]:

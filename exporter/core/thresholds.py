@@ -93,8 +93,11 @@ class Thresholds:
         return {**DEFAULTS[kind], **found}
 
     def ignored(self, kind: str, subject: str, now: float) -> str | None:
-        """Return the reason why a subject is ignored now, or None."""
-        return next((override.reason for override in self._matching(kind, subject, now) if override.ignored), None)
+        """Return the reason why a subject is ignored now; None too where an earlier override gives it a threshold."""
+        reason = next((override.reason for override in self._matching(kind, subject, now) if override.ignored), None)
+        if reason is None or any(value < math.inf for value in self.of(kind, subject, now).values()):
+            return None
+        return reason
 
     def given_up(self) -> Iterator[Fault]:
         """Return a fault for each pattern that takes too long on a subject that it met since the last call."""

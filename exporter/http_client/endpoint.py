@@ -27,14 +27,21 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """``host:port``."""
-        parts = urlsplit(self.url)
-        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        """``host:port``; the URL where it has none, as one from a target file may: reading that is a fault."""
+        try:
+            parts = urlsplit(self.url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            return self.url
+        return f"[{parts.hostname}]:{port}" if ":" in (parts.hostname or "") else f"{parts.hostname}:{port}"
 
     @property
     def host(self) -> str:
-        return urlsplit(self.url).hostname or ""
+        """The host; "" where the URL has none."""
+        try:
+            return urlsplit(self.url).hostname or ""
+        except ValueError:
+            return ""
 
 
 class Reply(NamedTuple):

@@ -41,11 +41,13 @@ def read_inventory(
     ``most_records``. Raises AskError where the transaction log cannot be read.
     """
     metadata = cluster.metadata(deadline)
-    log, seconds = _read_log(cluster, metadata, connect, deadline, most_records)
+    # An answer about all topics leaves out those without DESCRIBE: a request by name is refused.
+    internal = cluster.metadata(deadline, INTERNAL_TOPICS)
+    log, seconds = _read_log(cluster, internal, connect, deadline, most_records)
     missing: list[str] = []
     if log.dropped:
         missing.append(f"{log.dropped} times an application, id or topic beyond the limits")
-    commits = _read_commits(cluster, metadata, log, missing, deadline)
+    commits = _read_commits(cluster, internal, log, missing, deadline)
     groups = list_readers(cluster, metadata, missing, deadline)
     topics = written_outside(cluster, metadata, log.topics, groups, missing, deadline)
     return Inventory(
@@ -66,7 +68,10 @@ def _read_log(
     deadline: Deadline,
     most_records: int | None,
 ) -> tuple[ApplicationsInLog, float]:
-    """Read the newest part of the log. Raises AskError when it is refused, or its end is not reached in time."""
+    """Read the newest part of the log, and say how many seconds it has; a log that is younger has as many as it is old.
+
+    Raises AskError when it is refused, or its end is not reached in time.
+    """
     places = metadata.partitions(TRANSACTION_STATE)
     found = ApplicationsInLog()
     if not places:
@@ -74,10 +79,10 @@ def _read_log(
             raise AskError(metadata.errors[TRANSACTION_STATE])
         return found, HOUR
     seconds = HOUR
-    ranges = _ranges(cluster, metadata, places, seconds, deadline)
+    ranges, began_before = _ranges(cluster, metadata, places, seconds, deadline)
     while most_records is not None and seconds > LEAST_SECONDS and _records(ranges) > most_records:
         seconds = max(LEAST_SECONDS, seconds / 4)
-        ranges = _ranges(cluster, metadata, places, seconds, deadline)
+        ranges, began_before = _ranges(cluster, metadata, places, seconds, deadline)
     if most_records is not None and _records(ranges) > most_records:
         raise AskError(Fault(Reason.TIMEOUT, f"{_records(ranges)} records of the log in {seconds:.0f} s: {_COMMAND}"))
     reader = connect()
@@ -97,24 +102,25 @@ def _read_log(
         raise AskError(Fault(Reason.MALFORMED, f"a record of {TRANSACTION_STATE} has {problem}")) from None
     finally:
         reader.close()
-    return found, min(seconds, max(1.0, cluster.clock.wall() - oldest))
+    return found, seconds if began_before else min(seconds, max(1.0, cluster.clock.wall() - oldest))
 
 
 def _ranges(
     cluster: Cluster, metadata: Metadata, places: Sequence[TopicPartition], seconds: float, deadline: Deadline
-) -> dict[int, Range]:
-    """The records of the last ``seconds``, by partition of the log."""
+) -> tuple[dict[int, Range], bool]:
+    """The records of the last ``seconds``, by partition of the log; and whether the log has, or had, older ones."""
     since = round((cluster.clock.wall() - seconds) * 1000)
     ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
     starts = offsets_at(cluster.client, metadata, dict.fromkeys(places, since), deadline)
     for answer in (ends, starts):
         if answer.unanswered:
             raise AskError(next(iter(answer.unanswered.values())))
-    return {
+    ranges = {
         place.partition: Range(place.partition, starts.values[place], end)
         for place, end in ends.values.items()
         if starts.values[place] >= 0
     }
+    return ranges, any(starts.values[place] != 0 for place, end in ends.values.items() if end > 0)
 
 
 def _records(ranges: Mapping[int, Range]) -> int:
@@ -137,6 +143,8 @@ def _read_commits(
     found = _Commits(defaultdict(set), set(), {})
     places = metadata.partitions(CONSUMER_OFFSETS)
     if not places:
+        if metadata.denies(CONSUMER_OFFSETS):
+            missing.append(f"groups of applications: {metadata.errors[CONSUMER_OFFSETS].detail}")
         return found
     ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
     starts = start_offsets(cluster.client, metadata, ends.values, deadline)
@@ -145,21 +153,27 @@ def _read_commits(
         place.partition: max(start, ends.values[place] - COMMITTED_OFFSETS) for place, start in starts.values.items()
     }
     wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
+    texts: set[str] = set()
     for commit in commits.read(cluster.client, metadata, wanted, deadline):
         if not isinstance(commit, OffsetCommits):
             continue
         if not commit.transactional:
-            if commit.topic not in INTERNAL_TOPICS and (
-                commit.group in found.outside or len(found.outside) < MOST_GROUPS
-            ):
+            if commit.topic in INTERNAL_TOPICS:
+                continue
+            if commit.group in found.outside or len(found.outside) < MOST_GROUPS:
                 found.outside.setdefault(commit.group, set()).add(commit.topic)
+            else:
+                texts.add(f"more than {MOST_GROUPS} commit outside of transactions")
             continue
         found.inside.add(commit.group)
         if (name := log.application_of(commit.producer_id)) is not None:
             found.by_application[name].add(commit.group)
     for group in found.inside & found.outside.keys():
         del found.outside[group]
-    missing += [f"groups of applications: {fault.detail}" for fault in dict.fromkeys((*ends.faults, *commits.faults))]
+    texts |= {fault.detail for fault in (*ends.faults, *starts.faults, *commits.faults)}
+    if not commits.faults and any(commits.positions[number] < end for number, end in wanted.items()):
+        texts.add("not all of the newest commits were read in time")
+    missing += [f"groups of applications: {text}" for text in sorted(texts)]
     return found
 
 
@@ -173,7 +187,11 @@ def written_outside(
 ) -> tuple[WrittenOutside, ...]:
     """Samples of the topics that transactions write to and that some of these groups have committed offsets of."""
     readers = _readers(cluster, metadata, groups, missing, deadline)
-    places = [partition for topic in sorted(topics) if topic in readers for partition in metadata.partitions(topic)]
+    written = sorted(topics)
+    if unseen := [topic for topic in written if topic not in metadata.topics][:MOST_PARTITIONS]:  # deleted, or denied
+        named = cluster.metadata(deadline, unseen)
+        missing += [f"who writes: {named.errors[topic].detail}" for topic in unseen if named.denies(topic)]
+    places = [partition for topic in written if topic in readers for partition in metadata.partitions(topic)]
     if len(places) > MOST_PARTITIONS:
         missing.append(f"who writes to {len(places) - MOST_PARTITIONS} partitions: too many to sample")
     ends = end_offsets(cluster.client, metadata, places[:MOST_PARTITIONS], Isolation.READ_UNCOMMITTED, deadline)

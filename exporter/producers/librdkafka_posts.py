@@ -64,7 +64,7 @@ class LibrdkafkaReceiver:
         budget: Budget | None = None,
     ) -> None:
         """``clusters`` are the names that a client may give; ``clients`` is how many are kept at most."""
-        self._clusters = frozenset(clusters)
+        self._clusters = clusters  # a reload may change them
         self._clock = clock or Clock()
         self.budget = budget or Budget()
         self._mail: LatestBySender[ClientKey, ClientState] = LatestBySender(

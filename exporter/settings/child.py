@@ -53,7 +53,9 @@ def ask_child(request: Mapping[str, object]) -> ChildAnswer:
         return _failed(f"cannot be read: no process can be started: {error.strerror}")
     if said := printable(decoded(ended.stderr[: 4 * LONGEST_STDERR]).strip()):
         log.warning("while the settings were read: %s", cut(said, LONGEST_STDERR))
-    if ended.returncode or len(ended.stdout) > MOST_ANSWER_BYTES:
+    if len(ended.stdout) > MOST_ANSWER_BYTES:
+        return _failed(f"cannot be read: they make more than {MOST_ANSWER_BYTES >> 20} MB")
+    if ended.returncode:
         how = f"signal {-ended.returncode}" if ended.returncode < 0 else f"exit code {ended.returncode}"
         return _failed(f"cannot be read: the process that reads them ended with {how}")
     try:

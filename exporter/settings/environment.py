@@ -24,8 +24,10 @@ from exporter.settings.layers import (
 )
 from exporter.settings.yaml_layer import TooMuchError, loaded
 
-# Kubernetes puts such variables into every pod of a namespace for a Service whose name begins with kafka-eos-.
-_SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
+# Kubernetes puts such variables into every pod of a namespace for a Service kafka-eos, or whose name begins so.
+_SERVICE_LINK = re.compile(
+    r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
 
 
 def from_environment(environ: Mapping[str, str], shape: Shape) -> Layer:
@@ -39,7 +41,7 @@ def from_environment(environ: Mapping[str, str], shape: Shape) -> Layer:
     problems: list[Problem] = []
     for name in sorted(environ):
         rest = name.removeprefix(ENVIRONMENT_PREFIX)
-        if rest == name or ("__" not in rest and _SERVICE_LINK.search(rest)):
+        if rest == name or ("__" not in rest and _SERVICE_LINK.fullmatch(rest)):
             continue
         steps = rest.split("__")
         try:

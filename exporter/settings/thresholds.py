@@ -1,4 +1,4 @@
-"""``thresholds``: limits of alerts for subjects by pattern; the first matching entry applies."""
+"""``thresholds``: limits of alerts for subjects by pattern; the first matching entry that sets a limit decides it."""
 
 from __future__ import annotations
 
@@ -105,4 +105,6 @@ class ThresholdSection(Section):
             raise wrong("needs either a threshold or ignore: true")
         if self.between and WINDOW.fullmatch(self.between) is None:
             raise wrong("between: write HH:MM-HH:MM in UTC, such as 22:00-05:00")
+        if self.between and self.between[:5] == self.between[6:]:
+            raise wrong("between: begin and end are the same; leave it out for the whole day")
         return self

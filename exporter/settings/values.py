@@ -85,6 +85,9 @@ def wrong(text: str) -> PydanticCustomError:
     return PydanticCustomError("setting", "{text}", {"text": text})
 
 
+_LONGEST = parse_duration("100y")  # a thread cannot wait for 300
+
+
 def _seconds(value: object) -> float:
     if not isinstance(value, str):
         raise wrong("must be a duration such as 30s")
@@ -94,6 +97,8 @@ def _seconds(value: object) -> float:
         raise wrong(f"{value!r:.40} {error}") from None
     if seconds <= 0:
         raise wrong("must be longer than nothing, such as 30s")
+    if seconds > _LONGEST:
+        raise wrong("must be 100y or less")
     return seconds
 
 
@@ -112,7 +117,7 @@ def _bytes(value: object) -> int:
 
 
 def _size_text(size: int) -> str:
-    """The shortest form that is read back."""
+    """A form that is read back, of the largest unit of which there is a whole number, 1024s first."""
     unit = next((unit for unit in ("GiB", "MiB", "KiB", "MB") if size % _SIZES[unit] == 0), "kB")
     return f"{size // _SIZES[unit]}{unit}"
 

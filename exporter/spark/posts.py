@@ -41,7 +41,7 @@ class SparkReceiver:
 
     def __init__(self, clusters: Collection[str], queries: int, clock: Clock, budget: Budget | None = None) -> None:
         """``clusters`` are the names that a driver may give; at most ``queries`` are kept."""
-        self._clusters = frozenset(clusters)
+        self._clusters = clusters  # a reload may change them
         self._clock = clock
         self._mail: LatestBySender[QueryPlace, StreamingQuery] = LatestBySender(
             queries, KEEP_SILENT, clock, _weight, senders="queries", budget=budget

@@ -1,7 +1,7 @@
 """HTTP: /metrics · / · /roll · /api/v1/… · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
 Answers are made from the last reads of the sources; only /roll, /api/v1/roll and /api/v1/inventory ask Kafka. The event
-loop's thread queries up or refuses an answer; rendering, password checks and disk reads are done on workers.
+loop's thread looks an answer up or refuses it; rendering, password checks and disk reads are done on workers.
 """
 
 from __future__ import annotations

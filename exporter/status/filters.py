@@ -95,21 +95,20 @@ class Filter(NamedTuple):
             )
 
         def concerns(stall: Mapping[str, Any]) -> bool:
-            # A stall with an unknown holder may belong to any application: every filter shows it.
             application = stall["blocker"]["application"]
             blocked = stall["blocked_groups"] or ()
             groups = (*stall["waiting_groups"], *(group["group"] for group in blocked))
-            if (stall["blocked_group_count"] or 0) > len(blocked):  # any group may be among those that are not listed
-                return not application or mine(application, self.search)
-            if not named(stall["topic"], stall["blocker"]["transactional_id"], application, *groups):
+            # Any group, of any owner, may be among those that are not listed.
+            unlisted = (stall["blocked_group_count"] or 0) > len(blocked)
+            if not unlisted and not named(stall["topic"], stall["blocker"]["transactional_id"], application, *groups):
                 return False
+            # A stall with an unknown holder may belong to any application, and so to any owner.
             if not application or mine(application, self.search):
                 return True
             if self.applications and application not in self.applications:
                 return False
-            readers = {group["owner"] for group in stall["blocked_groups"] or ()}
-            others = {*readers, owners.of("topic", stall["topic"])} - {UNOWNED}
-            return not self.owners.isdisjoint(others)
+            others = {*(group["owner"] for group in blocked), owners.of("topic", stall["topic"])} - {UNOWNED}
+            return unlisted or not self.owners.isdisjoint(others)
 
         def opened(transaction: Mapping[str, Any]) -> bool:
             # Not all its partitions are listed: any topic may be among the others.

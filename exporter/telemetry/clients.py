@@ -98,7 +98,7 @@ class TelemetryReceiver:
         self, clusters: Collection[str], clients: int = 500, clock: Clock | None = None, budget: Budget | None = None
     ) -> None:
         """``clusters`` are the names that a sender may give; ``clients`` is how many are kept at most."""
-        self._clusters = frozenset(clusters)
+        self._clusters = clusters  # a reload may change them
         self._clock = clock or Clock()
         self.budget = budget or Budget()
         self._mail: LatestBySender[SenderKey, SenderState] = LatestBySender(

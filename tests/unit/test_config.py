@@ -87,7 +87,7 @@ log: {level: loud}
 clusters:
   - kafka: {bootstrap.servers: "k1:9092"}
     lso: {stall_after: 30, interval: 0s}
-    groups: {limit: many}
+    groups: {limit: many, interval: 300y}
   - {}
 applications: [{pattern: "^x"}, {pattern: "("}]
 nonsense: []
@@ -98,6 +98,7 @@ nonsense: []
         "log.level: must be one of 'debug', 'info', 'warning' or 'error'",
         "clusters[0].lso.interval: must be longer than nothing, such as 30s",
         f"clusters[0].lso.stall_after: '30' is no duration; {UNIT}: 30s",
+        "clusters[0].groups.interval: must be 100y or less",
         "clusters[0].groups.limit: must be a whole number",
         "clusters[1].kafka: is required, with at least bootstrap.servers",
         "applications[0].pattern: needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*",

@@ -15,7 +15,8 @@ from exporter.agent.receivers import receivers_of
 from exporter.cluster import Cluster
 from exporter.config import Config, ConfigSource
 from exporter.core.runner import Runner
-from exporter.model import Clock, Snapshot
+from exporter.http_client import Endpoint, HttpError, ask
+from exporter.model import Clock, Deadline, Snapshot
 from exporter.settings.layers import ConfigError
 
 
@@ -99,6 +100,22 @@ def test_targets_of_a_file_come_and_go_with_it(source: str, tmp_path: Path) -> N
     file.write_text("- targets: ['127.0.0.1:6']")
     clients._follow()
     assert read(fleet) == {(source, "127.0.0.1:6")}
+
+
+@pytest.mark.parametrize("address", ["a:99999", "[::::]:1", "[1.2]:80"])
+def test_a_target_that_is_no_address_is_a_fault_of_its_own_and_the_others_are_followed(
+    address: str, tmp_path: Path
+) -> None:
+    fleet = Runner((), DroppingSink())
+    clients = Clients(fleet, None, Clock())
+    file = tmp_path / "apps.yml"
+    sections = {kind: [{"jolokia": "http://{target}/jolokia", "file_sd": str(file)}] for kind in ("brokers", "streams")}
+    file.write_text(f"- targets: ['{address}', '127.0.0.1:6']")
+    clients.apply(config(tmp_path, **sections), clusters("prod"))
+    url = f"http://{address}/jolokia"
+    assert read(fleet) == {(kind, target) for kind in sections for target in (url, "127.0.0.1:6")}
+    with pytest.raises(HttpError, match="http://"):
+        ask(Endpoint(url), Deadline.after(1))
 
 
 def test_workers_of_connect_come_and_go_with_their_file_and_those_that_stay_are_the_same(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from demo.settings import free_ports
 from exporter import __version__
 from exporter.agent.composition import Agent
 from exporter.config import ConfigSource
+from tests.unit.producers.test_librdkafka_posts import body as statistics
 
 DEAD = "127.0.0.1:1"  # tcpmux: no process listens there
 
@@ -58,8 +59,10 @@ def start(settings: SettingsFile) -> Iterator[Callable[[], Agent]]:
         agent.stop()
 
 
-def get(agent: Agent, path: str, method: str = "GET") -> tuple[int, str]:
-    request = urllib.request.Request(f"http://127.0.0.1:{agent.ports[0]}{path}", method=method)
+def get(agent: Agent, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, str]:
+    json_type = {} if body is None else {"Content-Type": "application/json"}
+    url = f"http://127.0.0.1:{agent.ports[0]}{path}"
+    request = urllib.request.Request(url, body, json_type, method=method)
     try:
         with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310 -- ours
             return response.status, response.read().decode()
@@ -118,6 +121,32 @@ def test_a_changed_cluster_is_read_anew(settings: SettingsFile, start: Callable[
     assert all(worker.join(20) for worker in workers)
 
 
+def test_a_reload_names_the_settings_that_it_does_not_change(
+    settings: SettingsFile, start: Callable[[], Agent], caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.write("name: prod")
+    agent = start()
+    settings.write("name: prod", thresholds="[{kind: topic, pattern: x, reason: why, ignore: true}]")
+    with caplog.at_level("WARNING"):
+        agent.reload()
+        assert "at the next start only" not in caplog.text
+        settings.write("name: prod", journal="{size: 60MiB}")
+        agent.reload()
+    assert "journal, ingest and shard take effect at the next start only" in caplog.text
+
+
+def test_what_is_posted_may_name_a_cluster_that_a_reload_added_and_not_one_that_it_removed(
+    settings: SettingsFile, start: Callable[[], Agent]
+) -> None:
+    settings.write("name: stays", "name: goes", ingest="{enabled: true}")
+    agent = start()
+    settings.write("name: stays", "name: comes", ingest="{enabled: true}")
+    assert agent.reload() == []
+    posts = {name: statistics(kafka_cluster=name) for name in ("stays", "comes", "goes")}
+    answers = {name: get(agent, "/ingest/librdkafka", "POST", post)[0] for name, post in posts.items()}
+    assert answers == {"stays": 204, "comes": 204, "goes": 400}
+
+
 def test_refused_settings_are_reported_and_the_old_ones_stay(
     settings: SettingsFile, start: Callable[[], Agent]
 ) -> None:
@@ -153,6 +182,7 @@ def test_settings_that_need_what_cannot_be_imported_are_refused_and_the_old_ones
     settings.write("name: prod")
     agent = start()
     workers = agent._clusters._runner._members["prod"].workers
+    journals = dict(agent._clusters.journals._by_key)
     monkeypatch.setitem(sys.modules, f"exporter.agent.{module}", None)  # as after the package was replaced
     monkeypatch.delattr(f"exporter.agent.{module}", raising=False)  # where another test has imported it
     settings.write("name: stays", **{key: text.replace("DIRECTORY", str(tmp_path)) for key, text in others.items()})
@@ -160,6 +190,7 @@ def test_settings_that_need_what_cannot_be_imported_are_refused_and_the_old_ones
     assert status == 400
     assert module in text
     assert agent._clusters._runner._members["prod"].workers is workers
+    assert agent._clusters.journals._by_key == journals
     settings.write("name: prod")
     assert get(agent, "/-/reload", "POST")[0] == 200
     assert agent._clusters._runner._members["prod"].workers is workers

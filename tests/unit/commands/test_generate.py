@@ -10,6 +10,7 @@ from exporter.alerts.settings import knobs
 from exporter.cli import main
 from exporter.commands import generate_reference
 from exporter.commands.generate import with_tables
+from exporter.commands.generate_schemas import schema
 from exporter.model import Kind, Metric
 from exporter.settings.values import Section
 
@@ -44,6 +45,12 @@ def test_a_setting_without_a_text_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"key: the setting needs a text"):
         generate_reference.settings(SilentSection)
+
+
+def test_a_schema_has_the_texts_of_keys_whose_class_extends_one_of_another_module() -> None:
+    rows = schema("transactions-open")["$defs"]["OpenRow"]["properties"]
+    assert rows["seconds"]["description"] == "For how long, in seconds of the coordinators' clock."
+    assert rows["kafka_cluster"]["description"] == '"" where it has no name.'
 
 
 def test_a_table_is_written_between_its_markers(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 from exporter.commands.hanging import EVERYWHERE, Where, search
 from exporter.commands.log_rounds import MARGIN_SECONDS
 from exporter.commands.report import ClusterReport
+from exporter.kafka.client import AskError
 from exporter.lso.facts import Stall
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import CONFIRM_SECONDS
@@ -82,6 +83,14 @@ def test_one_partition_is_searched_alone() -> None:
     )
     look = found(world, where=Where("ledger", 0))
     assert [stall.partition for stall in look.found] == [LEDGER]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"), [(Where("ledgr"), "topic ledgr: "), (Where("ledger", 7), "partition 7 of topic ledger: ")]
+)
+def test_what_cannot_be_searched_is_an_error_and_not_none(where: Where, said: str) -> None:
+    with pytest.raises(AskError, match=said):
+        found(OneBroker(opened={LEDGER: [ORPHAN]}), where=where)
 
 
 def test_a_marker_that_arrives_before_the_second_read_clears_it() -> None:

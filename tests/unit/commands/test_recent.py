@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from exporter.commands import recent
+from exporter.commands.log_hour import LogHour
 from exporter.commands.report import ClusterReport
-from exporter.transactions.facts import UncleanEnd
+from exporter.config import ClusterConfig
+from exporter.model import Deadline, Facts
+from exporter.transactions.facts import UncleanEnd, UncleanEnds
 from tests.helpers.one_broker import OneBroker
 
 NOW = 1_795_255_200.0
@@ -51,3 +55,12 @@ def test_more_are_summed_up_by_application_most_first(
 def test_all_lists_each(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(ends(80), every=True) == 1
     assert capsys.readouterr().out.count("pay-") == 80
+
+
+def test_ends_beyond_the_limit_are_said_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "_MOST", 3)
+    for number, said in ((2, ()), (3, ("there are more unclean ends than the newest 3, which are shown",))):
+        hour = LogHour(Facts({UncleanEnds: UncleanEnds(ends(number))}))
+        monkeypatch.setattr(recent, "read_hour", lambda *_, hour=hour: hour)
+        look = recent._look(OneBroker().cluster(), cast("ClusterConfig", None), Deadline.after(1))
+        assert (len(look.found), look.not_asked) == (number, said)

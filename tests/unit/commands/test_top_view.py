@@ -73,7 +73,9 @@ def test_an_application_has_its_rate_of_the_last_full_minute_and_its_ends() -> N
     assert line.split() == ["pay", "?", "0", "0", "0", "7"]
 
 
-@pytest.mark.parametrize(("behind", "left"), [(0.0, "11m 40s"), (90.0, "13m 10s"), (-800.0, "overdue"), (None, "?")])
+@pytest.mark.parametrize(
+    ("behind", "left"), [(0.0, "in 11m 40s"), (90.0, "in 13m 10s"), (-800.0, "1m 40s ago"), (None, "not known")]
+)
 def test_the_time_that_an_open_transaction_has_left_is_by_the_clock_of_its_coordinator(
     behind: float | None, left: str
 ) -> None:

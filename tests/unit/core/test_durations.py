@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.core.durations import format_age, format_duration, parse_duration
+from exporter.core.durations import format_age, format_duration, parse_duration, parse_go_duration
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,14 @@ def test_anything_else_is_refused_with_what_to_write(text: str) -> None:
 def test_a_bare_number_is_answered_with_the_duration_that_was_meant() -> None:
     with pytest.raises(ValueError, match=r"30s$"):
         parse_duration("30")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1.5s", 1.5), ("1m30s", 90), ("2\u00b5s", 2e-6), ("2\u03bcs", 2e-6), ("250", 2.5e-7), ("0", 0)],
+)
+def test_durations_of_a_web_config_are_read_in_gos_form(text: str, seconds: float) -> None:
+    assert parse_go_duration(text) == pytest.approx(seconds)
 
 
 @given(st.integers(0, 10**12))

@@ -25,6 +25,7 @@ from exporter.model import (
     Fault,
     Kind,
     Metric,
+    Notes,
     Reason,
     Sample,
     Snapshot,
@@ -213,8 +214,10 @@ def test_a_fact_lives_three_intervals_of_the_source_that_made_it() -> None:
 def test_a_fact_survives_a_read_that_failed_and_not_one_that_no_longer_says_it() -> None:
     board = FactStore()
     board.post(("a",), posted(IDENTITY))
-    board.post(("a",), posted(ended=5, faults=(FAULT,)))
+    board.post(("a",), posted(Notes(("note",)), ended=5, faults=(FAULT,)))
     assert board.facts(6).get(ClusterIdentity) == IDENTITY
+    assert board.facts(6).all(ClusterIdentity) == (IDENTITY,)
+    assert board.facts(15).all(Fact) == (Notes(("note",)),)
     board.post(("a",), posted(ended=10))
     assert board.facts(11).get(ClusterIdentity) is None
 

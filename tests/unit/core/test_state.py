@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.core.state import StateDir, lock_state
+from exporter.core.state import StateDir, StateInUseError, lock_state
 
 
 def test_a_document_comes_back_under_its_cluster_only(tmp_path: Path) -> None:
@@ -156,6 +157,25 @@ def test_a_lock_is_not_written_through_a_link(tmp_path: Path, caplog: pytest.Log
     (tmp_path / ".lock").symlink_to(tmp_path / "victim")
     assert lock_state(tmp_path) is None
     assert (tmp_path / "victim").read_text() == "precious"
+    assert "cannot be locked" in caplog.text
+
+
+def test_a_full_disk_locks_all_the_same_and_a_folder_without_locks_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("os.write", fails)
+        held = lock_state(tmp_path)
+    assert held is not None
+    assert caplog.text == ""
+    with pytest.raises(StateInUseError, match="in use by another agent"):
+        lock_state(tmp_path)
+    os.close(held)
+    monkeypatch.setattr("fcntl.flock", fails)
+    assert lock_state(tmp_path) is None
     assert "cannot be locked" in caplog.text
 
 

@@ -180,6 +180,21 @@ def test_a_file_that_is_broken_keeps_what_it_said_and_says_so_once(
     ]
 
 
+def test_a_file_that_cannot_be_read_says_so_once_and_is_read_when_it_can(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "apps.json"
+    file.mkdir()
+    files = TargetFiles([file])
+    assert [addresses(files) for _ in range(3)] == [[]] * 3
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"{file} is no regular file; 0 target(s) of before stay"
+    ]
+    file.rmdir()
+    file.write_text('[{"targets": ["app-1:1"]}]')
+    assert addresses(files) == ["app-1:1"]
+
+
 def test_a_file_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
     file = tmp_path / "apps.json"
     file.write_text('[{"targets": ["app-1:1"]}]')

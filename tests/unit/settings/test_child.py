@@ -108,6 +108,12 @@ def test_a_process_that_fails_is_a_problem_and_no_secret_is_an_argument(
     assert SECRET not in " ".join(ended.arguments)
 
 
+def test_an_answer_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "MOST_ANSWER_BYTES", 1)
+    [problem] = child.ask_child({"kind": "serving", "file": None, "flags": []}).problems
+    assert problem.text == "cannot be read: they make more than 0 MB"
+
+
 def test_one_that_hangs_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def hangs(arguments: list[str], **_: object) -> None:
         raise subprocess.TimeoutExpired(arguments, 60)

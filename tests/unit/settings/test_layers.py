@@ -102,15 +102,17 @@ def test_a_variable_that_leads_nowhere_says_where_it_went_wrong(name: str, text:
     assert text in problems({name: "x"})
 
 
-def test_what_kubernetes_sets_for_a_service_of_our_name_is_no_problem() -> None:
+@pytest.mark.parametrize("service", ["KAFKA_EOS", "KAFKA_EOS_EXPORTER"])
+def test_what_kubernetes_sets_for_a_service_of_our_name_is_no_problem(service: str) -> None:
     load({
-        "KAFKA_EOS_EXPORTER_SERVICE_HOST": "192.0.2.1",
-        "KAFKA_EOS_EXPORTER_SERVICE_PORT": "10618",
-        "KAFKA_EOS_EXPORTER_SERVICE_PORT_HTTP": "10618",
-        "KAFKA_EOS_EXPORTER_PORT": "tcp://192.0.2.1:10618",
-        "KAFKA_EOS_EXPORTER_PORT_10618_TCP": "tcp://192.0.2.1:10618",
-        "KAFKA_EOS_EXPORTER_PORT_10618_TCP_ADDR": "192.0.2.1",
+        f"{service}_SERVICE_HOST": "192.0.2.1",
+        f"{service}_SERVICE_PORT": "10618",
+        f"{service}_SERVICE_PORT_HTTP": "10618",
+        f"{service}_PORT": "tcp://192.0.2.1:10618",
+        f"{service}_PORT_10618_TCP": "tcp://192.0.2.1:10618",
+        f"{service}_PORT_10618_TCP_ADDR": "192.0.2.1",
     })  # fmt: skip
+    assert "unknown variable: no key web_portal" in problems({"KAFKA_EOS_WEB_PORTAL": "x"})
 
 
 def test_a_gap_in_a_list_is_a_problem() -> None:

@@ -91,6 +91,14 @@ def test_what_is_ignored_has_no_threshold_that_can_be_passed_and_a_reason() -> N
     assert ours.ignored("topic", "orders", NOON) is None
 
 
+def test_what_has_a_threshold_by_an_earlier_override_is_not_ignored() -> None:
+    everything = Override("topic", BoundedPattern(".*", "thresholds", whole=True), {}, "a playground", ignored=True)
+    ours = Thresholds((override("orders", stall_warning=60), override("x", stall_warning=math.inf), everything))
+    assert ours.of("topic", "orders", NOON)["stall_warning"] == 60
+    assert [ours.ignored("topic", name, NOON) for name in ("orders", "x")] == [None, "a playground"]
+    assert ours.ignored("source", "lso/prod", NOON) is None
+
+
 NONE = Thresholds()
 
 
@@ -277,6 +285,10 @@ def test_the_settings_say_thresholds_by_pattern(tmp_path: object) -> None:
         ("{kind: topic, pattern: a, stall_warning: soon, reason: x}", "must be a duration"),
         ("{kind: application, pattern: a, unclean: 2, reason: x}", "must be a share"),
         ("{kind: topic, pattern: a, ignore: true, reason: x, between: '9-5'}", "HH:MM-HH:MM"),
+        (
+            "{kind: topic, pattern: a, ignore: true, reason: x, between: '09:00-09:00'}",
+            "leave it out for the whole day",
+        ),
         ("{kind: topic, pattern: a, ignore: true}", "reason"),
         ("{kind: topic, pattern: '(', ignore: true, reason: x}", "no regular expression"),
     ],
@@ -297,7 +309,7 @@ def test_a_group_has_the_thresholds_that_were_given_and_no_others() -> None:
     assert made == [catalogue.GROUP_THRESHOLD_OFFSETS(1000.0, "prod", "billing", "lag_warning")]
 
 
-def test_what_is_ignored_is_a_fact_for_the_page_and_once_that_nothing_is_any_more() -> None:
+def test_what_is_ignored_is_a_fact_for_the_page_as_long_as_the_stalls_that_are_shown() -> None:
     now = [NOON]
     window = (time(11), time(13))
     ours = Thresholds(
@@ -312,16 +324,19 @@ def test_what_is_ignored_is_a_fact_for_the_page_and_once_that_nothing_is_any_mor
         for number in (0, 1)
     ]
     shown = catalogue.APPLICATION_INFO(1.0, "prod", "try", "producer", "", "")
-    judged = WithThresholds(GivenSource((shown, Stalls(tuple(held))), "lso"), lambda: ours, Clock(wall=lambda: now[0]))
+    source = GivenSource((shown, Stalls(tuple(held))), "lso")
+    judged = WithThresholds(source, lambda: ours, Clock(wall=lambda: now[0]))
 
     def told() -> list[Fact]:
         return [item for item in judged.read(Deadline.after(1), Facts()) if isinstance(item, IgnoredSubjects)]
 
     both = (IgnoredSubject("application", "try", "a trial"), IgnoredSubject("topic", "test-1", "a playground"))
     assert told() == [IgnoredSubjects(both)]
+    whole, source.items = source.items, (Fault(Reason.TIMEOUT, "late"),)
+    assert told() == []  # the stalls of the last read are still shown, and ignored
+    source.items = whole
     now[0] += 3600.0
     assert told() == [IgnoredSubjects(())]
-    assert told() == []
 
 
 def test_a_source_that_may_be_down_says_why_also_when_it_raises() -> None:

@@ -70,6 +70,10 @@ def test_a_filter_by_owner_shows_what_concerns_the_team_and_the_page_names_it() 
         return hidden(whole, Filter.parse(f"owner={owner}").applied(whole, owners))
 
     assert [hidden_of(name) for name in ("payments", "billing", "web", "unowned")] == [0, 0, 1, 1]
+    more = BlockedGroups({STALL.partition: Blocked((BlockedGroup("bill-eu", 42),), 2)})
+    unlisted = status(*FINE[:1], Stalls((STALL,)), more, owners=owners)
+    shown = [Filter.parse(query).applied(unlisted, owners) for query in ("owner=billing", "owner=web", "application=x")]
+    assert [hidden(unlisted, filtered) for filtered in shown] == [0, 0, 1]
     text = " ".join(b"".join(page_pieces(whole, owners=owners, shown=Filter.parse("owner=payments"))).decode().split())
     assert '<a href="/?owner=payments">payments</a> <small>#payments-oncall</small>' in text
     assert "owner payments." in text

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from exporter.status.filters import Filter
+from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions
+from exporter.words import TransactionState
 from tests.helpers.pages import page
-from tests.unit.status.test_status import EVIL, FINE, NOW, status
+from tests.unit.status.test_status import EVIL, FINE, NOW, OPEN, status
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
@@ -77,6 +79,30 @@ def test_a_cluster_whose_brokers_are_known_has_a_link_to_the_page_on_stopping_th
     link = '<a href="/roll?cluster=prod">'
     assert link in page(status(*FINE), rolls=True)
     assert link not in page(status(*FINE))
+
+
+@pytest.mark.parametrize(
+    ("opened", "said"),
+    [
+        (OPEN, "in 11m 40s"),
+        (OPEN._replace(timeout=1100.0), "in 15m"),
+        (OPEN._replace(timeout=195.0), "5s ago"),
+        (OPEN._replace(timeout=100.0), '<span class="mark-bad">1m 40s ago</span>'),
+        (OPEN._replace(timeout=100.0, state=TransactionState.PREPARE_COMMIT), "decided"),
+        (OPEN._replace(timeout=None), "never"),
+        (OPEN._replace(scan_behind=None), "not known"),
+        (OPEN._replace(started=None), "not known"),
+    ],
+)
+def test_when_an_open_transaction_times_out_is_by_the_clock_of_its_coordinator(
+    opened: OpenTransaction, said: str
+) -> None:
+    ours = 300.0  # by so much is the agent's clock ahead
+    if opened.started is not None:
+        opened = opened._replace(started=opened.started - ours)
+    listed = OpenTransactions("txnlog", (opened,), complete=True)
+    html = page(status(*FINE, listed, CoordinatorTime(ours, ours)))
+    assert f'<td data-label="times out" class="now">{said}</td>' in html
 
 
 TEMPLATES = Path(__file__).parents[3] / "exporter/status/templates"

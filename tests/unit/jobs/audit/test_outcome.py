@@ -16,6 +16,7 @@ from exporter.audit_results.result import Finding, dump_result, parse_result
 from exporter.cli import main
 from exporter.commands.audit import add_to
 from exporter.commands.audit_junit import junit
+from exporter.commands.audit_run import exit_code
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of
 from exporter.commands.settings import UsageError
 from exporter.jobs.audit.definition import Audit, AuditOutcome
@@ -283,3 +284,10 @@ def test_a_pipeline_gets_a_test_case_for_each_kind() -> None:
     assert error.attrib["message"] == r"no \x00 offset"
     clean = ET.fromstring(junit(report(sink=SinkTable("/data")).result))  # noqa: S314 -- our own
     assert not list(clean.iter("failure")) + list(clean.iter("error"))
+
+
+def test_findings_are_found_and_a_clean_result_is_not_known_where_the_agent_did_not_take_it() -> None:
+    codes = {
+        verdict: [exit_code(verdict, delivered=delivered) for delivered in (True, False)] for verdict in AuditVerdict
+    }
+    assert codes == {AuditVerdict.CLEAN: [0, 2], AuditVerdict.FINDINGS: [1, 1], AuditVerdict.UNKNOWN: [2, 2]}
