@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 
 from exporter.flink.facts import FlinkLosses
@@ -39,6 +39,7 @@ class FindingRules:
 
     def _new(self, key: Hashable) -> bool:
         if key in self._seen:
+            self._seen.move_to_end(key)  # a finding is read again for an hour, whatever else is found meanwhile
             return False
         self._seen[key] = None
         if len(self._seen) > MOST_SEEN:
@@ -102,18 +103,22 @@ class FindingRules:
         lost: list[int] = []
         for number, change in changes.by_partition.items() if changes is not None else ():
             for name, windows, found in (("elected", change.elected, moved), ("lost", change.lost, lost)):
-                newest = max((one.until for one in windows if one.monotonic_until != BEFORE), default=None)
-                if newest is not None and newest > self._windows.get((name, number), 0.0):
+                newest = max((window.monotonic_until for window in windows), default=BEFORE)
+                if newest > self._windows.get((name, number), BEFORE):
                     self._windows[name, number] = newest
                     found.append(number)
         for kind, numbers, what in (
-            (EventKind.COORDINATOR_MOVED, moved, "have another leader: their transaction coordinator moved"),
-            (EventKind.LOG_RECORDS_LOST, lost, "have lost records that were read"),
+            (
+                EventKind.COORDINATOR_MOVED,
+                moved,
+                "with a new leader epoch (their coordinator moved, or was elected again)",
+            ),
+            (EventKind.LOG_RECORDS_LOST, lost, "that lost records"),
         ):
             if numbers:
-                counts = Counter(numbers)
-                shown = ", ".join(map(str, sorted(counts)[:MOST_NUMBERS]))
-                text = f"{len(numbers)} partitions of __transaction_state {what}"
+                shown = ", ".join(map(str, sorted(numbers)[:MOST_NUMBERS]))
+                more = ", ..." if len(numbers) > MOST_NUMBERS else ""
+                text = f"Partitions of __transaction_state {what}: {shown}{more}"
                 key = f"{kind.value}:{shown}:{reading.wall:.0f}"
                 evidence: dict[str, Text] = {"log_partitions": shown, "log_partitions_count": len(numbers)}
                 yield Event(kind, reading.wall, key, text, evidence=evidence)

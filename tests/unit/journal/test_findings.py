@@ -6,7 +6,7 @@ from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkId, FlinkLosses, Loss
 from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
 from exporter.journal.facts import Event
-from exporter.journal.findings import FindingRules
+from exporter.journal.findings import MOST_SEEN, FindingRules
 from exporter.journal.reading import LastReads
 from exporter.kafka.log.control import Marker
 from exporter.model import Fact, TopicPartition
@@ -57,6 +57,11 @@ def test_a_torn_transaction_is_told_with_what_its_partition_has() -> None:
     assert event.what == "Torn: pay-3 was decided COMMIT, and orders-7 has the marker of ABORT"
     assert (event.evidence["marker_offset"], event.at) == (99, 3.0)
     assert events(rules, TornMarkers((torn,))) == []
+    ends = [END._replace(producer_id=number) for number in range(MOST_SEEN)]
+    for taken, end in enumerate(ends, 1):
+        assert not [
+            found for found in events(rules, TornMarkers((torn,)), LoggedEnds(taken, (end,))) if found.kind == "torn"
+        ]
 
 
 def test_a_loss_of_flink_is_told_once() -> None:
@@ -74,7 +79,11 @@ def test_coordinators_that_moved_together_are_one_event_and_those_of_an_earlier_
     rules = FindingRules()
     (event,) = events(rules, changes)
     assert (event.kind, event.evidence["log_partitions"]) == (EventKind.COORDINATOR_MOVED, "3, 4")
+    assert event.what.endswith("with a new leader epoch (their coordinator moved, or was elected again): 3, 4")
     assert events(rules, changes) == []
+    after_the_wall_clock_was_set_back = Window(NOW - 3600, NOW - 3590, 12, 20.0, 30.0)
+    (event,) = events(rules, LogChanges({3: PartitionChanges((old, new, after_the_wall_clock_was_set_back))}))
+    assert event.evidence["log_partitions"] == "3"
 
 
 def test_lost_records_of_the_log_are_an_event() -> None:
