@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -72,20 +73,24 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     """Return the events of several journals of one cluster in the order in which they happened, each once.
 
     What two agents saw has the same key. Partitions that stalled together for one agent may not for the other: an event
-    whose partitions were all told before is left out. Of ends that two agents only counted, in times that overlap, the
-    larger count is kept.
+    whose partitions were all told before, of the same stall, is left out. Of ends that two agents only counted, in
+    times that overlap, the larger count is kept.
     """
     seen: dict[tuple[str, str], float] = {}
     places: set[tuple[object, ...]] = set()
+    ends: defaultdict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
     counted: dict[tuple[str, str], list[Event]] = {}
     found: list[Event] = []
     for event in sorted((entry for journal in journals for entry in journal), key=_order):
         kind, key, at = event["kind"], event["key"], event["timestamp"]
         if kind in _OF_STALLS or kind == EventKind.STALL_ENDED.value:
-            told = {(kind, *_place(partition), event.get("how")) for partition in event.get("partitions") or ()}
+            held = event.get("partitions") or ()
+            told = {(kind, event.get("how"), *_place(one), _earlier(one, event, ends[_place(one)])) for one in held}
             if told and told <= places:
                 continue
             places |= told
+            for partition in held if kind == EventKind.STALL_ENDED.value else ():
+                ends[_place(partition)].append((_end_of(partition), event["recorded_timestamp"]))
         elif (since := counted_since(event)) is not None:
             several = counted.setdefault((kind, event["subject"].get("application", "")), [])
             other = next(
@@ -205,6 +210,18 @@ def _was_before(event: Event, end: Event) -> bool:
     return bool(event.get("agent") == end.get("agent") and event["recorded_timestamp"] < end["recorded_timestamp"])
 
 
+def _earlier(held: Mapping[str, Any], event: Event, ends: Iterable[tuple[float, float]]) -> float:
+    """The end of the stall before this one at the same offset, 0 for the first. ``ends`` are those that were told, each
+    with when it was recorded: a stall that was recorded before an end is not another one, whatever it is dated.
+    """
+    since, recorded = held["since_timestamp"], event["recorded_timestamp"]
+    return max((end for end, at in ends if end < since and at < recorded), default=0.0)
+
+
+def _end_of(held: Mapping[str, Any]) -> float:
+    return float(held["since_timestamp"] + held["seconds"])
+
+
 def _place(held: Mapping[str, Any]) -> tuple[str, int, int]:
     return held["topic"], held["partition"], held["offset"]
 
@@ -225,7 +242,7 @@ def _note(stall: RebuiltStall, event: Event, held: Mapping[str, Any]) -> None:
 def _end(stall: RebuiltStall, event: Event, held: Mapping[str, Any]) -> None:
     """Take the end that is known best: with its reason, then the earliest."""
     how = event.get("how") or StallEnd.UNKNOWN.value
-    end = held["since_timestamp"] + held["seconds"]
+    end = _end_of(held)
     better = stall.end is None or (stall.how == StallEnd.UNKNOWN.value != how)
     if better or (stall.how == how and stall.end is not None and end < stall.end):
         stall.end, stall.how = end, how

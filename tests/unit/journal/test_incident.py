@@ -100,6 +100,12 @@ def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> N
 def test_a_partition_that_stands_again_is_another_stall() -> None:
     again = event("stall_begun", 100, partitions=held(7, since=100))
     assert [stall.end for stall in stalls_of([BEGUN, ENDED, again]) if stall.partition == 7] == [NOW + 60, None]
+    ended = event("stall_ended", 130, partitions=held(7, since=100, seconds=30), how="committed")
+    journal = [BEGUN, ENDED, again, ended]
+    other = [{**found, "agent": "b"} for found in journal]
+    blocked = [stall["ended_timestamp"] for stall in report(journal, other)["blocked"] if stall["partition"] == 7]
+    assert blocked == [NOW + 60, NOW + 130]
+    assert merged([journal, other]) == journal
 
 
 def test_a_stall_that_was_dated_by_a_clock_ahead_is_the_one_that_ended() -> None:
@@ -107,6 +113,7 @@ def test_a_stall_that_was_dated_by_a_clock_ahead_is_the_one_that_ended() -> None
     ahead = event("stall_begun", 90, "b", subject=PAY, partitions=held(7, since=90), recorded_timestamp=NOW + 40)
     (stall,) = stalls_of([ahead, {**ENDED, "partitions": held(7, seconds=60)}])
     assert (stall.since, stall.end) == (NOW, NOW + 60)
+    assert merged([[BEGUN, ENDED], [{**ahead, "agent": "b"}]]) == [BEGUN, ENDED]
 
 
 def test_an_end_whose_begin_is_no_longer_kept_is_a_stall() -> None:
