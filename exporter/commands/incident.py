@@ -22,6 +22,7 @@ from exporter.http_client import Endpoint, HttpError, ask
 from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
 from exporter.journal.query import MOST_EVENTS
+from exporter.journal.rebuild import KeptJournal
 from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
 from exporter.model import CommandError, Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
@@ -102,8 +103,7 @@ def _run(options: argparse.Namespace) -> int:
     ids = {cluster_id for journal in journals for cluster_id in journal.ids.get(cluster, ())}
     history = _history(options.history, wanted, ids) if options.history else None
     chosen = [journal for journal in journals if cluster in journal.events]
-    until = [journal.until.get(cluster) for journal in chosen]
-    document = incident([journal.events[cluster] for journal in chosen], wanted, history, until)
+    document = incident([journal.of(cluster) for journal in chosen], wanted, history)
     document["unknown"] += [journal.unread for journal in journals if journal.unread]
     if len(ids) > 1:
         document["unknown"].append(
@@ -148,14 +148,20 @@ def _history(folder: Path, wanted: Wanted, ids: Collection[str]) -> HistoryRows:
 
 
 class AgentJournals(NamedTuple):
-    """The events of one agent, the cluster id where it is known, and of a folder when an agent last wrote there (Unix
-    seconds), all by the cluster's name. ``unread`` is a sentence on events that were not read, "" where all were.
+    """The events of one agent, the cluster id where it is known, from when on events are kept, and of a folder when an
+    agent last wrote there (Unix seconds), all by the cluster's name. ``unread`` is a sentence on events that were not
+    read, "" where all were.
     """
 
     events: dict[str, list[Mapping[str, Any]]]
     ids: dict[str, set[str]]
+    since: dict[str, float]
     until: dict[str, float]
     unread: str = ""
+
+    def of(self, cluster: str) -> KeptJournal:
+        """Return the journal of one of its clusters."""
+        return KeptJournal(self.events[cluster], self.since.get(cluster), self.until.get(cluster))
 
 
 def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJournals]:
@@ -170,7 +176,7 @@ def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJourna
 
 def of_folder(folder: Path, since: float) -> AgentJournals:
     """Return the events of a ``state.dir`` from an instant on. Raises OSError."""
-    found, cut = AgentJournals({}, {}, {}), False
+    found, cut = AgentJournals({}, {}, {}, {}), False
     for journal in sorted(folder.glob(f"*/{FOLDER}")):
         paths = segments(journal)
         first = max((number for number, path in enumerate(paths) if began(path) <= since), default=0)
@@ -185,6 +191,7 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
             found.events.setdefault(name, []).extend(events[-MOST_READ:])
             cut = cut or len(events) > MOST_READ
             found.ids.setdefault(name, set()).add(journal.parent.name)
+            found.since[name] = min(found.since.get(name, math.inf), began(paths[0]))
             last = max(touched(paths[-1]) or 0.0, events[-1]["recorded_timestamp"])
             found.until[name] = max(found.until.get(name, 0.0), last)
     if not found.events:
@@ -192,12 +199,12 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
     return found._replace(unread=_unread(str(folder), MOST_READ)) if cut else found
 
 
-def _of_agent(endpoint: Endpoint, since: float) -> AgentJournals:
+def _of_agent(endpoint: Endpoint, begin: float) -> AgentJournals:
     """The events of an agent from an instant on, page by page. Raises HttpError.
 
     A page without an event ends it: an agent looks through 16 MB of its journal for one page.
     """
-    query = urlencode({"since": f"{since:.6f}", "limit": MOST_EVENTS})
+    query = urlencode({"since": f"{begin:.6f}", "limit": MOST_EVENTS})
     found: dict[str, list[Mapping[str, Any]]] = {}
     read, limit = 0, Deadline.after(AGENT_SECONDS)
     while True:
@@ -205,16 +212,18 @@ def _of_agent(endpoint: Endpoint, since: float) -> AgentJournals:
         try:
             page = json.loads(reply.body)
             events, following, goes_on = page["events"], page["next"], page["truncated"]
+            kept = page["kept_since_timestamp"]
             for event in filter(is_event, events):
                 found.setdefault(event["cluster"], []).append(event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             why = "is no list of events: is the path right, and the agent new enough?"
             raise HttpError(Fault(Reason.MALFORMED, f"{endpoint.url}/api/v1/events {why}")) from None
+        since = dict.fromkeys(found, kept) if isinstance(kept, int | float) else {}
         read += len(events)
         if not isinstance(following, str) or not (goes_on or len(events) == MOST_EVENTS):
-            return AgentJournals(found, {}, {})
+            return AgentJournals(found, {}, since, {})
         if not events or read >= MOST_READ or limit.over:
-            return AgentJournals(found, {}, {}, _unread(endpoint.url, read))
+            return AgentJournals(found, {}, since, {}, _unread(endpoint.url, read))
         query = following
 
 

@@ -17,6 +17,7 @@ from exporter.journal.query import filled
 from exporter.journal.rebuild import (
     Event,
     Gap,
+    KeptJournal,
     RebuiltStall,
     common_gaps,
     counted_since,
@@ -102,17 +103,11 @@ class Wanted(NamedTuple):
     applications: frozenset[str] = frozenset()
 
 
-def incident(
-    journals: Sequence[Sequence[Event]],
-    wanted: Wanted,
-    history: HistoryRows | None = None,
-    until: Sequence[float | None] = (),
-) -> IncidentDocument:
+def incident(journals: Sequence[KeptJournal], wanted: Wanted, history: HistoryRows | None = None) -> IncidentDocument:
     """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well;
-    ``history`` is of the same cluster, and of the time of the report. ``until`` is when each agent was last known to
-    run (Unix seconds), None for one that runs; empty where all do.
+    ``history`` is of the same cluster, and of the time of the report.
     """
-    events = merged(journals)
+    events = merged(journal.events for journal in journals)
     stalls = [
         stall
         for stall in stalls_of(events)
@@ -122,9 +117,7 @@ def incident(
     ]
     timeline = [event for event in events_in(events, wanted.begin, wanted.end) if _is_shown(event, wanted)]
     unclean = _unclean(timeline)
-    last = until or [None] * len(journals)
-    of_each = [gaps_of(journal, wanted.end, seen) for journal, seen in zip(journals, last, strict=True)]
-    gaps = _within(common_gaps(of_each), wanted)
+    gaps = _within(common_gaps([gaps_of(journal, wanted.end) for journal in journals]), wanted)
     seen_until = min((gap.begin for gap in gaps if gap.end >= wanted.end), default=wanted.end)
     blocked = [_blocked(stall, seen_until) for stall in stalls]
     ends = Counter(stall.how for stall in stalls if stall.end is not None)
@@ -135,14 +128,14 @@ def incident(
         "end": instant(wanted.end),
         "end_timestamp": wanted.end,
         "applications": sorted(wanted.applications),
-        "agents": sorted({entry["agent"] for journal in journals for entry in journal if entry.get("agent")}),
+        "agents": sorted({event["agent"] for journal in journals for event in journal.events if event.get("agent")}),
         "summary": list(_summary(stalls, unclean, timeline, seen_until)),
         "blocked": blocked,
         "ends": dict(ends),
         "unclean_ends": unclean,
         "timeline": [_shown(event) for event in timeline],
         "gaps": [_gap(gap) for gap in gaps],
-        "unknown": list(_unknown(stalls, gaps, journals)),
+        "unknown": list(_unknown(stalls, gaps, events)),
         "history": None
         if history is None
         else beside_history(history, unclean, wanted.applications, list(_reasons(events, gaps, history, wanted))),
@@ -203,13 +196,13 @@ def _summary(
             yield f"{number} {text}."
 
 
-def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], journals: Sequence[Sequence[Event]]) -> Iterable[str]:
-    if not any(journals):
+def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], events: Sequence[Event]) -> Iterable[str]:
+    if not events:
         yield "No journal has any event of this time."
     if gaps:
         yield f"What happened in {_count(len(gaps), 'gap', 'gaps')} is not known: see the gaps."
     if nameless := sum(not stall.transactional_id and stall.producer_id is None for stall in stalls):
-        yield f"Who held {_count(nameless, 'partition', 'partitions')} is not known."
+        yield f"The holder of {_count(nameless, 'stall', 'stalls')} is not known."
     if unknown := sum(stall.how == StallEnd.UNKNOWN.value for stall in stalls):
         yield (
             f"How {_count(unknown, 'stall', 'stalls')} ended is not known: no decision of the transaction was read, as"

@@ -61,6 +61,16 @@ class RebuiltStall:
         return max(0.0, (now if self.end is None else self.end) - self.since)
 
 
+class KeptJournal(NamedTuple):
+    """The events of one agent, from when on they are kept, and when the agent was last known to run: Unix seconds.
+    ``since`` is None where that is not known, ``until`` for an agent that runs.
+    """
+
+    events: Sequence[Event]
+    since: float | None = None
+    until: float | None = None
+
+
 class Gap(NamedTuple):
     """A time of which an agent cannot tell, in Unix seconds, and why."""
 
@@ -146,23 +156,19 @@ def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
     return sorted(found, key=lambda stall: (stall.since, stall.topic, stall.partition))
 
 
-def gaps_of(events: Iterable[Event], end: float, until: float | None = None) -> list[Gap]:
-    """Return the times up to ``end`` of which the journal of one agent cannot tell, the earliest first.
-
-    ``until`` is when the agent was last known to run, None for one that runs.
-    """
-    found: list[Gap] = []
+def gaps_of(journal: KeptJournal, end: float) -> list[Gap]:
+    """Return the times up to ``end`` of which the journal of one agent cannot tell, the earliest first."""
+    found = [] if journal.since is None else [Gap(0.0, journal.since, "no event from before is kept")]
     down: dict[str, Event] = {}
     stopped: float | None = None
-    first = True
-    for event in sorted(events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
+    for event in sorted(journal.events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
         kind, at = event["kind"], float(event["timestamp"])
         if kind in {EventKind.AGENT_STARTED.value, EventKind.AGENT_PAUSED.value}:
             since = (event.get("evidence") or {}).get("not_seen_from_timestamp")
             if isinstance(since, int | float) and since < at:
                 found.append(Gap(float(since), at, "the agent did not run"))
-            elif first and since is None:
-                found.append(Gap(0.0, at, "no agent has kept a journal before"))
+            elif since is None and stopped is not None:
+                found.append(Gap(stopped, at, "the agent did not run"))
             stopped = None
         elif kind == EventKind.AGENT_STOPPED.value:
             stopped = at
@@ -174,12 +180,11 @@ def gaps_of(events: Iterable[Event], end: float, until: float | None = None) -> 
                 found.append(Gap(float(begun["timestamp"]), at, _not_read(begun)))
         elif kind == EventKind.EVENTS_LOST.value:
             found.append(Gap(at, at, event.get("what", "")))
-        first = False
     found += [Gap(float(begun["timestamp"]), end, _not_read(begun)) for begun in down.values()]
     if stopped is not None and stopped < end:
         found.append(Gap(stopped, end, "the agent has stopped"))
-    elif until is not None and end - until > SILENT_SECONDS:
-        found.append(Gap(until, end, "the agent did not run, as far as its journal shows"))
+    elif journal.until is not None and end - journal.until > SILENT_SECONDS:
+        found.append(Gap(journal.until, end, "the agent did not run, as far as its journal shows"))
     return sorted(found)
 
 

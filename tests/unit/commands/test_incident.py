@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
     assert "# Incident on prod" in text
     assert "1 stall of 1 partition, the longest for 1m" in text
     assert "committed: 1" in text
+    assert re.search("Gap from [0-9:]+ UTC to 10:00:01 UTC: no event from before is kept", text)
     assert "Gap from 10:01:01 UTC to 10:10:00 UTC: the agent did not run, as far as its journal shows" in text
     assert "\x1b" not in text
     assert "<script" not in text.replace("\\<", "")
@@ -136,7 +138,9 @@ def test_an_agent_is_asked_page_by_page_and_for_its_clusters_id_beside_a_history
     assert main(["incident", *SPAN, "--agent", "http://agent:10618", "--format", "json", *more]) == code
     assert len(asked) == (4 if cluster_id else 3)
     if not code:
-        assert len(json.loads(capsys.readouterr().out)["timeline"]) == 2
+        document = json.loads(capsys.readouterr().out)
+        assert len(document["timeline"]) == 2
+        assert [gap["end_timestamp"] for gap in document["gaps"]] == [NOW + 1]
 
 
 @pytest.mark.parametrize(("events", "pages"), [(0, 1), (1, 3)])

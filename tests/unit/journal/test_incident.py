@@ -10,7 +10,7 @@ from exporter.catalogue import CANARY
 from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import IncidentDocument, Wanted, incident
 from exporter.journal.keeper import slept
-from exporter.journal.rebuild import Gap, common_gaps, gaps_of, merged, stalls_of
+from exporter.journal.rebuild import Gap, KeptJournal, common_gaps, gaps_of, merged, stalls_of
 from exporter.words import Outcome
 from tests.helpers.schemas import conform
 
@@ -46,10 +46,13 @@ def report(
     end: float = 600,
     of: str = "",
     history: HistoryRows | None = None,
+    since: float | None = None,
     until: float | None = None,
 ) -> IncidentDocument:
     wanted = Wanted("prod", NOW + begin, NOW + end, frozenset({of} if of else ()))
-    found = incident(journals, wanted, history, [] if until is None else [NOW + until] * len(journals))
+    last = None if until is None else NOW + until
+    kept = [KeptJournal(journal, None if since is None else NOW + since, last) for journal in journals]
+    found = incident(kept, wanted, history)
     conform("incident", dict(found))
     return found
 
@@ -130,26 +133,36 @@ BACK = event("source_back", 40, subject={"source": "lso", "target": "prod"})
 def test_a_gap_is_where_an_agent_did_not_run_or_could_not_read() -> None:
     restart = event("agent_started", 100, evidence={"not_seen_from_timestamp": NOW + 80})
     groups = event("source_down", 20, subject={"source": "groups", "target": "prod"})
-    assert gaps_of([STARTED, DOWN, groups, BACK, restart], NOW + 600) == [
+    assert gaps_of(KeptJournal([STARTED, DOWN, groups, BACK, restart]), NOW + 600) == [
         Gap(NOW + 10, NOW + 40, "the source lso did not answer in full"),
         Gap(NOW + 80, NOW + 100, "the agent did not run"),
     ]
 
 
 def test_a_source_that_is_down_and_an_agent_that_stopped_are_gaps_up_to_the_end() -> None:
-    assert [gap.end for gap in gaps_of([STARTED, DOWN, event("agent_stopped", 50)], NOW + 600)] == [NOW + 600] * 2
+    assert [gap.end for gap in gaps_of(KeptJournal([STARTED, DOWN, event("agent_stopped", 50)]), NOW + 600)] == [
+        NOW + 600
+    ] * 2
 
 
 def test_the_time_in_which_the_process_did_not_run_is_a_gap() -> None:
     paused = slept(NOW + 40, 25.0).document()
     assert paused["what"] == "The agent's process did not run for 25s: what happened then was not seen"
     recorded = {"recorded_timestamp": NOW + 40, **paused}
-    assert gaps_of([STARTED, recorded], NOW + 600) == [Gap(NOW + 15, NOW + 40, "the agent did not run")]
+    assert gaps_of(KeptJournal([STARTED, recorded]), NOW + 600) == [Gap(NOW + 15, NOW + 40, "the agent did not run")]
     assert merged([[recorded], [{**recorded, "recorded_timestamp": NOW + 41}]]) != [recorded]
 
 
-def test_nothing_is_known_before_the_first_journal() -> None:
-    assert gaps_of([event("agent_started", 5)], NOW + 600)[0][:2] == (0.0, NOW + 5)
+def test_nothing_is_known_from_before_the_oldest_event_that_is_kept() -> None:
+    gap = {"begin_timestamp": NOW - 10, "end_timestamp": NOW + 5, "why": "no event from before is kept"}
+    (found,) = report([BEGUN, ENDED], since=5)["gaps"]
+    assert {key: found[key] for key in gap} == gap  # type: ignore[literal-required]  # keys of the document
+    assert report([BEGUN, ENDED], since=-20)["gaps"] == []
+
+
+def test_a_start_that_does_not_know_of_the_process_before_ends_the_gap_of_its_stop() -> None:
+    journal = [STARTED, event("agent_stopped", 50), event("agent_started", 80)]
+    assert gaps_of(KeptJournal(journal), NOW + 600) == [Gap(NOW + 50, NOW + 80, "the agent did not run")]
 
 
 @pytest.mark.parametrize(
