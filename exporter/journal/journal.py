@@ -7,11 +7,13 @@ limit is lost, counted, and told as an event once the disk takes it again.
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,11 +162,10 @@ class Journal:
             yield from _in_order(kept, since, before)
         else:
             waiting = [(recorded, line) for line, _, recorded in list(self._waiting)]
-            if since is None:
-                yield from _in_order(waiting, since, before)
-            yield from _on_disk(self._writer.folder, since, before)
-            if since is not None:
-                yield from _in_order(waiting, since, before)
+            first = waiting[0][0] if waiting else math.inf  # what waits may be written meanwhile
+            written = (line for line in _on_disk(self._writer.folder, since, before) if line[0] < first)
+            unwritten = _in_order(waiting, since, before)
+            yield from chain(unwritten, written) if since is None else chain(written, unwritten)
 
     def newest(self) -> list[dict[str, Any]]:
         """Return the events in memory, the newest first."""

@@ -211,6 +211,19 @@ def test_a_full_disk_is_told_nothing_is_torn_and_what_waited_is_written_later(tm
     assert made.lost == 0
 
 
+@pytest.mark.parametrize("query", [EventQuery(), EventQuery(since=0.0)], ids=["back", "on"])
+def test_an_event_that_is_written_while_a_page_is_read_is_in_it_once(tmp_path: Path, query: EventQuery) -> None:
+    made = journal(tmp_path, SMALL)
+    made.record([event(number) for number in range(2000)], NOW)
+    with full_disk(files(tmp_path)[-1].stat().st_size):
+        made.record([event(2000)], NOW)
+    pages = made.lines(query.since, query.before)
+    line = next(pages)
+    made.record([], NOW)
+    recorded = [line[0], *(other[0] for other in pages)]
+    assert len(recorded) == len(set(recorded)) == 2001
+
+
 def test_events_beyond_what_may_wait_are_counted_and_told_as_lost(tmp_path: Path) -> None:
     made = journal(tmp_path)
     made.record([event(1)], NOW)
