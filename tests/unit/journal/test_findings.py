@@ -99,7 +99,14 @@ def test_a_burst_is_listed_up_to_a_budget_and_counted_beyond_it_by_application()
     assert len(list(bursts.events(found, NOW))) == BURST
     (more,) = bursts.events((), NOW + TELL_SECONDS)
     assert (more.kind, more.count, more.subject.application) == (EventKind.TIMED_OUT, 100, "pay")
+    assert more.what == "Timed out transactions of pay: 100 more"
     assert list(bursts.close(NOW + TELL_SECONDS)) == []
+
+
+def test_torn_transactions_beyond_the_budget_are_counted_by_partition_and_of_no_application() -> None:
+    bursts, torn = Bursts(), Event(EventKind.TORN, NOW, "k", "w")
+    assert len(list(bursts.events([torn] * (BURST + 7), NOW))) == BURST
+    assert [more.what for more in bursts.close(NOW)] == ["Partitions with torn transactions: 7 more"]
 
 
 def test_other_kinds_have_no_budget() -> None:
