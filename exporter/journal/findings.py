@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 from exporter.flink.facts import FlinkLosses
 from exporter.journal.facts import Event, EventSubject, Text
 from exporter.journal.reading import LastReads
+from exporter.journal.rebuild import counted_since
 from exporter.transactions.decided.marker_watch import TornMarkers
-from exporter.transactions.facts import LoggedEnds
+from exporter.transactions.facts import LoggedEnds, UncleanEnd
 from exporter.transactions.machine.log_changes import BEFORE, LogChanges
 from exporter.words import EventKind, FoundMarker, Outcome
 
 MOST_SEEN = 5_000
 MOST_NUMBERS = 20
+READ_SECONDS = 60.0
+"""How long before it is counted an end may be dated: the delay of its read, and the distance of two clocks."""
 
 
 class FindingRules:
-    """Yields findings that were not told before. The tail of the log gives an end once, also over a restart."""
+    """Yields findings that were not told before. After a restart the tail gives the ends of the last hour again."""
 
     def __init__(self) -> None:
         self._taken = 0
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._counted: tuple[Mapping[str, Any], ...] = ()  # events of the process before, of ends that it did not list
         self._windows: dict[tuple[str, int], float] = {}
 
     def events(self, reading: LastReads) -> Iterator[Event]:
@@ -32,10 +37,11 @@ class FindingRules:
         yield from self._losses(reading)
         yield from self._log_changes(reading)
 
-    def restore(self, keys: Iterator[str]) -> None:
-        """Take the keys of findings that are in the journal."""
+    def restore(self, keys: Iterable[str], counted: Iterable[Mapping[str, Any]]) -> None:
+        """Take the keys of findings that are in the journal, and the events of ends that were only counted."""
         for key in keys:
             self._new(key)
+        self._counted = tuple(counted)
 
     def _new(self, key: Hashable) -> bool:
         if key in self._seen:
@@ -55,7 +61,7 @@ class FindingRules:
         for end in logged.ends[-new:]:
             kind = EventKind.TIMED_OUT if end.outcome == Outcome.TIMED_OUT.value else EventKind.FENCED
             key = f"{kind.value}:{end.producer_id}:{end.producer_epoch}:{end.ended + end.stamp_ahead:.3f}"
-            if not self._new(key):
+            if not self._new(key) or self._was_counted(kind, end):
                 continue
             begun: dict[str, Text] = {} if end.started is None else {"transaction_began_timestamp": end.started}
             seconds = None if end.started is None else end.ended - end.started
@@ -64,9 +70,18 @@ class FindingRules:
             text = f"The transaction of {end.transactional_id} {what}"
             yield Event(kind, end.ended, key, text, subject, evidence=begun, duration=seconds)
         if (missed := new - len(logged.ends)) > 0:
-            text = f"{missed} fences or timeouts came faster than they were written"
+            text = f"{missed} fences or timeouts are not told: more came at once than are handed on"
             key = f"events_lost:{reading.wall:.3f}"
             yield Event(EventKind.EVENTS_LOST, reading.wall, key, text, count=missed)
+
+    def _was_counted(self, kind: EventKind, end: UncleanEnd) -> bool:
+        """Return whether the process before counted this end without listing it."""
+        return end.again and any(
+            event["kind"] == kind.value
+            and event["subject"].get("application", end.application) == end.application
+            and (counted_since(event) or 0.0) - READ_SECONDS <= end.ended <= event["timestamp"]
+            for event in self._counted
+        )
 
     def _torn(self, reading: LastReads) -> Iterator[Event]:
         torn = reading.fact(TornMarkers)

@@ -21,6 +21,7 @@ from exporter import __version__
 from exporter.journal.conditions import ENDS
 from exporter.journal.facts import Event
 from exporter.journal.query import Line
+from exporter.journal.rebuild import counted_since
 from exporter.journal.segments import (
     DAY,
     KeptLimits,
@@ -82,13 +83,15 @@ class JournalSettings(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The journal's record of the process before: its open stalls and conditions, keys of its findings, when it was
-    last known to run (Unix seconds, None for none), whether it stopped by itself, and how many lines were unreadable.
+    """The journal's record of the process before: its open stalls and conditions, keys of its findings, its events of
+    findings that were only counted, when it was last known to run (Unix seconds, None for none), whether it stopped by
+    itself, and how many lines were unreadable.
     """
 
     stalls: tuple[Any, ...] = ()
     conditions: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
+    counted: tuple[Mapping[str, Any], ...] = ()
     last: float | None = None
     stopped: bool = False
     torn: int = 0
@@ -263,6 +266,7 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
     stalls: dict[tuple[object, ...], Any] = {}
     conditions: dict[str, Any] = {}
     keys: list[str] = []
+    counted: list[Mapping[str, Any]] = []
     bad, last_kind, recorded = int(torn), "", 0.0
     try:
         for number, (_, line) in enumerate(lines(found[-1])):
@@ -275,6 +279,8 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
             elif document is not None and is_event(document):
                 _replay(document, stalls, conditions)
                 keys.append(document["key"])
+                if counted_since(document) is not None:
+                    counted.append(document)
                 last_kind, recorded = document["kind"], float(document["recorded_timestamp"])
             else:
                 bad += 1
@@ -282,7 +288,7 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
         log.warning("the journal %s cannot be read: %s", found[-1], error)
     last = max(recorded, touched(found[-1]) or 0.0) or None
     stopped = last_kind == EventKind.AGENT_STOPPED.value
-    return Restored(tuple(stalls.values()), tuple(conditions.values()), tuple(keys), last, stopped, bad)
+    return Restored(tuple(stalls.values()), tuple(conditions.values()), tuple(keys), tuple(counted), last, stopped, bad)
 
 
 _STALLED = frozenset(

@@ -70,7 +70,7 @@ class JournalKeeper:
             found = self.journal.open(self._cluster.state.folder(self._cluster.cluster_id))
             self._stalls.restore(filter(None, map(OpenStall.read, found.stalls)))
             self._conditions.restore(found.conditions)
-            self._findings.restore(iter(found.keys))
+            self._findings.restore(found.keys, found.counted)
             if found.last is not None or not self._told:  # also after a start that was told without the journal
                 self.journal.record([started(found, began)], wall)
             self._told = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkId, FlinkLosses, Loss
 from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
@@ -101,6 +103,23 @@ def test_a_burst_is_listed_up_to_a_budget_and_counted_beyond_it_by_application()
     assert (more.kind, more.count, more.subject.application) == (EventKind.TIMED_OUT, 100, "pay")
     assert more.what == "Timed out transactions of pay: 100 more"
     assert list(bursts.close(NOW + TELL_SECONDS)) == []
+
+
+def test_ends_that_the_process_before_only_counted_are_not_told_when_they_are_read_again() -> None:
+    def count(event: Event) -> dict[str, Any]:
+        return {"recorded_timestamp": NOW, **event.document()}
+
+    ends = tuple(END._replace(producer_id=number, again=True) for number in range(BURST + 100))
+    before, bursts = FindingRules(), Bursts()
+    told = [*bursts.events(events(before, LoggedEnds(len(ends), ends)), NOW), *bursts.close(NOW)]
+    counted = [document for document in map(count, told) if document.get("count")]
+    after = FindingRules()
+    after.restore([event.key for event in told], counted)
+    assert events(after, LoggedEnds(len(ends), ends)) == []
+    new = END._replace(producer_id=9999)  # it was not read before
+    late = END._replace(ended=NOW + 1, again=True)  # read, and neither listed nor counted: the process was killed
+    other = END._replace(application="etl", producer_id=9998, again=True)
+    assert len(events(after, LoggedEnds(len(ends) + 3, (*ends, new, late, other)))) == 3
 
 
 def test_torn_transactions_beyond_the_budget_are_counted_by_partition_and_of_no_application() -> None:

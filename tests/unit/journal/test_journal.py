@@ -8,6 +8,7 @@ import resource
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,9 @@ def test_what_is_open_is_restored_from_the_header_and_the_events_after_it(tmp_pa
     made.record([ENDED, Event(EventKind.SOURCE_BACK, NOW, "source_back:lso/prod", "")], NOW)
     found = restored(files(tmp_path)[0].parent)
     assert [tuple(stall[:3]) for stall in found.stalls] == [("billing", 1, 5)]
-    assert found.conditions == ()
+    assert (found.conditions, found.counted) == ((), ())
+    made.record([replace(event(7), evidence={"since_timestamp": NOW}, count=40)], NOW)
+    assert [counted["count"] for counted in restored(files(tmp_path)[0].parent).counted] == [40]
 
 
 def test_the_end_of_the_process_before_is_known_from_the_last_write_or_the_last_sign_of_life(tmp_path: Path) -> None:
