@@ -158,6 +158,7 @@ class MarkerWatch:
     ) -> None:
         """Compare the decisions whose partitions are all in ``reached``: read to an end asked for after them.
 
+        ``compacted`` are topics whose cleaner may have taken markers: only a marker that contradicts is found there.
         Of older clients, whose markers are told apart by times, nothing is found in ``doubtful`` partitions, whose
         leader's clock is not known to be that of the coordinators.
         """
@@ -175,7 +176,10 @@ class MarkerWatch:
         for waiting in ready:
             findings = [place for place in torn.get(id(waiting.decision), ()) if self._is_news(place, read, now)]
             if not findings:
-                self.compared += 1
+                # A missing marker proves nothing where a cleaner may have taken it.
+                whole = compacted.isdisjoint(partition.topic for partition in waiting.decision.partitions)
+                self.compared += whole
+                self.not_compared += not whole
                 self._rivals.append((now, waiting.decision))
             elif not waiting.decision.v2 and (
                 waiting.doubtful or not doubtful.isdisjoint(finding.partition for finding in findings)
