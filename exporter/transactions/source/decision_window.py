@@ -55,7 +55,8 @@ def read_window(
         for messages in read_ranges(reader, ranges, max(1.0, deadline.remaining()), cluster.clock):
             count += len(messages)
             if deadline.over or count > MOST_RECORDS:
-                raise AskError(Fault(Reason.TIMEOUT, f"{place} was not read in time around {instant:.0f}"))
+                why = "was not read in time" if deadline.over else f"has more than {MOST_RECORDS:,} records"
+                raise AskError(Fault(Reason.TIMEOUT, f"{place} {why} around {instant:.0f}"))
             for message in messages:
                 at = message.timestamp()[1] / 1000
                 seen = _LogPosition(message.offset(), message.leader_epoch(), at)
