@@ -22,7 +22,7 @@ from exporter.http_client import Endpoint, HttpError, ask
 from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
 from exporter.journal.query import MOST_EVENTS
-from exporter.journal.rebuild import KeptJournal
+from exporter.journal.rebuild import STALL_KINDS, KeptJournal
 from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
 from exporter.model import CommandError, Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
@@ -33,7 +33,11 @@ AGENT_SECONDS = 120.0
 """Longest time for all pages of one agent."""
 MOST_READ = 300_000
 """Events that are read of one journal."""
+MOST_EMPTY = 100
+"""Pages without an event: an agent looks through 16 MB of its journal for one page."""
 REPORT_LEVELS = 2
+_STALL_KINDS = tuple(f'"kind":"{kind}"'.encode() for kind in STALL_KINDS)
+"""As lines of a journal have them."""
 _STATUS = "/api/v1/status?without=open_transactions,unclean_ends,unclean_ids"
 _EXAMPLES = """\
 examples:
@@ -165,7 +169,9 @@ class AgentJournals(NamedTuple):
 
 
 def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJournals]:
-    """The journals of each agent: from a day before, for what was open then. Raises OSError and HttpError."""
+    """The journals of each agent: from a day before, for what was open then, and all that is kept of stalls, which may
+    last longer. Raises OSError and HttpError.
+    """
     for folder in options.state_dir:
         yield of_folder(folder, begin - DAY)
     for url in options.agent or ([] if options.state_dir else ["http://127.0.0.1:10618"]):
@@ -182,9 +188,11 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
         first = max((number for number, path in enumerate(paths) if began(path) <= since), default=0)
         events = [
             event
-            for path in paths[first:]
-            for _, line in lines(path)
-            if (event := parsed(line)) is not None and is_event(event)
+            for number, path in enumerate(paths)
+            for line in lines(path)
+            if (number >= first or any(kind in line for kind in _STALL_KINDS))
+            and (event := parsed(line)) is not None
+            and is_event(event)
         ]
         if events:
             name = str(events[-1].get("cluster") or journal.parent.name)
@@ -200,13 +208,18 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
 
 
 def _of_agent(endpoint: Endpoint, begin: float) -> AgentJournals:
-    """The events of an agent from an instant on, page by page. Raises HttpError.
+    """The events of an agent from an instant on, and those of stalls from before. Raises HttpError."""
+    found, limit, unread = AgentJournals({}, {}, {}, {}), Deadline.after(AGENT_SECONDS), ""
+    stalls = [("since", "0"), ("to", f"{begin:.6f}"), *(("kind", kind) for kind in sorted(STALL_KINDS))]
+    for asked in (stalls, [("since", f"{begin:.6f}")]):
+        read = _read_pages(endpoint, urlencode([*asked, ("limit", str(MOST_EVENTS))]), limit, found)
+        unread = unread if read is None else _unread(endpoint.url, read)
+    return found._replace(unread=unread)
 
-    A page without an event ends it: an agent looks through 16 MB of its journal for one page.
-    """
-    query = urlencode({"since": f"{begin:.6f}", "limit": MOST_EVENTS})
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    read, limit = 0, Deadline.after(AGENT_SECONDS)
+
+def _read_pages(endpoint: Endpoint, query: str, limit: Deadline, found: AgentJournals) -> int | None:
+    """Read events page by page into ``found``. Returns None where all were read, else how many. Raises HttpError."""
+    read = empty = 0
     while True:
         reply = ask(endpoint, Deadline.after(ANSWER_SECONDS), path=f"/api/v1/events?{query}")
         try:
@@ -214,16 +227,18 @@ def _of_agent(endpoint: Endpoint, begin: float) -> AgentJournals:
             events, following, goes_on = page["events"], page["next"], page["truncated"]
             kept = page["kept_since_timestamp"]
             for event in filter(is_event, events):
-                found.setdefault(event["cluster"], []).append(event)
+                found.events.setdefault(event["cluster"], []).append(event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             why = "is no list of events: is the path right, and the agent new enough?"
             raise HttpError(Fault(Reason.MALFORMED, f"{endpoint.url}/api/v1/events {why}")) from None
-        since = dict.fromkeys(found, kept) if isinstance(kept, int | float) else {}
+        if isinstance(kept, int | float) and math.isfinite(kept):
+            found.since.update(dict.fromkeys(found.events, kept))
         read += len(events)
+        empty += not events
         if not isinstance(following, str) or not (goes_on or len(events) == MOST_EVENTS):
-            return AgentJournals(found, {}, since, {})
-        if not events or read >= MOST_READ or limit.over:
-            return AgentJournals(found, {}, since, {}, _unread(endpoint.url, read))
+            return None
+        if following == query or empty > MOST_EMPTY or read >= MOST_READ or limit.over:
+            return read
         query = following
 
 

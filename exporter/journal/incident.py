@@ -26,6 +26,7 @@ from exporter.journal.rebuild import (
     merged,
     stalls_of,
 )
+from exporter.journal.segments import DAY
 from exporter.words import EventKind, StallEnd
 
 
@@ -128,7 +129,9 @@ def incident(journals: Sequence[KeptJournal], wanted: Wanted, history: HistoryRo
         "end": instant(wanted.end),
         "end_timestamp": wanted.end,
         "applications": sorted(wanted.applications),
-        "agents": sorted({event["agent"] for journal in journals for event in journal.events if event.get("agent")}),
+        "agents": sorted(
+            {event["agent"] for journal in journals for event in journal.events if _is_late(event, wanted)}
+        ),
         "summary": list(_summary(stalls, unclean, timeline, seen_until)),
         "blocked": blocked,
         "ends": dict(ends),
@@ -145,6 +148,11 @@ def incident(journals: Sequence[KeptJournal], wanted: Wanted, history: HistoryRo
 def _is_meant(application: str, wanted: Wanted) -> bool:
     """Return whether a stall is shown. One whose application is not known may be of any."""
     return not wanted.applications or not application or application in wanted.applications
+
+
+def _is_late(event: Event, wanted: Wanted) -> bool:
+    """Return whether an agent that is named recorded this in the time of the report, or in the day before it."""
+    return bool(event.get("agent")) and event["recorded_timestamp"] >= wanted.begin - DAY
 
 
 def _is_shown(event: Event, wanted: Wanted) -> bool:

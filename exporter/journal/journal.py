@@ -269,7 +269,7 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
     counted: list[Mapping[str, Any]] = []
     bad, last_kind, recorded = int(torn), "", 0.0
     try:
-        for number, (_, line) in enumerate(lines(found[-1])):
+        for number, line in enumerate(lines(found[-1])):
             document = parsed(line)
             if number == 0 and document is not None and "journal" in document:
                 stalls = {tuple(row[:3]): row for row in _rows(document, "open_stalls") if all(map(is_plain, row))}
@@ -364,7 +364,7 @@ def _on_disk(folder: Path, since: float | None, before: float | None) -> Iterato
 def _read(path: Path) -> list[tuple[float, bytes]]:
     """The events of one segment; none of one that was dropped meanwhile."""
     try:
-        found = [(_recorded(line), line) for _, line in lines(path)]
+        found = [(_recorded(line), line) for line in lines(path)]
     except OSError:
         return []
     return [span for span in found if span[0] != float("-inf")]

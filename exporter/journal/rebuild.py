@@ -35,6 +35,8 @@ _OF_STALLS = frozenset(
         EventKind.UNMARKED_COMMIT.value,
     }
 )
+STALL_KINDS = _OF_STALLS | {EventKind.STALL_ENDED.value}
+"""A stall that lasts for days is in the events of these kinds alone, and told once."""
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     found: list[Event] = []
     for event in sorted((entry for journal in journals for entry in journal), key=_order):
         kind, key, at = event["kind"], event["key"], event["timestamp"]
-        if kind in _OF_STALLS or kind == EventKind.STALL_ENDED.value:
+        if kind in STALL_KINDS:
             held = event.get("partitions") or ()
             told = {(kind, event.get("how"), *_place(one), _earlier(one, event, ends[_place(one)])) for one in held}
             if told and told <= places:
