@@ -22,7 +22,7 @@ from exporter.http_client import Endpoint, HttpError, ask
 from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
 from exporter.journal.query import MOST_EVENTS
-from exporter.journal.rebuild import STALL_KINDS, KeptJournal
+from exporter.journal.rebuild import LASTING_KINDS, KeptJournal
 from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
 from exporter.model import CommandError, Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
@@ -36,7 +36,7 @@ MOST_READ = 300_000
 MOST_EMPTY = 100
 """Pages without an event: an agent looks through 16 MB of its journal for one page."""
 REPORT_LEVELS = 2
-_STALL_KINDS = tuple(f'"kind":"{kind}"'.encode() for kind in STALL_KINDS)
+_LASTING = tuple(f'"kind":"{kind}"'.encode() for kind in LASTING_KINDS)
 """As lines of a journal have them."""
 _STATUS = "/api/v1/status?without=open_transactions,unclean_ends,unclean_ids"
 _EXAMPLES = """\
@@ -169,8 +169,8 @@ class AgentJournals(NamedTuple):
 
 
 def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJournals]:
-    """The journals of each agent: from a day before, for what was open then, and all that is kept of stalls, which may
-    last longer. Raises OSError and HttpError.
+    """The journals of each agent: from a day before, for what was open then, and all that is kept of stalls and of
+    sources that were down, which may last longer. Raises OSError and HttpError.
     """
     for folder in options.state_dir:
         yield of_folder(folder, begin - DAY)
@@ -190,7 +190,7 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
             event
             for number, path in enumerate(paths)
             for line in lines(path)
-            if (number >= first or any(kind in line for kind in _STALL_KINDS))
+            if (number >= first or any(kind in line for kind in _LASTING))
             and (event := parsed(line)) is not None
             and is_event(event)
         ]
@@ -208,10 +208,10 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
 
 
 def _of_agent(endpoint: Endpoint, begin: float) -> AgentJournals:
-    """The events of an agent from an instant on, and those of stalls from before. Raises HttpError."""
+    """The events of an agent from an instant on, and from before those of what may last. Raises HttpError."""
     found, limit, unread = AgentJournals({}, {}, {}, {}), Deadline.after(AGENT_SECONDS), ""
-    stalls = [("since", "0"), ("to", f"{begin:.6f}"), *(("kind", kind) for kind in sorted(STALL_KINDS))]
-    for asked in (stalls, [("since", f"{begin:.6f}")]):
+    lasting = [("since", "0"), ("to", f"{begin:.6f}"), *(("kind", kind) for kind in sorted(LASTING_KINDS))]
+    for asked in (lasting, [("since", f"{begin:.6f}")]):
         read = _read_pages(endpoint, urlencode([*asked, ("limit", str(MOST_EVENTS))]), limit, found)
         unread = unread if read is None else _unread(endpoint.url, read)
     return found._replace(unread=unread)

@@ -35,8 +35,9 @@ _OF_STALLS = frozenset(
         EventKind.UNMARKED_COMMIT.value,
     }
 )
-STALL_KINDS = _OF_STALLS | {EventKind.STALL_ENDED.value}
-"""A stall that lasts for days is in the events of these kinds alone, and told once."""
+_STALL_KINDS = _OF_STALLS | {EventKind.STALL_ENDED.value}
+LASTING_KINDS = _STALL_KINDS | {EventKind.SOURCE_DOWN.value, EventKind.SOURCE_BACK.value}
+"""A stall or a gap that lasts for days is in the events of these kinds alone, and told once."""
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     found: list[Event] = []
     for event in sorted((entry for journal in journals for entry in journal), key=_order):
         kind, key, at = event["kind"], event["key"], event["timestamp"]
-        if kind in STALL_KINDS:
+        if kind in _STALL_KINDS:
             held = event.get("partitions") or ()
             told = {(kind, event.get("how"), *_place(one), _earlier(one, event, ends[_place(one)])) for one in held}
             if told and told <= places:

@@ -76,13 +76,20 @@ def test_the_records_of_a_stall_that_lasts_are_those_of_its_last_event_or_more(
 
 
 @pytest.mark.parametrize("by", ["--state-dir", "--agent"])
-def test_a_stall_that_has_lasted_for_days_is_in_the_report_of_the_last_hour(
+def test_a_stall_and_a_gap_that_have_lasted_for_days_are_in_the_report_of_the_last_hour(
     by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Journal(JournalSettings(tmp_path, KeptLimits(2**20, 30 * DAY), Instants()), lambda: "prod", dict)
     made.open("id-1")
     held = HELD._replace(since=NOW - 4 * DAY, seconds=0.0)
-    made.record([Event(EventKind.STALL_BEGUN, held.since, "b", "", HOLDER, (held,))], held.since)
+    down = EventSubject(source="txnlog", target="prod")
+    made.record(
+        [
+            Event(EventKind.STALL_BEGUN, held.since, "b", "", HOLDER, (held,)),
+            Event(EventKind.SOURCE_DOWN, held.since, "d", "", down),
+        ],
+        held.since,
+    )
     fenced = [Event(EventKind.FENCED, NOW - 3 * DAY, f"fenced:{number}", "x" * 300) for number in range(1000)]
     made.record(fenced, NOW - 3 * DAY)
     made.record([Event(EventKind.FENCED, NOW, "fenced:now", "")], NOW)
@@ -97,6 +104,7 @@ def test_a_stall_that_has_lasted_for_days_is_in_the_report_of_the_last_hour(
     found = json.loads(capsys.readouterr().out)
     assert [(stall["began_timestamp"], stall["ended"]) for stall in found["blocked"]] == [(held.since, None)]
     assert [event["key"] for event in found["timeline"]] == ["fenced:now"]
+    assert "the source txnlog did not answer in full" in [gap["why"] for gap in found["gaps"]]
 
 
 def test_the_report_as_html_has_no_markup_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
