@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from exporter.groups.facts import GroupsHeld
 from exporter.journal.facts import MOST_PARTITIONS, Event, EventSubject, HeldPartition, Text
 from exporter.journal.reading import LastReads
-from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
+from exporter.lso.facts import Stall, Stalls, StallWatch
 from exporter.model import TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
@@ -98,7 +98,8 @@ class OpenStall(NamedTuple):
             *stall.partition,
             stall.last_stable_offset,
             stall.since,
-            *_names(blocker),
+            blocker.application,
+            blocker.transactional_id,
             blocker.producer_id,
             blocker.producer_epoch,
             blocker.kind.value,
@@ -321,10 +322,6 @@ def how_ended(stall: OpenStall, decision: Decision, ends: LoggedEnds | None) -> 
         if same and abs(end.ended - completed) < SAME_INSTANT_SECONDS:
             return StallEnd.TIMED_OUT if end.outcome == Outcome.TIMED_OUT.value else StallEnd.PRODUCER_BACK
     return StallEnd.ABORTED
-
-
-def _names(blocker: Blocker) -> tuple[str, str]:
-    return blocker.application, blocker.transactional_id
 
 
 def _place(stall: Stall) -> Place:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -278,11 +278,10 @@ def _what(marker: Marker | None) -> FoundMarker:
 
 def _later(decision: Decision, markers: Iterable[Marker]) -> Marker | None:
     """The first marker of the producer after the decision: it ends what is open of the producer id in the partition."""
-    return next(_after(decision, markers), None)
-
-
-def _after(decision: Decision, markers: Iterable[Marker]) -> Iterator[Marker]:
     completed_ms = decision.completed_ms or decision.prepared_ms
-    for marker in markers:
-        if marker.producer_id == decision.producer_id and marker.timestamp_ms >= completed_ms:
-            yield marker
+    after = (
+        marker
+        for marker in markers
+        if marker.producer_id == decision.producer_id and marker.timestamp_ms >= completed_ms
+    )
+    return next(after, None)

@@ -37,8 +37,6 @@ MOST_NAMED = 5
 DAY_MS = 86_400_000
 COMPACTED_WITHIN_MS = 600_000
 """A cleaner that keeps markers for less than this may take them before they are read."""
-
-
 NO_FAULTS = frozenset({Reason.AUTHORIZATION, Reason.NO_LEADER, Reason.UNKNOWN_TOPIC})
 """Reasons that are no faults of this source: what may not be read is a note, what is away is a fault of ``lso``."""
 
