@@ -253,6 +253,9 @@ class MarkerWatch:
             old = watched.found is not FoundMarker.NOTHING and watched.at < now - HOUR
             if old or len(self._found) > MOST_FOUND:
                 del self._found[key]
+        for partition in [partition for partition, at in self.read_at.items() if at < now - HOUR]:
+            del self.read_at[partition]  # it is begun again with the next decision that names it
+            self.leave(partition)
         oldest_ms = self._oldest_ms
         for own in self.followed.values():
             own.since_ms = max(own.since_ms, oldest_ms)
