@@ -89,13 +89,13 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     whose partitions were all told before, of the same stall, is left out. Of ends that two agents only counted, in
     times that overlap, the larger count is kept.
     """
-    seen: dict[tuple[str, str], float] = {}
+    seen: dict[tuple[str, str], Event] = {}
     places: set[tuple[object, ...]] = set()
     ends: defaultdict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
     counted: dict[tuple[str, str], list[Event]] = {}
     found: list[Event] = []
     for event in sorted((entry for journal in journals for entry in journal), key=_order):
-        kind, key, at = event["kind"], event["key"], event["timestamp"]
+        kind, key = event["kind"], event["key"]
         if kind in _STALL_KINDS:
             held = event.get("partitions") or ()
             told = {(kind, event.get("how"), *_place(one), _earlier(one, event, ends[_place(one)])) for one in held}
@@ -116,12 +116,17 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
                 found.remove(other)
             several.append(event)
         elif kind not in OF_ONE_AGENT:
-            before = seen.get((kind, key))
-            if before is not None and at - before < REPEATED_SECONDS:
+            if (before := seen.get((kind, key))) is not None and _is_same(event, before):
                 continue
-            seen[kind, key] = at
+            seen[kind, key] = event
         found.append(event)
     return found
+
+
+def _is_same(event: Event, before: Event) -> bool:
+    """Return whether two events of one key are one: of two agents about then, or told again by one agent."""
+    seconds = event["timestamp"] - before["timestamp"]
+    return bool(seconds == 0 or (seconds < REPEATED_SECONDS and event.get("agent") != before.get("agent")))
 
 
 def counted_since(event: Event) -> float | None:

@@ -89,6 +89,14 @@ def test_two_journals_merge_without_doubles() -> None:
     ]
 
 
+def test_a_task_that_fails_again_within_minutes_has_failed_twice() -> None:
+    journal = [event(kind, at, f"{kind}:sink/0") for at in (0, 120) for kind in ("task_failed", "task_back")]
+    other = [{**found, "agent": "b", "timestamp": found["timestamp"] + 2} for found in journal]
+    assert merged([journal, other]) == journal
+    fenced = event("fenced", 5, "fenced:pay-1:1:1:5")
+    assert merged([[fenced, {**fenced, "recorded_timestamp": NOW + 400}]]) == [fenced]
+
+
 def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> None:
     def more(agent: str, at: float, count: int, since: float = 0.0, application: str = "pay") -> dict[str, Any]:
         found = event("fenced", at, key=f"fenced:more:{application}:{at}", evidence={"since_timestamp": NOW + since})
