@@ -16,7 +16,7 @@ READS_WALL = re.compile(r"\.wall\(\)|\btime\.time\(\)|\btime\.time\b|datetime\.n
 
 WALL = {
     "agent/clusters.py": "the instant of the status document",
-    "agent/looks.py": "dates an answer, and the coordinators' clock beside it",
+    "agent/cluster_answers.py": "dates an answer, and the coordinators' clock beside it",
     "agent/with_thresholds.py": "the window of the day of a threshold",
     "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
     "inventory/source.py": "dates the document and the hour that it is about",
