@@ -11,8 +11,9 @@ MOST_PROPOSED = 20
 FEWEST_ALIKE = 3
 """Applications that differ in one part only, before a pattern is proposed for them."""
 LONGEST = 256
+"""Characters of a name that is looked at: an id is up to 32 kB long, and clients choose it."""
 MOST_PARTS = 16
-"""Largest part of a name that is matched: an id is up to 32 kB long, and clients choose it."""
+"""Parts of a name that are looked at."""
 
 _PARTS = re.compile(r"([-._:/#@])")
 # In the order in which a part is tried: the first class that has all values of a part is proposed.

@@ -22,6 +22,7 @@ from exporter.http_client import Endpoint, HttpError, ask
 from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
 from exporter.journal.query import MOST_EVENTS
+from exporter.journal.rebuild import LASTING_KINDS, KeptJournal
 from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
 from exporter.model import CommandError, Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
@@ -32,7 +33,11 @@ AGENT_SECONDS = 120.0
 """Longest time for all pages of one agent."""
 MOST_READ = 300_000
 """Events that are read of one journal."""
+MOST_EMPTY = 100
+"""Pages without an event: an agent looks through 16 MB of its journal for one page."""
 REPORT_LEVELS = 2
+_LASTING = tuple(f'"kind":"{kind}"'.encode() for kind in LASTING_KINDS)
+"""As lines of a journal have them."""
 _STATUS = "/api/v1/status?without=open_transactions,unclean_ends,unclean_ids"
 _EXAMPLES = """\
 examples:
@@ -102,8 +107,7 @@ def _run(options: argparse.Namespace) -> int:
     ids = {cluster_id for journal in journals for cluster_id in journal.ids.get(cluster, ())}
     history = _history(options.history, wanted, ids) if options.history else None
     chosen = [journal for journal in journals if cluster in journal.events]
-    until = [journal.until.get(cluster) for journal in chosen]
-    document = incident([journal.events[cluster] for journal in chosen], wanted, history, until)
+    document = incident([journal.of(cluster) for journal in chosen], wanted, history)
     document["unknown"] += [journal.unread for journal in journals if journal.unread]
     if len(ids) > 1:
         document["unknown"].append(
@@ -148,18 +152,26 @@ def _history(folder: Path, wanted: Wanted, ids: Collection[str]) -> HistoryRows:
 
 
 class AgentJournals(NamedTuple):
-    """The events of one agent, the cluster id where it is known, and of a folder when an agent last wrote there (Unix
-    seconds), all by the cluster's name. ``unread`` is a sentence on events that were not read, "" where all were.
+    """The events of one agent, the cluster id where it is known, from when on events are kept, and of a folder when an
+    agent last wrote there (Unix seconds), all by the cluster's name. ``unread`` is a sentence on events that were not
+    read, "" where all were.
     """
 
     events: dict[str, list[Mapping[str, Any]]]
     ids: dict[str, set[str]]
+    since: dict[str, float]
     until: dict[str, float]
     unread: str = ""
 
+    def of(self, cluster: str) -> KeptJournal:
+        """Return the journal of one of its clusters."""
+        return KeptJournal(self.events[cluster], self.since.get(cluster), self.until.get(cluster))
+
 
 def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJournals]:
-    """The journals of each agent: from a day before, for what was open then. Raises OSError and HttpError."""
+    """The journals of each agent: from a day before, for what was open then, and all that is kept of stalls and of
+    sources that were down, which may last longer. Raises OSError and HttpError.
+    """
     for folder in options.state_dir:
         yield of_folder(folder, begin - DAY)
     for url in options.agent or ([] if options.state_dir else ["http://127.0.0.1:10618"]):
@@ -170,21 +182,24 @@ def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJourna
 
 def of_folder(folder: Path, since: float) -> AgentJournals:
     """Return the events of a ``state.dir`` from an instant on. Raises OSError."""
-    found, cut = AgentJournals({}, {}, {}), False
+    found, cut = AgentJournals({}, {}, {}, {}), False
     for journal in sorted(folder.glob(f"*/{FOLDER}")):
         paths = segments(journal)
         first = max((number for number, path in enumerate(paths) if began(path) <= since), default=0)
         events = [
             event
-            for path in paths[first:]
-            for _, line in lines(path)
-            if (event := parsed(line)) is not None and is_event(event)
+            for number, path in enumerate(paths)
+            for line in lines(path)
+            if (number >= first or any(kind in line for kind in _LASTING))
+            and (event := parsed(line)) is not None
+            and is_event(event)
         ]
         if events:
             name = str(events[-1].get("cluster") or journal.parent.name)
             found.events.setdefault(name, []).extend(events[-MOST_READ:])
             cut = cut or len(events) > MOST_READ
             found.ids.setdefault(name, set()).add(journal.parent.name)
+            found.since[name] = min(found.since.get(name, math.inf), began(paths[0]))
             last = max(touched(paths[-1]) or 0.0, events[-1]["recorded_timestamp"])
             found.until[name] = max(found.until.get(name, 0.0), last)
     if not found.events:
@@ -192,29 +207,38 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
     return found._replace(unread=_unread(str(folder), MOST_READ)) if cut else found
 
 
-def _of_agent(endpoint: Endpoint, since: float) -> AgentJournals:
-    """The events of an agent from an instant on, page by page. Raises HttpError.
+def _of_agent(endpoint: Endpoint, begin: float) -> AgentJournals:
+    """The events of an agent from an instant on, and from before those of what may last. Raises HttpError."""
+    found, limit, unread = AgentJournals({}, {}, {}, {}), Deadline.after(AGENT_SECONDS), ""
+    lasting = [("since", "0"), ("to", f"{begin:.6f}"), *(("kind", kind) for kind in sorted(LASTING_KINDS))]
+    for asked in (lasting, [("since", f"{begin:.6f}")]):
+        read = _read_pages(endpoint, urlencode([*asked, ("limit", str(MOST_EVENTS))]), limit, found)
+        unread = unread if read is None else _unread(endpoint.url, read)
+    return found._replace(unread=unread)
 
-    A page without an event ends it: an agent looks through 16 MB of its journal for one page.
-    """
-    query = urlencode({"since": f"{since:.6f}", "limit": MOST_EVENTS})
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    read, limit = 0, Deadline.after(AGENT_SECONDS)
+
+def _read_pages(endpoint: Endpoint, query: str, limit: Deadline, found: AgentJournals) -> int | None:
+    """Read events page by page into ``found``. Returns None where all were read, else how many. Raises HttpError."""
+    read = empty = 0
     while True:
         reply = ask(endpoint, Deadline.after(ANSWER_SECONDS), path=f"/api/v1/events?{query}")
         try:
             page = json.loads(reply.body)
             events, following, goes_on = page["events"], page["next"], page["truncated"]
+            kept = page["kept_since_timestamp"]
             for event in filter(is_event, events):
-                found.setdefault(event["cluster"], []).append(event)
+                found.events.setdefault(event["cluster"], []).append(event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             why = "is no list of events: is the path right, and the agent new enough?"
             raise HttpError(Fault(Reason.MALFORMED, f"{endpoint.url}/api/v1/events {why}")) from None
+        if isinstance(kept, int | float) and math.isfinite(kept):
+            found.since.update(dict.fromkeys(found.events, kept))
         read += len(events)
+        empty += not events
         if not isinstance(following, str) or not (goes_on or len(events) == MOST_EVENTS):
-            return AgentJournals(found, {}, {})
-        if not events or read >= MOST_READ or limit.over:
-            return AgentJournals(found, {}, {}, _unread(endpoint.url, read))
+            return None
+        if following == query or empty > MOST_EMPTY or read >= MOST_READ or limit.over:
+            return read
         query = following
 
 

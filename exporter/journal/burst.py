@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from exporter.journal.facts import Event, EventSubject, Text
 from exporter.words import EventKind
@@ -15,7 +15,12 @@ REFILL_SECONDS = 30.0
 TELL_SECONDS = 600.0
 """Seconds between events of the others, by application."""
 MOST_APPLICATIONS = 10
-COALESCED = frozenset({EventKind.FENCED, EventKind.TIMED_OUT, EventKind.TORN, EventKind.FLINK_LOST})
+COALESCED: Mapping[EventKind, str] = {
+    EventKind.FENCED: "Fenced transactions",
+    EventKind.TIMED_OUT: "Timed out transactions",
+    EventKind.TORN: "Partitions with torn transactions",
+    EventKind.FLINK_LOST: "Lost transactions of Flink",
+}
 
 
 class Bursts:
@@ -44,9 +49,9 @@ class Bursts:
         for kind, others in self._others.items():
             shown = others.most_common(MOST_APPLICATIONS)
             rest = others.total() - sum(count for _, count in shown)
-            for application, count in [*shown, ("", rest)] if rest else shown:
-                whose = f" of {application}" if application else " of other applications"
-                what = f"{count} more transactions{whose}: {kind.value.replace('_', ' ')}"
+            named = [(application, f" of {application}" if application else "", count) for application, count in shown]
+            for application, whose, count in [*named, ("", " of other applications", rest)] if rest else named:
+                what = f"{COALESCED[kind]}{whose}: {count} more"
                 evidence: dict[str, Text] = {"since_timestamp": round(self._since or wall, 3)}
                 key = f"{kind.value}:more:{application}:{wall:.3f}"
                 yield Event(kind, wall, key, what, EventSubject(application or None), evidence=evidence, count=count)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from exporter.connect.facts import ConnectState
 from exporter.core.durations import format_age
+from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkTransactions
 from exporter.journal.facts import Event, EventSubject, Text
 from exporter.journal.reading import LastReads
@@ -83,6 +84,8 @@ class ConditionRules:
             for key in [key for key in self._open if key[0] is kind and key[1] not in now]:
                 if kind is EventKind.CHECK_FAILED and self._open[key].condition.subject.check in doubtful:
                     continue
+                if kind is EventKind.SOURCE_DOWN and not _answers(key[1], reading):
+                    continue
                 yield from self._end(self._open.pop(key), reading.wall)
 
     def _begin(self, condition: Condition, key: tuple[EventKind, str], wall: float) -> Iterator[Event]:
@@ -107,7 +110,7 @@ class ConditionRules:
 
 
 _ENDED: Mapping[EventKind, str] = {
-    EventKind.SOURCE_BACK: "The source answers again",
+    EventKind.SOURCE_BACK: "The source no longer fails",
     EventKind.CHECK_PASSED: "The check no longer fails",
     EventKind.TASK_BACK: "The task no longer fails",
     EventKind.FENCE_STORM_ENDED: "The fence storm is over",
@@ -150,6 +153,18 @@ def _doubtful_checks(reading: LastReads) -> frozenset[str]:
     return frozenset(check.name for check in checks if check.verdict is CheckResult.UNKNOWN)
 
 
+def _answers(name: str, reading: LastReads) -> bool:
+    """Return whether a source was read without a fault, or is none of this cluster's any more: not before the first
+    read, and not where its faults are ignored now.
+    """
+    states = [state for state in reading.states if _name(state) == name] or reading.states
+    return bool(states) and all(state.up is not None and (_name(state) != name or not state.faults) for state in states)
+
+
+def _name(state: SourceState) -> str:
+    return f"{state.source}/{state.target}"
+
+
 def _sources(reading: LastReads) -> Iterator[Condition]:
     for state in reading.states:
         if state.ignored is not None:
@@ -157,7 +172,7 @@ def _sources(reading: LastReads) -> Iterator[Condition]:
         for fault in state.faults[:1]:
             yield Condition(
                 EventKind.SOURCE_DOWN,
-                f"{state.source}/{state.target}",
+                _name(state),
                 f"The source {state.source} of {state.target} does not answer in full: {fault.detail}",
                 EventSubject(source=state.source, target=state.target),
                 {"reason": fault.reason.value, "faults": len(state.faults)},

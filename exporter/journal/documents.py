@@ -76,7 +76,7 @@ class EventsDocument(TypedDict):
 
     events: list[EventDocument]
     next: str | None
-    """The query of the next page; null where there is no further event now."""
+    """The query of the next page; null where there is none. With ``since`` it always goes on: ask again later."""
     truncated: bool
     """The search ended at its limit of bytes: the next page goes on from there."""
     kept_since_timestamp: float | None

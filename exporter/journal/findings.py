@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterator
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 from exporter.flink.facts import FlinkLosses
 from exporter.journal.facts import Event, EventSubject, Text
 from exporter.journal.reading import LastReads
+from exporter.journal.rebuild import counted_since
 from exporter.transactions.decided.marker_watch import TornMarkers
-from exporter.transactions.facts import LoggedEnds
+from exporter.transactions.facts import LoggedEnds, UncleanEnd
 from exporter.transactions.machine.log_changes import BEFORE, LogChanges
 from exporter.words import EventKind, FoundMarker, Outcome
 
 MOST_SEEN = 5_000
 MOST_NUMBERS = 20
+READ_SECONDS = 60.0
+"""How long before it is counted an end may be dated: the delay of its read, and the distance of two clocks."""
 
 
 class FindingRules:
-    """Yields findings that were not told before. The tail of the log gives an end once, also over a restart."""
+    """Yields findings that were not told before. After a restart the tail gives the ends of the last hour again."""
 
     def __init__(self) -> None:
         self._taken = 0
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._counted: tuple[Mapping[str, Any], ...] = ()  # events of the process before, of ends that it did not list
         self._windows: dict[tuple[str, int], float] = {}
 
     def events(self, reading: LastReads) -> Iterator[Event]:
@@ -32,13 +37,15 @@ class FindingRules:
         yield from self._losses(reading)
         yield from self._log_changes(reading)
 
-    def restore(self, keys: Iterator[str]) -> None:
-        """Take the keys of findings that are in the journal."""
+    def restore(self, keys: Iterable[str], counted: Iterable[Mapping[str, Any]]) -> None:
+        """Take the keys of findings that are in the journal, and the events of ends that were only counted."""
         for key in keys:
             self._new(key)
+        self._counted = tuple(counted)
 
     def _new(self, key: Hashable) -> bool:
         if key in self._seen:
+            self._seen.move_to_end(key)  # a finding is read again for an hour, whatever else is found meanwhile
             return False
         self._seen[key] = None
         if len(self._seen) > MOST_SEEN:
@@ -54,7 +61,7 @@ class FindingRules:
         for end in logged.ends[-new:]:
             kind = EventKind.TIMED_OUT if end.outcome == Outcome.TIMED_OUT.value else EventKind.FENCED
             key = f"{kind.value}:{end.producer_id}:{end.producer_epoch}:{end.ended + end.stamp_ahead:.3f}"
-            if not self._new(key):
+            if not self._new(key) or self._was_counted(kind, end):
                 continue
             begun: dict[str, Text] = {} if end.started is None else {"transaction_began_timestamp": end.started}
             seconds = None if end.started is None else end.ended - end.started
@@ -63,9 +70,18 @@ class FindingRules:
             text = f"The transaction of {end.transactional_id} {what}"
             yield Event(kind, end.ended, key, text, subject, evidence=begun, duration=seconds)
         if (missed := new - len(logged.ends)) > 0:
-            text = f"{missed} fences or timeouts came faster than they were written"
+            text = f"{missed} fences or timeouts are not told: more came at once than are handed on"
             key = f"events_lost:{reading.wall:.3f}"
             yield Event(EventKind.EVENTS_LOST, reading.wall, key, text, count=missed)
+
+    def _was_counted(self, kind: EventKind, end: UncleanEnd) -> bool:
+        """Return whether the process before counted this end without listing it."""
+        return end.again and any(
+            event["kind"] == kind.value
+            and event["subject"].get("application", end.application) == end.application
+            and (counted_since(event) or 0.0) - READ_SECONDS <= end.ended <= event["timestamp"]
+            for event in self._counted
+        )
 
     def _torn(self, reading: LastReads) -> Iterator[Event]:
         torn = reading.fact(TornMarkers)
@@ -102,18 +118,22 @@ class FindingRules:
         lost: list[int] = []
         for number, change in changes.by_partition.items() if changes is not None else ():
             for name, windows, found in (("elected", change.elected, moved), ("lost", change.lost, lost)):
-                newest = max((one.until for one in windows if one.monotonic_until != BEFORE), default=None)
-                if newest is not None and newest > self._windows.get((name, number), 0.0):
+                newest = max((window.monotonic_until for window in windows), default=BEFORE)
+                if newest > self._windows.get((name, number), BEFORE):
                     self._windows[name, number] = newest
                     found.append(number)
         for kind, numbers, what in (
-            (EventKind.COORDINATOR_MOVED, moved, "have another leader: their transaction coordinator moved"),
-            (EventKind.LOG_RECORDS_LOST, lost, "have lost records that were read"),
+            (
+                EventKind.COORDINATOR_MOVED,
+                moved,
+                "with a new leader epoch (their coordinator moved, or was elected again)",
+            ),
+            (EventKind.LOG_RECORDS_LOST, lost, "that lost records"),
         ):
             if numbers:
-                counts = Counter(numbers)
-                shown = ", ".join(map(str, sorted(counts)[:MOST_NUMBERS]))
-                text = f"{len(numbers)} partitions of __transaction_state {what}"
+                shown = ", ".join(map(str, sorted(numbers)[:MOST_NUMBERS]))
+                more = ", ..." if len(numbers) > MOST_NUMBERS else ""
+                text = f"Partitions of __transaction_state {what}: {shown}{more}"
                 key = f"{kind.value}:{shown}:{reading.wall:.0f}"
                 evidence: dict[str, Text] = {"log_partitions": shown, "log_partitions_count": len(numbers)}
                 yield Event(kind, reading.wall, key, text, evidence=evidence)

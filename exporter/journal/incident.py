@@ -17,6 +17,7 @@ from exporter.journal.query import filled
 from exporter.journal.rebuild import (
     Event,
     Gap,
+    KeptJournal,
     RebuiltStall,
     common_gaps,
     counted_since,
@@ -25,6 +26,7 @@ from exporter.journal.rebuild import (
     merged,
     stalls_of,
 )
+from exporter.journal.segments import DAY
 from exporter.words import EventKind, StallEnd
 
 
@@ -102,17 +104,11 @@ class Wanted(NamedTuple):
     applications: frozenset[str] = frozenset()
 
 
-def incident(
-    journals: Sequence[Sequence[Event]],
-    wanted: Wanted,
-    history: HistoryRows | None = None,
-    until: Sequence[float | None] = (),
-) -> IncidentDocument:
+def incident(journals: Sequence[KeptJournal], wanted: Wanted, history: HistoryRows | None = None) -> IncidentDocument:
     """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well;
-    ``history`` is of the same cluster, and of the time of the report. ``until`` is when each agent was last known to
-    run (Unix seconds), None for one that runs; empty where all do.
+    ``history`` is of the same cluster, and of the time of the report.
     """
-    events = merged(journals)
+    events = merged(journal.events for journal in journals)
     stalls = [
         stall
         for stall in stalls_of(events)
@@ -122,9 +118,7 @@ def incident(
     ]
     timeline = [event for event in events_in(events, wanted.begin, wanted.end) if _is_shown(event, wanted)]
     unclean = _unclean(timeline)
-    last = until or [None] * len(journals)
-    of_each = [gaps_of(journal, wanted.end, seen) for journal, seen in zip(journals, last, strict=True)]
-    gaps = _within(common_gaps(of_each), wanted)
+    gaps = _within(common_gaps([gaps_of(journal, wanted.end) for journal in journals]), wanted)
     seen_until = min((gap.begin for gap in gaps if gap.end >= wanted.end), default=wanted.end)
     blocked = [_blocked(stall, seen_until) for stall in stalls]
     ends = Counter(stall.how for stall in stalls if stall.end is not None)
@@ -135,14 +129,16 @@ def incident(
         "end": instant(wanted.end),
         "end_timestamp": wanted.end,
         "applications": sorted(wanted.applications),
-        "agents": sorted({entry["agent"] for journal in journals for entry in journal if entry.get("agent")}),
+        "agents": sorted(
+            {event["agent"] for journal in journals for event in journal.events if _is_late(event, wanted)}
+        ),
         "summary": list(_summary(stalls, unclean, timeline, seen_until)),
         "blocked": blocked,
         "ends": dict(ends),
         "unclean_ends": unclean,
         "timeline": [_shown(event) for event in timeline],
         "gaps": [_gap(gap) for gap in gaps],
-        "unknown": list(_unknown(stalls, gaps, journals)),
+        "unknown": list(_unknown(stalls, gaps, events)),
         "history": None
         if history is None
         else beside_history(history, unclean, wanted.applications, list(_reasons(events, gaps, history, wanted))),
@@ -152,6 +148,11 @@ def incident(
 def _is_meant(application: str, wanted: Wanted) -> bool:
     """Return whether a stall is shown. One whose application is not known may be of any."""
     return not wanted.applications or not application or application in wanted.applications
+
+
+def _is_late(event: Event, wanted: Wanted) -> bool:
+    """Return whether an agent that is named recorded this in the time of the report, or in the day before it."""
+    return bool(event.get("agent")) and event["recorded_timestamp"] >= wanted.begin - DAY
 
 
 def _is_shown(event: Event, wanted: Wanted) -> bool:
@@ -203,13 +204,13 @@ def _summary(
             yield f"{number} {text}."
 
 
-def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], journals: Sequence[Sequence[Event]]) -> Iterable[str]:
-    if not any(journals):
+def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], events: Sequence[Event]) -> Iterable[str]:
+    if not events:
         yield "No journal has any event of this time."
     if gaps:
         yield f"What happened in {_count(len(gaps), 'gap', 'gaps')} is not known: see the gaps."
     if nameless := sum(not stall.transactional_id and stall.producer_id is None for stall in stalls):
-        yield f"Who held {_count(nameless, 'partition', 'partitions')} is not known."
+        yield f"The holder of {_count(nameless, 'stall', 'stalls')} is not known."
     if unknown := sum(stall.how == StallEnd.UNKNOWN.value for stall in stalls):
         yield (
             f"How {_count(unknown, 'stall', 'stalls')} ended is not known: no decision of the transaction was read, as"

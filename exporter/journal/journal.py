@@ -7,11 +7,13 @@ limit is lost, counted, and told as an event once the disk takes it again.
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from exporter import __version__
 from exporter.journal.conditions import ENDS
 from exporter.journal.facts import Event
 from exporter.journal.query import Line
+from exporter.journal.rebuild import counted_since
 from exporter.journal.segments import (
     DAY,
     KeptLimits,
@@ -80,13 +83,15 @@ class JournalSettings(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The journal's record of the process before: its open stalls and conditions, keys of its findings, when it was
-    last known to run (Unix seconds, None for none), whether it stopped by itself, and how many lines were unreadable.
+    """The journal's record of the process before: its open stalls and conditions, keys of its findings, its events of
+    findings that were only counted, when it was last known to run (Unix seconds, None for none), whether it stopped by
+    itself, and how many lines were unreadable.
     """
 
     stalls: tuple[Any, ...] = ()
     conditions: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
+    counted: tuple[Mapping[str, Any], ...] = ()
     last: float | None = None
     stopped: bool = False
     torn: int = 0
@@ -160,11 +165,10 @@ class Journal:
             yield from _in_order(kept, since, before)
         else:
             waiting = [(recorded, line) for line, _, recorded in list(self._waiting)]
-            if since is None:
-                yield from _in_order(waiting, since, before)
-            yield from _on_disk(self._writer.folder, since, before)
-            if since is not None:
-                yield from _in_order(waiting, since, before)
+            first = waiting[0][0] if waiting else math.inf  # what waits may be written meanwhile
+            written = (line for line in _on_disk(self._writer.folder, since, before) if line[0] < first)
+            unwritten = _in_order(waiting, since, before)
+            yield from chain(unwritten, written) if since is None else chain(written, unwritten)
 
     def newest(self) -> list[dict[str, Any]]:
         """Return the events in memory, the newest first."""
@@ -262,9 +266,10 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
     stalls: dict[tuple[object, ...], Any] = {}
     conditions: dict[str, Any] = {}
     keys: list[str] = []
+    counted: list[Mapping[str, Any]] = []
     bad, last_kind, recorded = int(torn), "", 0.0
     try:
-        for number, (_, line) in enumerate(lines(found[-1])):
+        for number, line in enumerate(lines(found[-1])):
             document = parsed(line)
             if number == 0 and document is not None and "journal" in document:
                 stalls = {tuple(row[:3]): row for row in _rows(document, "open_stalls") if all(map(is_plain, row))}
@@ -274,6 +279,8 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
             elif document is not None and is_event(document):
                 _replay(document, stalls, conditions)
                 keys.append(document["key"])
+                if counted_since(document) is not None:
+                    counted.append(document)
                 last_kind, recorded = document["kind"], float(document["recorded_timestamp"])
             else:
                 bad += 1
@@ -281,7 +288,7 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
         log.warning("the journal %s cannot be read: %s", found[-1], error)
     last = max(recorded, touched(found[-1]) or 0.0) or None
     stopped = last_kind == EventKind.AGENT_STOPPED.value
-    return Restored(tuple(stalls.values()), tuple(conditions.values()), tuple(keys), last, stopped, bad)
+    return Restored(tuple(stalls.values()), tuple(conditions.values()), tuple(keys), tuple(counted), last, stopped, bad)
 
 
 _STALLED = frozenset(
@@ -357,7 +364,7 @@ def _on_disk(folder: Path, since: float | None, before: float | None) -> Iterato
 def _read(path: Path) -> list[tuple[float, bytes]]:
     """The events of one segment; none of one that was dropped meanwhile."""
     try:
-        found = [(_recorded(line), line) for _, line in lines(path)]
+        found = [(_recorded(line), line) for line in lines(path)]
     except OSError:
         return []
     return [span for span in found if span[0] != float("-inf")]

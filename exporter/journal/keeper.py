@@ -65,23 +65,19 @@ class JournalKeeper:
 
     def _begin(self, wall: float) -> bool:
         """Open the journal once the cluster's id is known. Returns whether events can be told."""
+        began = self._began or wall
         if self._keeps and not self.journal.opened and self._cluster.cluster_id:
-            folder = self._cluster.state.folder(self._cluster.cluster_id)
-            found = self.journal.open(folder) if folder else Restored()
+            found = self.journal.open(self._cluster.state.folder(self._cluster.cluster_id))
             self._stalls.restore(filter(None, map(OpenStall.read, found.stalls)))
             self._conditions.restore(found.conditions)
-            self._findings.restore(iter(found.keys))
-            self._start(found, wall)
-        elif not self._keeps or wall - (self._began or wall) >= ID_SECONDS:
-            self._start(Restored(), wall)
+            self._findings.restore(found.keys, found.counted)
+            if found.last is not None or not self._told:  # also after a start that was told without the journal
+                self.journal.record([started(found, began)], wall)
+            self._told = True
+        elif not self._told and (not self._keeps or wall - began >= ID_SECONDS):
+            self._told = True
+            self.journal.record([started(None if self._keeps else Restored(), began)], wall)
         return self._told
-
-    def _start(self, found: Restored, wall: float) -> None:
-        if self._told:
-            return
-        self._told = True
-        began = self._began or wall
-        self.journal.record([started(found, began)], wall)
 
     def _open(self) -> dict[str, object]:
         return {"open_stalls": [list(row) for row in self._stalls.open], "open": self._conditions.open}
@@ -115,19 +111,23 @@ def slept(wall: float, seconds: float) -> Event:
     return Event(EventKind.AGENT_PAUSED, wall, key, what, evidence=evidence, duration=seconds)
 
 
-def started(found: Restored, began: float) -> Event:
-    """Return the event of a start, with what is not known of the time before."""
+def started(found: Restored | None, began: float) -> Event:
+    """Return the event of a start, with what is not known of the time before. ``found`` is None while the journal
+    cannot be opened.
+    """
     evidence: dict[str, Text] = {"version": __version__}
     what = "The agent started, without a journal from before"
     duration = None
-    if found.last is not None:
+    if found is None:
+        what = "The agent started, and does not know the cluster's id yet: its journal cannot be opened"
+    elif found.last is not None:
         duration = max(0.0, began - found.last)
         how = "stopped" if found.stopped else "ended without a word"
         evidence |= {"previous": how, "not_seen_from_timestamp": round(found.last, 3), "open_stalls": len(found.stalls)}
         what = (
             f"The agent started; the one before {how} {format_age(duration)} earlier: what happened then was not seen"
         )
-    if found.torn:
+    if found is not None and found.torn:
         evidence["torn_lines"] = found.torn
     return Event(
         EventKind.AGENT_STARTED, began, f"agent_started:{began:.3f}", what, evidence=evidence, duration=duration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -34,6 +35,9 @@ _OF_STALLS = frozenset(
         EventKind.UNMARKED_COMMIT.value,
     }
 )
+_STALL_KINDS = _OF_STALLS | {EventKind.STALL_ENDED.value}
+LASTING_KINDS = _STALL_KINDS | {EventKind.SOURCE_DOWN.value, EventKind.SOURCE_BACK.value}
+"""A stall or a gap that lasts for days is in the events of these kinds alone, and told once."""
 
 
 @dataclass(slots=True)
@@ -60,6 +64,16 @@ class RebuiltStall:
         return max(0.0, (now if self.end is None else self.end) - self.since)
 
 
+class KeptJournal(NamedTuple):
+    """The events of one agent, from when on they are kept, and when the agent was last known to run: Unix seconds.
+    ``since`` is None where that is not known, ``until`` for an agent that runs.
+    """
+
+    events: Sequence[Event]
+    since: float | None = None
+    until: float | None = None
+
+
 class Gap(NamedTuple):
     """A time of which an agent cannot tell, in Unix seconds, and why."""
 
@@ -72,20 +86,24 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     """Return the events of several journals of one cluster in the order in which they happened, each once.
 
     What two agents saw has the same key. Partitions that stalled together for one agent may not for the other: an event
-    whose partitions were all told before is left out. Of ends that two agents only counted, in times that overlap, the
-    larger count is kept.
+    whose partitions were all told before, of the same stall, is left out. Of ends that two agents only counted, in
+    times that overlap, the larger count is kept.
     """
-    seen: dict[tuple[str, str], float] = {}
+    seen: dict[tuple[str, str], Event] = {}
     places: set[tuple[object, ...]] = set()
+    ends: defaultdict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
     counted: dict[tuple[str, str], list[Event]] = {}
     found: list[Event] = []
     for event in sorted((entry for journal in journals for entry in journal), key=_order):
-        kind, key, at = event["kind"], event["key"], event["timestamp"]
-        if kind in _OF_STALLS or kind == EventKind.STALL_ENDED.value:
-            told = {(kind, *_place(partition), event.get("how")) for partition in event.get("partitions") or ()}
+        kind, key = event["kind"], event["key"]
+        if kind in _STALL_KINDS:
+            held = event.get("partitions") or ()
+            told = {(kind, event.get("how"), *_place(one), _earlier(one, event, ends[_place(one)])) for one in held}
             if told and told <= places:
                 continue
             places |= told
+            for partition in held if kind == EventKind.STALL_ENDED.value else ():
+                ends[_place(partition)].append((_end_of(partition), event["recorded_timestamp"]))
         elif (since := counted_since(event)) is not None:
             several = counted.setdefault((kind, event["subject"].get("application", "")), [])
             other = next(
@@ -98,12 +116,17 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
                 found.remove(other)
             several.append(event)
         elif kind not in OF_ONE_AGENT:
-            before = seen.get((kind, key))
-            if before is not None and at - before < REPEATED_SECONDS:
+            if (before := seen.get((kind, key))) is not None and _is_same(event, before):
                 continue
-            seen[kind, key] = at
+            seen[kind, key] = event
         found.append(event)
     return found
+
+
+def _is_same(event: Event, before: Event) -> bool:
+    """Return whether two events of one key are one: of two agents about then, or told again by one agent."""
+    seconds = event["timestamp"] - before["timestamp"]
+    return bool(seconds == 0 or (seconds < REPEATED_SECONDS and event.get("agent") != before.get("agent")))
 
 
 def counted_since(event: Event) -> float | None:
@@ -141,23 +164,19 @@ def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
     return sorted(found, key=lambda stall: (stall.since, stall.topic, stall.partition))
 
 
-def gaps_of(events: Iterable[Event], end: float, until: float | None = None) -> list[Gap]:
-    """Return the times up to ``end`` of which the journal of one agent cannot tell, the earliest first.
-
-    ``until`` is when the agent was last known to run, None for one that runs.
-    """
-    found: list[Gap] = []
+def gaps_of(journal: KeptJournal, end: float) -> list[Gap]:
+    """Return the times up to ``end`` of which the journal of one agent cannot tell, the earliest first."""
+    found = [] if journal.since is None else [Gap(0.0, journal.since, "no event from before is kept")]
     down: dict[str, Event] = {}
     stopped: float | None = None
-    first = True
-    for event in sorted(events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
+    for event in sorted(journal.events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
         kind, at = event["kind"], float(event["timestamp"])
         if kind in {EventKind.AGENT_STARTED.value, EventKind.AGENT_PAUSED.value}:
             since = (event.get("evidence") or {}).get("not_seen_from_timestamp")
             if isinstance(since, int | float) and since < at:
                 found.append(Gap(float(since), at, "the agent did not run"))
-            elif first and since is None:
-                found.append(Gap(0.0, at, "no agent has kept a journal before"))
+            elif since is None and stopped is not None:
+                found.append(Gap(stopped, at, "the agent did not run"))
             stopped = None
         elif kind == EventKind.AGENT_STOPPED.value:
             stopped = at
@@ -169,12 +188,11 @@ def gaps_of(events: Iterable[Event], end: float, until: float | None = None) -> 
                 found.append(Gap(float(begun["timestamp"]), at, _not_read(begun)))
         elif kind == EventKind.EVENTS_LOST.value:
             found.append(Gap(at, at, event.get("what", "")))
-        first = False
     found += [Gap(float(begun["timestamp"]), end, _not_read(begun)) for begun in down.values()]
     if stopped is not None and stopped < end:
         found.append(Gap(stopped, end, "the agent has stopped"))
-    elif until is not None and end - until > SILENT_SECONDS:
-        found.append(Gap(until, end, "the agent did not run, as far as its journal shows"))
+    elif journal.until is not None and end - journal.until > SILENT_SECONDS:
+        found.append(Gap(journal.until, end, "the agent did not run, as far as its journal shows"))
     return sorted(found)
 
 
@@ -205,6 +223,18 @@ def _was_before(event: Event, end: Event) -> bool:
     return bool(event.get("agent") == end.get("agent") and event["recorded_timestamp"] < end["recorded_timestamp"])
 
 
+def _earlier(held: Mapping[str, Any], event: Event, ends: Iterable[tuple[float, float]]) -> float:
+    """The end of the stall before this one at the same offset, 0 for the first. ``ends`` are those that were told, each
+    with when it was recorded: a stall that was recorded before an end is not another one, whatever it is dated.
+    """
+    since, recorded = held["since_timestamp"], event["recorded_timestamp"]
+    return max((end for end, at in ends if end < since and at < recorded), default=0.0)
+
+
+def _end_of(held: Mapping[str, Any]) -> float:
+    return float(held["since_timestamp"] + held["seconds"])
+
+
 def _place(held: Mapping[str, Any]) -> tuple[str, int, int]:
     return held["topic"], held["partition"], held["offset"]
 
@@ -225,7 +255,7 @@ def _note(stall: RebuiltStall, event: Event, held: Mapping[str, Any]) -> None:
 def _end(stall: RebuiltStall, event: Event, held: Mapping[str, Any]) -> None:
     """Take the end that is known best: with its reason, then the earliest."""
     how = event.get("how") or StallEnd.UNKNOWN.value
-    end = held["since_timestamp"] + held["seconds"]
+    end = _end_of(held)
     better = stall.end is None or (stall.how == StallEnd.UNKNOWN.value != how)
     if better or (stall.how == how and stall.end is not None and end < stall.end):
         stall.end, stall.how = end, how

@@ -146,20 +146,16 @@ def touched(path: Path) -> float | None:
         return None
 
 
-def lines(path: Path, start: int = 0, most: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines of a segment from an offset on, each with the offset after it, reading ``most`` bytes at
-    most. A line without an end is left out. Raises OSError.
+def lines(path: Path) -> Iterator[bytes]:
+    """Yield the whole lines of a segment, up to one that is longer than a line may be. A line without an end is left
+    out. Raises OSError.
     """
     with open_regular(path, links=False) as file:
-        file.seek(start)
-        at, rest, left = start, b"", most
-        while part := file.read(BLOCK if left is None else min(BLOCK, left)):
-            left = left if left is None else left - len(part)
+        rest = b""
+        while part := file.read(BLOCK):
             *whole, rest = (rest + part).split(b"\n")
-            for line in whole:
-                at += len(line) + 1
-                yield at, line
-            if len(rest) > MOST_LINE_BYTES or left == 0:
+            yield from whole
+            if len(rest) > MOST_LINE_BYTES:
                 return
 
 

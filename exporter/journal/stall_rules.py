@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from exporter.groups.facts import GroupsHeld
 from exporter.journal.facts import MOST_PARTITIONS, Event, EventSubject, HeldPartition, Text
 from exporter.journal.reading import LastReads
-from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
+from exporter.lso.facts import Stall, Stalls, StallWatch
 from exporter.model import TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
-from exporter.transactions.facts import CoordinatorTime, LoggedEnds
+from exporter.transactions.facts import CoordinatorTime
 from exporter.words import BlockerKind, EventKind, Outcome, StallEnd
 
 SETTLE_SECONDS = 30.0
@@ -98,7 +98,8 @@ class OpenStall(NamedTuple):
             *stall.partition,
             stall.last_stable_offset,
             stall.since,
-            *_names(blocker),
+            blocker.application,
+            blocker.transactional_id,
             blocker.producer_id,
             blocker.producer_epoch,
             blocker.kind.value,
@@ -258,7 +259,6 @@ class StallRules:
 
     def _ended(self, reading: LastReads, *, final: bool) -> Iterator[Event]:
         found: dict[tuple[EventSubject, StallEnd, bool], list[tuple[OpenStall, float]]] = defaultdict(list)
-        ends = reading.fact(LoggedEnds) if self._ending else None
         for place, ending in list(self._ending.items()):
             decision = self._complete(ending.stall, ending.stood)
             restored = place in self._restored
@@ -266,7 +266,7 @@ class StallRules:
                 continue
             del self._ending[place]
             self._restored.discard(place)
-            how = StallEnd.UNKNOWN if decision is None else how_ended(ending.stall, decision, ends)
+            how = StallEnd.UNKNOWN if decision is None else how_ended(ending.stall, decision)
             at = ending.at
             if decision is not None and decision.completed_ms is not None:
                 at = min(at, max(decision.completed_ms / 1000, ending.stood.shown))
@@ -305,7 +305,7 @@ def _belongs(stall: OpenStall, decision: Decision) -> bool:
     return stall.producer_epoch in decision.client_epochs and stood
 
 
-def how_ended(stall: OpenStall, decision: Decision, ends: LoggedEnds | None) -> StallEnd:
+def how_ended(stall: OpenStall, decision: Decision) -> StallEnd:
     """Return how the decision ended the stall.
 
     A transaction that hangs or lacks its marker ends with the next one of its producer, see ``_belongs``: whether
@@ -315,16 +315,9 @@ def how_ended(stall: OpenStall, decision: Decision, ends: LoggedEnds | None) -> 
         return StallEnd.PRODUCER_BACK
     if decision.commit:
         return StallEnd.COMMITTED
-    completed = (decision.completed_ms or 0) / 1000
-    for end in ends.ends if ends is not None else ():
-        same = end.transactional_id == decision.transactional_id and end.producer_id == decision.producer_id
-        if same and abs(end.ended - completed) < SAME_INSTANT_SECONDS:
-            return StallEnd.TIMED_OUT if end.outcome == Outcome.TIMED_OUT.value else StallEnd.PRODUCER_BACK
-    return StallEnd.ABORTED
-
-
-def _names(blocker: Blocker) -> tuple[str, str]:
-    return blocker.application, blocker.transactional_id
+    if decision.outcome is Outcome.TIMED_OUT:
+        return StallEnd.TIMED_OUT
+    return StallEnd.PRODUCER_BACK if decision.outcome is Outcome.FENCED else StallEnd.ABORTED
 
 
 def _place(stall: Stall) -> Place:

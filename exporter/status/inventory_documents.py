@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter.core.instants import instant
 from exporter.inventory.copies import copies_of
 from exporter.inventory.facts import ApplicationUse, Inventory, WrittenOutside
-from exporter.transactions.decided.decisions import V2
+from exporter.transactions.machine.record_fields import V2
 
 if TYPE_CHECKING:
     from exporter.status.command_documents import (

@@ -106,7 +106,8 @@ class CoordinatorClocks:
         found = self._any.time(monotonic)
         if self.are_apart:
             ahead = self._reference(monotonic, wall)
-            return CoordinatorTime(ahead, ahead, furthest=min(self.known.values()))
+            shown = [ahead for broker, ahead in self.known.items() if self._leads(broker)]
+            return CoordinatorTime(ahead, ahead, furthest=min(shown, default=None))
         self._ours = None
         alone = len(self._live) == 1 < len(self.leaders) and monotonic - self._known_at < ALONE_SECONDS
         if alone or _are_apart([of_broker.kept() for of_broker in self._live.values()]):
@@ -154,10 +155,15 @@ class CoordinatorClocks:
         return broker in self._live or len(self.leaders) <= 1
 
     def skews(self, monotonic: float, wall: float) -> dict[int, float]:
-        """Seconds by which our clock is ahead of that of each broker, negative behind. Too large by the delay of the
-        least delayed record.
+        """Seconds by which our clock is ahead of that of each broker that leads now, negative behind. Too large by the
+        delay of the least delayed record.
         """
-        return {broker: wall - monotonic + ahead.kept() for broker, ahead in sorted(self._live.items())}
+        present = sorted(broker for broker in self._live if self._leads(broker))
+        return {broker: wall - monotonic + self._live[broker].kept() for broker in present}
+
+    def _leads(self, broker: int) -> bool:
+        """Return whether a broker leads a part of the log, as far as that is known."""
+        return not self.leaders or broker in self.leaders
 
 
 def _are_apart(distances: Collection[float]) -> bool:

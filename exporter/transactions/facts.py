@@ -170,7 +170,8 @@ class UncleanEnd(NamedTuple):
     """A transaction that did not end by its client's own commit or abort; ``ended`` is Unix seconds of log time.
 
     ``outcome`` is ``fenced`` or ``timed_out``. ``stamp_ahead`` is by how many seconds the clock of its coordinator was
-    ahead of ``ended``: what identifies the end is the timestamp of its record.
+    ahead of ``ended``: what identifies the end is the timestamp of its record. ``again``: it ended before the counters
+    of this process began, so that the process before may have read it.
     """
 
     transactional_id: str
@@ -181,6 +182,7 @@ class UncleanEnd(NamedTuple):
     ended: float
     started: float | None
     stamp_ahead: float = 0.0
+    again: bool = False
 
 
 class UncleanId(NamedTuple):

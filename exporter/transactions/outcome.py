@@ -27,7 +27,8 @@ OVERDUE_SLACK_SECONDS = 15.0
 that.
 """
 
-_LAST_EPOCH = 32766  # TransactionMetadata.isEpochExhausted: from here on the producer id rotates
+LAST_EPOCH = 32766
+"""From this epoch on the producer id rotates with the next decision (TransactionMetadata.isEpochExhausted)."""
 
 
 class Verdict(NamedTuple):
@@ -74,7 +75,7 @@ def displaced(ended: tuple[int, int], initialised: tuple[int, int]) -> bool:
     """
     if initialised[0] == ended[0]:
         return initialised[1] == ended[1] + 1
-    return initialised[1] == 0 and ended[1] >= _LAST_EPOCH
+    return initialised[1] == 0 and ended[1] >= LAST_EPOCH
 
 
 def is_overdue(transaction: OpenTransaction, now: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FACTOR = 3.0
-"""A transaction three times as long as one in a thousand is does not end any more by itself."""
+"""A transaction that lasts three times as long as the longest in a thousand is not expected to end by itself."""
 LEAST_SECONDS = 10.0
 """Kafka Streams' own timeout: less leaves no time for an election of the coordinator."""
 LEAST_TRANSACTIONS = 1000

@@ -23,7 +23,9 @@ BATCH = 300
 TIDY_SECONDS = 60.0
 """Seconds between two looks for quiet ids."""
 QUIET_MS = 300_000
-"""Log time after which an id without a record is put away. Its next record takes it back, and twice the time."""
+"""Log time after which an id without a record is put away. Its next record takes it back, which
+takes as long again as the record itself.
+"""
 
 
 class LogTail:

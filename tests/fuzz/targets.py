@@ -34,7 +34,7 @@ from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.keeper import started
 from exporter.journal.query import EventQuery, page_of
 from exporter.journal.reading import LastReads
-from exporter.journal.rebuild import gaps_of, merged, stalls_of
+from exporter.journal.rebuild import KeptJournal, gaps_of, merged, stalls_of
 from exporter.journal.segments import DAY, KeptLimits
 from exporter.journal.stall_rules import OpenStall, StallRules
 from exporter.jvm.jmx_exporter import read_page
@@ -356,7 +356,7 @@ def event_journal(data: bytes) -> None:
     stalls.restore(stall for stall in map(OpenStall.read, found.stalls) if stall is not None)
     told = [event.document() for event in (*conditions.events(reading), *stalls.close(reading))]
     json.dumps((page, told, list(map(list, stalls.open)), made.newest()), allow_nan=False).encode()
-    gaps_of(merged([made.newest()]), NOW)
+    gaps_of(KeptJournal(merged([made.newest()]), made.kept_since), NOW)
     stalls_of(made.newest())
 
 

@@ -118,7 +118,7 @@ class Aggregates:
         transactional_id, ended = entry.transactional_id, completed_ms / 1000
         if outcome in catalogue.UNCLEAN_OUTCOMES:
             who = (transactional_id, application, producer_id, producer_epoch)
-            self.unclean.note(UncleanEnd(*who, outcome.value, ended, seconds_of(begun_ms), ahead_ms / 1000))
+            self.unclean.note(UncleanEnd(*who, outcome.value, ended, seconds_of(begun_ms), ahead_ms / 1000, not new))
         if outcome is Outcome.FENCED:
             self._fences.note(transactional_id, application, ended)
 

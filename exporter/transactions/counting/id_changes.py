@@ -15,9 +15,11 @@ DAY = 86_400.0
 LEAST_NEW = 3
 """Fewest new ids of an application before its ids are looked at."""
 MOST_NEW = 50
+"""New ids that are remembered of an application."""
 MOST_APPLICATIONS = 1000
+"""Applications whose new ids are remembered."""
 MOST_IDS = 200
-"""Largest numbers of new ids that are remembered, of applications with such ids, and of ids in a result."""
+"""Ids of an application in a result."""
 _BY_DESIGN = frozenset({"flink", "streams", "connect_leader", "connect_task", "canary"})
 _SPARK = "Spark application id"
 
@@ -85,7 +87,6 @@ def changes_by_design(grouping: Grouping, transactional_id: str) -> bool:
     return (
         application.kind in _BY_DESIGN
         or _SPARK in rule
-        or transactional_id == ""
         or application.name == EMPTY_ID
         or grouping.is_connect_task(transactional_id)
         or grouping.may_be_flink(transactional_id)

@@ -77,20 +77,20 @@ class LastHour(Fact):
         self._together = _Ring()
         self._by_application: dict[str, _Ring] = {}
         self._left_out: set[str] = set()
-        self._storms: tuple[FenceStorm, ...] = ()
+        self._storms: tuple[FenceStorm, ...] | None = None
 
-    def note(self, counted: Mapping[str, Mapping[Outcome, int]], fences: Iterable[Sample]) -> None:
-        """Take the counters of one read by application, and the samples of recent fences. What was counted before the
-        first read is not shown.
+    def note(self, counted: Mapping[str, Mapping[Outcome, int]], fences: Iterable[Sample] | None) -> None:
+        """Take the counters of one read by application, and the samples of recent fences, None where the log was not
+        read to its end. What was counted before the first read is not shown.
         """
         storms = tuple(
             FenceStorm(fence.labels[1], fence.labels[2], int(fence.value))
-            for fence in fences
+            for fence in fences or ()
             if isinstance(fence.value, int | float) and fence.value >= catalogue.STORM_FENCES
         )
         with self._lock:
             self._advance()
-            self._storms = storms
+            self._storms = None if fences is None else storms
             first = self._began is None
             if first:
                 self._began = self._minute
@@ -108,9 +108,9 @@ class LastHour(Fact):
 
     @property
     def storms(self) -> tuple[FenceStorm, ...] | None:
-        """The fence storms of now, None before the first counters were read."""
+        """The fence storms of now, None where they are not known."""
         with self._lock:
-            return None if self._began is None else self._storms
+            return self._storms
 
     def view(self) -> HourView | None:
         """The hour up to now, None before the first counters were read."""
@@ -120,7 +120,7 @@ class LastHour(Fact):
             self._advance()
             covered = min(MINUTES, self._minute - self._began + 1)
             applications = {name: ring.last(covered) for name, ring in self._by_application.items()}
-            return HourView(self._together.last(covered), applications, len(self._left_out), self._storms)
+            return HourView(self._together.last(covered), applications, len(self._left_out), self._storms or ())
 
     def _advance(self) -> None:
         minute = int(self._clock.monotonic() // 60)

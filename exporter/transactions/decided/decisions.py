@@ -9,11 +9,10 @@ from typing import NamedTuple
 from exporter.core.instants import seconds_of
 from exporter.model import KnownLogEnd
 from exporter.transactions.decided.fate import DecidedTransaction
+from exporter.transactions.machine.record_fields import V2
 from exporter.transactions.machine.records import LogValue, Status
+from exporter.transactions.outcome import LAST_EPOCH
 
-V2 = 2
-LAST_EPOCH = 32766
-"""From this epoch on the producer id rotates with the next decision (TransactionMetadata.isEpochExhausted)."""
 _PREPARED = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
 _COMPLETE = frozenset({Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT})
 _COMMITS = frozenset({Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT})

@@ -118,4 +118,5 @@ def _decision(event: Ended) -> Decision | None:
         event.completed_ms,
         partitions,
         event.client_version >= V2,
+        event.outcome,
     )

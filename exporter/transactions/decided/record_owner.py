@@ -9,12 +9,10 @@ may be near enough: then none is named. Pure functions, no I/O.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition
-from exporter.transactions.decided.decisions import LogRecord, decisions_of
 from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS, DecidedTransaction
 
 
@@ -114,8 +112,3 @@ def _may_own(record: EndedRecord, decision: DecidedTransaction, slack: float) ->
         return False
     completed = math.inf if decision.completed is None else decision.completed
     return decision.decided - slack <= marker.timestamp_ms / 1000 <= completed + slack
-
-
-def window_of(producer_id: int, records: Iterable[LogRecord], breaks: Iterable[tuple[float, float]]) -> LogWindow:
-    """The window, from the records of the producer id in the order of the log."""
-    return LogWindow(decisions_of(producer_id, records), tuple(breaks))

@@ -26,6 +26,7 @@ from exporter.transactions.decided.marker_index import AskedMarkers, MarkerIndex
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS, assigned
 from exporter.transactions.machine.record_fields import V2, fields_of
 from exporter.transactions.machine.records import HEAD_SIZE, LogValue, Status, decode_key, partitions_at
+from exporter.words import Outcome
 
 _CHECK_EVERY = 4096
 """Decisions compared between two calls of ``check``: some milliseconds."""
@@ -36,10 +37,11 @@ class ComparisonStopped(Exception):  # noqa: N818 -- no error: a deadline or a s
 
 
 class Decision(NamedTuple):
-    """A decided transaction. ``epoch`` is that of its markers, ``client_epochs`` those that its client wrote with.
+    """A decided transaction. ``epochs`` are those that its markers may have, by its Prepare records: one is written
+    again when its append timed out. ``client_epochs`` are those that its client wrote with.
 
-    Times are Unix milliseconds by the log; ``completed_ms`` is None where the log has no Complete record of it.
-    ``prepared`` are the epochs of all its Prepare records: one is written again when its append timed out.
+    Times are Unix milliseconds by the log; ``completed_ms`` is None where the log has no Complete record of it, and
+    ``outcome`` where only the decision is known.
     """
 
     transactional_id: str
@@ -52,6 +54,7 @@ class Decision(NamedTuple):
     completed_ms: int | None
     partitions: frozenset[TopicPartition]
     v2: bool
+    outcome: Outcome | None = None
 
 
 class Torn(NamedTuple):

@@ -53,7 +53,9 @@ class _Names:
 
 
 class FinishedIds:
-    """The ids of one partition of the log, by the key of their records. What is put in comes out as it was."""
+    """The ids of one partition of the log, by the key of their records. What is put in comes out as it was,
+    but for ``begun_ahead_ms``, which is 0.
+    """
 
     def __init__(self, log_partition: int) -> None:
         self._log_partition = log_partition

@@ -11,8 +11,8 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.transactions.decided.decisions import LogRecord
-from exporter.transactions.decided.record_owner import LogWindow, window_of
+from exporter.transactions.decided.decisions import LogRecord, decisions_of
+from exporter.transactions.decided.record_owner import LogWindow
 from exporter.transactions.machine.records import Status, UndecodableRecord, decode_key, decode_value, head
 from exporter.transactions.source.log_range import Range, RangeReader, read_ranges
 
@@ -55,7 +55,8 @@ def read_window(
         for messages in read_ranges(reader, ranges, max(1.0, deadline.remaining()), cluster.clock):
             count += len(messages)
             if deadline.over or count > MOST_RECORDS:
-                raise AskError(Fault(Reason.TIMEOUT, f"{place} was not read in time around {instant:.0f}"))
+                why = "was not read in time" if deadline.over else f"has more than {MOST_RECORDS:,} records"
+                raise AskError(Fault(Reason.TIMEOUT, f"{place} {why} around {instant:.0f}"))
             for message in messages:
                 at = message.timestamp()[1] / 1000
                 seen = _LogPosition(message.offset(), message.leader_epoch(), at)
@@ -71,7 +72,7 @@ def read_window(
         raise AskError(Fault(Reason.MALFORMED, f"a record of {place} has {problem}")) from None
     finally:
         reader.close()
-    return window_of(producer_id, records, breaks)
+    return LogWindow(decisions_of(producer_id, records), tuple(breaks))
 
 
 def _breaks(last: _LogPosition | None, seen: _LogPosition) -> list[tuple[float, float]]:

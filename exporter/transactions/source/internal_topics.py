@@ -47,6 +47,8 @@ class InternalTopics:
             answer = self._cluster.client.config("topic", topic, (MIN_ISR,), deadline)
             if isinstance(answer, Fault):
                 faults.append(answer)
+                if answer.reason is Reason.AUTHORIZATION:  # nothing shows a change of it from now on
+                    self._min_isr.pop(topic, None)
             elif answer.get(MIN_ISR, "").isdigit():
                 self._min_isr[topic] = int(answer[MIN_ISR])
         self._faults = tuple(dict.fromkeys(faults))

@@ -149,7 +149,7 @@ class LogFacts:
         """The counts of the last hour; ``gauges``: of the ids with fences as well. None before the first count."""
         if not (counted := self._aggregates.counted()):
             return None
-        fences = self._series.fences if gauges else ()
+        fences = self._series.fences if gauges else None
         self._hour.note({name: counters.outcomes for name, counters in counted.items()}, fences)
         return self._hour
 

@@ -256,8 +256,8 @@ class LogPartitions:
             known = self.progress[number]
             text = (
                 f"{TOPIC}-{number} is read up to offset {known.next} for {seconds:.0f} s, and its leader has records"
-                f" up to {known.end.high_watermark}: the broker that is read was deposed and does not know it, or"
-                " cannot be reached; reading goes to the new leader"
+                f" up to {known.end.high_watermark}: the broker that is read is no longer the leader, or cannot be"
+                " reached; the leader by the newest metadata is read next"
             )
             found.append(Fault(Reason.STALE, text))
         return found

@@ -37,8 +37,6 @@ MOST_NAMED = 5
 DAY_MS = 86_400_000
 COMPACTED_WITHIN_MS = 600_000
 """A cleaner that keeps markers for less than this may take them before they are read."""
-
-
 NO_FAULTS = frozenset({Reason.AUTHORIZATION, Reason.NO_LEADER, Reason.UNKNOWN_TOPIC})
 """Reasons that are no faults of this source: what may not be read is a note, what is away is a fault of ``lso``."""
 
@@ -57,7 +55,7 @@ class MarkersSource(KafkaSource):
         self._bytes = 0.0  # that may be read now
         self._filled_at: float | None = None
         self._refused: dict[str, float] = {}  # topics, and since when
-        self._compacted: dict[str, tuple[float, bool]] = {}
+        self._compacted: dict[str, tuple[float, bool | None]] = {}  # when asked, and whether; None: no answer
         self._clocks = LeaderClocks()
         self._read_ends: dict[TopicPartition, tuple[float, int, int]] = {}  # when asked, the end, the leader epoch
         self._topic_ids: dict[str, str] = {}
@@ -212,20 +210,22 @@ class MarkersSource(KafkaSource):
             own.confirmed = metadata.leader_epoch(place)
 
     def _taken_by_cleaner(self, topics: set[str], deadline: Deadline) -> frozenset[str]:
-        """The topics whose cleaner may take markers before they are read."""
+        """The topics whose cleaner may take markers before they are read, as far as their settings are known."""
         now = self._cluster.clock.monotonic()
-        fresh = [topic for topic in sorted(topics) if self._compacted.get(topic, (-1e9, False))[0] < now - 600.0]
-        if fresh:
+        self._compacted = {
+            topic: known for topic, known in self._compacted.items() if now - known[0] < ASK_AGAIN_SECONDS
+        }
+        if fresh := sorted(topics - self._compacted.keys()):
             answers = self._cluster.client.configs("topic", fresh, ("cleanup.policy", "delete.retention.ms"), deadline)
             for topic in fresh:
                 answer = answers.get(topic)
-                found = False
+                found: bool | None = None
                 if answer is not None and not isinstance(answer, Fault):
                     kept = answer.get("delete.retention.ms", str(DAY_MS))
                     short = not kept.isdigit() or int(kept) < COMPACTED_WITHIN_MS
                     found = short and "compact" in answer.get("cleanup.policy", "")
                 self._compacted[topic] = now, found
-        return frozenset(topic for topic in topics if self._compacted.get(topic, (0.0, False))[1])
+        return frozenset(topic for topic in topics if self._compacted[topic][1] is not False)
 
     def _follow(self, metadata: Metadata, ends: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[Fault]:
         """Read partitions to their ends, as far as the bytes and the deadline allow."""
@@ -309,6 +309,12 @@ class MarkersSource(KafkaSource):
         if self._refused:
             named = ", ".join(sorted(self._refused)[:MOST_NAMED])
             notes.append(f"markers of {len(self._refused)} topics are not compared: grant READ on Topic:{named}")
+        if unknown := sorted(topic for topic, (_, found) in self._compacted.items() if found is None):
+            named = ", ".join(unknown[:MOST_NAMED])
+            notes.append(
+                f"a missing marker is not found in {len(unknown)} topics, whose cleaner may have taken it: grant"
+                f" DESCRIBE_CONFIGS on Topic:{named}"
+            )
         if notes:
             yield Notes(tuple(notes))
 

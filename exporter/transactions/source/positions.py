@@ -119,7 +119,8 @@ def _older(place: TopicPartition, leader_epoch: int, epoch: int) -> Fault:
     return Fault(
         Reason.NO_LEADER,
         f"{place} is led in epoch {leader_epoch}, and was read to epoch {epoch}: the broker that says so is behind, or"
-        " the log was made anew; then stop, remove txnlog.json from state.dir, and start again",
+        " the log was created again; then stop, remove the files of the cluster from state.dir that begin with txnlog,"
+        " and start again",
     )
 
 

@@ -117,8 +117,11 @@ def _dated(journal: Iterable[Mapping[str, Any]], lives: Sequence[AgentRun]) -> I
     that which began last before it, as a life of milliseconds tells none.
     """
     life, clock, before = -1, 0, 0
+    started = None
     for event in journal:
-        if event["kind"] == "agent_started":
+        # A start is told again once the journal of the process before is open.
+        if event["kind"] == "agent_started" and event["timestamp"] != started:
+            started = event["timestamp"]
             after = [(event["timestamp"] - live.began - live.clock, number) for number, live in enumerate(lives)]
             begun = [(seconds, number) for seconds, number in after if number > life and 0 <= seconds <= START_SECONDS]
             life = min(begun)[1] if begun else life

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,6 +57,7 @@ def test_a_state_dir_gives_a_report_in_markdown_whose_names_are_text(
     assert "# Incident on prod" in text
     assert "1 stall of 1 partition, the longest for 1m" in text
     assert "committed: 1" in text
+    assert re.search("Gap from [0-9:]+ UTC to 10:00:01 UTC: no event from before is kept", text)
     assert "Gap from 10:01:01 UTC to 10:10:00 UTC: the agent did not run, as far as its journal shows" in text
     assert "\x1b" not in text
     assert "<script" not in text.replace("\\<", "")
@@ -70,6 +73,38 @@ def test_the_records_of_a_stall_that_lasts_are_those_of_its_last_event_or_more(
     assert main(["incident", *SPAN, "--state-dir", str(tmp_path)]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| orders-7")]
     assert "| 42 or more |" in row
+
+
+@pytest.mark.parametrize("by", ["--state-dir", "--agent"])
+def test_a_stall_and_a_gap_that_have_lasted_for_days_are_in_the_report_of_the_last_hour(
+    by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Journal(JournalSettings(tmp_path, KeptLimits(2**20, 30 * DAY), Instants()), lambda: "prod", dict)
+    made.open("id-1")
+    held = HELD._replace(since=NOW - 4 * DAY, seconds=0.0)
+    down = EventSubject(source="txnlog", target="prod")
+    made.record(
+        [
+            Event(EventKind.STALL_BEGUN, held.since, "b", "", HOLDER, (held,)),
+            Event(EventKind.SOURCE_DOWN, held.since, "d", "", down),
+        ],
+        held.since,
+    )
+    fenced = [Event(EventKind.FENCED, NOW - 3 * DAY, f"fenced:{number}", "x" * 300) for number in range(1000)]
+    made.record(fenced, NOW - 3 * DAY)
+    made.record([Event(EventKind.FENCED, NOW, "fenced:now", "")], NOW)
+
+    def ask(endpoint: object, deadline: object, *, path: str) -> Any:
+        query = EventQuery.parse(path.partition("?")[2])
+        return SimpleNamespace(body=json.dumps(page_of(query, [made.lines], made.kept_since)).encode())
+
+    monkeypatch.setattr("exporter.commands.incident.ask", ask)
+    where = str(tmp_path) if by == "--state-dir" else "http://agent:10618"
+    assert main(["incident", *SPAN, by, where, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(stall["began_timestamp"], stall["ended"]) for stall in found["blocked"]] == [(held.since, None)]
+    assert [event["key"] for event in found["timeline"]] == ["fenced:now"]
+    assert "the source txnlog did not answer in full" in [gap["why"] for gap in found["gaps"]]
 
 
 def test_the_report_as_html_has_no_markup_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,14 +169,16 @@ def test_an_agent_is_asked_page_by_page_and_for_its_clusters_id_beside_a_history
     monkeypatch.setattr("exporter.commands.incident.MOST_EVENTS", 1)
     more = ["--history", str(history)] if cluster_id else []
     assert main(["incident", *SPAN, "--agent", "http://agent:10618", "--format", "json", *more]) == code
-    assert len(asked) == (4 if cluster_id else 3)
+    assert len(asked) == (5 if cluster_id else 4)
     if not code:
-        assert len(json.loads(capsys.readouterr().out)["timeline"]) == 2
+        document = json.loads(capsys.readouterr().out)
+        assert len(document["timeline"]) == 2
+        assert [gap["end_timestamp"] for gap in document["gaps"]] == [NOW + 1]
 
 
-@pytest.mark.parametrize(("events", "pages"), [(0, 1), (1, 3)])
+@pytest.mark.parametrize("events", [0, 1])
 def test_an_agent_whose_pages_do_not_end_is_asked_a_bounded_number_of_times_and_the_report_says_so(
-    tmp_path: Path, events: int, pages: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, events: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = journal(tmp_path)
     first: dict[str, Any] = {**page_of(EventQuery.parse(f"since={NOW - 60}&limit=1"), [made.lines], made.kept_since)}
@@ -152,15 +189,15 @@ def test_an_agent_whose_pages_do_not_end_is_asked_a_bounded_number_of_times_and_
 
     def ask(endpoint: object, deadline: object, *, path: str) -> EndlessReply:
         asked.append(path)
-        assert len(asked) <= pages
+        assert len(asked) <= 4
         return EndlessReply()
 
     monkeypatch.setattr("exporter.commands.incident.ask", ask)
     monkeypatch.setattr("exporter.commands.incident.MOST_READ", 3)
     agents = ["--agent", "http://agent:10618", "--state-dir", str(tmp_path)]
     assert main(["incident", *SPAN, *agents, "--format", "json"]) == 0
-    assert len(asked) == pages
-    unread = f"Events of http://agent:10618 are missing: it has more than the {events * pages} that were read."
+    assert len(asked) == 4
+    unread = f"Events of http://agent:10618 are missing: it has more than the {events * 2} that were read."
     assert unread in json.loads(capsys.readouterr().out)["unknown"]
 
 

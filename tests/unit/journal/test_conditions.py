@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from exporter import catalogue
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
@@ -53,6 +55,25 @@ def test_a_source_that_may_be_down_by_the_settings_is_no_event() -> None:
     assert events(rules, ignored) == events(rules, ignored, wall=NOW + 60) == []
 
 
+def test_a_source_that_was_not_read_yet_or_is_ignored_while_it_fails_is_not_back() -> None:
+    rules = ConditionRules()
+    rules.restore([["source_down", "groups/prod", NOW - 60, {"source": "groups", "target": "prod"}]])
+    unread = SourceState("groups", "prod", "prod")
+    ignored = replace(DOWN, ignored="maintenance")
+    assert (
+        events(rules) == events(rules, unread) == events(rules, ignored) == events(rules, unread, source("lso")) == []
+    )
+    (back,) = events(rules, source("groups"), wall=NOW + 5)
+    assert (back.kind, back.what) == (EventKind.SOURCE_BACK, "The source no longer fails: groups/prod, after 1m 5s")
+
+
+def test_a_source_that_is_no_longer_read_ends_once_all_others_were_read() -> None:
+    rules = ConditionRules()
+    rules.restore([["source_down", "connect/old", NOW - 60, {"source": "connect", "target": "old"}]])
+    assert events(rules, source("lso"), SourceState("groups", "prod", "prod")) == []
+    assert [event.kind for event in events(rules, source("lso"), DOWN)] == [EventKind.SOURCE_BACK]
+
+
 def test_a_check_fails_and_passes_once() -> None:
     rules = ConditionRules()
     (failed,) = events(rules, source("posture", Posture((CHECK,))))
@@ -89,6 +110,8 @@ def test_a_fence_storm_begins_and_is_over() -> None:
     rules = ConditionRules()
     (storm,) = events(rules, source("txnlog", hour))
     assert (storm.kind, storm.subject.transactional_id) == (EventKind.FENCE_STORM_BEGUN, "pay-1")
+    hour.note({}, None)  # the log was not read to its end
+    assert events(rules, source("txnlog", hour)) == []
     hour.note({}, ())
     assert events(rules, source("txnlog", hour, up=False), wall=NOW + 5) == []  # gauges were not read
     (over,) = events(rules, source("txnlog", hour), wall=NOW + 600)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkId, FlinkLosses, Loss
 from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
 from exporter.journal.facts import Event
-from exporter.journal.findings import FindingRules
+from exporter.journal.findings import MOST_SEEN, FindingRules
 from exporter.journal.reading import LastReads
 from exporter.kafka.log.control import Marker
 from exporter.model import Fact, TopicPartition
@@ -57,6 +59,11 @@ def test_a_torn_transaction_is_told_with_what_its_partition_has() -> None:
     assert event.what == "Torn: pay-3 was decided COMMIT, and orders-7 has the marker of ABORT"
     assert (event.evidence["marker_offset"], event.at) == (99, 3.0)
     assert events(rules, TornMarkers((torn,))) == []
+    ends = [END._replace(producer_id=number) for number in range(MOST_SEEN)]
+    for taken, end in enumerate(ends, 1):
+        assert not [
+            found for found in events(rules, TornMarkers((torn,)), LoggedEnds(taken, (end,))) if found.kind == "torn"
+        ]
 
 
 def test_a_loss_of_flink_is_told_once() -> None:
@@ -74,7 +81,11 @@ def test_coordinators_that_moved_together_are_one_event_and_those_of_an_earlier_
     rules = FindingRules()
     (event,) = events(rules, changes)
     assert (event.kind, event.evidence["log_partitions"]) == (EventKind.COORDINATOR_MOVED, "3, 4")
+    assert event.what.endswith("with a new leader epoch (their coordinator moved, or was elected again): 3, 4")
     assert events(rules, changes) == []
+    after_the_wall_clock_was_set_back = Window(NOW - 3600, NOW - 3590, 12, 20.0, 30.0)
+    (event,) = events(rules, LogChanges({3: PartitionChanges((old, new, after_the_wall_clock_was_set_back))}))
+    assert event.evidence["log_partitions"] == "3"
 
 
 def test_lost_records_of_the_log_are_an_event() -> None:
@@ -90,7 +101,31 @@ def test_a_burst_is_listed_up_to_a_budget_and_counted_beyond_it_by_application()
     assert len(list(bursts.events(found, NOW))) == BURST
     (more,) = bursts.events((), NOW + TELL_SECONDS)
     assert (more.kind, more.count, more.subject.application) == (EventKind.TIMED_OUT, 100, "pay")
+    assert more.what == "Timed out transactions of pay: 100 more"
     assert list(bursts.close(NOW + TELL_SECONDS)) == []
+
+
+def test_ends_that_the_process_before_only_counted_are_not_told_when_they_are_read_again() -> None:
+    def count(event: Event) -> dict[str, Any]:
+        return {"recorded_timestamp": NOW, **event.document()}
+
+    ends = tuple(END._replace(producer_id=number, again=True) for number in range(BURST + 100))
+    before, bursts = FindingRules(), Bursts()
+    told = [*bursts.events(events(before, LoggedEnds(len(ends), ends)), NOW), *bursts.close(NOW)]
+    counted = [document for document in map(count, told) if document.get("count")]
+    after = FindingRules()
+    after.restore([event.key for event in told], counted)
+    assert events(after, LoggedEnds(len(ends), ends)) == []
+    new = END._replace(producer_id=9999)  # it was not read before
+    late = END._replace(ended=NOW + 1, again=True)  # read, and neither listed nor counted: the process was killed
+    other = END._replace(application="etl", producer_id=9998, again=True)
+    assert len(events(after, LoggedEnds(len(ends) + 3, (*ends, new, late, other)))) == 3
+
+
+def test_torn_transactions_beyond_the_budget_are_counted_by_partition_and_of_no_application() -> None:
+    bursts, torn = Bursts(), Event(EventKind.TORN, NOW, "k", "w")
+    assert len(list(bursts.events([torn] * (BURST + 7), NOW))) == BURST
+    assert [more.what for more in bursts.close(NOW)] == ["Partitions with torn transactions: 7 more"]
 
 
 def test_other_kinds_have_no_budget() -> None:

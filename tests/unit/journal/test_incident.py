@@ -10,7 +10,7 @@ from exporter.catalogue import CANARY
 from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import IncidentDocument, Wanted, incident
 from exporter.journal.keeper import slept
-from exporter.journal.rebuild import Gap, common_gaps, gaps_of, merged, stalls_of
+from exporter.journal.rebuild import Gap, KeptJournal, common_gaps, gaps_of, merged, stalls_of
 from exporter.words import Outcome
 from tests.helpers.schemas import conform
 
@@ -46,10 +46,13 @@ def report(
     end: float = 600,
     of: str = "",
     history: HistoryRows | None = None,
+    since: float | None = None,
     until: float | None = None,
 ) -> IncidentDocument:
     wanted = Wanted("prod", NOW + begin, NOW + end, frozenset({of} if of else ()))
-    found = incident(journals, wanted, history, [] if until is None else [NOW + until] * len(journals))
+    last = None if until is None else NOW + until
+    kept = [KeptJournal(journal, None if since is None else NOW + since, last) for journal in journals]
+    found = incident(kept, wanted, history)
     conform("incident", dict(found))
     return found
 
@@ -86,6 +89,14 @@ def test_two_journals_merge_without_doubles() -> None:
     ]
 
 
+def test_a_task_that_fails_again_within_minutes_has_failed_twice() -> None:
+    journal = [event(kind, at, f"{kind}:sink/0") for at in (0, 120) for kind in ("task_failed", "task_back")]
+    other = [{**found, "agent": "b", "timestamp": found["timestamp"] + 2} for found in journal]
+    assert merged([journal, other]) == journal
+    fenced = event("fenced", 5, "fenced:pay-1:1:1:5")
+    assert merged([[fenced, {**fenced, "recorded_timestamp": NOW + 400}]]) == [fenced]
+
+
 def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> None:
     def more(agent: str, at: float, count: int, since: float = 0.0, application: str = "pay") -> dict[str, Any]:
         found = event("fenced", at, key=f"fenced:more:{application}:{at}", evidence={"since_timestamp": NOW + since})
@@ -100,6 +111,12 @@ def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> N
 def test_a_partition_that_stands_again_is_another_stall() -> None:
     again = event("stall_begun", 100, partitions=held(7, since=100))
     assert [stall.end for stall in stalls_of([BEGUN, ENDED, again]) if stall.partition == 7] == [NOW + 60, None]
+    ended = event("stall_ended", 130, partitions=held(7, since=100, seconds=30), how="committed")
+    journal = [BEGUN, ENDED, again, ended]
+    other = [{**found, "agent": "b"} for found in journal]
+    blocked = [stall["ended_timestamp"] for stall in report(journal, other)["blocked"] if stall["partition"] == 7]
+    assert blocked == [NOW + 60, NOW + 130]
+    assert merged([journal, other]) == journal
 
 
 def test_a_stall_that_was_dated_by_a_clock_ahead_is_the_one_that_ended() -> None:
@@ -107,6 +124,7 @@ def test_a_stall_that_was_dated_by_a_clock_ahead_is_the_one_that_ended() -> None
     ahead = event("stall_begun", 90, "b", subject=PAY, partitions=held(7, since=90), recorded_timestamp=NOW + 40)
     (stall,) = stalls_of([ahead, {**ENDED, "partitions": held(7, seconds=60)}])
     assert (stall.since, stall.end) == (NOW, NOW + 60)
+    assert merged([[BEGUN, ENDED], [{**ahead, "agent": "b"}]]) == [BEGUN, ENDED]
 
 
 def test_an_end_whose_begin_is_no_longer_kept_is_a_stall() -> None:
@@ -123,26 +141,36 @@ BACK = event("source_back", 40, subject={"source": "lso", "target": "prod"})
 def test_a_gap_is_where_an_agent_did_not_run_or_could_not_read() -> None:
     restart = event("agent_started", 100, evidence={"not_seen_from_timestamp": NOW + 80})
     groups = event("source_down", 20, subject={"source": "groups", "target": "prod"})
-    assert gaps_of([STARTED, DOWN, groups, BACK, restart], NOW + 600) == [
+    assert gaps_of(KeptJournal([STARTED, DOWN, groups, BACK, restart]), NOW + 600) == [
         Gap(NOW + 10, NOW + 40, "the source lso did not answer in full"),
         Gap(NOW + 80, NOW + 100, "the agent did not run"),
     ]
 
 
 def test_a_source_that_is_down_and_an_agent_that_stopped_are_gaps_up_to_the_end() -> None:
-    assert [gap.end for gap in gaps_of([STARTED, DOWN, event("agent_stopped", 50)], NOW + 600)] == [NOW + 600] * 2
+    assert [gap.end for gap in gaps_of(KeptJournal([STARTED, DOWN, event("agent_stopped", 50)]), NOW + 600)] == [
+        NOW + 600
+    ] * 2
 
 
 def test_the_time_in_which_the_process_did_not_run_is_a_gap() -> None:
     paused = slept(NOW + 40, 25.0).document()
     assert paused["what"] == "The agent's process did not run for 25s: what happened then was not seen"
     recorded = {"recorded_timestamp": NOW + 40, **paused}
-    assert gaps_of([STARTED, recorded], NOW + 600) == [Gap(NOW + 15, NOW + 40, "the agent did not run")]
+    assert gaps_of(KeptJournal([STARTED, recorded]), NOW + 600) == [Gap(NOW + 15, NOW + 40, "the agent did not run")]
     assert merged([[recorded], [{**recorded, "recorded_timestamp": NOW + 41}]]) != [recorded]
 
 
-def test_nothing_is_known_before_the_first_journal() -> None:
-    assert gaps_of([event("agent_started", 5)], NOW + 600)[0][:2] == (0.0, NOW + 5)
+def test_nothing_is_known_from_before_the_oldest_event_that_is_kept() -> None:
+    gap = {"begin_timestamp": NOW - 10, "end_timestamp": NOW + 5, "why": "no event from before is kept"}
+    (found,) = report([BEGUN, ENDED], since=5)["gaps"]
+    assert {key: found[key] for key in gap} == gap  # type: ignore[literal-required]  # keys of the document
+    assert report([BEGUN, ENDED], since=-20)["gaps"] == []
+
+
+def test_a_start_that_does_not_know_of_the_process_before_ends_the_gap_of_its_stop() -> None:
+    journal = [STARTED, event("agent_stopped", 50), event("agent_started", 80)]
+    assert gaps_of(KeptJournal(journal), NOW + 600) == [Gap(NOW + 50, NOW + 80, "the agent did not run")]
 
 
 @pytest.mark.parametrize(

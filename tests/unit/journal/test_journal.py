@@ -8,6 +8,7 @@ import resource
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,9 @@ def test_what_is_open_is_restored_from_the_header_and_the_events_after_it(tmp_pa
     made.record([ENDED, Event(EventKind.SOURCE_BACK, NOW, "source_back:lso/prod", "")], NOW)
     found = restored(files(tmp_path)[0].parent)
     assert [tuple(stall[:3]) for stall in found.stalls] == [("billing", 1, 5)]
-    assert found.conditions == ()
+    assert (found.conditions, found.counted) == ((), ())
+    made.record([replace(event(7), evidence={"since_timestamp": NOW}, count=40)], NOW)
+    assert [counted["count"] for counted in restored(files(tmp_path)[0].parent).counted] == [40]
 
 
 def test_the_end_of_the_process_before_is_known_from_the_last_write_or_the_last_sign_of_life(tmp_path: Path) -> None:
@@ -209,6 +212,19 @@ def test_a_full_disk_is_told_nothing_is_torn_and_what_waited_is_written_later(tm
     assert made.trouble == ""
     assert keys(EventQuery(), made) == ["fenced:3", "fenced:2", "fenced:1"]
     assert made.lost == 0
+
+
+@pytest.mark.parametrize("query", [EventQuery(), EventQuery(since=0.0)], ids=["back", "on"])
+def test_an_event_that_is_written_while_a_page_is_read_is_in_it_once(tmp_path: Path, query: EventQuery) -> None:
+    made = journal(tmp_path, SMALL)
+    made.record([event(number) for number in range(2000)], NOW)
+    with full_disk(files(tmp_path)[-1].stat().st_size):
+        made.record([event(2000)], NOW)
+    pages = made.lines(query.since, query.before)
+    line = next(pages)
+    made.record([], NOW)
+    recorded = [line[0], *(other[0] for other in pages)]
+    assert len(recorded) == len(set(recorded)) == 2001
 
 
 def test_events_beyond_what_may_wait_are_counted_and_told_as_lost(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from exporter.journal.burst import Bursts
 from exporter.journal.facts import Event, EventSubject, HeldPartition
 from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
-from exporter.journal.rebuild import gaps_of, merged, stalls_of
+from exporter.journal.rebuild import KeptJournal, gaps_of, merged, stalls_of
 from exporter.journal.segments import DAY, KeptLimits, segments
 from exporter.words import EventKind, StallEnd
 
@@ -165,7 +165,7 @@ def test_a_line_of_another_form_is_skipped_by_all_readers_and_by_the_next_writer
     page = page_of(EventQuery(applications=frozenset(), topics=frozenset()), [made.lines], made.kept_since)
     assert [event["key"] for event in page["events"]] == ["mine"] == [event["key"] for event in made.newest()]
     assert stalls_of(merged([page["events"]])) == []
-    assert gaps_of(page["events"], NOW)
+    assert gaps_of(KeptJournal(page["events"], made.kept_since), NOW)
 
 
 def test_a_file_with_another_name_is_no_segment(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
 from exporter.model import Fact, TopicPartition
 from exporter.transactions.decided.recent_decisions import RecentDecisions
 from exporter.transactions.decided.torn import Decision
-from exporter.transactions.facts import CoordinatorTime, LoggedEnds, UncleanEnd
-from exporter.words import BlockerKind, EventKind, StallEnd
+from exporter.transactions.facts import CoordinatorTime
+from exporter.words import BlockerKind, EventKind, Outcome, StallEnd
 from tests.helpers.calls import calls_of
 
 NOW = 1_795_255_200.0
@@ -107,24 +107,21 @@ def test_a_proof_about_the_holder_is_an_event(kind: BlockerKind, told: EventKind
     assert kinds(list(rules.events(reading(Stalls((proven,)), wall=NOW + 30)))) == [told]
 
 
-TIMED_OUT = UncleanEnd("pay-3", "pay", 4711, 5, "timed_out", NOW + 3, NOW - 60)
-
-
 @pytest.mark.parametrize(
-    ("commit", "ends", "how"),
+    ("outcome", "how"),
     [
-        (True, (), StallEnd.COMMITTED),
-        (False, (), StallEnd.ABORTED),
-        (False, (TIMED_OUT,), StallEnd.TIMED_OUT),
-        (False, (TIMED_OUT._replace(outcome="fenced"),), StallEnd.PRODUCER_BACK),
-        (False, (TIMED_OUT._replace(ended=NOW - 40),), StallEnd.ABORTED),  # that of the transaction before
+        (Outcome.COMMITTED, StallEnd.COMMITTED),
+        (Outcome.ABORTED, StallEnd.ABORTED),
+        (Outcome.TIMED_OUT, StallEnd.TIMED_OUT),
+        (Outcome.FENCED, StallEnd.PRODUCER_BACK),
     ],
 )
-def test_how_a_stall_ended_is_what_the_log_decided(
-    *, commit: bool, ends: tuple[UncleanEnd, ...], how: StallEnd
+def test_how_a_stall_ended_is_what_the_log_decided_whichever_shard_counts_its_application(
+    outcome: Outcome, how: StallEnd
 ) -> None:
-    log = (decided(commit=commit, completed=NOW + 3), LoggedEnds(len(ends), ends))
-    (event,) = begun().events(reading(Stalls(()), *log, wall=NOW + 5))
+    (decision,) = decided(commit=outcome is Outcome.COMMITTED, completed=NOW + 3).since(0)
+    log = RecentDecisions(0, ((decision._replace(outcome=outcome),),))
+    (event,) = begun().events(reading(Stalls(()), log, wall=NOW + 5))
     assert (event.kind, event.how, event.at) == (EventKind.STALL_ENDED, how, NOW + 3)
     assert event.duration == pytest.approx(33)
 

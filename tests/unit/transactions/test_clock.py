@@ -101,6 +101,14 @@ def test_each_broker_has_the_distance_of_its_own_clock() -> None:
     assert {broker: round(skew) for broker, skew in skews.items()} == {1: 0, 2: -90}
 
 
+def test_a_broker_that_leads_no_part_of_the_log_any_more_has_no_distance() -> None:
+    clocks = two_clocks(90.0)
+    clocks.leaders = frozenset({1})
+    assert {broker: round(skew) for broker, skew in clocks.skews(20.0, THEIRS + 20.0).items()} == {1: 0}
+    time = clocks.time(20.0, THEIRS + 20.0)
+    assert round(time.beside(THEIRS).distance or 0.0) == 0
+
+
 def test_a_timestamp_is_moved_by_the_distance_of_the_broker_that_wrote_it() -> None:
     clocks = two_clocks(90.4)
     ours = 20.0, THEIRS + 20.0

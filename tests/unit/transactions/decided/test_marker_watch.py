@@ -157,3 +157,10 @@ def test_a_partition_is_read_again_for_a_transaction_from_before_it_was_followed
     assert world.read(B) == []
     assert A not in world.watch.followed
     assert world.watch.wanted() == {A: BEGUN}
+
+
+def test_a_partition_that_was_not_read_for_an_hour_takes_no_memory() -> None:
+    world = WatchedPartitions()
+    world.watch.read_at = {A: world.now, B: world.now + HOUR}
+    world.read(B, later=HOUR + 1)
+    assert set(world.watch.followed) == set(world.watch.read_at) == {B}

@@ -219,6 +219,24 @@ def test_records_that_were_deleted_before_they_were_read_prove_nothing() -> None
     assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS) == {}
 
 
+@pytest.mark.parametrize("refused", [True, False], ids=["settings not known", "compacted"])
+def test_no_marker_is_missed_where_a_cleaner_may_have_taken_it(refused: bool) -> None:
+    world = MarkersWorld()
+    world.partition.since = -1
+    world.kafka.settings["orders"] = {"cleanup.policy": "compact", "delete.retention.ms": "1000"}
+    if refused:
+        world.kafka.refuse["DescribeConfigs"] = NOT_AUTHORIZED
+    world.decide()
+    world.read()
+    found = world.read(CONFIRM_SECONDS)
+    assert found.values(catalogue.TORN_TRANSACTIONS) == {}
+    assert compared(found) == (0, 1)
+    text = (
+        "a missing marker is not found in 1 topics, whose cleaner may have taken it: grant DESCRIBE_CONFIGS on Topic:"
+    )
+    assert found.facts.get(Notes) == (Notes((f"{text}orders",)) if refused else None)
+
+
 def test_a_topic_that_may_not_be_read_is_a_note_and_counts_as_not_compared() -> None:
     world = MarkersWorld()
     world.kafka.refuse["Fetch"] = NOT_AUTHORIZED

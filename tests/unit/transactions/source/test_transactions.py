@@ -126,6 +126,9 @@ def test_without_describe_configs_under_min_isr_is_absent_and_the_grant_is_named
     seen = read(world, source)
     assert not seen.faults
     assert seen.value(TOPICS, LOG, "under_min_isr") == 0
+    world.refuse["DescribeConfigs"] = 29
+    world.time.pass_(301.0)
+    assert read(world, source).value(TOPICS, LOG, "under_min_isr") is None
 
 
 def test_ids_are_unavailable_where_their_coordinator_cannot_write() -> None:
