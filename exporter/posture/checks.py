@@ -8,7 +8,7 @@ information, not a failure.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from exporter.applications.proposed_patterns import propose
 from exporter.bounds.text import some
@@ -167,12 +167,13 @@ def _max_timeout(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 
 def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    limits = broker_numbers(evidence, "transaction.max.timeout.ms")
+    key = "transaction.max.timeout.ms"
+    limits, error = broker_numbers(evidence, key), broker_error(evidence)
     if evidence.opened is None:
         yield OPEN_TIMEOUT.cannot(evidence.cluster, evidence.opened_error or "the open transactions are not known")
         return
     if not limits:
-        yield OPEN_TIMEOUT.cannot(evidence.cluster, broker_error(evidence))
+        yield OPEN_TIMEOUT.cannot(evidence.cluster, error or f"no broker returned its {key}")
         return
     longest: dict[str, float] = {}
     for transaction in evidence.opened:
@@ -181,7 +182,10 @@ def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for application, timeout in sorted(longest.items()):
         limit = min(limits) / 1000
         found = f"{timeout:g} s open, the brokers allow {limit:g} s"
-        yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
+        if error and timeout <= limit:  # a broker that did not answer may allow less
+            yield OPEN_TIMEOUT.cannot(application, error)
+        else:
+            yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
 
 
 def _timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -254,11 +258,7 @@ def _log_topic(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 def _verification(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     key = "transaction.partition.verification.enable"
     values = {settings[key] for settings in broker_settings(evidence) if key in settings}
-    if values:
-        found = f"{key}={', '.join(sorted(values))}"
-        yield VERIFICATION.says(evidence.cluster, passed=values == {"true"}, found=found)
-    elif error := broker_error(evidence):
-        yield VERIFICATION.cannot(evidence.cluster, error)
+    return _of_brokers(evidence, VERIFICATION, key, sorted(values), passed=values == {"true"})
 
 
 def _expiration(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -300,11 +300,21 @@ def _broker_number(
     evidence: PostureEvidence, rule: Rule, key: str, passes: Callable[[int], bool]
 ) -> Iterator[PostureCheck]:
     values = sorted(set(broker_numbers(evidence, key)))
-    if values:
-        found = f"{key}={', '.join(map(str, values))}"
-        yield rule.says(evidence.cluster, passed=all(map(passes, values)), found=found)
+    if values or broker_error(evidence):
+        yield from _of_brokers(evidence, rule, key, map(str, values), passed=all(map(passes, values)))
     else:
-        yield rule.cannot(evidence.cluster, broker_error(evidence) or f"no broker returned its {key}")
+        yield rule.cannot(evidence.cluster, f"no broker returned its {key}")
+
+
+def _of_brokers(
+    evidence: PostureEvidence, rule: Rule, key: str, values: Iterable[str], *, passed: bool
+) -> Iterator[PostureCheck]:
+    """The check of a setting of brokers. Where a broker did not answer, these values prove a failure only."""
+    error, given = broker_error(evidence), ", ".join(values)
+    if error and (passed or not given):
+        yield rule.cannot(evidence.cluster, error)
+    elif given:
+        yield rule.says(evidence.cluster, passed=passed, found=f"{key}={given}")
 
 
 def _offsets(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -344,7 +354,9 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _open_timeouts,
     _flink,
     _timeouts,
-    lambda evidence: two_phase_checks(evidence.cluster, broker_settings(evidence), evidence.timeouts),
+    lambda evidence: two_phase_checks(
+        evidence.cluster, broker_settings(evidence), broker_error(evidence), evidence.timeouts
+    ),
     _unclean,
     _topic_min_isr,
     _version,
