@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from exporter.applications.proposed_patterns import propose
 from exporter.bounds.text import some
+from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.client_telemetry import telemetry_checks
@@ -36,6 +37,7 @@ readers.
 V2 = 2
 MOST_NAMED = 3
 """Patterns that a check quotes."""
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 LOG_REPLICATION = Rule(
@@ -135,11 +137,11 @@ def _replication(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     if TRANSACTION_STATE not in evidence.topics:
         return
-    settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
-    if isinstance(settings, str):
-        yield LOG_MIN_ISR.cannot(TRANSACTION_STATE, settings)
+    value = _topic_setting(evidence, LOG_MIN_ISR, TRANSACTION_STATE, MIN_ISR)
+    if isinstance(value, PostureCheck):
+        yield value
         return
-    minimum = int(settings.get("min.insync.replicas", "1"))
+    minimum = int(value)
     wanted = max([2, *broker_numbers(evidence, "transaction.state.log.min.isr")])
     found = f"min.insync.replicas={minimum}"
     if wanted > 2:
@@ -149,14 +151,13 @@ def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 def _log_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     partitions = evidence.topics.get(TRANSACTION_STATE)
-    settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
     if partitions is None:
         return
-    if isinstance(settings, str):
-        yield LOG_ISR.cannot(TRANSACTION_STATE, settings)
+    value = _topic_setting(evidence, LOG_ISR, TRANSACTION_STATE, MIN_ISR)
+    if isinstance(value, PostureCheck):
+        yield value
         return
-    minimum = int(settings.get("min.insync.replicas", "1"))
-    short = sum(partition.leader is None or len(partition.isr) < minimum for partition in partitions.values())
+    short = sum(partition.leader is None or len(partition.isr) < int(value) for partition in partitions.values())
     yield LOG_ISR.says(TRANSACTION_STATE, passed=not short, found=f"{short} of {len(partitions)} partitions below it")
 
 
@@ -200,27 +201,33 @@ def _flink(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 def _unclean(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in evidence.topics:
-        settings = evidence.topic_settings.get(topic, "its settings were not read")
-        if isinstance(settings, str):
-            yield UNCLEAN.cannot(topic, settings)
-            continue
-        value = settings.get("unclean.leader.election.enable", "false")
-        found = f"unclean.leader.election.enable={value}"
-        yield UNCLEAN.says(topic, passed=value == "false", found=found)
+        value = _topic_setting(evidence, UNCLEAN, topic, UNCLEAN_ELECTION)
+        if isinstance(value, PostureCheck):
+            yield value
+        else:
+            yield UNCLEAN.says(topic, passed=value == "false", found=f"{UNCLEAN_ELECTION}={value}")
 
 
 def _topic_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic, partitions in evidence.topics.items():
         if topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) or not partitions:
             continue
-        settings = evidence.topic_settings.get(topic, "its settings were not read")
-        if isinstance(settings, str):
-            yield TOPIC_MIN_ISR.cannot(topic, settings)
+        value = _topic_setting(evidence, TOPIC_MIN_ISR, topic, MIN_ISR)
+        if isinstance(value, PostureCheck):
+            yield value
             continue
-        minimum = int(settings.get("min.insync.replicas", "1"))
         replicas = min(len(partition.replicas) for partition in partitions.values())
-        found = f"replication factor {replicas}, min.insync.replicas={minimum}"
-        yield TOPIC_MIN_ISR.says(topic, passed=2 <= minimum < replicas, found=found)
+        found = f"replication factor {replicas}, {MIN_ISR}={value}"
+        yield TOPIC_MIN_ISR.says(topic, passed=2 <= int(value) < replicas, found=found)
+
+
+def _topic_setting(evidence: PostureEvidence, rule: Rule, topic: str, key: str) -> str | PostureCheck:
+    """The value, or the result of the check without it."""
+    settings = evidence.topic_settings.get(topic, "its settings were not read")
+    if isinstance(settings, str):
+        return rule.cannot(topic, settings)
+    # Kafka always has it.
+    return settings.get(key) or rule.notes(topic, f"these brokers have no {key}")
 
 
 def _version(evidence: PostureEvidence) -> Iterator[PostureCheck]:

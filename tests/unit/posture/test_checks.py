@@ -168,6 +168,18 @@ def test_brokers_that_do_not_give_a_limit_leave_it_unknown_with_a_reason() -> No
     assert all("no broker returned its " in check.error for check in unknown.values())
 
 
+def test_topic_settings_that_brokers_do_not_have_are_neither_passed_nor_failed() -> None:
+    checks = checks_of(replace(SOUND, topic_settings={topic: {} for topic in TOPICS}))
+    noted = {check.name: check.found for check in checks if check.verdict is CheckResult.INFORMATION}
+    assert noted == {
+        "transaction_log_min_isr": "these brokers have no min.insync.replicas",
+        "transaction_log_isr": "these brokers have no min.insync.replicas",
+        "topic_min_isr": "these brokers have no min.insync.replicas",
+        "unclean_leader_election": "these brokers have no unclean.leader.election.enable",
+    }
+    assert noted.keys().isdisjoint(check.name for check in checks if check.verdict is CheckResult.PASSED)
+
+
 def test_topic_settings_that_were_refused_leave_their_checks_unknown() -> None:
     unknown = _unknown(replace(SOUND, topic_settings=dict.fromkeys(TOPICS, "grant DESCRIBE_CONFIGS on Topic:*")))
     assert set(unknown) == {
