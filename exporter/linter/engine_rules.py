@@ -160,7 +160,10 @@ def _connector_name(view: View) -> str:
 
 
 def _is_sink(view: View) -> bool:
-    return "sink" in _connector_name(view).lower() or "topics" in view.settings or "topics.regex" in view.settings
+    name = _connector_name(view).lower()
+    if "source" in name.rpartition(".")[2] or ".connect.mirror." in name:
+        return False  # MirrorMaker's connectors have topics as well
+    return "sink" in name or "topics" in view.settings or "topics.regex" in view.settings
 
 
 def _source_required(view: View, _: Context) -> Iterator[Found]:

@@ -139,6 +139,27 @@ def test_defaults_follow_the_version() -> None:
     assert "second rolling bounce" in new.text
 
 
+def test_a_connector_of_mirrormaker_is_a_source_though_it_has_topics() -> None:
+    mirror = "connector.class=org.apache.kafka.connect.mirror.Mirror%sConnector\ntopics=.*\n"
+    for name in ("Source", "Checkpoint"):
+        found = look(mirror % name)
+        assert "source-not-required" in found
+        assert "sink-read-uncommitted" not in found
+
+
+def test_a_job_of_flink_that_only_writes_is_no_reader() -> None:
+    assert "isolation-read-uncommitted" not in look(FLINK + "properties.bootstrap.servers=a:1")
+    for line in ("scan.startup.mode=earliest-offset", "properties.group.id=g"):
+        assert "isolation-read-uncommitted" in look(f"{FLINK}{line}\n")
+
+
+def test_idempotence_that_is_off_already_is_not_said_to_be_turned_off() -> None:
+    settings = "acks=1\nretries=0\n"
+    assert all("idempotence" in look(PRODUCER + settings)[name].text for name in ("acks-not-all", "retries-zero"))
+    plain = look(LIBRDKAFKA + settings)
+    assert not any("idempotence" in plain[name].text for name in ("acks-not-all", "retries-zero"))
+
+
 def test_at_least_once_asks_for_less() -> None:
     assert look(CONSUMER, Goal.AT_LEAST_ONCE) == {}
     assert set(look(PRODUCER + "acks=1", Goal.AT_LEAST_ONCE)) == {"acks-not-all"}
