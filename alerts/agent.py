@@ -196,7 +196,8 @@ count by (kafka_cluster, shard) (group by ({_AGENT}, shard) (present_over_time({
     )
     yield _missing(
         Severity.CRITICAL,
-        f"absent_over_time({EXPORTER_BUILD_INFO}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
+        # Not by the series of the build: the canary has it, and watches nothing.
+        f"absent_over_time({SOURCE_UP}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
         "kafka-eos-exporter: Prometheus scrapes no agent, and none in the last day. No other alert of this set can"
         " fire.",
         "First: see whether an agent runs, whether Prometheus finds it (its target page), and whether GET /-/healthy"
