@@ -246,7 +246,8 @@ def _flink_timeout(view: View, context: Context) -> Iterator[Found]:
         yield Found(
             None,
             f"transaction.timeout.ms is not set: Flink takes 1 h, above the brokers' transaction.max.timeout.ms of "
-            f"{context.max_timeout_ms} ms, and the job fails at its start",
+            f"{context.max_timeout_ms} ms{'' if context.max_timeout_known else ' (its default)'}, and the job fails at "
+            "its start",
         )
     interval = view.milliseconds("execution.checkpointing.interval")
     if interval is not None and timeout is not None and timeout < 2 * interval:
