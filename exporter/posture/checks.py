@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from exporter.applications.proposed_patterns import propose
 from exporter.bounds.text import some
-from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.client_telemetry import telemetry_checks
@@ -37,7 +36,7 @@ readers.
 V2 = 2
 MOST_NAMED = 3
 """Patterns that a check quotes."""
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
+MIN_ISR, UNCLEAN_ELECTION = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 LOG_REPLICATION = Rule(

@@ -13,12 +13,11 @@ from exporter.flink.facts import FlinkJobs
 from exporter.groups.facts import GroupCommits, GroupsBeyondLso, ShareGroups
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.client_metrics import subscriptions
-from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
-from exporter.posture.checks import UNCLEAN_ELECTION, checks_of, group_checks
+from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of, group_checks
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.plain_writers import WriterSamples
