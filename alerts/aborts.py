@@ -284,14 +284,14 @@ and {BUDGET} >= 0.02
 and {seen} >= 20""",
         _WHO + ": {{ $value | humanizePercentage }} of the transactions that polling saw end in 1h did not commit.",
         _OUTCOMES
-        + "\nThe transaction log is not read, and the share is that of a sample: there were at least "
+        + "\nThe transaction log is not read, and the share is that of a sample"
         + per_row(
             f"max(sum without (outcome) (increase({TRANSACTIONS_OBSERVED_TOTAL}"
             '{kafka_cluster=%q, application=%q, outcome!="committed", outcome!="unknown"}[1h])))',
-            "{{ .Value | humanize }}",
+            ": there were at least {{ .Value | humanize }} of them",
             *_LABELS,
         )
-        + " of them.",
+        + ".",
         hold="15m",
         labels=(("reason", "polled"),),
         when="the same as far as polling shows it, where the log is not read: more than what may be lost, of a budget"

@@ -123,10 +123,10 @@ def _absent() -> Iterator[Alert]:
         "{{ $labels.kafka_cluster }}: a shard of the agent is missing. No alert fires about its topics, applications"
         " and groups.",
         "First: start the missing shard, one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all"
-        " with the same COUNT. These are there:"
+        " with the same COUNT."
         + per_row(
             f'topk(20, group by (shard, instance) ({_WATCHES[:-1]}, shard!="", kafka_cluster=%q}}))',
-            "\n- shard {{ .Labels.shard }}, {{ .Labels.instance }}",
+            "\n- shard {{ .Labels.shard }} is there, {{ .Labels.instance }}",
             "kafka_cluster",
         )
         + _GONE,
@@ -139,7 +139,7 @@ def _absent() -> Iterator[Alert]:
         f"max by (kafka_cluster) ({SHARDS}) != min by (kafka_cluster) ({SHARDS})",
         "{{ $labels.kafka_cluster }}: the shards of the agent were started with different counts. A part of the"
         " cluster may be watched by none.",
-        "First: give all of them the same COUNT in --shard INDEX/COUNT. They have:"
+        "First: give all of them the same COUNT in --shard INDEX/COUNT."
         + per_row(
             f"topk(20, group by (shard, job, instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}) * on (job, instance)"
             f" group_left () max by (job, instance) ({EXPORTER_SHARDS}))",
@@ -175,9 +175,9 @@ group by (kafka_cluster) (
 group by ({_AGENT}) (present_over_time({_WATCHES}[10m]))
 and on (job, instance)
   changes({_STARTED}[1h]) > 2""",
-        "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} was started {{ with printf"
-        f" `max(changes({_STARTED}{{job=%q, instance=%q}}[1h]))` $labels.job $labels.instance | query }}}}"
-        "{{ . | first | value }} {{ end }}times anew in the last hour.",
+        "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} was started anew"
+        + per_row(f"max(changes({_STARTED}{{job=%q, instance=%q}}[1h]))", " {{ .Value }} times", "job", "instance")
+        + " in the last hour.",
         "First: look for what ended it: memory (OOMKilled), a probe, its log.",
         labels=(("reason", "restarts"),),
         when="the process of an agent was restarted more than twice in 1h",
@@ -196,7 +196,8 @@ count by (kafka_cluster, shard) (group by ({_AGENT}, shard) (present_over_time({
     )
     yield _missing(
         Severity.CRITICAL,
-        f"absent_over_time({EXPORTER_BUILD_INFO}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
+        # Not by the series of the build: the canary has it, and watches nothing.
+        f"absent_over_time({SOURCE_UP}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
         "kafka-eos-exporter: Prometheus scrapes no agent, and none in the last day. No other alert of this set can"
         " fire.",
         "First: see whether an agent runs, whether Prometheus finds it (its target page), and whether GET /-/healthy"

@@ -59,14 +59,13 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "KafkaEosPostureFailed",
         Severity.WARNING,
         f"min by (kafka_cluster, check) (last_over_time({POSTURE_CHECK}[{BRIDGE}])) < 1",
-        "{{ $labels.kafka_cluster }}: check {{ $labels.check }} fails for"
+        "{{ $labels.kafka_cluster }}: check {{ $labels.check }} fails"
         + per_row(
             f"count(group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
-            " {{ .Value }}",
+            " for {{ .Value }} subject(s)",
             "kafka_cluster",
             "check",
         )
-        + " subject(s)"
         + listed(
             f"topk(3, group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
             "{{ $row.Labels.subject }}",

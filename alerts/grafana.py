@@ -82,17 +82,21 @@ def _rule(rule: dict[str, Any], settings: Settings) -> dict[str, Any]:
 
 
 def without_queries(description: str) -> str:
-    """Return a description without its blocks that query Prometheus."""
+    """Return a description without its blocks that query Prometheus; of one with an `else`, what is said without rows
+    stays.
+    """
     return "".join(_outside(_ACTION.split(description)))
 
 
 def _outside(parts: list[str]) -> Iterator[str]:
-    depth = 0
+    depth, otherwise = 0, False
     for part in parts:
-        opens = re.match(r"\{\{ (?:range|with|if) ", part)
-        if opens:
+        if re.match(r"\{\{ (?:range|with|if) ", part):
             depth += 1
         elif part == "{{ end }}":
             depth -= 1
-        elif depth == 0:
+            otherwise = otherwise and depth > 0
+        elif part == "{{ else }}" and depth == 1:
+            otherwise = True
+        elif depth == 0 or (depth == 1 and otherwise):
             yield part

@@ -67,12 +67,11 @@ and on ({_GROUP})
   {commits("true", "1h")} > 0""",
         "{{ $labels.kafka_cluster }}: group {{ $labels.group }} commits some offsets in transactions and others"
         " outside. After a crash it processes records twice, or skips them.",
-        "First: look for enable.auto.commit, or a commitSync beside sendOffsetsToTransaction. Committed outside of"
-        " transactions in 10 minutes:"
+        "First: look for enable.auto.commit, or a commitSync beside sendOffsetsToTransaction."
         + per_row(
             f"topk(5, max by (topic) (increase({GROUP_OFFSET_COMMITS_TOTAL}"
             f'{{kafka_cluster=%q, group=%q, transactional="false"}}[10m])) > 0)',
-            "\n- {{ .Labels.topic }}: {{ .Value | humanize }}",
+            "\n- {{ .Labels.topic }}: {{ .Value | humanize }} outside of transactions in 10 minutes",
             "kafka_cluster",
             "group",
         )

@@ -44,7 +44,9 @@ _TEXT = """\
       ['%(by)s', std.join('', [', ' + name for name in config.groupLabels])],
       ['%(match)s', std.join('', [name + '=%%q, ' for name in config.groupLabels])],
       ['%(arguments)s', std.join('', [' $labels.' + name for name in config.groupLabels])],
-%(marks)s      [', }', '}'],
+%(marks)s      // A repository shows the file; the agent's page and others have a page by the alert's name.
+      ['<<ending>>', if std.length(std.findSubstr('/blob/', config.runbookURL)) > 0 then '.md' else ''],
+      [', }', '}'],
       ['{}', ''],
     ],
     text
@@ -78,7 +80,7 @@ def mixin(dashboards: Mapping[str, str]) -> str:
     for group in made:
         for rule in group["rules"]:
             if "annotations" in rule:
-                rule["annotations"]["runbook_url"] = f"<<runbook_url>>/{rule['alert']}.md"
+                rule["annotations"]["runbook_url"] = f"<<runbook_url>>/{rule['alert']}<<ending>>"
     boards = {name: _selected(json.loads(text)) for name, text in dashboards.items()}
     return _TEXT % {
         "addresses": "".join(f"    {_camel(name)}: {json.dumps(value)},\n" for name, value in known.items()),

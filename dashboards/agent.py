@@ -91,10 +91,9 @@ def _now() -> tuple[core.Panel, ...]:
         stat(
             "Series kept out by a cap",
             "Or folded into application _other; sums stay true.",
-            total(dropped()),
+            f"{total(dropped())} or {total(own(SOURCE_UP))} * 0",
             "short",
             ((None, GREEN), (1, YELLOW)),
-            none="none",
         ),
     )
 
@@ -292,6 +291,6 @@ def _dropped() -> core.Panel:
         [f"{dropped()} > 0"],
         [Column("metric", "Metric"), Column("Value #A", "Series", "short", width=90)],
         sort=["Series"],
-        none="none",
+        none="none known",
         cluster=False,
     )

@@ -127,7 +127,7 @@ def _kinds() -> core.Panel:
     return table(
         "Findings by kind",
         "duplicate, gap, reordered: in the topic. aborted_visible: a record that was rolled back and that a reader "
-        "takes for good. missing, repeated, ahead: in a sink against its topic.",
+        "takes for good. missing, repeated, ahead, stale, phantom: in a sink against its topic.",
         [f"{now(AUDIT_FINDINGS, *_OF)} > 0"],
         [
             Column("kind", "Kind", width=140),
@@ -136,7 +136,7 @@ def _kinds() -> core.Panel:
             Column("Value #A", "Findings", "short", steps=((None, RED),), width=110),
         ],
         sort=["Findings"],
-        none="none was found",
+        none="none was found, or no audit has run",
     )
 
 

@@ -154,7 +154,7 @@ def _failed() -> core.Panel:
             Column("connect", "Connect cluster", width=150),
         ],
         sort=["Connector"],
-        none="all run",
+        none="none is known that does not run",
     )
 
 
@@ -172,7 +172,7 @@ def _causes() -> core.Panel:
             Column("connect", "Connect cluster", width=150),
         ],
         sort=["Failures"],
-        none="none failed",
+        none="none is known to have failed",
     )
 
 

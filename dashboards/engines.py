@@ -33,7 +33,7 @@ def records_to_restore(*matchers: str, link: str = "") -> core.Panel:
         "Until then the tasks concerned process nothing.",
         total(now(STREAMS_RESTORE_REMAINING_RECORDS, *matchers)),
         steps=((None, GREEN), (1, YELLOW)),
-        none="no Streams",
+        none="none known",
         link=link,
     )
 
@@ -84,4 +84,4 @@ def failed_checks(link: str = "") -> core.Panel:
 def topics_of(verdict: str, *matchers: str) -> str:
     """How many topics have this verdict; 0 when all have another one, absent without audits."""
     which = now(AUDIT_VERDICT, *matchers, f'verdict="{verdict}"')
-    return f"count(max by (audit, topic) ({which})) or count({now(AUDIT_VERDICT, *matchers)}) * 0"
+    return f"count(max by (kafka_cluster, audit, topic) ({which})) or count({now(AUDIT_VERDICT, *matchers)}) * 0"

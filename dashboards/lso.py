@@ -184,7 +184,7 @@ def _transactions() -> core.Panel:
             Column("kafka_cluster", "Cluster", width=120),
         ],
         sort=["Partitions"],
-        none="no partition is stalled",
+        none="no partition is known to be stalled",
     )
 
 
@@ -195,7 +195,7 @@ def _ignored() -> core.Panel:
         [now(IGNORED_INFO)],
         [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
         sort=["Subject"],
-        none="nothing is ignored",
+        none="nothing is known to be ignored",
     )
 
 

@@ -23,6 +23,7 @@ from exporter.model import Metric
 _JAVA = Needs("no_java", (PRODUCER_TXN_SECONDS_TOTAL,), "needs JMX of Java producers (producers)")
 _LIBRDKAFKA = Needs("no_librdkafka", (PRODUCER_TXN_STATE,), "needs statistics of librdkafka clients (ingest)")
 _OF = 'client_id=~"$client_id"'
+_FATAL = 'state="fatal_error"'
 _BAD = {"abortable_error": ORANGE, "aborting_transaction": ORANGE, "fatal_error": RED, "in_transaction": GREEN}
 
 
@@ -68,8 +69,10 @@ def _now() -> tuple[core.Panel, ...]:
         stat(
             "Fatal librdkafka clients",
             "In state fatal_error: fenced, or broken for good; only a new client helps.",
-            total(now(PRODUCER_TXN_STATE, _OF, 'state="fatal_error"'))
-            + f" or {total(now(PRODUCER_TXN_STATE, _OF))} * 0",
+            # A producer that is idempotent only has no transactional state.
+            f"count(max by (kafka_cluster, target, client_id) ({now(PRODUCER_TXN_STATE, _OF, _FATAL)}"
+            f" or {now(PRODUCER_IDEMPOTENCE_STATE, _OF, _FATAL)}))"
+            f" or {total(now(PRODUCER_IDEMPOTENCE_STATE, _OF))} * 0",
             none="no librdkafka",
         ),
     )

@@ -77,7 +77,7 @@ def longest_stall(*matchers: str, link: str = "") -> core.Panel:
         f"max({of_threshold(stalled, TOPIC_THRESHOLD_SECONDS, 'stall_warning', *matchers)})",
         "percentunit",
         ((None, YELLOW), (1, RED)),
-        none="no stall",
+        none="none known",
         link=link,
     )
 
@@ -90,7 +90,7 @@ def longest_open(*matchers: str, link: str = "") -> core.Panel:
         f"max({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning', *matchers)})",
         "percentunit",
         OF_THRESHOLD,
-        none="none open",
+        none="none known",
         link=link,
     )
 
@@ -125,7 +125,7 @@ def not_committed(*matchers: str, link: str = "") -> core.Panel:
         f"1 - {committed} / ({finished} > 0)",
         "percentunit",
         steps=((None, "green"), (0.05, YELLOW), (0.25, ORANGE)),
-        none="none finished",
+        none="none known",
         link=link,
     )
 
@@ -197,7 +197,7 @@ def holders(*matchers: str) -> core.Panel:
             Column("kafka_cluster", "Cluster", width=110),
         ],
         sort=["Stalled for"],
-        none="nothing is stalled",
+        none="nothing is known to be stalled",
     )
 
 
@@ -311,7 +311,7 @@ def unclean_ends(*matchers: str) -> core.Panel:
         ],
         sort=["Ago"],
         smallest_first=True,
-        none="none in the last hour",
+        none="none known in the last hour",
     )
 
 
@@ -327,5 +327,5 @@ def fenced_ids(*matchers: str) -> core.Panel:
             Column("application", "Application", link=TO_APPLICATION),
         ],
         sort=["Fences, 10 min"],
-        none="none in 10 minutes",
+        none="none known in 10 minutes",
     )

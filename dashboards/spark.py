@@ -127,7 +127,7 @@ def _causes() -> core.Panel:
             Column("Value #A", "Times", "none", steps=((None, RED),), width=100),
         ],
         sort=["Times"],
-        none="none ended by an error",
+        none="none is known to have ended by an error",
     )
 
 

@@ -198,7 +198,7 @@ def _open_table() -> core.Panel:
             Column("kafka_cluster", "Cluster", width=120),
         ],
         sort=["Of its timeout", "Open for"],
-        none="none open",
+        none="none is known to be open",
     )
 
 

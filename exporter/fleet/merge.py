@@ -398,7 +398,9 @@ def _fleet_verdict(
     waiting = sum(reading.answer is None for reading in readings)
     if waiting:
         return FleetState.BLIND, f"Starting: {count_of(waiting, 'agent')} {_have(waiting)} not answered yet", details
-    known = f"No partition of {count_of(len(clusters), 'cluster')} is stalled, and"
+    ignored = sum(cluster.stalled for cluster in clusters)
+    beside = f" but {count_of(ignored, 'partition')} of topics that are ignored" if ignored else ""
+    known = f"No partition of {count_of(len(clusters), 'cluster')} is stalled{beside}, and"
     return FleetState.GOOD, "All fine", (f"{known} {count_of(len(readings), 'agent')} answered.",)
 
 

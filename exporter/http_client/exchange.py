@@ -98,7 +98,7 @@ def exchange(
         timer.cancel()
         cutter.close()
     if reply.status_code not in {200, 204}:
-        raise HttpError(_refusal(url, reply), reply.status_code, content)
+        raise HttpError(_refusal(url, reply, endpoint), reply.status_code, content)
     return Reply(content, reply.headers.get("Content-Type", ""))
 
 
@@ -203,11 +203,12 @@ def _no_room(url: str, hold: MemoryShare) -> HttpError:
     return HttpError(Fault(Reason.TIMEOUT, text))
 
 
-def _refusal(url: str, reply: requests.Response) -> Fault:
+def _refusal(url: str, reply: requests.Response, endpoint: Endpoint) -> Fault:
     status, phrase = reply.status_code, reply.reason or ""
     said = f"{url} answered {status} {phrase:.60}".rstrip()
     if status == 401:
-        return Fault(Reason.AUTHENTICATION, f"{said}: set username and password, or correct them")
+        remedy = "correct its token" if endpoint.token else "set username and password, or correct them"
+        return Fault(Reason.AUTHENTICATION, f"{said}: {remedy}")
     if status == 403:
         return Fault(Reason.AUTHORIZATION, f"{said}: its policy does not let us in")
     if 300 <= status < 400:

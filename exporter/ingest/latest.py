@@ -115,6 +115,8 @@ class LatestBySender(Generic[K, V]):
             try:
                 self._budget.charge((self._senders, sender), size, self._senders, lambda: self._drop(sender))
             except ValueError:
+                if before is None:  # nothing else forgets a sender that is not kept
+                    del self._buckets[sender]
                 raise RefusedError(413, "is larger than all that ingest.memory allows") from None
             letter = self._letters[sender] = _LastReport(value, now)
             self._first_end = min(self._first_end, now + self._kept_for(letter))

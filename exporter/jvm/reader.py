@@ -1,6 +1,6 @@
 """One interface to read any JVM: queries to values, by a Jolokia agent or a jmx_exporter.
 
-answer = reader_for(target).read([Query("kafka.server:type=ReplicaManager,name=ProducerIdCount", ("Value",))], by)
+answer = reader_for(target).read([MBeanQuery("kafka.server:type=ReplicaManager,name=ProducerIdCount", ("Value",))], by)
 """
 
 from __future__ import annotations

@@ -52,18 +52,15 @@ def _acks(view: View, context: Context) -> Iterator[Found]:
     if is_transactional(view, context) or view.lower("enable.idempotence") == "true":
         yield Found(chosen(view, "acks"), "contradicts idempotence: the client refuses to start")
     else:
-        yield Found(
-            chosen(view, "acks"), "turns idempotence off without an error and loses records at a leader's crash"
-        )
+        turns = "turns idempotence off without an error and " if idempotent_by_default(view) else ""
+        yield Found(chosen(view, "acks"), f"{turns}loses records at a leader's crash")
 
 
 def _retries(view: View, context: Context) -> Iterator[Found]:
     if view.milliseconds("retries") == 0:
         refused = is_transactional(view, context) or view.lower("enable.idempotence") == "true"
-        yield Found(
-            chosen(view, "retries"),
-            "contradicts idempotence: the client refuses to start" if refused else "turns idempotence off",
-        )
+        off = "turns idempotence off" if idempotent_by_default(view) else "a record is lost at its first error"
+        yield Found(chosen(view, "retries"), "contradicts idempotence: the client refuses to start" if refused else off)
 
 
 def _in_flight(view: View, _: Context) -> Iterator[Found]:

@@ -160,7 +160,10 @@ def _connector_name(view: View) -> str:
 
 
 def _is_sink(view: View) -> bool:
-    return "sink" in _connector_name(view).lower() or "topics" in view.settings or "topics.regex" in view.settings
+    name = _connector_name(view).lower()
+    if "source" in name.rpartition(".")[2] or ".connect.mirror." in name:
+        return False  # MirrorMaker's connectors have topics as well
+    return "sink" in name or "topics" in view.settings or "topics.regex" in view.settings
 
 
 def _source_required(view: View, _: Context) -> Iterator[Found]:
@@ -243,7 +246,8 @@ def _flink_timeout(view: View, context: Context) -> Iterator[Found]:
         yield Found(
             None,
             f"transaction.timeout.ms is not set: Flink takes 1 h, above the brokers' transaction.max.timeout.ms of "
-            f"{context.max_timeout_ms} ms, and the job fails at its start",
+            f"{context.max_timeout_ms} ms{'' if context.max_timeout_known else ' (its default)'}, and the job fails at "
+            "its start",
         )
     interval = view.milliseconds("execution.checkpointing.interval")
     if interval is not None and timeout is not None and timeout < 2 * interval:

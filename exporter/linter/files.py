@@ -19,7 +19,7 @@ _DEEPEST = 30
 _MOST_VALUES = 20_000
 _MOST_NODES = 4 * _MOST_VALUES
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; not every build of PyYAML has it
-_SECRET = re.compile(r"password|secret|jaas|credential|token|\.key$|api[.-]?key", re.IGNORECASE)
+_SECRET = re.compile(r"password|secret|jaas|credential|token|\.key$|key\.pem$|api[.-]?key|user\.info$", re.IGNORECASE)
 
 
 class Setting(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from exporter.linter.all_rules import RULES, ClientFinding
 from exporter.linter.rule import Level
@@ -30,7 +31,7 @@ def sarif(version: str, found: Mapping[str, Iterable[ClientFinding]]) -> dict[st
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": name},
+                        "artifactLocation": {"uri": quote(name)},
                         "region": {"startLine": max(1, finding.line)},
                     }
                 }

@@ -175,7 +175,13 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
             producers = view(below("producer.override.", "config.producer.override."))
             return File(kind, main, (producers,), (view(below("consumer.override.", "config.consumer.override.")),))
         case Client.FLINK:
-            return File(kind, main, (view(below("properties.", "sink.properties.")),), (view(below("properties.")),))
+            reader = view(below("properties."))
+            names = {*main.settings, *reader.settings}
+            sink_only = any(name.startswith("sink.") for name in names) and not (
+                names & {"group.id", "isolation.level", "auto.offset.reset"}
+                or any(name.startswith("scan.") for name in names)
+            )
+            return File(kind, main, (view(below("properties.", "sink.properties.")),), () if sink_only else (reader,))
         case Client.BROKER:
             return File(kind, main)
 

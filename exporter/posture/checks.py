@@ -8,7 +8,7 @@ information, not a failure.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from exporter.applications.proposed_patterns import propose
 from exporter.bounds.text import some
@@ -36,6 +36,7 @@ readers.
 V2 = 2
 MOST_NAMED = 3
 """Patterns that a check quotes."""
+MIN_ISR, UNCLEAN_ELECTION = "min.insync.replicas", "unclean.leader.election.enable"
 
 
 LOG_REPLICATION = Rule(
@@ -135,11 +136,11 @@ def _replication(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     if TRANSACTION_STATE not in evidence.topics:
         return
-    settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
-    if isinstance(settings, str):
-        yield LOG_MIN_ISR.cannot(TRANSACTION_STATE, settings)
+    value = _topic_setting(evidence, LOG_MIN_ISR, TRANSACTION_STATE, MIN_ISR)
+    if isinstance(value, PostureCheck):
+        yield value
         return
-    minimum = int(settings.get("min.insync.replicas", "1"))
+    minimum = int(value)
     wanted = max([2, *broker_numbers(evidence, "transaction.state.log.min.isr")])
     found = f"min.insync.replicas={minimum}"
     if wanted > 2:
@@ -149,14 +150,13 @@ def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 def _log_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     partitions = evidence.topics.get(TRANSACTION_STATE)
-    settings = evidence.topic_settings.get(TRANSACTION_STATE, "its settings were not read")
     if partitions is None:
         return
-    if isinstance(settings, str):
-        yield LOG_ISR.cannot(TRANSACTION_STATE, settings)
+    value = _topic_setting(evidence, LOG_ISR, TRANSACTION_STATE, MIN_ISR)
+    if isinstance(value, PostureCheck):
+        yield value
         return
-    minimum = int(settings.get("min.insync.replicas", "1"))
-    short = sum(partition.leader is None or len(partition.isr) < minimum for partition in partitions.values())
+    short = sum(partition.leader is None or len(partition.isr) < int(value) for partition in partitions.values())
     yield LOG_ISR.says(TRANSACTION_STATE, passed=not short, found=f"{short} of {len(partitions)} partitions below it")
 
 
@@ -167,12 +167,13 @@ def _max_timeout(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 
 def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    limits = broker_numbers(evidence, "transaction.max.timeout.ms")
+    key = "transaction.max.timeout.ms"
+    limits, error = broker_numbers(evidence, key), broker_error(evidence)
     if evidence.opened is None:
         yield OPEN_TIMEOUT.cannot(evidence.cluster, evidence.opened_error or "the open transactions are not known")
         return
     if not limits:
-        yield OPEN_TIMEOUT.cannot(evidence.cluster, broker_error(evidence))
+        yield OPEN_TIMEOUT.cannot(evidence.cluster, error or f"no broker returned its {key}")
         return
     longest: dict[str, float] = {}
     for transaction in evidence.opened:
@@ -181,7 +182,10 @@ def _open_timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for application, timeout in sorted(longest.items()):
         limit = min(limits) / 1000
         found = f"{timeout:g} s open, the brokers allow {limit:g} s"
-        yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
+        if error and timeout <= limit:  # a broker that did not answer may allow less
+            yield OPEN_TIMEOUT.cannot(application, error)
+        else:
+            yield OPEN_TIMEOUT.says(application, passed=timeout <= limit, found=found)
 
 
 def _timeouts(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -196,27 +200,33 @@ def _flink(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 def _unclean(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in evidence.topics:
-        settings = evidence.topic_settings.get(topic, "its settings were not read")
-        if isinstance(settings, str):
-            yield UNCLEAN.cannot(topic, settings)
-            continue
-        value = settings.get("unclean.leader.election.enable", "false")
-        found = f"unclean.leader.election.enable={value}"
-        yield UNCLEAN.says(topic, passed=value == "false", found=found)
+        value = _topic_setting(evidence, UNCLEAN, topic, UNCLEAN_ELECTION)
+        if isinstance(value, PostureCheck):
+            yield value
+        else:
+            yield UNCLEAN.says(topic, passed=value == "false", found=f"{UNCLEAN_ELECTION}={value}")
 
 
 def _topic_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic, partitions in evidence.topics.items():
         if topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) or not partitions:
             continue
-        settings = evidence.topic_settings.get(topic, "its settings were not read")
-        if isinstance(settings, str):
-            yield TOPIC_MIN_ISR.cannot(topic, settings)
+        value = _topic_setting(evidence, TOPIC_MIN_ISR, topic, MIN_ISR)
+        if isinstance(value, PostureCheck):
+            yield value
             continue
-        minimum = int(settings.get("min.insync.replicas", "1"))
         replicas = min(len(partition.replicas) for partition in partitions.values())
-        found = f"replication factor {replicas}, min.insync.replicas={minimum}"
-        yield TOPIC_MIN_ISR.says(topic, passed=2 <= minimum < replicas, found=found)
+        found = f"replication factor {replicas}, {MIN_ISR}={value}"
+        yield TOPIC_MIN_ISR.says(topic, passed=2 <= int(value) < replicas, found=found)
+
+
+def _topic_setting(evidence: PostureEvidence, rule: Rule, topic: str, key: str) -> str | PostureCheck:
+    """The value, or the result of the check without it."""
+    settings = evidence.topic_settings.get(topic, "its settings were not read")
+    if isinstance(settings, str):
+        return rule.cannot(topic, settings)
+    # Kafka always has it.
+    return settings.get(key) or rule.notes(topic, f"these brokers have no {key}")
 
 
 def _version(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -254,11 +264,7 @@ def _log_topic(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 def _verification(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     key = "transaction.partition.verification.enable"
     values = {settings[key] for settings in broker_settings(evidence) if key in settings}
-    if values:
-        found = f"{key}={', '.join(sorted(values))}"
-        yield VERIFICATION.says(evidence.cluster, passed=values == {"true"}, found=found)
-    elif error := broker_error(evidence):
-        yield VERIFICATION.cannot(evidence.cluster, error)
+    return _of_brokers(evidence, VERIFICATION, key, sorted(values), passed=values == {"true"})
 
 
 def _expiration(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -300,11 +306,21 @@ def _broker_number(
     evidence: PostureEvidence, rule: Rule, key: str, passes: Callable[[int], bool]
 ) -> Iterator[PostureCheck]:
     values = sorted(set(broker_numbers(evidence, key)))
-    if values:
-        found = f"{key}={', '.join(map(str, values))}"
-        yield rule.says(evidence.cluster, passed=all(map(passes, values)), found=found)
+    if values or broker_error(evidence):
+        yield from _of_brokers(evidence, rule, key, map(str, values), passed=all(map(passes, values)))
     else:
-        yield rule.cannot(evidence.cluster, broker_error(evidence) or f"no broker returned its {key}")
+        yield rule.cannot(evidence.cluster, f"no broker returned its {key}")
+
+
+def _of_brokers(
+    evidence: PostureEvidence, rule: Rule, key: str, values: Iterable[str], *, passed: bool
+) -> Iterator[PostureCheck]:
+    """The check of a setting of brokers. Where a broker did not answer, these values prove a failure only."""
+    error, given = broker_error(evidence), ", ".join(values)
+    if error and (passed or not given):
+        yield rule.cannot(evidence.cluster, error)
+    elif given:
+        yield rule.says(evidence.cluster, passed=passed, found=f"{key}={given}")
 
 
 def _offsets(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -344,7 +360,9 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _open_timeouts,
     _flink,
     _timeouts,
-    lambda evidence: two_phase_checks(evidence.cluster, broker_settings(evidence), evidence.timeouts),
+    lambda evidence: two_phase_checks(
+        evidence.cluster, broker_settings(evidence), broker_error(evidence), evidence.timeouts
+    ),
     _unclean,
     _topic_min_isr,
     _version,

@@ -98,7 +98,7 @@ def connect_checks(
 
 
 def _versions(state: ConnectState) -> Iterator[PostureCheck]:
-    """Judge the workers whose version is known."""
+    """Judge the workers by their versions; nothing where none is known."""
     known = {address: software_version(version) for address, version in state.versions.items()}
     if not any(known.values()):
         return
@@ -110,7 +110,10 @@ def _versions(state: ConnectState) -> Iterator[PostureCheck]:
     found = f"workers by version: {found}"
     if old:
         found += f"; too old: {', '.join(old[:MOST_NAMED])}{' and more' if len(old) > MOST_NAMED else ''}"
-    yield VERSION.says(state.name, passed=not old, found=found)
+    if not old and None in known.values():
+        yield VERSION.cannot(state.name, f"{found}: not all of these are versions of Kafka that are known")
+    else:
+        yield VERSION.says(state.name, passed=not old, found=found)
 
 
 def _worker(subject: str, connector: Connector, state: ConnectState, seen: SourceEvidence) -> PostureCheck:

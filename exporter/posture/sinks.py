@@ -51,14 +51,19 @@ CONNECT_SINKS = (
 )
 """By a part of the class in lower case."""
 SPARK_SINKS = (
-    SinkKind("kafka", _always(False, "Spark's Kafka sink is at-least-once: a batch that is repeated is written again")),
+    SinkKind(
+        "kafkasourceprovider",
+        _always(False, "Spark's Kafka sink is at-least-once: a batch that is repeated is written again"),
+    ),
     SinkKind("foreachbatch", _always(False, "foreachBatch repeats a batch; only its batch id tells that to your code")),
     SinkKind("foreachwrite", _always(False, "foreach repeats rows; only their epoch id tells that to your code")),
     SinkKind("filesink", _always(True, "the folder's _spark_metadata names the files of each batch once")),
     SinkKind("deltasink", _always(True, "Delta skips a batch of the query that it has")),
     SinkKind("iceberg", _always(True, "Iceberg skips an epoch of the query that it has")),
 )
-"""By a part of the description of a progress event in lower case."""
+"""By a part of the description of a progress event in lower case. That of Iceberg is the name of the table, which may
+have any other word in it.
+"""
 
 
 def connect_sink_checks(connects: Iterable[ConnectState]) -> Iterator[PostureCheck]:

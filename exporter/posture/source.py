@@ -17,7 +17,7 @@ from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
-from exporter.posture.checks import checks_of, group_checks
+from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of, group_checks
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.plain_writers import WriterSamples
@@ -34,7 +34,7 @@ BROKER_KEYS = (
     "transaction.partition.verification.enable",
     "transaction.two.phase.commit.enable",
 )
-TOPIC_KEYS = ("min.insync.replicas", "unclean.leader.election.enable")
+TOPIC_KEYS = (MIN_ISR, UNCLEAN_ELECTION)
 MOST_TOPICS = 200
 """Largest number of transactional topics whose settings are checked. The others are counted as dropped series."""
 

@@ -60,13 +60,15 @@ def _fix(seconds: float) -> str:
 
 
 def two_phase_checks(
-    cluster: str, brokers: Collection[Settings], timeouts: Mapping[str, ApplicationTimeouts]
+    cluster: str, brokers: Collection[Settings], error: str, timeouts: Mapping[str, ApplicationTimeouts]
 ) -> Iterator[PostureCheck]:
-    """Report what the brokers allow, and the applications that use it. Nothing before Kafka 4.0, which has no such
-    setting.
+    """Report what the brokers allow, and the applications that use it; ``error`` is why one did not answer, "" if all
+    did. Nothing before Kafka 4.0, which has no such setting.
     """
     values = {settings[TWO_PHASE_KEY] for settings in brokers if TWO_PHASE_KEY in settings}
-    if values:
+    if values == {"false"} and error:
+        yield TWO_PHASE.cannot(cluster, error)
+    elif values:
         found = f"{TWO_PHASE_KEY}={', '.join(sorted(values))}"
         yield TWO_PHASE.says(cluster, passed=values == {"false"}, found=found)
     for name, limits in sorted(timeouts.items()):

@@ -45,14 +45,13 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
     yield from limited(_timeouts(evidence, own), "open transactions")
     yield from limited(_flink(evidence, touched, outage), "transactions of Flink")
     if own:
-        oldest = max(
-            (evidence.now - transaction.started for transaction in own if transaction.started is not None), default=0.0
-        )
+        begun = [transaction.started for transaction in own if transaction.started is not None]
+        oldest = f", the oldest since {evidence.now - min(begun):.0f} s" if begun else ""
         stuck = sum(
             not _moves(evidence, TRANSACTION_STATE, transaction.transactional_id, broker) for transaction in own
         )
         then = f"{stuck} of them cannot end before it is back" if stuck else "another broker takes them over"
-        text = f"{len(own)} open, the oldest since {oldest:.0f} s: {then}"
+        text = f"{len(own)} open{oldest}: {then}"
         yield RollRow(RollAnswer.SAFE, RollReason.OPEN_TRANSACTIONS, f"broker {broker}", text)
     yield from _groups(evidence, broker)
     for transaction in evidence.unaccounted[:MOST_ROWS]:
@@ -64,7 +63,7 @@ def coordination_rows(evidence: RollEvidence, broker: int, outage: float) -> Ite
 
 
 def _writes_to(evidence: RollEvidence, transaction: OpenTransaction, broker: int) -> bool:
-    """Return whether the broker leads a partition of the transaction."""
+    """Return whether the broker leads a partition of the transaction, or nobody does: then it may have led it."""
     for topic, number in transaction.partitions:
         known = evidence.topics.get(topic, {}).get(number)
         if known is not None and known.leader in {broker, None}:

@@ -461,18 +461,19 @@ def _never() -> Iterator[Case]:
     def build(values: str, agent: str = "a") -> Series:
         return scraped(EXPORTER_BUILD_INFO, "1.0", "abc", "3.11", values=values, agent=agent)
 
+    def aside(values: str, agent: str = "a") -> Series:
+        """An agent that watches no cluster, such as a sidecar."""
+        return scraped(SOURCE_UP, "prod", "producers", "app", values=values, agent=agent)
+
     ours = {"severity": "critical", "reason": "never"}
     yield case(NEVER, "no agent ever", [], {"1m": [], "2m": [ours], "60m": [ours]})
-    yield case(NEVER, "no agent any more", [build("1x20 stale")], {"24m": [], "26m": [ours]})
-    yield case(NEVER, "one of two", [build("1x20 stale"), build("1x90", agent="b")], {"40m": []})
-    yield case(NEVER, "its cluster is missed by name", [build("1x20 stale"), watches("1x20 stale")], {"40m": []})
-    aside = scraped(SOURCE_UP, "prod", "producers", "app", values="1x20 stale")
-    yield case(NEVER, "a sidecar that watches none", [build("1x20 stale"), aside], {"26m": [ours]})
-    yield case(
-        NEVER, "a day later", [build("1x10 stale"), watches("1x10 stale")], {"18h": [], "30h": [ours]}, step="30m"
-    )
-    yield case(NEVER, "three failed scrapes", [build("1x5 stale stale stale 1x60")], silent(range(20)))
-    yield case(NEVER, "it ends when an agent is there", [build("_ " * 10 + "1x60")], {"9m": [ours], "10m": []})
+    yield case(NEVER, "the canary alone is no agent", [build("1x60")], {"1m": [], "2m": [ours], "60m": [ours]})
+    yield case(NEVER, "no agent any more", [aside("1x20 stale")], {"24m": [], "26m": [ours]})
+    yield case(NEVER, "one of two", [aside("1x20 stale"), aside("1x90", agent="b")], {"40m": []})
+    yield case(NEVER, "its cluster is missed by name", [watches("1x20 stale")], {"40m": []})
+    yield case(NEVER, "a day later", [watches("1x10 stale")], {"18h": [], "30h": [ours]}, step="30m")
+    yield case(NEVER, "three failed scrapes", [aside("1x5 stale stale stale 1x60")], silent(range(20)))
+    yield case(NEVER, "it ends when an agent is there", [aside("_ " * 10 + "1x60")], {"9m": [ours], "10m": []})
 
 
 def _blind() -> Iterator[Case]:

@@ -215,6 +215,12 @@ def test_every_wrong_setting_is_reported_at_once() -> None:
     assert [line.split(":")[0] for line in str(error.value).splitlines()] == wrong
 
 
+@pytest.mark.parametrize("severity", ["none", "page", ""])
+def test_a_severity_whose_alerts_nobody_would_get_is_refused(severity: str) -> None:
+    with pytest.raises(SettingsError, match="is critical or warning"):
+        settings([f"KafkaEosProducerFenced.severity={severity}"], table.names())
+
+
 def test_the_severity_of_an_alert_in_two_severities_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"KafkaEosLsoStalled\.severity"):
         groups(settings(["KafkaEosLsoStalled.severity=warning"], table.names()))

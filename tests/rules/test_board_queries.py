@@ -58,3 +58,41 @@ def test_a_firing_alert_has_the_instant_of_its_condition_and_a_pending_one_has_n
     test = {"interval": "1m", "input_series": given, "promql_expr_test": asked}
     path.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
     _promtool("test", "rules", path)
+
+
+def _value(board: str, title: str, series: list[str], value: float | None, tmp_path: Path) -> None:
+    """Hold a number of a dashboard, None where it has none, with these series, each with the value 1."""
+    panels = json.loads(files()[GENERATED / f"{board}.json"])["panels"]
+    (panel,) = (found for found in panels if found["title"] == title)
+    samples = [] if value is None else [{"labels": "{}", "value": value}]
+    asked = [{"expr": _plain(panel["targets"][0]["expr"]), "eval_time": "10m", "exp_samples": samples}]
+    given = [{"series": one, "values": "1x60"} for one in series]
+    path = tmp_path / "test.yaml"
+    test = {"interval": "1m", "input_series": given, "promql_expr_test": asked}
+    path.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
+    _promtool("test", "rules", path)
+
+
+def test_topics_of_one_name_in_two_clusters_are_two(tmp_path: Path) -> None:
+    verdict = 'kafka_eos_audit_verdict{job="a", instance="b", audit="hourly", topic="orders", verdict="findings"'
+    series = [f'{verdict}, kafka_cluster="{cluster}"}}' for cluster in ("eu", "us")]
+    _value("kafka-eos-audit", "Topics with findings", series, 2, tmp_path)
+
+
+def test_a_fatal_producer_without_transactions_is_counted_and_one_with_them_once(tmp_path: Path) -> None:
+    title, of = "Fatal librdkafka clients", 'job="a", instance="b", kafka_cluster="eu", target="t"'
+    plain = f'kafka_eos_producer_idempotence_state{{{of}, client_id="plain", state="%s"}}'
+    _value("kafka-eos-producers", title, [], None, tmp_path)
+    _value("kafka-eos-producers", title, [plain % "assigned"], 0, tmp_path)
+    _value("kafka-eos-producers", title, [plain % "fatal_error"], 1, tmp_path)
+    both = [
+        f'kafka_eos_producer_{kind}_state{{{of}, client_id="pay", state="fatal_error"}}'
+        for kind in ("txn", "idempotence")
+    ]
+    _value("kafka-eos-producers", title, [plain % "fatal_error", *both], 2, tmp_path)
+
+
+def test_series_that_no_cap_keeps_out_are_0_and_unknown_without_an_agent(tmp_path: Path) -> None:
+    up = 'kafka_eos_source_up{job="a", instance="b", kafka_cluster="eu", source="lso", target="eu"}'
+    _value("kafka-eos-exporter", "Series kept out by a cap", [up], 0, tmp_path)
+    _value("kafka-eos-exporter", "Series kept out by a cap", [], None, tmp_path)

@@ -85,7 +85,7 @@ def test_its_config_does_what_set_does(changed: Mixin) -> None:
     texts = [[rule["annotations"]["description"] for rule in rules if "alert" in rule] for rules in (made, expected)]
     assert texts[0] == texts[1]
     pages = {rule["annotations"]["runbook_url"] for rule in made if "alert" in rule}
-    assert "https://wiki.example.com/KafkaEosLsoStalled.md" in pages
+    assert "https://wiki.example.com/KafkaEosLsoStalled" in pages  # as `--set runbook_url` has it
 
 
 def test_no_mark_is_left_and_every_query_of_a_panel_has_the_selector(changed: Mixin) -> None:
@@ -201,6 +201,15 @@ def test_a_description_of_grafana_asks_prometheus_for_nothing_and_is_a_whole_tem
             assert len(rule["annotations"]["description"]) > 60
 
 
+def test_a_text_of_grafana_is_whole_without_what_it_would_ask() -> None:
+    texts = [rule["annotations"][name] for rule in MANAGED for name in ("summary", "description")]
+    assert [
+        text for text in texts if re.search(r"  | ,| \.(?:\s|$)|:$|:\n|\b(?:for|was started) (?:subject|times)", text)
+    ] == []
+    stalled = next(rule for rule in MANAGED if rule["title"] == "KafkaEosLsoStalled critical")
+    assert "Held by a transaction, producer id" in stalled["annotations"]["summary"]
+
+
 def test_prometheus_parses_every_query_of_grafana(tmp_path: Path) -> None:
     queries = [rule["data"][0]["model"]["expr"] for rule in MANAGED]
     rules = [{"record": f"grafana:rule:{number}", "expr": query} for number, query in enumerate(queries)]
@@ -228,3 +237,5 @@ def test_blocks_within_blocks_are_left_out_as_a_whole() -> None:
     assert without_queries(text) == "a d {{ $labels.e }}"
     text = "a{{ range query `x` }}b{{ range query `y` }}c{{ else }}d{{ end }}e{{ end }} f {{ $labels.g }}"
     assert without_queries(text) == "a f {{ $labels.g }}"
+    text = "a{{ range query `x` }}b{{ if .Labels.c }}c{{ else }}d{{ end }}{{ else }}e{{ end }}f"
+    assert without_queries(text) == "aef"

@@ -68,8 +68,8 @@ class AgentCredentials:
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "is no ASCII text"
             raise HttpError(Fault(Reason.AUTHENTICATION, f"token file {self.token_file}: {why}")) from None
-        if not token.isprintable() or " " in token:
-            raise HttpError(Fault(Reason.AUTHENTICATION, f"token file {self.token_file}: is no single line"))
+        if not token or not token.isprintable() or " " in token:
+            raise HttpError(Fault(Reason.AUTHENTICATION, f"token file {self.token_file}: has no token in one line"))
         return token
 
 

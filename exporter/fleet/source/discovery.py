@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from exporter.bounds.files import read_regular
 from exporter.bounds.text import cut
 from exporter.core.file_stamp import FileStamp
-from exporter.core.target_files import FileTarget, TargetFileError, TargetFiles, parse_targets
+from exporter.core.target_files import FileTarget, LeftOut, TargetFileError, TargetFiles, parse_targets
 from exporter.fleet.facts import FleetAgent
 from exporter.fleet.source.srv import SrvError, SrvRecords
 from exporter.http_client import Endpoint, HttpError, ask
@@ -69,7 +69,7 @@ class AgentLists:
                 agents.setdefault(agent.url, agent)
             problems += wrong
         if len(agents) > MOST_AGENTS:
-            problems.append(f"{len(agents)} agents are listed, and {MOST_AGENTS} are asked")
+            problems.append(f"more than {MOST_AGENTS} agents are listed, and {MOST_AGENTS} of them are asked")
         return list(agents.values())[:MOST_AGENTS], problems
 
 
@@ -145,12 +145,15 @@ def _over_http(endpoint: Endpoint, clock: Clock) -> _Read:
     """A list in the form of Prometheus' http_sd. Agents' credentials are not sent there."""
     try:
         reply = ask(endpoint, Deadline.after(HTTP_TIMEOUT, clock.monotonic), max_bytes=MAX_BYTES)
-        found = [target for target in parse_targets(reply.body) if isinstance(target, FileTarget)]
+        found = list(parse_targets(reply.body))
     except HttpError as error:
         raise ListError(str(error)) from None
     except TargetFileError as error:
         raise ListError(f"{endpoint.url} {error}") from None
-    return _of_targets(endpoint.url, found)
+    agents, problems = _of_targets(endpoint.url, (target for target in found if isinstance(target, FileTarget)))
+    if left_out := [target for target in found if isinstance(target, LeftOut)]:
+        problems += (f"{endpoint.url}: {len(left_out)} left out; the first {left_out[0].why}",)
+    return agents, problems
 
 
 def srv_list(place: str, clock: Clock, resolver: Resolver | None = None) -> AgentList:

@@ -91,3 +91,14 @@ def test_the_words_for_a_decided_transaction_are_true_of_every_wait() -> None:
     words += [alert.description for alert in all_alerts(Settings()) if alert.name == "KafkaEosCompletionSlow"]
     assert len(words) == 5
     assert all("replicated" in word for word in words)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_line_with_a_tool_of_kafka_says_which_cluster(name: str) -> None:
+    lines = [*CODE.findall(TEXTS[name]), *(text for text in QUOTED.findall(TEXTS[name]) if " --describe " in text)]
+    tools = [line for line in lines if re.match(r"kafka-[\w-]+\.sh ", line)]
+    assert [line for line in tools if "--bootstrap-server HOST:PORT" not in line] == []
+
+
+def test_the_runbook_of_audits_has_every_kind_of_finding() -> None:
+    assert [kind for kind in catalogue.AUDIT_KINDS if kind not in TEXTS["KafkaEosAuditFinding"]] == []

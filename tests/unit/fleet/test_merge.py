@@ -205,7 +205,11 @@ def test_stalls_are_known_as_soon_as_one_replica_of_each_shard_knows_them() -> N
 
 def test_ignored_stalls_are_no_alarm_unless_one_agent_does_not_ignore_them() -> None:
     ignored, watched = status(cluster(stalls=[stall(ignored="test topic")])), status(cluster(stalls=[stall()]))
-    [found] = merged(ignored, ignored).clusters
+    fleet = merged(ignored, ignored)
+    assert fleet.details[0].startswith(
+        "No partition of 1 cluster is stalled but 1 partition of topics that are ignored, "
+    )
+    [found] = fleet.clusters
     assert (found.state, found.stalled, found.holders[0].ignored) == (FleetState.GOOD, 1, True)
     [found] = merged(ignored, watched).clusters
     assert (found.state, found.holders[0].ignored) == (FleetState.BAD, False)

@@ -131,6 +131,12 @@ def test_a_refusal_is_a_fault_with_its_reason(
     assert said in error.fault.detail
 
 
+def test_a_token_that_is_refused_is_not_answered_with_advice_about_a_password(server: Callable[[Serve], str]) -> None:
+    with pytest.raises(HttpError, match="correct its token") as error:
+        ask(Endpoint(server(answering(b"no", "401 Unauthorized")), token="s3cret"), Deadline.after(5))
+    assert "s3cret" not in error.value.fault.detail
+
+
 def test_a_redirect_is_not_followed(server: Callable[[Serve], str]) -> None:
     visits: list[bytes] = []
     other = server(lambda connection: visits.append(connection.recv(1)))

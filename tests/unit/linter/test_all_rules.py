@@ -139,6 +139,32 @@ def test_defaults_follow_the_version() -> None:
     assert "second rolling bounce" in new.text
 
 
+def test_a_connector_of_mirrormaker_is_a_source_though_it_has_topics() -> None:
+    mirror = "connector.class=org.apache.kafka.connect.mirror.Mirror%sConnector\ntopics=.*\n"
+    for name in ("Source", "Checkpoint"):
+        found = look(mirror % name)
+        assert "source-not-required" in found
+        assert "sink-read-uncommitted" not in found
+
+
+def test_a_limit_that_is_not_known_is_said_to_be_the_default() -> None:
+    assert "900000 ms (its default), and" in look(FLINK)["flink-timeout"].text
+    assert "900000 ms, and" in look(FLINK, limit=900_000)["flink-timeout"].text
+
+
+def test_a_job_of_flink_that_only_writes_is_no_reader() -> None:
+    assert "isolation-read-uncommitted" not in look(FLINK + "properties.bootstrap.servers=a:1")
+    for line in ("scan.startup.mode=earliest-offset", "properties.group.id=g"):
+        assert "isolation-read-uncommitted" in look(f"{FLINK}{line}\n")
+
+
+def test_idempotence_that_is_off_already_is_not_said_to_be_turned_off() -> None:
+    settings = "acks=1\nretries=0\n"
+    assert all("idempotence" in look(PRODUCER + settings)[name].text for name in ("acks-not-all", "retries-zero"))
+    plain = look(LIBRDKAFKA + settings)
+    assert not any("idempotence" in plain[name].text for name in ("acks-not-all", "retries-zero"))
+
+
 def test_at_least_once_asks_for_less() -> None:
     assert look(CONSUMER, Goal.AT_LEAST_ONCE) == {}
     assert set(look(PRODUCER + "acks=1", Goal.AT_LEAST_ONCE)) == {"acks-not-all"}
@@ -232,7 +258,9 @@ def test_a_misspelt_name_is_found_and_unknown_ones_are_not() -> None:
 
 def test_sarif_has_a_rule_and_a_place_for_each_finding() -> None:
     found = tuple(look(CONSUMER + "isolation.level=read_uncommitted").values())
-    [run] = sarif("1.0", {"consumer.properties": found})["runs"]
+    [run] = sarif("1.0", {"my app/consumer.properties": found})["runs"]
+    places = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]]
+    assert set(places) == {"my%20app/consumer.properties"}
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert {result["ruleId"] for result in run["results"]} <= rules
     lines = [result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in run["results"]]

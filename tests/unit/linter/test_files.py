@@ -71,8 +71,9 @@ def test_a_file_is_bounded_and_must_be_text(tmp_path: Path) -> None:
             read(path)
 
 
-def test_a_secret_is_never_shown() -> None:
-    [setting] = parse("sasl.jaas.config=password=hunter2", ".properties")
+@pytest.mark.parametrize("name", ["sasl.jaas.config", "ssl.keystore.key", "ssl.key.pem", "basic.auth.user.info"])
+def test_a_secret_is_never_shown(name: str) -> None:
+    [setting] = parse(f"{name}=hunter2")
     assert setting.shown == "[hidden]"
 
 

@@ -138,16 +138,46 @@ def _unknown(evidence: PostureEvidence) -> dict[str, PostureCheck]:
     return {check.name: check for check in checks_of(evidence) if check.verdict is CheckResult.UNKNOWN}
 
 
+OF_BROKERS = {
+    "transaction_max_timeout",
+    "transaction_timeout",
+    "transactional_id_expiration",
+    "partition_verification",
+}
+
+
 def test_what_could_not_be_asked_is_unknown_with_its_error_and_never_green() -> None:
     refused = "DescribeConfigs of broker 1: refused: grant DESCRIBE_CONFIGS on Cluster"
     unknown = _unknown(replace(SOUND, brokers={1: refused}))
-    assert set(unknown) == {
-        "transaction_max_timeout",
-        "transaction_timeout",
-        "transactional_id_expiration",
-        "partition_verification",
-    }
+    assert set(unknown) == OF_BROKERS
     assert {check.error for check in unknown.values()} == {refused}
+
+
+def test_brokers_that_answered_prove_nothing_about_one_that_did_not() -> None:
+    evidence = replace(SOUND, brokers={1: SOUND_BROKER, 2: "broker 2: timed out", 3: SOUND_BROKER})
+    unknown = _unknown(evidence)
+    assert set(unknown) == OF_BROKERS
+    assert {check.error for check in unknown.values()} == {"broker 2: timed out"}
+    slow = SOUND_BROKER | {"transaction.max.timeout.ms": "3600000"}
+    assert ("transaction_max_timeout", "prod") in _failed(replace(evidence, brokers={**evidence.brokers, 3: slow}))
+
+
+def test_brokers_that_do_not_give_a_limit_leave_it_unknown_with_a_reason() -> None:
+    unknown = _unknown(replace(SOUND, brokers={1: {}}))
+    assert set(unknown) == OF_BROKERS - {"partition_verification"}
+    assert all("no broker returned its " in check.error for check in unknown.values())
+
+
+def test_topic_settings_that_brokers_do_not_have_are_neither_passed_nor_failed() -> None:
+    checks = checks_of(replace(SOUND, topic_settings={topic: {} for topic in TOPICS}))
+    noted = {check.name: check.found for check in checks if check.verdict is CheckResult.INFORMATION}
+    assert noted == {
+        "transaction_log_min_isr": "these brokers have no min.insync.replicas",
+        "transaction_log_isr": "these brokers have no min.insync.replicas",
+        "topic_min_isr": "these brokers have no min.insync.replicas",
+        "unclean_leader_election": "these brokers have no unclean.leader.election.enable",
+    }
+    assert noted.keys().isdisjoint(check.name for check in checks if check.verdict is CheckResult.PASSED)
 
 
 def test_topic_settings_that_were_refused_leave_their_checks_unknown() -> None:

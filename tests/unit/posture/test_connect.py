@@ -255,6 +255,8 @@ def test_an_interval_above_the_timeout_explains_a_failed_task_and_nothing_else_d
         ({"c1:8083": "6.2.0-ce"}, CheckResult.FAILED),
         ({"c1:8083": "8.0.0-ccs"}, CheckResult.PASSED),
         ({"c1:8083": "unknown"}, None),
+        ({"c1:8083": "4.3.1", "c2:8083": "unknown"}, CheckResult.UNKNOWN),
+        ({"c1:8083": "3.2.3", "c2:8083": "unknown"}, CheckResult.FAILED),
         ({}, None),
     ],
 )

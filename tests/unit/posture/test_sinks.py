@@ -44,6 +44,8 @@ def test_a_source_and_a_sink_without_settings_are_not_judged() -> None:
         ("ForeachBatchSink", TOLD),
         ("FileSink", PASSED),
         ("DeltaSink", PASSED),
+        ("iceberg.db.kafka_events", PASSED),  # a table of Iceberg is described by its name
+        ("prod.db.kafka_events", None),
         ("org.apache.spark.sql.execution.datasources.noop.NoopTable$", None),
     ],
 )

@@ -16,6 +16,7 @@ from exporter.posture.software_version import SoftwareVersion, software_version
         ("6.2.0-ccs", SoftwareVersion((2, 8), vendor_build=True)),
         ("7.9.1-ccs", SoftwareVersion((3, 9), vendor_build=True)),
         ("8.1.0-ccs", SoftwareVersion((4, 1), vendor_build=True)),
+        ("3.7.0.redhat-00007", SoftwareVersion((3, 7), vendor_build=True)),
         ("4.1.0-ccs", None),
         ("", None),
         ("null", None),

@@ -17,6 +17,8 @@ OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 
 def upgraded_world() -> FakeKafka:
     world = world_of(log=2, offsets=1)
+    kept = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+    world.settings = {LOG: kept, OFFSETS: kept}
     world.levels = {"transaction.version": 2, "metadata.version": 30}
     return world
 

@@ -59,11 +59,18 @@ def test_a_job_of_flink_is_left_out_because_its_timeout_covers_a_restart() -> No
 )
 def test_what_brokers_allow_of_two_phase_commit_is_told(values: list[str], verdicts: list[CheckResult]) -> None:
     brokers = [{TWO_PHASE_KEY: value} for value in values] or [{}]
-    assert [check.verdict for check in two_phase_checks("prod", brokers, {})] == verdicts
+    assert [check.verdict for check in two_phase_checks("prod", brokers, "", {})] == verdicts
+
+
+def test_brokers_that_forbid_two_phase_commit_prove_nothing_about_one_that_did_not_answer() -> None:
+    [check] = two_phase_checks("prod", [{TWO_PHASE_KEY: "false"}], "broker 2: timed out", {})
+    assert (check.verdict, check.error) == (CheckResult.UNKNOWN, "broker 2: timed out")
+    [check] = two_phase_checks("prod", [{TWO_PHASE_KEY: "true"}], "broker 2: timed out", {})
+    assert check.verdict is CheckResult.INFORMATION
 
 
 def test_an_application_with_ids_without_a_timeout_is_named() -> None:
     limits = {"pay": ApplicationTimeouts(None, None, 2), "ship": ApplicationTimeouts(60.0, 60.0)}
-    [check] = two_phase_checks("prod", [], limits)
+    [check] = two_phase_checks("prod", [], "", limits)
     assert (check.subject, check.verdict) == ("pay", CheckResult.INFORMATION)
     assert check.found == "2 of its transactional ids have no timeout"

@@ -69,6 +69,11 @@ def reasons(said: BrokerRoll) -> set[RollReason]:
     return {row.reason for row in said.rows}
 
 
+def test_an_age_that_is_not_known_is_not_said() -> None:
+    [row] = asked(transaction()._replace(started=None)).rows
+    assert row.text == "1 open: another broker takes them over"
+
+
 def test_an_open_transaction_with_time_left_is_named_and_safe() -> None:
     said = asked(transaction())
     assert (said.answer, reasons(said)) == (RollAnswer.SAFE, {RollReason.OPEN_TRANSACTIONS})

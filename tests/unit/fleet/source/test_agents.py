@@ -177,7 +177,7 @@ def test_the_token_is_read_at_every_request_and_sent(tmp_path: Path) -> None:
         assert fault.reason == "authentication"
 
 
-@pytest.mark.parametrize("content", [b"two lines\nsecret", b"a b", b"\xff", b"x" * 70_000])
+@pytest.mark.parametrize("content", [b"two lines\nsecret", b"a b", b"\xff", b"x" * 70_000, b"\n"])
 def test_a_token_that_cannot_be_sent_is_a_fault_that_does_not_quote_it(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)

@@ -99,10 +99,18 @@ def test_http_sd_is_read_and_keeps_its_agents_while_it_fails() -> None:
 
 def test_more_agents_than_are_asked_are_a_problem(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        (tmp_path / name).write_text("".join(f"http://{name}{number}\n" for number in range(MOST_AGENTS)))
-    agents, problems = listed(tmp_path / "a", tmp_path / "b")
-    assert len(agents) == MOST_AGENTS
-    assert problems == [f"{2 * MOST_AGENTS} agents are listed, and {MOST_AGENTS} are asked"]
+        (tmp_path / name).write_text("".join(f"http://{name}{number}\n" for number in range(2 * MOST_AGENTS)))
+    for files in ([tmp_path / "a"], [tmp_path / "a", tmp_path / "b"]):
+        agents, problems = listed(*files)
+        assert len(agents) == MOST_AGENTS
+        assert problems == [f"more than {MOST_AGENTS} agents are listed, and {MOST_AGENTS} of them are asked"]
+
+
+def test_a_target_of_http_sd_that_cannot_be_read_is_a_problem() -> None:
+    with StandInAgents([json.dumps([{"targets": ["eos-1:1", "eos 2"]}]).encode()]) as server:
+        agents, [problem] = agent_list(server.urls[0], None, Clock()).read()
+    assert [agent.url for agent in agents] == ["http://eos-1:1"]
+    assert "1 left out; the first is a target that is no host:port: 'eos 2'" in problem
 
 
 @pytest.mark.parametrize(
