@@ -63,7 +63,7 @@ class Fold(IntEnum):
     WAITING = 20  # records that the sink may still get, in ``place``
     # Of the first stage:
     BLANK_TOMBSTONE = 21  # as BLANK, of records without a value
-    LEFT_OUT = 22  # records that the condition leaves out, in ``place``
+    LEFT_OUT = 22  # records of the audited topic that the condition leaves out, in ``place``
 
 
 class OffsetSpan(NamedTuple):
@@ -166,7 +166,8 @@ def _fold(plan: Plan, kept: Bitmaps, batches: list[pa.RecordBatch]) -> Iterator[
     if "chosen" in table.column_names:
         there = table["chosen"].fill_null(False).to_numpy()
         if not there.all():
-            yield rows([(int(Fold.LEFT_OUT), 0, len(there) - int(there.sum()), b"")])
+            if plan.offsets is not None:  # of the audited topic: its source has another condition
+                yield rows([(int(Fold.LEFT_OUT), 0, len(there) - int(there.sum()), b"")])
             table, positions, signed = table.filter(pa.array(there)), positions[there], signed[there]
     if plan.ids is not None:
         yield from _fold_ids(plan, plan.ids, table, positions, signed < 0)

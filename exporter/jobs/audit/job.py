@@ -51,7 +51,14 @@ _CAUSES = (
     ("GroupAuthorizationException", "Spark may not use its group: grant READ on Group:spark-kafka-source*"),
     ("SaslAuthenticationException", "the broker refused the credentials"),
     ("SslAuthenticationException", "the TLS handshake failed"),
-    ("TimeoutException", "a broker that leads a partition did not answer in time: it is down, or too busy"),
+    (
+        "kafka.common.errors.TimeoutException",
+        "a broker that leads a partition did not answer in time: it is down, or too busy",
+    ),
+    (
+        "TimeoutException: Cannot fetch record",
+        "a broker that leads a partition did not answer in time: it is down, or too busy",
+    ),
     ("DisconnectException", "a broker was lost"),
     ("OutOfMemoryError", "Spark ran out of memory: give more with --conf spark.driver.memory=4g"),
     ("No space left on device", "no space is left on Spark's local disk (--conf spark.local.dir=DIR)"),

@@ -71,7 +71,8 @@ def parse_bound(text: str) -> Bound:
             " beginning or earliest"
         ) from None
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-    return Bound(words, instant_ms=int(aware.timestamp() * 1000))
+    # ListOffsets has meanings of its own for negative times.
+    return Bound(words, instant_ms=max(0, int(aware.timestamp() * 1000)))
 
 
 def _offset(text: str) -> int:

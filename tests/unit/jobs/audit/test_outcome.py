@@ -49,6 +49,7 @@ def report(*findings: Finding, unknown: tuple[str, ...] = (), **question: Any) -
         ("2026-11-21T10:00:00Z", "instant_ms", 1795255200000),
         ("2026-11-21T11:00+01:00", "instant_ms", 1795255200000),
         ("2026-11-21T10:00", "instant_ms", 1795255200000),
+        ("1969-12-31T23:59:59.999Z", "instant_ms", 0),  # -1 asks for the end
     ],
 )
 def test_a_bound_is_an_offset_or_an_instant(text: str, field: str, value: object) -> None:
@@ -87,6 +88,22 @@ def test_a_password_is_in_no_text_of_a_sink() -> None:
     sink = SinkTable("jdbc:postgresql://db/x?user=a&password=hunter2", "orders", "a", "hunter2")
     assert "hunter2" not in repr(sink) + sink.name + report(sink=sink).html
     assert "sesame" not in repr(AgentAddress("http://a", "sesame"))
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("jdbc:sqlserver://h:1433;databaseName=x;user=sa;password=hunter2", "jdbc:sqlserver://h:1433 t"),
+        ("jdbc:oracle:thin:scott/hunter2@//h:1521/s", "jdbc:oracle:***@//h:1521/s t"),
+        ("jdbc:mysql://root:hunt@hunter2@h/db?x=1", "jdbc:mysql:***@h/db t"),
+        ("jdbc:oracle:thin:@//h:1521/s", "jdbc:oracle:***@//h:1521/s t"),
+        ("jdbc:postgresql://h/db", "jdbc:postgresql://h/db t"),
+    ],
+)
+def test_a_table_by_jdbc_is_named_without_what_its_url_has_of_credentials(url: str, name: str) -> None:
+    sink = SinkTable(url, "t")
+    assert sink.name == name
+    assert "hunt" not in repr(sink)
 
 
 def test_files_are_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> None:
@@ -148,6 +165,8 @@ def test_a_batch_ends_where_sparks_checkpoint_says(tmp_path: Path) -> None:
     [
         ("Caused by: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x", "was deleted while"),
         ("java.util.concurrent.TimeoutException: Cannot fetch record", "did not answer in time"),
+        ("org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired", "did not answer in time"),
+        ("java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]", "Job aborted"),
         ("java.lang.OutOfMemoryError: Java heap space", "spark.driver.memory"),
     ],
 )
