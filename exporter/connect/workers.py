@@ -84,7 +84,7 @@ class TaskNumbers:
 class WorkerView:
     """Folds the readings of one worker or several."""
 
-    def __init__(self, readings: Iterable[MBeanValue]) -> None:
+    def __init__(self, readings: Sequence[MBeanValue]) -> None:
         self._types: dict[str, str] = {}
         self._states: dict[str, str] = {}
         values: dict[TaskKey, dict[str, Any]] = defaultdict(dict)
