@@ -184,7 +184,7 @@ def report(history: HistorySource, span: ReportRange) -> HistoryReport:
         len(holds),
         tuple(sorted(held.items(), key=lambda item: -item[1])[:MOST]),
         caveats,
-        _markers(history.markers(), span, begin_ms, end_ms),
+        _markers(history.markers(), span),
     )
 
 
@@ -198,12 +198,12 @@ def _found(tally: HistoryTally, span: ReportRange) -> tuple[int, int]:
     return begin_ms, span.end_ms if span.end_ms is not None else (tally.last_ms or 0) + 1
 
 
-def _markers(record: MarkerRecord | None, span: ReportRange, begin_ms: int, end_ms: int) -> MarkerRecord | None:
+def _markers(record: MarkerRecord | None, span: ReportRange) -> MarkerRecord | None:
     """Torn places of the time range, whatever the application: readers of the topic see them all."""
     if record is None:
         return None
-    until_ms = end_ms if span.end_ms is not None else record.until_ms + 1
-    return record._replace(torn=tuple(torn for torn in record.torn if begin_ms <= torn.completed_ms < until_ms))
+    begin_ms, end_ms = span.begin_ms or 0, record.until_ms + 1 if span.end_ms is None else span.end_ms
+    return record._replace(torn=tuple(torn for torn in record.torn if begin_ms <= torn.completed_ms < end_ms))
 
 
 def _counts(cells: Mapping[Cell, int]) -> Counts:

@@ -40,7 +40,7 @@ COLUMNS: dict[str, TableColumn] = {
     "begin": TableColumn(_INSTANT, "when it began, by the coordinator; null if unknown"),
     "prepare": TableColumn(_INSTANT, "when its end was decided"),
     "complete": TableColumn(_INSTANT, "when its markers were written"),
-    "open_seconds": TableColumn(pa.float64(), "begin to prepare: how long it held the last stable offset"),
+    "open_seconds": TableColumn(pa.float64(), "begin to prepare; null if unknown"),
     "completion_seconds": TableColumn(pa.float64(), "prepare to complete: the markers"),
     "partitions": TableColumn(
         pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())])),
