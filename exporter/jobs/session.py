@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from exporter.jobs.spark_error import error_line
 from exporter.model import CommandError
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str], error: Except
             " jar, remove that folder; or give --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars."
         )
     lines = [line for line in said.splitlines() if line.strip()][-LOG_LINES:]
-    cause = "\n".join(lines) or str(error).splitlines()[0]
+    cause = "\n".join(lines) or error_line(error)
     return f"Spark did not start on master {master}:\n{cause}"
 
 
