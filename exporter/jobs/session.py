@@ -134,6 +134,8 @@ def spark_session(
         with _submitted(name, conf or {}) as session:
             yield session
         return
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- pyspark is an extra: the rest of the program runs without it
+
     check_java()
     chosen = settings(packages)
     chosen["spark.driver.extraJavaOptions"] = " ".join((chosen["spark.driver.extraJavaOptions"], *java_options))
@@ -151,7 +153,7 @@ def spark_session(
         with (folder / "spark.log").open("w+", encoding="utf-8", errors="replace") as log:
             context = _started(name, master, chosen, log)
             try:
-                yield _session(context)
+                yield SparkSession(context)
             finally:
                 _stop(context)
     finally:
@@ -248,12 +250,6 @@ def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str]) -> S
         raise SessionError(_why_not(master, chosen, log, error)) from None
     context.setLogLevel("WARN")
     return context
-
-
-def _session(context: SparkContext) -> SparkSession:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 -- as above
-
-    return SparkSession(context)
 
 
 def _stop(context: SparkContext) -> None:

@@ -165,7 +165,7 @@ class ApplicationLog:
                     if part.damaged and not damaged:
                         damaged = True
                         yield Fault(Reason.MALFORMED, f"{shown(following.path)} is damaged; what can be read of it is")
-                    if deadline.over:
+                    if deadline.remaining() <= 0:
                         return
                 if most <= 0 or following.follower.stopped:
                     return

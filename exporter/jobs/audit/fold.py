@@ -107,11 +107,11 @@ def parts_of(count: int) -> tuple[int, ...]:
     return tuple(found[task] for task in range(count))
 
 
-def _murmur3(value: int, seed: int = 42) -> int:
-    """Murmur3_x86_32.hashInt of Spark, as a signed integer."""
+def _murmur3(value: int) -> int:
+    """Murmur3_x86_32.hashInt of Spark with the seed 42, as a signed integer."""
     word = 0xFFFFFFFF
     k = _rotate(value * 0xCC9E2D51 & word, 15) * 0x1B873593 & word
-    h = (_rotate(seed ^ k, 13) * 5 + 0xE6546B64) & word
+    h = (_rotate(42 ^ k, 13) * 5 + 0xE6546B64) & word
     h ^= 4
     h = (h ^ h >> 16) * 0x85EBCA6B & word
     h = (h ^ h >> 13) * 0xC2B2AE35 & word

@@ -91,10 +91,8 @@ def run(
 def failure(error: Exception) -> str:
     """The reason of a failure, from a Java trace: the first cause that concerns Kafka."""
     text = str(error)
-    for pattern, meaning in _CAUSES:
-        if pattern in text:
-            return f"the audit was not finished, and nothing was written: {meaning}"
-    return f"the audit was not finished, and nothing was written: {reason(error)}"
+    why = next((meaning for pattern, meaning in _CAUSES if pattern in text), None) or reason(error)
+    return f"the audit was not finished, and results that were there are unchanged: {why}"
 
 
 class _Run:

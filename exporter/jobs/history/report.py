@@ -158,7 +158,7 @@ def report(history: HistorySource, span: ReportRange) -> HistoryReport:
             # One application may have a shorter history than all of them, and so narrower steps.
             tally = history.counted(span._replace(begin_ms=begin_ms, end_ms=end_ms), width)
     except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"the history cannot be read: {str(error).splitlines()[0]}") from None
+        raise HistoryError(f"the history cannot be read: {str(error).partition(chr(10))[0]}") from None
     starts = tuple(range(begin_ms // width * width, max(end_ms, begin_ms + 1), width))
     holds = sorted((hold for found in _lasting(tally) for hold in found), key=lambda hold: -hold.seconds)
     held: dict[TopicPartition, float] = {}

@@ -79,11 +79,9 @@ class RowFiles:
         self._name = f"{uuid.uuid4().hex}.parquet"
         self._waiting: list[Row] = []
         self._writers: dict[str, pq.ParquetWriter] = {}
-        self.count = 0
 
     def add(self, rows: Sequence[Row]) -> None:
         self._waiting += rows
-        self.count += len(rows)
         if len(self._waiting) >= ROWS_AT_ONCE:
             self._flush()
 

@@ -241,11 +241,11 @@ def test_without_any_worker_answering_it_is_not_known_which_connectors_there_are
         worker.answer = JvmAnswer(faults=(DEAD,))
     if gone:
         workers.clear()
+    failures = catalogue.CONNECT_TASK_FAILURES_TOTAL
     for _ in range(DELETED_AFTER):
         seen = read(reader)
         assert seen.state is None
-    failures = catalogue.CONNECT_TASK_FAILURES_TOTAL
-    assert seen.of(failures) == before.of(failures) != {}
+        assert seen.of(failures) == before.of(failures) != {}
 
 
 def test_one_dead_worker_costs_its_gauges_and_no_counter(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:

@@ -27,7 +27,7 @@ from exporter.jobs.history.table import COLUMNS, RowFiles, write_kept
 from exporter.jobs.history.torn import MarkerRecord, TornPlace, write_torn
 from exporter.jobs.report.html_page import render
 from exporter.jobs.report.plots import PlotSpan as Drawn
-from exporter.jobs.report.plots import bars, bucket_ms, lanes
+from exporter.jobs.report.plots import bars, bucket_ms, clock, lanes
 from exporter.model import TopicPartition
 from exporter.words import Outcome
 
@@ -113,6 +113,20 @@ def test_torn_places_are_those_of_the_time_asked_for_whatever_the_application(hi
 
     assert torn() == torn(application="etl") == torn(application="nobody") == [-5, 4_010, 90_000_000]
     assert torn(begin_ms=NOON, end_ms=NOON + 5_000) == [4_010]
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "shown"),
+    [
+        (100, "12:00:00.500"),
+        (1_000, "12:00:00"),
+        (60_000, "12:00"),
+        (3_600_000, "09-22 12:00"),
+        (86_400_000, "2026-09-22"),
+    ],
+)
+def test_an_instant_is_as_precise_as_its_steps(step_ms: int, shown: str) -> None:
+    assert clock(NOON + 500, step_ms) == shown
 
 
 def test_the_holder_of_a_partition_is_named_with_its_time(history: Path) -> None:
