@@ -111,7 +111,7 @@ class Jobs:
         subtask = job.subtasks.get(who.subtask)
         if not completed and (subtask is None or not subtask.took_next(who.number, begun)):
             return None
-        loss = Loss(who, transactional_id, application, producer_id, instant, completed, frozenset())
+        loss = Loss(who, transactional_id, application, producer_id, instant, completed, frozenset(), begun=begun)
         self._losses.append(loss)
         return loss
 
