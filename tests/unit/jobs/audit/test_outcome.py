@@ -22,10 +22,11 @@ from exporter.commands.settings import UsageError
 from exporter.jobs.audit.definition import Audit, AuditOutcome
 from exporter.jobs.audit.findings import merged, worst_of
 from exporter.jobs.audit.fold import OffsetSpan
-from exporter.jobs.audit.follow import planned
+from exporter.jobs.audit.follow import Follow, Following, FollowState, planned
 from exporter.jobs.audit.job import failure
 from exporter.jobs.audit.offset_range import BoundError, parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfinished
+from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.session import SessionError
 from exporter.words import AuditVerdict
@@ -104,6 +105,15 @@ def test_a_table_by_jdbc_is_named_without_what_its_url_has_of_credentials(url: s
     sink = SinkTable(url, "t")
     assert sink.name == name
     assert "hunt" not in repr(sink)
+
+
+def test_a_report_of_a_continuous_audit_has_the_duration_of_its_last_batch() -> None:
+    access: Any = TopicAccess(None, {})  # type: ignore[arg-type]
+    nothing: Any = None
+    following = Following(Path("/checkpoint"), 60.0, 10.0)
+    follow = Follow(nothing, access, Audit("orders", id="key"), AuditSettings("nightly"), following, nothing, nothing)
+    result = follow._report(FollowState(0, 0, {"0": [3, 9]}, {"0": 1}), 2.34).result
+    assert (result.more["seconds"], result.more["offsets"]) == (2.3, {"orders": {"0": [1, 9]}})
 
 
 def test_files_are_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> None:
