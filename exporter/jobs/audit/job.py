@@ -84,7 +84,7 @@ def run(
     """Audits once, all or one portion. Raises AskError and SessionError."""
     try:
         return _Run(session, access, audit, deliver, say, portion).run()
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:  # the last one from a JVM that ended
         raise SessionError(failure(error)) from None
 
 

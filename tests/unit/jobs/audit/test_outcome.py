@@ -19,6 +19,7 @@ from exporter.commands.audit_junit import junit
 from exporter.commands.audit_run import exit_code
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of
 from exporter.commands.settings import UsageError
+from exporter.jobs.audit import job
 from exporter.jobs.audit.definition import Audit, AuditOutcome
 from exporter.jobs.audit.findings import merged, worst_of
 from exporter.jobs.audit.fold import OffsetSpan
@@ -114,6 +115,17 @@ def test_a_report_of_a_continuous_audit_has_the_duration_of_its_last_batch() -> 
     follow = Follow(nothing, access, Audit("orders", id="key"), AuditSettings("nightly"), following, nothing, nothing)
     result = follow._report(FollowState(0, 0, {"0": [3, 9]}, {"0": 1}), 2.34).result
     assert (result.more["seconds"], result.more["offsets"]) == (2.3, {"orders": {"0": [1, 9]}})
+
+
+def test_a_jvm_that_ends_is_no_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ending:
+        def __init__(self, *_: object) -> None:
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+    monkeypatch.setattr(job, "_Run", Ending)
+    nothing: Any = None
+    with pytest.raises(SessionError, match="not finished"), unfinished(AuditSettings("nightly", folder=tmp_path)):
+        job.run(nothing, nothing, Audit("orders"), nothing, nothing)
 
 
 def test_files_are_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> None:
