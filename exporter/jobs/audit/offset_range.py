@@ -146,7 +146,8 @@ def _cover(
         beyond := [partition for partition in partitions if asked_end[partition] > stable[partition]]
     ):
         unknown.append(
-            f"{some(beyond, 3)}: --to {end.text} is beyond the last stable offset: a transaction there is not decided"
+            f"{some(beyond, 3)}: --to {end.text} is beyond the last stable offset: what is there is not decided, or not"
+            " written yet"
         )
     elif undecided:
         notes.append(f"{undecided} offsets at the end are not decided yet, and not audited")
