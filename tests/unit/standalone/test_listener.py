@@ -228,12 +228,12 @@ def test_a_query_in_a_long_batch_gives_a_sign_of_life_beside_one_that_has_news_a
 
 
 def test_a_refusal_whose_text_does_not_come_does_not_end_the_posts(eos: EosListener) -> None:
-    class Cut(BytesIO):
+    class CutText(BytesIO):
         def read(self, *_: object) -> bytes:
             raise ConnectionResetError
 
     def refuse(*_: object, **__: object) -> None:
-        raise HTTPError("http://a", 400, "Bad Request", Message(), Cut())
+        raise HTTPError("http://a", 400, "Bad Request", Message(), CutText())
 
     opener: Any = SimpleNamespace(open=refuse)
     assert eos._hand_over(opener, {"id": ID}) == ("400 Bad Request: ", True)

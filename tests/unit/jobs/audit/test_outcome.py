@@ -118,11 +118,11 @@ def test_a_report_of_a_continuous_audit_has_the_duration_of_its_last_batch() -> 
 
 
 def test_a_jvm_that_ends_is_no_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Ending:
+    class LostJvm:
         def __init__(self, *_: object) -> None:
             raise ConnectionResetError(104, "Connection reset by peer")
 
-    monkeypatch.setattr(job, "_Run", Ending)
+    monkeypatch.setattr(job, "_Run", LostJvm)
     nothing: Any = None
     with pytest.raises(SessionError, match="not finished"), unfinished(AuditSettings("nightly", folder=tmp_path)):
         job.run(nothing, nothing, Audit("orders"), nothing, nothing)

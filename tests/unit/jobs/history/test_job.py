@@ -19,14 +19,14 @@ def test_a_run_that_is_stopped_is_no_log_that_cannot_be_read(monkeypatch: pytest
     access: Any = None
     over = threading.Event()
 
-    class Reading(HistoryJob):
+    class EmptyLogJob(HistoryJob):
         def _batch(self, *_: object) -> bool:
             if stopped:
                 over.set()
             return False
 
     monkeypatch.setattr(job, "LogEnds", lambda _: SimpleNamespace(close=list))
-    reading = Reading(access, table, (), list)  # type: ignore[arg-type]
+    reading = EmptyLogJob(access, table, (), list)  # type: ignore[arg-type]
     if stopped:
         reading.run_once({0: 7}, over)
     else:
