@@ -113,6 +113,9 @@ def test_torn_places_are_those_of_the_time_asked_for_whatever_the_application(hi
 
     assert torn() == torn(application="etl") == torn(application="nobody") == [-5, 4_010, 90_000_000]
     assert torn(begin_ms=NOON, end_ms=NOON + 5_000) == [4_010]
+    page = page_of(report(HistoryFiles(history), ReportRange(application="nobody")))
+    assert (page.level, page.verdict) == ("bad", "3 torn")
+    assert [section.heading for section in page.sections] == ["Torn transactions"]
 
 
 @pytest.mark.parametrize(
