@@ -34,8 +34,10 @@ MOST_FINDINGS = 5000
 MOST_EXAMPLES = 20
 MOST_FIELDS = 30
 MOST_SENTENCES = 100
+"""Largest number of examples of a finding, of fields of one, and of reasons in ``unknown``; the others are dropped."""
 LONGEST_SENTENCE = 1000
-"""Largest number of examples of a finding, and of reasons in ``unknown``; the others are dropped."""
+LATEST = 4_102_444_800.0
+"""The year 2100 in Unix seconds: a later end is one in milliseconds, beside which no later run would count."""
 
 Example: TypeAlias = Mapping[str, Any]
 """The evidence of one finding: JSON values by name, ``partition`` and ``offset`` among them."""
@@ -246,7 +248,6 @@ def _count(value: object, what: str) -> int | None:
 
 
 def _seconds(value: object) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    if not good or not isinstance(value, int | float):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < LATEST:
         raise AuditResultError("finished_at must be Unix seconds")
     return float(value)

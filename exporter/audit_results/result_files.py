@@ -39,7 +39,7 @@ class AuditFiles:
             except OSError as error:
                 yield _trouble(error, pattern.parent)
         newest = sorted(stamps, key=lambda path: stamps[path].modified, reverse=True)[:MOST_FILES]
-        self._read = {path: read for path, read in self._read.items() if path in stamps}
+        self._read = {path: self._read[path] for path in newest if path in self._read}
         for path in newest:
             before = self._read.get(path)
             if before is None or before.stamp != stamps[path]:

@@ -111,7 +111,7 @@ def _print(found: HistoryReport) -> None:
 
     _, text = shown.verdict(found)
     print(f"{found.cluster}, {shown.second_of(found.begin_ms)} to {shown.second_of(found.end_ms)} UTC: {text}")
-    if not found.counts.total:
+    if not found.counts.total and not found.unclean_found:
         return
     print()
     print_table(shown.APPLICATION_COLUMNS, map(shown.application_row, found.applications))

@@ -35,8 +35,9 @@ def run_concurrently(questions: Sequence[Callable[[], T]], deadline: Deadline) -
     ]
     for thread in threads:
         thread.start()
+    late = Deadline(deadline.at + GRACE_SECONDS, deadline.monotonic)
     for thread in threads:
-        thread.join(deadline.remaining() + GRACE_SECONDS)
+        thread.join(late.remaining())
     if errors:
         raise errors[0]
     return list(answers)

@@ -77,7 +77,10 @@ class PluginAnswer(NamedTuple):
 
 
 def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: Deadline) -> Preflight:
-    """Ask each worker about the first plugin, and the first worker that answers about the others. Never raises."""
+    """Ask each worker about the plugins that none before has answered, and about one that proves something of it.
+
+    Never raises.
+    """
     asked = list(plugins[:MOST_PLUGINS])
     workers: dict[str, bool] = {}
     support: dict[str, PluginSupport] = {}
@@ -85,7 +88,8 @@ def preflight(endpoints: Sequence[Endpoint], plugins: Sequence[str], deadline: D
     error = ""
     for number, endpoint in enumerate(endpoints):
         share = deadline.within(deadline.remaining() / (len(endpoints) - number))
-        for plugin in [unanswered for unanswered in asked if unanswered not in support] or proving[:1] or asked[:1]:
+        unanswered = [plugin for plugin in asked if plugin not in support]
+        for plugin in [*unanswered, *proving[:1]] or asked[:1]:
             try:
                 reply = ask(
                     endpoint,
@@ -113,10 +117,11 @@ def with_settings(
 ) -> Mapping[str, PluginSupport]:
     """Return the support of these connectors with their settings; what is not answered is absent. Never raises."""
     found: dict[str, PluginSupport] = {}
-    for endpoint in endpoints:
+    for number, endpoint in enumerate(endpoints):
+        share = deadline.within(deadline.remaining() / (len(endpoints) - number))
         for name in [connector for connector in connectors[:MOST_PLUGINS] if connector not in found]:
             try:
-                answer = _validated(endpoint, name, deadline)
+                answer = _validated(endpoint, name, share)
             except (HttpError, JsonError):
                 continue
             if answer is not None:

@@ -168,8 +168,7 @@ class ConnectRest:
             self._plugin_versions = _ask_plugins(endpoint, share)
         except HttpError as error:
             log.info("the versions of connectors are not known: %s", error.fault.detail)
-        answered = worker_versions(self._all, deadline.within(deadline.remaining() / 2))
-        self._worker_versions = {**self._worker_versions, **answered}
+        self._worker_versions = worker_versions(self._all, deadline.within(deadline.remaining() / 2))
 
     def _ask_workers(self, connectors: Sequence[Connector], deadline: Deadline) -> Preflight:
         """Ask for the workers' configuration, every two minutes. What does not answer is unknown, and no fault."""
@@ -178,7 +177,7 @@ class ConnectRest:
             {connector.plugin for connector in connectors if connector.type == "source" and connector.plugin}
         )
         if not self._validate or not plugins:
-            return self._preflight
+            return Preflight()
         if self._preflight_at is None or now - self._preflight_at >= PREFLIGHT_INTERVAL:
             self._preflight_at = now
             found = preflight(self._all, plugins, deadline.within(deadline.remaining() / 2))
@@ -217,19 +216,20 @@ def _ask_plugins(endpoint: Endpoint, deadline: Deadline) -> dict[str, str]:
 
 def plugin_versions(body: bytes) -> dict[str, str]:
     """Versions by class, and by the short names that a configuration may use for it: without package, and without
-    ``Connector`` at the end (PluginUtils.simpleName, prunedName). Empty for an answer of another shape; never raises.
+    ``Connector`` at the end (PluginUtils.simpleName, prunedName). A name with several versions (KIP-891), or of several
+    classes, has none. Empty for an answer of another shape; never raises.
     """
     try:
         document = parse_json(body)
     except JsonError:
         return {}
-    found: dict[str, str] = {}
+    found: dict[str, set[str]] = {}
     for row in document[:MOST_PLUGINS] if isinstance(document, list) else ():
         if isinstance(row, dict) and isinstance(row.get("class"), str) and isinstance(row.get("version"), str):
             short = row["class"].rpartition(".")[2]
             for name in (row["class"], short, short.removesuffix("Connector")):
-                found[name[:LONGEST_WORD]] = cut(row["version"], LONGEST_WORD)
-    return found
+                found.setdefault(name[:LONGEST_WORD], set()).add(cut(row["version"], LONGEST_WORD))
+    return {name: version for name, (version, *others) in found.items() if not others}
 
 
 def parse(body: bytes, address: str) -> RestAnswer:

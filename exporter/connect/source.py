@@ -103,7 +103,8 @@ class ConnectSource(TargetSource[NamedCluster]):
         readings = [reading for answer in answers for reading in answer.values]
         view = WorkerView(readings)
         everyone = not any(answer.faults for answer in answers)
-        connectors = view.connectors() if rest is None else rest.connectors
+        by_mbeans = view.connectors() if readings or (answers and everyone) else None
+        connectors = by_mbeans if rest is None else rest.connectors
         if connectors is not None:
             complete = (
                 everyone if rest is None else not rest.faults and all(connector.state for connector in connectors)

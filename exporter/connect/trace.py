@@ -13,11 +13,11 @@ REDACTED = "[redacted]"
 _FRAME = re.compile(r"\s+(?:at |\.\.\. \d+ more|\.\.\. \d+ common frames)|\s*\[CIRCULAR REFERENCE")
 _CAUSED_BY = "Caused by: "
 _SECRET_KEY = re.compile(
-    r"passw|secret|token|credential|jaas|private|(?:api|access)[._-]?key|connection[._](?:url|uri|string)",
+    r"passw|secret|token|credential|jaas|private|(?:api|access|keystore)[._-]?key|key[._-]?pem|connection[._](?:url|uri|string)",
     re.IGNORECASE,
 )
-# Possessive, so that the time is linear: the text before an @ is read once.
-_USER_INFO = re.compile(r"(?<=://)[^/\s@]*+(?=@)")
+# A password may have an @ in it: up to the last one.
+_USER_INFO = re.compile(r"(?<=://)[^/\s]*(?=@)")
 _ASSIGNED = re.compile(
     r"((?:password|passwd|pwd|secret|token|api[_.-]?key)\s*+[=:]\s*+)(\"[^\"]*+\"|'[^']*+'|[^\s,;&)]++)",
     re.IGNORECASE,
@@ -74,5 +74,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
 
 def secrets_of(config: Mapping[str, object]) -> frozenset[str]:
     """Values of a connector's configuration that must not be shown; too short ones would tear every text apart."""
-    found = {str(value) for key, value in config.items() if _SECRET_KEY.search(key)}
-    return frozenset(value for value in found if len(value) >= 4)
+    found = [str(value) for key, value in config.items() if _SECRET_KEY.search(key)]
+    # An error has lines: of a secret of several, the first one may be at the end of the line that is shown.
+    begun = [value.strip().partition("\n")[0].strip() for value in found]
+    return frozenset(value for value in (*found, *begun) if len(value) >= 4)

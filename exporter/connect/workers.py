@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,7 @@ class WorkerView:
 
     def __init__(self, readings: Iterable[MBeanValue]) -> None:
         self._types: dict[str, str] = {}
+        self._types_of_tasks: dict[str, str] = {}
         self._states: dict[str, str] = {}
         values: dict[TaskKey, dict[str, Any]] = defaultdict(dict)
         for mbean, attribute, value in readings:
@@ -95,6 +96,8 @@ class WorkerView:
             task = mbean.properties.get("task")
             if task is not None:
                 values[connector, task][attribute] = value
+                if mbean.type in {"source-task-metrics", "sink-task-metrics"}:
+                    self._types_of_tasks[connector] = mbean.type.partition("-")[0]
             elif attribute == "connector-type":
                 self._types[connector] = str(value).lower()
             elif attribute == "status":
@@ -106,8 +109,6 @@ class WorkerView:
             )
             for key, found in values.items()
         }
-        self._sources = {mbean.properties.get("connector", "") for mbean in _of(readings, "source-task-metrics")}
-        self._sinks = {mbean.properties.get("connector", "") for mbean in _of(readings, "sink-task-metrics")}
 
     def connectors(self) -> tuple[Connector, ...]:
         """The connectors as far as MBeans know them: no settings, and no reason of a failure."""
@@ -128,13 +129,7 @@ class WorkerView:
 
     def _type(self, connector: str) -> str:
         said = self._types.get(connector, "")
-        if said in {"source", "sink"}:
-            return said
-        return "source" if connector in self._sources else "sink" if connector in self._sinks else ""
-
-
-def _of(readings: Iterable[MBeanValue], kind: str) -> Iterator[Any]:
-    return (reading.mbean for reading in readings if reading.mbean.type == kind)
+        return said if said in {"source", "sink"} else self._types_of_tasks.get(connector, "")
 
 
 def versions_by_mbeans(answers: Iterable[JvmAnswer]) -> dict[str, str]:

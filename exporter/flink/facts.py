@@ -60,7 +60,8 @@ class FlinkTransaction(NamedTuple):
 class Loss(NamedTuple):
     """A precommitted transaction that was ended by the server: what it wrote is lost unless the job is replayed.
 
-    ``ended`` is Unix seconds of log time. ``completed`` says that its checkpoint is known to have been completed.
+    ``begun`` (None where unknown) and ``ended`` are Unix seconds of log time. ``completed`` says that its checkpoint is
+    known to have been completed.
     ``places`` are where its records lie, as far as that was seen: the first offset and the high watermark then.
     """
 
@@ -72,6 +73,7 @@ class Loss(NamedTuple):
     completed: bool
     partitions: frozenset[TopicPartition]
     places: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
+    begun: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

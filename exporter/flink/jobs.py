@@ -111,13 +111,15 @@ class Jobs:
         subtask = job.subtasks.get(who.subtask)
         if not completed and (subtask is None or not subtask.took_next(who.number, begun)):
             return None
-        loss = Loss(who, transactional_id, application, producer_id, instant, completed, frozenset())
+        loss = Loss(who, transactional_id, application, producer_id, instant, completed, frozenset(), begun=begun)
         self._losses.append(loss)
         return loss
 
     def losses(self, now: float) -> tuple[Loss, ...]:
         """The losses of the last hour, newest first."""
-        return tuple(loss for loss in reversed(self._losses) if loss.ended >= now - HOUR)
+        # The log is read partition by partition: what is read later may have happened before.
+        latest = sorted(self._losses, key=lambda loss: loss.ended, reverse=True)
+        return tuple(loss for loss in latest if loss.ended >= now - HOUR)
 
     def replace(self, loss: Loss, better: Loss) -> None:
         """Replace a loss by one with more details."""
@@ -194,7 +196,9 @@ def judge(
     precommit, since = Precommit.NO, None
     over = interval is not None and age > 1.5 * interval + SLACK_SECONDS
     if committing or newest > started or (subtask is not None and subtask.took_next(who.number, started)):
-        precommit, since = Precommit.PROVEN, _since(job, subtask, who, started, newest)
+        precommit = Precommit.PROVEN
+        completed = job.committed_at[who.number] if committing else 0.0
+        since = _since(subtask, started, newest, completed)
     elif over or (interval is not None and (job.last_commit or started) > started + SLACK_SECONDS):
         precommit = Precommit.LIKELY
     patience = job.patience
@@ -215,7 +219,9 @@ def judge(
     return FlinkTransaction(who, interval, precommit, since, waiting, at_risk, deadline, committing, job.last_commit)
 
 
-def _since(job: KafkaSinkJob, subtask: Subtask | None, who: FlinkId, started: float, newest: float) -> float:
-    """The earliest instant at which the transaction was seen to be precommitted."""
-    instants = [job.committed_at.get(who.number, 0.0), newest, 0.0 if subtask is None else subtask.initialised]
+def _since(subtask: Subtask | None, started: float, newest: float, completed: float) -> float:
+    """The earliest instant at which the transaction was seen to be precommitted; ``completed`` is that of its
+    checkpoint, 0 where it is not known.
+    """
+    instants = [completed, newest, 0.0 if subtask is None else subtask.initialised]
     return min(instant for instant in instants if instant > started)

@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from exporter.jobs.spark_error import error_line
 from exporter.model import CommandError
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ def spark_session(
         with _submitted(name, conf or {}) as session:
             yield session
         return
+    from pyspark.sql import SparkSession  # noqa: PLC0415 -- pyspark is an extra: the rest of the program runs without it
+
     check_java()
     chosen = settings(packages)
     chosen["spark.driver.extraJavaOptions"] = " ".join((chosen["spark.driver.extraJavaOptions"], *java_options))
@@ -150,7 +153,7 @@ def spark_session(
         with (folder / "spark.log").open("w+", encoding="utf-8", errors="replace") as log:
             context = _started(name, master, chosen, log)
             try:
-                yield _session(context)
+                yield SparkSession(context)
             finally:
                 _stop(context)
     finally:
@@ -249,12 +252,6 @@ def _start(name: str, master: str, chosen: Mapping[str, str], log: IO[str]) -> S
     return context
 
 
-def _session(context: SparkContext) -> SparkSession:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 -- as above
-
-    return SparkSession(context)
-
-
 def _stop(context: SparkContext) -> None:
     """Stop Spark and its JVM, so that nothing of it outlives the job and a next one starts with its own settings."""
     from pyspark import SparkContext  # noqa: PLC0415 -- as above
@@ -297,7 +294,7 @@ def _why_not(master: str, chosen: Mapping[str, str], log: IO[str], error: Except
             " jar, remove that folder; or give --conf spark.jars.packages= --conf spark.jars=FILE,FILE with the jars."
         )
     lines = [line for line in said.splitlines() if line.strip()][-LOG_LINES:]
-    cause = "\n".join(lines) or str(error).splitlines()[0]
+    cause = "\n".join(lines) or error_line(error)
     return f"Spark did not start on master {master}:\n{cause}"
 
 

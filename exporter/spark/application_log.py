@@ -117,9 +117,8 @@ class _Following(NamedTuple):
 
 
 def _next(following: _Following, layout: Layout) -> _Following | None:
-    """The file after this one. Files that were folded into a compact one are skipped, as it repeats them."""
     for file in layout.files:
-        if file.number > following.number and not file.compact:
+        if file.number > following.number:
             return _Following(file.number, file.path, Follower(decoder_for(file.path)))
     return None
 
@@ -211,10 +210,14 @@ class ApplicationLog:
 
     @staticmethod
     def _rest_of(following: _Following, layout: Layout, most: int) -> Iterator[FileChunk]:
-        """The number of bytes of a file that are not read; 0 if it was folded into a compact one."""
-        path = next((file.path for file in layout.files if file.number == following.number), None)
-        if path is not None:
-            yield from following.follower.read(path, most)
+        """The rest of a file. Raises OSError, and ReplacedError where it was folded into a compact one, which may have
+        more of it than was read.
+        """
+        compact = following.path.name.endswith(".compact")
+        there = (file for file in layout.files if file.number == following.number and file.compact == compact)
+        if (file := next(there, None)) is None:
+            raise ReplacedError
+        yield from following.follower.read(file.path, most)
 
     def _note_alive(self, heard: float) -> None:
         """Any write of an application shows that its queries live: a long batch writes events of its tasks only."""

@@ -65,9 +65,6 @@ class CheckpointFolder:
                     yield Fault(Reason.MALFORMED, f"{shown(folder)} {text}")
                 return
             yield self._query_of(batches)
-        except FileNotFoundError as error:
-            # Spark removes old batches, so a file of a moment ago may be absent; the next read finds the newest.
-            yield trouble(error, Path(error.filename or folder))
         except OSError as error:
             yield trouble(error, Path(error.filename or folder))
         except MalformedError as error:

@@ -86,8 +86,10 @@ class EventLogFolder:
         self._logs = {key: log for key, log in self._logs.items() if key in known}
         layouts.sort(key=lambda layout: layout[1].modified, reverse=True)
         self._say_left_out(len(layouts) - MOST_APPLICATIONS)
-        followed = [(self._logs.setdefault(entry.key, ApplicationLog()), entry, layout) for entry, layout in layouts]
-        del followed[MOST_APPLICATIONS:]
+        followed = [
+            (self._logs.setdefault(entry.key, ApplicationLog()), entry, layout)
+            for entry, layout in layouts[:MOST_APPLICATIONS]
+        ]
         # One that writes without end, or never ends to be read, must not take the others' turn.
         followed.sort(key=lambda log: (not log[0].current, log[0].taken))
         most = MOST_BYTES

@@ -38,7 +38,7 @@ _EVENT = b'{"Event":'
 
 
 class ReplacedError(Exception):
-    """The file is shorter than what was read of it: it was replaced."""
+    """The file is shorter than what was read of it, or gone: it was replaced."""
 
 
 def is_log(path: Path) -> bool:

@@ -59,7 +59,7 @@ class SparkReceiver:
         self._mail.put(place, lambda before: _after(before, query))
 
     def queries(self, cluster: str) -> tuple[StreamingQuery, ...]:
-        """The queries on a cluster. Queries that name no cluster belong to "" unless another document names one."""
+        """The queries whose drivers name this cluster, "" for none."""
         return tuple(query for place, query in self._mail.latest().items() if place.cluster == cluster)
 
     def left_out(self) -> int:

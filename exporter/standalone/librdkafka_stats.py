@@ -63,8 +63,6 @@ class EosStats:
         self._client_id = client_id
         self._cluster = cluster
         self._token = token
-        self._lock = threading.Lock()
-        self._pid = 0
         self._start_anew()
 
     def __repr__(self) -> str:

@@ -76,9 +76,10 @@ class EosListener(StreamingQueryListener):
         """States that the agent took."""
         self.skipped = 0
         """States that were overtaken by newer ones before they were posted, or that the agent refused."""
-        self._lock = threading.Lock()  # guards the three above and the two below
+        self._lock = threading.Lock()  # guards the two above and the two below
         self._queries: dict[str, dict[str, Any]] = {}
         self._waiting: collections.OrderedDict[str, dict[str, Any]] = collections.OrderedDict()
+        self._alive_at = time.monotonic() + SIGN_OF_LIFE_SECONDS
         self._news = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-eos-listener", daemon=True)
@@ -189,8 +190,7 @@ class EosListener(StreamingQueryListener):
         )
         complained = False
         while True:
-            if not self._news.wait(SIGN_OF_LIFE_SECONDS):
-                self._say_alive()
+            self._news.wait(max(0.0, self._alive_at - time.monotonic()))
             self._news.clear()
             while (state := self._next()) is not None:
                 last = self._stopping.is_set()
@@ -214,13 +214,12 @@ class EosListener(StreamingQueryListener):
 
     def _next(self) -> dict[str, Any] | None:
         with self._lock:
+            if time.monotonic() >= self._alive_at:
+                self._alive_at = time.monotonic() + SIGN_OF_LIFE_SECONDS
+                for key, state in self._queries.items():
+                    if state["state"] != "terminated":
+                        self._waiting.setdefault(key, dict(state))
             return self._waiting.popitem(last=False)[1] if self._waiting else None
-
-    def _say_alive(self) -> None:
-        with self._lock:
-            for key, state in self._queries.items():
-                if state["state"] != "terminated":
-                    self._waiting.setdefault(key, dict(state))
 
     def _hand_over(self, opener: urllib.request.OpenerDirector, state: dict[str, Any]) -> tuple[str, bool]:
         """Post one; returns what went wrong, "" if nothing did, and whether it would go wrong again."""
@@ -232,9 +231,7 @@ class EosListener(StreamingQueryListener):
             with opener.open(request, timeout=WAIT_SECONDS) as answer:
                 answer.read(1000)
         except urllib.error.HTTPError as error:
-            text = error.read(200).decode("utf-8", "replace").strip()
-            error.close()
-            return f"{error.code} {error.reason}: {text}", error.code in {400, 413}
+            return f"{error.code} {error.reason}: {_text_of(error)}", error.code in {400, 413}
         except Exception as error:  # noqa: BLE001 -- a query must never fail because of its monitoring
             return type(error).__name__, False
         return "", False
@@ -251,6 +248,15 @@ class EosListener(StreamingQueryListener):
 class _RefuseRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:  # noqa: ANN401
         """Never: a redirect is an error."""
+
+
+def _text_of(error: urllib.error.HTTPError) -> str:
+    """The text of a refusal, "" where the connection ends before it."""
+    try:
+        with error:
+            return error.read(200).decode("utf-8", "replace").strip()
+    except Exception:  # noqa: BLE001 -- the thread must go on
+        return ""
 
 
 def _application() -> str:

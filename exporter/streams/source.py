@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from exporter import catalogue
 from exporter.applications.naming import UUID
@@ -73,27 +74,26 @@ class StreamsSource(TargetSource[Cluster]):
             yield from self._changelogs(frozenset(applications.values()), deadline)
 
     def _changelogs(self, applications: Iterable[str], deadline: Deadline) -> Iterator[Sample | Fault]:
-        client = self._cluster.client
         try:
             metadata = self._cluster.metadata(deadline, max_age=self.interval)
         except AskError as error:
             yield error.fault
             return
         owners = changelog_owners(metadata.topics, applications)
-        partitions = [partition for topic in owners for partition in metadata.partitions(topic)]
-        ends = both_ends(client, metadata, partitions, deadline)
+        partitions = {topic: metadata.partitions(topic) for topic in owners}
+        ends = both_ends(self._cluster.client, metadata, chain.from_iterable(partitions.values()), deadline)
         yield from ends.faults
         for topic, application in owners.items():
-            mine = [partition for partition in partitions if partition.topic == topic]
+            mine = partitions[topic]
             if all(partition in ends.high for partition in mine):
                 lag = sum(max(0, ends.high[partition] - ends.stable[partition]) for partition in mine)
                 yield catalogue.STREAMS_CHANGELOG_LAG_OFFSETS(float(lag), self.cluster, self.target, application, topic)
 
 
 def versions_of(cluster: str, readings: Iterable[MBeanValue]) -> Iterator[StreamsVersion]:
-    """The version of Kafka Streams in this JVM (ClientMetrics); none from a jmx_exporter, which leaves out texts."""
+    """The versions of Kafka Streams in this JVM (ClientMetrics), as a rule one; none from a jmx_exporter."""
     found = {value for _, attribute, value in readings if attribute == "version" and isinstance(value, str)}
-    yield from (StreamsVersion(cluster, cut(version, LONGEST_VERSION)) for version in sorted(found)[:1])
+    yield from (StreamsVersion(cluster, cut(version, LONGEST_VERSION)) for version in sorted(found))
 
 
 def applications_by_client(readings: Iterable[MBeanValue]) -> Mapping[str, str]:

@@ -55,10 +55,6 @@ class Shape:
     confluent: bool = True
     envelope: bool = False
 
-    @property
-    def columns(self) -> str:
-        return f"{COLUMNS}, {debezium.COLUMNS}" if self.envelope else COLUMNS
-
 
 def named(raw: DataFrame, shape: Shape) -> DataFrame:
     """The columns of ``COLUMNS`` from those of Spark's Kafka source. Raises ExpressionError for a bad schema."""

@@ -63,7 +63,7 @@ class Fold(IntEnum):
     WAITING = 20  # records that the sink may still get, in ``place``
     # Of the first stage:
     BLANK_TOMBSTONE = 21  # as BLANK, of records without a value
-    LEFT_OUT = 22  # records that the condition leaves out, in ``place``
+    LEFT_OUT = 22  # records of the audited topic that the condition leaves out, in ``place``
 
 
 class OffsetSpan(NamedTuple):
@@ -107,11 +107,11 @@ def parts_of(count: int) -> tuple[int, ...]:
     return tuple(found[task] for task in range(count))
 
 
-def _murmur3(value: int, seed: int = 42) -> int:
-    """Murmur3_x86_32.hashInt of Spark, as a signed integer."""
+def _murmur3(value: int) -> int:
+    """Murmur3_x86_32.hashInt of Spark with the seed 42, as a signed integer."""
     word = 0xFFFFFFFF
     k = _rotate(value * 0xCC9E2D51 & word, 15) * 0x1B873593 & word
-    h = (_rotate(seed ^ k, 13) * 5 + 0xE6546B64) & word
+    h = (_rotate(42 ^ k, 13) * 5 + 0xE6546B64) & word
     h ^= 4
     h = (h ^ h >> 16) * 0x85EBCA6B & word
     h = (h ^ h >> 13) * 0xC2B2AE35 & word
@@ -166,7 +166,8 @@ def _fold(plan: Plan, kept: Bitmaps, batches: list[pa.RecordBatch]) -> Iterator[
     if "chosen" in table.column_names:
         there = table["chosen"].fill_null(False).to_numpy()
         if not there.all():
-            yield rows([(int(Fold.LEFT_OUT), 0, len(there) - int(there.sum()), b"")])
+            if plan.offsets is not None:  # of the audited topic: its source has another condition
+                yield rows([(int(Fold.LEFT_OUT), 0, len(there) - int(there.sum()), b"")])
             table, positions, signed = table.filter(pa.array(there)), positions[there], signed[there]
     if plan.ids is not None:
         yield from _fold_ids(plan, plan.ids, table, positions, signed < 0)

@@ -151,6 +151,7 @@ class Follow:
             raise
 
     def _audited(self, number: int) -> None:
+        started = time.monotonic()
         before = self._state(number - 1)
         ends, instant = planned(self._query_folder / "offsets" / str(number), self._audit.topic)
         began = dict(self._starts if before is None else {int(key): value[1] for key, value in before.fresh.items()})
@@ -178,7 +179,7 @@ class Follow:
             if file is not None and not findings.result():
                 file.unlink()
             state = self._added(before, number, instant, fresh, outcome, findings.result())
-            report = self._report(state)
+            report = self._report(state, time.monotonic() - started)
             if folder is not None:
                 report.write(folder, self._settings.name)
         self._keep(state)
@@ -208,13 +209,14 @@ class Follow:
             described(self._audit),
         )
 
-    def _report(self, state: FollowState) -> AuditReport:
+    def _report(self, state: FollowState, seconds: float) -> AuditReport:
+        """The report of all batches so far; ``seconds`` is what the last one took."""
         spans = {
             int(number): OffsetSpan(int(number), state.begun.get(number, start), end)
             for number, (start, end) in state.fresh.items()
         }
         outcome = AuditOutcome(state.records, state.aborted, spans, tuple(state.unknown), ())
-        return report_of(self._audit, self._settings, outcome, state.found, time.time(), 0.0)
+        return report_of(self._audit, self._settings, outcome, state.found, time.time(), seconds)
 
     # --- Files ---
 

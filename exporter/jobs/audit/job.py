@@ -51,7 +51,14 @@ _CAUSES = (
     ("GroupAuthorizationException", "Spark may not use its group: grant READ on Group:spark-kafka-source*"),
     ("SaslAuthenticationException", "the broker refused the credentials"),
     ("SslAuthenticationException", "the TLS handshake failed"),
-    ("TimeoutException", "a broker that leads a partition did not answer in time: it is down, or too busy"),
+    (
+        "kafka.common.errors.TimeoutException",
+        "a broker that leads a partition did not answer in time: it is down, or too busy",
+    ),
+    (
+        "TimeoutException: Cannot fetch record",
+        "a broker that leads a partition did not answer in time: it is down, or too busy",
+    ),
     ("DisconnectException", "a broker was lost"),
     ("OutOfMemoryError", "Spark ran out of memory: give more with --conf spark.driver.memory=4g"),
     ("No space left on device", "no space is left on Spark's local disk (--conf spark.local.dir=DIR)"),
@@ -77,17 +84,15 @@ def run(
     """Audits once, all or one portion. Raises AskError and SessionError."""
     try:
         return _Run(session, access, audit, deliver, say, portion).run()
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:  # the last one from a JVM that ended
         raise SessionError(failure(error)) from None
 
 
 def failure(error: Exception) -> str:
     """The reason of a failure, from a Java trace: the first cause that concerns Kafka."""
     text = str(error)
-    for pattern, meaning in _CAUSES:
-        if pattern in text:
-            return f"the audit was not finished, and nothing was written: {meaning}"
-    return f"the audit was not finished, and nothing was written: {reason(error)}"
+    why = next((meaning for pattern, meaning in _CAUSES if pattern in text), None) or reason(error)
+    return f"the audit was not finished, and results that were there are unchanged: {why}"
 
 
 class _Run:

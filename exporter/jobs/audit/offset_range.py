@@ -71,7 +71,8 @@ def parse_bound(text: str) -> Bound:
             " beginning or earliest"
         ) from None
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-    return Bound(words, instant_ms=int(aware.timestamp() * 1000))
+    # ListOffsets has meanings of its own for negative times.
+    return Bound(words, instant_ms=max(0, int(aware.timestamp() * 1000)))
 
 
 def _offset(text: str) -> int:
@@ -145,7 +146,8 @@ def _cover(
         beyond := [partition for partition in partitions if asked_end[partition] > stable[partition]]
     ):
         unknown.append(
-            f"{some(beyond, 3)}: --to {end.text} is beyond the last stable offset: a transaction there is not decided"
+            f"{some(beyond, 3)}: --to {end.text} is beyond the last stable offset: what is there is not decided, or not"
+            " written yet"
         )
     elif undecided:
         notes.append(f"{undecided} offsets at the end are not decided yet, and not audited")

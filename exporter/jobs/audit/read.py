@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import RAW_SCHEMA, position_column
-from exporter.jobs.audit.fold import Fold, OffsetSpan, place, unpack
+from exporter.jobs.audit.fold import OFFSET_BITS, Fold, OffsetSpan, place, unpack
 from exporter.jobs.audit.summary import FEW
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.log.record_places import FoundRecord, records_at
@@ -110,7 +110,10 @@ class Reader:
         if count <= FEW:
             return self.few(int(row[0]) for row in positions.collect())
         spans = {}
-        partition, offset = f.shiftright("position", 44), f.col("position").bitwiseAND((1 << 44) - 1)
+        partition, offset = (
+            f.shiftright("position", OFFSET_BITS),
+            f.col("position").bitwiseAND((1 << OFFSET_BITS) - 1),
+        )
         between = positions.groupBy(partition.alias("p")).agg(f.min(offset), f.max(offset))
         for row in between.collect():
             spans[int(row[0])] = OffsetSpan(int(row[0]), int(row[1]), int(row[2]) + 1)

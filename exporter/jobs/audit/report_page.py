@@ -109,7 +109,7 @@ def _blocks(finding: Finding) -> list[Note | Table]:
     columns = columns_of(finding)
     rows = [[cell(example, column) for column in columns] for example in finding.examples]
     more = finding.count - len(finding.examples)
-    text = f"and {more:,} more: the Parquet file has them all" if more > 0 else ""
+    text = f"and {more:,} more: --output-dir keeps all, in *.findings.parquet" if more > 0 else ""
     numbers = NUMBERS & set(columns)
     return [
         Note(f"{MEANING[finding.kind][0].upper()}{MEANING[finding.kind][1:]}."),

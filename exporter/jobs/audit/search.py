@@ -1,6 +1,6 @@
 """The second stage in the Python workers: one part of the hash space, or some chunks of offsets, at a time.
 
-As ``audit_fold``, whose rows these functions take and give, it is sent to the workers by value.
+As ``fold``, whose rows these functions take and give, it is sent to the workers by value.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from exporter.jobs.audit.read import Reader, exploded
 from exporter.jobs.audit.summary import Summary, before, up_to
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.groups import committed_offsets
-from exporter.model import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,9 +49,14 @@ class AuditedSource:
                 raise AskError(answers.faults[0])
             committed = answers.values.get(audit.source_group, {})
             at_most = {
-                number: committed.get(TopicPartition(audit.source_topic, number), 0)
-                for number in metadata.topics[audit.source_topic]
+                partition.partition: committed.get(partition, 0)
+                for partition in metadata.partitions(audit.source_topic)
             }
+            if not any(at_most.values()):
+                self.remarks.unknown.append(
+                    f"group {audit.source_group} has committed no offset of {audit.source_topic}: none of its records"
+                    " was looked for"
+                )
         covered = cover(access.client, audit.source_topic, audit.begin, audit.end, access.deadline(), at_most)
         self.remarks.take(covered)
         if covered.compacted:

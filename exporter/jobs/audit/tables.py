@@ -50,7 +50,7 @@ class SinkTable:
     options: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        return f"Sink({self.url.partition('?')[0]}, {self.table})"
+        return f"Sink({self.name})"
 
     @property
     def lake(self) -> type[Lake] | None:
@@ -77,7 +77,12 @@ class SinkTable:
         """Its name for reports, without credentials."""
         if self.format != "parquet":
             return f"{self.format}:{self.url}{f'@{self.snapshot}' if self.snapshot else ''}"
-        return f"{self.url.partition('?')[0]} {self.table}".strip()
+        url = self.url.partition("?")[0]
+        if self.jdbc:
+            url = url.partition(";")[0]  # SQL Server: ...;user=USER;password=PASSWORD
+        if self.jdbc and "@" in url:  # Oracle: thin:USER/PASSWORD@HOST; MySQL: //USER:PASSWORD@HOST
+            url = f"{':'.join(url.split(':')[:2])}:***@{url.rpartition('@')[2]}"
+        return f"{url} {self.table}".strip()
 
 
 def rows_of(session: SparkSession, table: SinkTable) -> DataFrame:

@@ -58,10 +58,9 @@ def newest_applied(records: DataFrame, rows: DataFrame, comparing: Comparing) ->
     With neither version nor content, any record of a key may have made its row: the first of each key is taken.
     """
     alive = records.where("NOT deleted").alias("h").join(rows.alias("s"), "it").where(comparing.same)
-    newest = f.max("offset")
     if not comparing.version and not comparing.content:
-        alive, newest = alive.groupBy("it", "partition").agg(f.min("offset").alias("offset")), f.max("offset")
-    found = alive.groupBy("partition").agg(newest.alias("offset")).collect()
+        alive = alive.groupBy("it", "partition").agg(f.min("offset").alias("offset"))
+    found = alive.groupBy("partition").agg(f.max("offset").alias("offset")).collect()
     return {int(row["partition"]): int(row["offset"]) for row in found}
 
 

@@ -24,7 +24,7 @@ MOST_DETAILS = 3
 
 
 class Row(NamedTuple):
-    """A finished transaction, as ``history_table.COLUMNS`` describes it; times are Unix milliseconds, None unknown."""
+    """A finished transaction, as ``table.COLUMNS`` describes it; times are Unix milliseconds, None unknown."""
 
     transactional_id: str
     application: str

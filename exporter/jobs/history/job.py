@@ -86,7 +86,7 @@ class HistoryJob:
                 moved = self._batch(log, over)
                 last = self._table.last
                 behind = {number for number, end in ends.items() if last is None or _next(last, number) < end}
-                if behind and moved:
+                if behind and (moved or over.is_set()):
                     continue
                 if behind:
                     raise HistoryError(f"{len(behind)} partitions of the log could not be read to their ends")

@@ -134,7 +134,7 @@ class LakeTable:
             if number % BATCHES_EACH == BATCHES_EACH - 1:
                 self.lake.compact()
         except (PySparkException, Py4JError) as error:
-            _LOG.warning("files of the table are not merged: %s", error_line(error))
+            _LOG.warning("the table was not tidied (ids of past batches, small files): %s", error_line(error))
 
     def _as_stored(self, rows: DataFrame) -> DataFrame:
         """The rows with the columns of the table, which may have more of its own, in its order."""

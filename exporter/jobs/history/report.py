@@ -158,7 +158,7 @@ def report(history: HistorySource, span: ReportRange) -> HistoryReport:
             # One application may have a shorter history than all of them, and so narrower steps.
             tally = history.counted(span._replace(begin_ms=begin_ms, end_ms=end_ms), width)
     except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"the history cannot be read: {str(error).splitlines()[0]}") from None
+        raise HistoryError(f"the history cannot be read: {str(error).partition(chr(10))[0]}") from None
     starts = tuple(range(begin_ms // width * width, max(end_ms, begin_ms + 1), width))
     holds = sorted((hold for found in _lasting(tally) for hold in found), key=lambda hold: -hold.seconds)
     held: dict[TopicPartition, float] = {}
@@ -184,7 +184,7 @@ def report(history: HistorySource, span: ReportRange) -> HistoryReport:
         len(holds),
         tuple(sorted(held.items(), key=lambda item: -item[1])[:MOST]),
         caveats,
-        _markers(history.markers(), span, begin_ms, end_ms),
+        _markers(history.markers(), span),
     )
 
 
@@ -198,12 +198,12 @@ def _found(tally: HistoryTally, span: ReportRange) -> tuple[int, int]:
     return begin_ms, span.end_ms if span.end_ms is not None else (tally.last_ms or 0) + 1
 
 
-def _markers(record: MarkerRecord | None, span: ReportRange, begin_ms: int, end_ms: int) -> MarkerRecord | None:
+def _markers(record: MarkerRecord | None, span: ReportRange) -> MarkerRecord | None:
     """Torn places of the time range, whatever the application: readers of the topic see them all."""
     if record is None:
         return None
-    until_ms = end_ms if span.end_ms is not None else record.until_ms + 1
-    return record._replace(torn=tuple(torn for torn in record.torn if begin_ms <= torn.completed_ms < until_ms))
+    begin_ms, end_ms = span.begin_ms or 0, record.until_ms + 1 if span.end_ms is None else span.end_ms
+    return record._replace(torn=tuple(torn for torn in record.torn if begin_ms <= torn.completed_ms < end_ms))
 
 
 def _counts(cells: Mapping[Cell, int]) -> Counts:

@@ -36,7 +36,7 @@ _NUMBERS = frozenset({
 
 def verdict(found: HistoryReport) -> tuple[str, str]:
     """Level and first line: what did not end by its own client's will."""
-    if not found.counts.total:
+    if not found.counts.total and not found.unclean_found:
         return "blind", "No transactions in this time"
     if not found.unclean_found:
         return "good", f"{found.counts.total:,} transactions, all ended by their own clients"
@@ -66,7 +66,7 @@ def page_of(found: HistoryReport) -> ReportPage:
         text,
         details,
         facts,
-        list(_sections(found)) if counts.total else [],
+        [*(_sections(found) if counts.total else ()), *_torn_sections(found.markers)],
         f"kafka-eos-exporter {__version__} · instants are UTC, by the coordinators' clocks",
     )
 
@@ -79,7 +79,6 @@ def _sections(found: HistoryReport) -> Sequence[PageSection]:
         PageSection("Ends that no client asked for, newest first", [_transactions(found.unclean, "none")]),
         PageSection("Ids that were fenced", [_fenced(found)]),
         PageSection("Longest transactions", [_transactions(found.longest, "none whose begin is known")]),
-        *([] if found.markers is None else [PageSection("Torn transactions", _torn(found.markers))]),
     ]
 
 
@@ -105,13 +104,15 @@ def compared(record: MarkerRecord) -> str:
     return f"The markers of {record.compared:,} transactions were compared, {span}."
 
 
-def _torn(record: MarkerRecord) -> list[Block]:
+def _torn_sections(record: MarkerRecord | None) -> list[PageSection]:
+    if record is None:
+        return []
     blocks: list[Block] = [Note(compared(record))]
     if record.torn:
         rows = [torn_row(torn) for torn in record.torn]
         blocks.append(Table(TORN_COLUMNS, rows, _NUMBERS | {"partition"}, ["bad"] * len(rows)))
     blocks += [Note(f"Not compared: {question}.") for question in record.questions]
-    return blocks
+    return [PageSection("Torn transactions", blocks)]
 
 
 def _plot(

@@ -146,8 +146,10 @@ def opened(folder: Path, cluster_id: str, cluster_name: str, now_ms: int) -> Ite
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise HistoryError(f"--output {folder}: another history run writes here; stop it first") from None
+        except OSError as error:
+            raise HistoryError(f"--output {folder}: cannot be locked for one writer: {error.strerror}") from None
         _claim(folder, cluster_id, cluster_name, now_ms)
         store = HistoryStore(folder)
         store.load()

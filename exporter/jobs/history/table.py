@@ -40,7 +40,7 @@ COLUMNS: dict[str, TableColumn] = {
     "begin": TableColumn(_INSTANT, "when it began, by the coordinator; null if unknown"),
     "prepare": TableColumn(_INSTANT, "when its end was decided"),
     "complete": TableColumn(_INSTANT, "when its markers were written"),
-    "open_seconds": TableColumn(pa.float64(), "begin to prepare: how long it held the last stable offset"),
+    "open_seconds": TableColumn(pa.float64(), "begin to prepare; null if unknown"),
     "completion_seconds": TableColumn(pa.float64(), "prepare to complete: the markers"),
     "partitions": TableColumn(
         pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())])),
@@ -79,11 +79,9 @@ class RowFiles:
         self._name = f"{uuid.uuid4().hex}.parquet"
         self._waiting: list[Row] = []
         self._writers: dict[str, pq.ParquetWriter] = {}
-        self.count = 0
 
     def add(self, rows: Sequence[Row]) -> None:
         self._waiting += rows
-        self.count += len(rows)
         if len(self._waiting) >= ROWS_AT_ONCE:
             self._flush()
 

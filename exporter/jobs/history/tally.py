@@ -7,7 +7,7 @@ did not end by their client's will, or were open longest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -66,7 +66,8 @@ class HistoryTally:
         least = first // self.width_ms
         kinds = len(names) * len(outcomes)
         keys = (steps - least) * kinds + application * len(outcomes) + outcome
-        for key, count in zip(*_counted(keys, (last // self.width_ms - least + 1) * kinds), strict=True):
+        found = _counted(keys, (last // self.width_ms - least + 1) * kinds)
+        for key, count in zip(*(column.tolist() for column in found), strict=True):
             step, kind = divmod(key, kinds)
             name, ended = divmod(kind, len(outcomes))
             self.cells[Cell(names[name], outcomes[ended], least + step)] += count
@@ -81,7 +82,7 @@ class HistoryTally:
         # Times of the log are milliseconds: these are counted, which is exact.
         millis = np.rint(seconds * 1000).astype(np.int64)
         width = int(millis.max()) + 1
-        keys, counts = _counted_arrays(application * width + millis, len(names) * width)
+        keys, counts = _counted(application * width + millis, len(names) * width)
         owners = keys // width
         for number in np.unique(owners).tolist():
             mine = owners == number
@@ -238,7 +239,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[list[str], Array]:
     return chunk.dictionary.to_pylist(), chunk.indices.to_numpy().astype(np.int64)
 
 
-def _counted_arrays(keys: Array, size: int) -> tuple[Array, Array]:
+def _counted(keys: Array, size: int) -> tuple[Array, Array]:
     """Each key that is there, and how often; all are below ``size``."""
     if size <= _DENSE:
         counts = np.bincount(keys, minlength=size)
@@ -246,8 +247,3 @@ def _counted_arrays(keys: Array, size: int) -> tuple[Array, Array]:
         return there, counts[there]
     values, counts = np.unique(keys, return_counts=True)
     return values, counts
-
-
-def _counted(keys: Array, size: int) -> tuple[Iterable[int], Iterable[int]]:
-    values, counts = _counted_arrays(keys, size)
-    return values.tolist(), counts.tolist()

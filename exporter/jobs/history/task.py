@@ -219,6 +219,6 @@ def _read(files: Any, numbers: Sequence[int], group: Group, where: str) -> list[
         return read_kept(files, numbers, group)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise HistoryError(
-            f"{where}: cannot be read ({str(error).splitlines()[0]}); restore it from a copy, or start again with"
+            f"{where}: cannot be read ({str(error).partition(chr(10))[0]}); restore it from a copy, or start again with"
             " another --output"
         ) from None

@@ -44,7 +44,8 @@ class MarkerRecord(NamedTuple):
         self, until_ms: int, compared: int, torn: Iterable[TornPlace], questions: Iterable[str]
     ) -> tuple[MarkerRecord, tuple[TornPlace, ...]]:
         """The record with one more comparison, and which of the torn places are new."""
-        new = tuple(dict.fromkeys(place for place in torn if place not in set(self.torn)))
+        known = set(self.torn)
+        new = tuple(dict.fromkeys(place for place in torn if place not in known))
         kept = tuple(sorted((*self.torn, *new), key=lambda place: place.completed_ms)[-MOST:])
         asked = tuple(dict.fromkeys((*self.questions, *questions)))[-MOST_QUESTIONS:]
         return MarkerRecord(self.from_ms, until_ms, self.compared + compared, kept, asked), new

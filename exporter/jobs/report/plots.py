@@ -97,7 +97,9 @@ def clock(instant_ms: int, step_ms: int) -> str:
         return instant.strftime("%Y-%m-%d")
     if step_ms >= 3_600_000:
         return instant.strftime("%m-%d %H:%M")
-    return instant.strftime("%H:%M" if step_ms >= 60_000 else "%H:%M:%S")
+    if step_ms >= 1_000:
+        return instant.strftime("%H:%M" if step_ms >= 60_000 else "%H:%M:%S")
+    return instant.strftime("%H:%M:%S.%f")[:-3]
 
 
 def _open(height: int, label: str) -> str:

@@ -97,6 +97,8 @@ def test_keys_that_a_newer_job_writes_are_passed_over() -> None:
         ({"finished_at": "now"}, "finished_at"),
         ({"finished_at": 0}, "finished_at"),
         ({"finished_at": True}, "finished_at"),
+        ({"finished_at": 1_795_255_200_500}, "finished_at"),
+        ({"finished_at": 10**400}, "finished_at"),
         ({"verdict": "good"}, "verdict must be one of clean, findings, unknown"),
         ({"verdict": ["clean"]}, "verdict must be one of"),
         ({"verdict": "clean"}, "verdict is clean and there are findings"),

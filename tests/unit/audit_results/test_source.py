@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from exporter import catalogue as c
+from exporter.audit_results import result_files
 from exporter.audit_results.posts import KEEP_SECONDS, AuditReceiver
 from exporter.audit_results.result import AuditResults, parse_result
 from exporter.audit_results.result_files import AuditFiles
 from exporter.audit_results.source import AuditsSource
 from exporter.ingest.latest import RefusedError
-from exporter.model import Reason
+from exporter.model import Deadline, Reason
 from exporter.words import AuditVerdict
 from tests.helpers.cluster import FakeKafka, ManualClock, SourceRead, read
 from tests.unit.audit_results.test_result import DOCUMENT
@@ -106,6 +107,17 @@ def test_files_are_read_again_when_they_change_and_gone_when_they_go(
         assert read(world, source).value(c.AUDIT_VERDICT, *WHO, "unknown") == 1
     path.unlink()
     assert not read(world, source).samples
+
+
+def test_of_a_folder_that_keeps_every_run_the_newest_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_files, "MOST_FILES", 2)
+    files = AuditFiles([tmp_path / "*.json"])
+    for number in range(5):
+        write(tmp_path / f"{number}.json", at=1_795_255_200.0 + number)
+        list(files.read(Deadline.after(10)))
+    assert sorted(path.name for path in files._read) == ["3.json", "4.json"]
 
 
 def test_a_folder_without_results_yet_is_no_fault_and_one_that_is_not_there_is(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exporter.connect.preflight import PluginSupport
+from exporter.connect.preflight import PluginSupport, preflight
 from exporter.connect.rest import ConnectRest
 from exporter.http_client import Endpoint
 from exporter.model import Deadline
@@ -23,6 +23,7 @@ class ConnectWorker(BaseHTTPRequestHandler):
 
     validated: list[bytes]
     refuses = False
+    unknown = "none"
 
     def do_GET(self) -> None:
         if self.path.endswith("/config"):
@@ -35,6 +36,9 @@ class ConnectWorker(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.validated.append(body)
+        if self.unknown in self.path:
+            self.answer({"error_code": 404, "message": "no such plugin"}, 404)
+            return
         if self.refuses and SECRET.encode() in body:
             self.answer({"error_code": 500, "message": f"password {SECRET} is wrong"}, 500)
             return
@@ -72,6 +76,17 @@ def test_an_unsupported_plugin_is_asked_again_with_the_settings_of_its_connector
     assert [SECRET.encode() in body for body in handler.validated] == [False, True]
     assert SECRET not in repr(found)
     assert SECRET not in caplog.text
+
+
+def test_a_plugin_that_no_worker_has_keeps_no_worker_from_being_asked_about_another(
+    worker: tuple[type[ConnectWorker], Endpoint],
+) -> None:
+    handler, endpoint = worker
+    handler.unknown = "Absent"
+    other = Endpoint(endpoint.url.replace("127.0.0.1", "localhost"))
+    found = preflight([endpoint, other], ["Absent", "Mirror"], Deadline.after(10))
+    assert found.workers == {endpoint.address: True, other.address: True}
+    assert found.plugins == {"Mirror": PluginSupport.UNSUPPORTED}
 
 
 def test_a_refusal_that_quotes_settings_is_told_nowhere(

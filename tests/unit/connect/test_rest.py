@@ -119,6 +119,13 @@ def test_versions_of_plugins_are_known_by_all_names_that_a_configuration_may_use
     assert found == dict.fromkeys((files, "FileStreamSourceConnector", "FileStreamSource"), "4.3.1")
 
 
+def test_a_plugin_that_is_there_in_several_versions_has_none() -> None:
+    rows = [{"class": "a.Mirror", "version": "1"}, {"class": "a.Mirror", "version": "2"}]
+    assert plugin_versions(json.dumps(rows).encode()) == {}
+    rows = [{"class": "a.Mirror", "version": "1"}, {"class": "b.Mirror", "version": "2"}]
+    assert plugin_versions(json.dumps(rows).encode()) == {"a.Mirror": "1", "b.Mirror": "2"}
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"[1, null]", b'{"error_code": 404}', b"[" * 100_000])
 def test_what_is_no_list_of_plugins_tells_no_version(body: bytes) -> None:
     assert plugin_versions(body) == {}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from exporter.connect.concurrently import run_concurrently
+from exporter.connect.concurrently import GRACE_SECONDS, run_concurrently
 from exporter.connect.rest import ConnectRest
 from exporter.connect.worker_versions import worker_versions
 from exporter.http_client import MAX_BYTES, Endpoint
@@ -169,6 +169,15 @@ def test_a_question_that_never_returns_costs_the_others_nothing() -> None:
     answers = run_concurrently([lambda: str(release.wait(30)), lambda: "here"], Deadline.after(0.1))
     release.set()
     assert answers == [None, "here"]
+
+
+def test_questions_that_never_return_are_waited_for_together() -> None:
+    release = threading.Event()
+    began = time.monotonic()
+    assert run_concurrently([lambda: release.wait(30)] * 12, Deadline.after(0)) == [None] * 12
+    took = time.monotonic() - began
+    release.set()
+    assert took < 12 * GRACE_SECONDS / 2
 
 
 def test_a_bug_in_a_question_is_raised_where_it_was_asked() -> None:

@@ -231,6 +231,23 @@ def test_without_rest_answering_there_are_no_states_and_no_new_failures(
     assert seen.of(catalogue.CONNECT_TASK_OFFSET_COMMIT_RATIO), "the workers answer"
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_without_any_worker_answering_it_is_not_known_which_connectors_there_are(
+    workers: list[ScriptedReaders], gone: bool
+) -> None:
+    reader = source(None, workers)
+    before = read(reader)
+    for worker in workers:
+        worker.answer = JvmAnswer(faults=(DEAD,))
+    if gone:
+        workers.clear()
+    failures = catalogue.CONNECT_TASK_FAILURES_TOTAL
+    for _ in range(DELETED_AFTER):
+        seen = read(reader)
+        assert seen.state is None
+        assert seen.of(failures) == before.of(failures) != {}
+
+
 def test_one_dead_worker_costs_its_gauges_and_no_counter(rest: ScriptedReaders, workers: list[ScriptedReaders]) -> None:
     reader = source(rest, workers)
     before = read(reader)

@@ -64,11 +64,17 @@ def test_a_last_line_has_an_end() -> None:
         "login failed with Password: 'hunter2', token = hunter2;",
         'sasl.jaas.config=X required username=a password="hunter2";',
         "https://hunter2:hunter2@registry:8081/subjects",
+        "https://scott:ti@hunter2@registry:8081/subjects",
     ],
 )
 def test_secrets_are_taken_out_by_their_form(text: str) -> None:
     assert "hunter2" not in redacted(text)
     assert REDACTED in redacted(text)
+
+
+def test_the_first_line_of_a_secret_is_taken_out_of_the_line_that_is_shown() -> None:
+    secrets = secrets_of({"ssl.keystore.key": " MIIEhunter2  \nsecond\n"})
+    assert last_line("x.E: no key: MIIEhunter2  \nsecond\n\tat y", secrets) == f"x.E: no key: {REDACTED}"
 
 
 def test_secrets_of_the_configuration_are_taken_out_wherever_they_stand() -> None:

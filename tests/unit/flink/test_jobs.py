@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.flink.facts import FlinkId, FlinkTransaction
-from exporter.flink.jobs import COMPLETION_SECONDS, MOST_JOBS, Jobs
-from exporter.flink.kafka_sink_job import MOST_SUBTASKS
+from exporter.flink.facts import FlinkId, FlinkTransaction, Loss
+from exporter.flink.jobs import COMPLETION_SECONDS, MOST_JOBS, Jobs, judge
+from exporter.flink.kafka_sink_job import MOST_SUBTASKS, KafkaSinkJob
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import Outcome, Precommit, TransactionState
@@ -213,6 +213,23 @@ def test_a_checkpoint_that_another_subtask_committed_was_completed() -> None:
     found = sink.judged(sink.open(behind=1), after=1)
     assert found.committing
     assert found.precommit is Precommit.PROVEN
+
+
+def test_a_number_of_the_pool_that_another_subtask_committed_says_nothing_of_when_a_transaction_was_flushed() -> None:
+    job = KafkaSinkJob("orders", "orders")
+    subtask = job.subtask(0)
+    assert subtask is not None
+    subtask.inits = [(T0 + 5.0, 4)]
+    job.commit(FlinkId("orders", 1, 3), T0 - 1.0, T0 + 1.0)
+    found = judge(job, FlinkId("orders", 0, 3), T0, TIMEOUT, T0, T0 + 6)
+    assert (found.precommit, found.since, found.committing) == (Precommit.PROVEN, T0 + 5.0, False)
+
+
+def test_losses_are_newest_first_in_whatever_order_the_log_is_read() -> None:
+    jobs = Jobs()
+    for ended in (9.0, 3.0, 12.0):
+        jobs._losses.append(Loss(FlinkId("a", 0, 1), "a-0-1", "a", 1, T0 + ended, False, frozenset()))
+    assert [loss.ended - T0 for loss in jobs.losses(T0 + 20)] == [12.0, 9.0, 3.0]
 
 
 def test_a_timeout_of_a_precommitted_transaction_is_a_loss(sink: SimulatedSink) -> None:

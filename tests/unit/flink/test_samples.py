@@ -5,6 +5,7 @@ from __future__ import annotations
 from exporter import catalogue
 from exporter.flink.facts import FlinkId, FlinkTransaction, FlinkTransactions, Loss
 from exporter.flink.jobs import Jobs
+from exporter.flink.places import PrecommitPlaces
 from exporter.flink.samples import MOST_AT_RISK, flink_samples
 from exporter.lso.facts import Blocker, Stall
 from exporter.lso.holder_series import due
@@ -88,3 +89,15 @@ def test_a_loss_names_its_partitions_and_the_offsets_that_were_seen() -> None:
         ("prod", "sums", "sums-0-7", "7", "out", "0", "4", "9"),
         ("prod", "sums", "sums-0-7", "7", "out", "1", "", ""),
     ]
+
+
+def test_the_places_of_a_loss_are_of_its_own_transaction_and_not_of_an_earlier_one_of_its_producer() -> None:
+    held = stall(7)
+    held = held._replace(blocker=held.blocker._replace(checkpoint=transaction(), started=NOW - 120))
+    places, jobs = PrecommitPlaces(), Jobs()
+    places.note([held])
+    for begun in (NOW - 120, NOW - 30, None):
+        who = (FlinkId("sums", 0, 7), "sums-0-7", "sums", 7)
+        jobs._losses.append(Loss(*who, NOW, False, frozenset({OUT}), begun=begun))
+    places.complete(jobs, NOW)
+    assert [dict(loss.places) for loss in jobs._losses] == [{OUT: (1, 9)}, {}, {}]

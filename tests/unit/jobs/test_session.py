@@ -121,6 +121,13 @@ def test_a_connector_that_cannot_be_resolved_names_the_pyspark_to_install(tmp_pa
     assert "\n" not in text
 
 
+def test_a_start_that_says_nothing_fails_with_the_kind_of_its_error(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+") as log:
+        assert (
+            session._why_not("local[*]", {}, log, TypeError()) == "Spark did not start on master local[*]:\nTypeError"
+        )
+
+
 def test_a_jar_that_is_missing_where_its_pom_is_there_is_named_in_one_line(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w+") as log:
         log.write(

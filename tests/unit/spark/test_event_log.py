@@ -7,6 +7,7 @@ import os
 import tracemalloc
 from datetime import datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -193,6 +194,24 @@ def test_files_folded_by_the_history_server_are_not_read_twice(tmp_path: Path) -
     assert EventLogRead(folder).queries["orders"].rows == 30
     # Whoever comes later begins with what was folded.
     assert EventLogRead(EventLogFolder(tmp_path)).queries["orders"].rows == 30
+
+
+@pytest.mark.parametrize("folded", [1, 2])
+def test_a_file_that_is_folded_before_it_was_read_to_its_end_is_read_from_the_compact_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folded: int
+) -> None:
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
+    monkeypatch.setattr(log_files, "MOST_DECODED", 1)
+    path = log.write(START, *map(progress, range(10)), number=1)
+    assert not EventLogRead(folder).queries, "not read to its end"
+    monkeypatch.undo()
+    path.unlink()
+    other = b'{"Event":"SparkListenerStageSubmitted","id":"%s"}\n' % Random(0).randbytes(8000).hex().encode()
+    log.write(other, START, *map(progress, range(60)), number=folded, suffix=".zstd.compact")
+    log.write(progress(70), number=3)
+    looks = [EventLogRead(folder) for _ in range(2)]
+    assert not any(look.faults for look in looks)
+    assert (looks[-1].queries["orders"].batches, looks[-1].queries["orders"].rows) == (71, 610)
 
 
 def test_of_a_long_log_that_is_met_late_the_newest_part_is_read_and_who_it_is(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import json
 import sys
+import time
 from collections.abc import Iterator
 from copy import deepcopy
+from email.message import Message
+from io import BytesIO
 from pathlib import Path
 from queue import Empty
 from types import SimpleNamespace
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -206,6 +210,33 @@ def test_a_query_in_a_long_batch_gives_a_sign_of_life_and_one_that_ended_does_no
     eos.onQueryStarted(other)
     assert {agent.next()["id"] for _ in range(5)} == {"other"}
     eos.close()
+
+
+def test_a_query_in_a_long_batch_gives_a_sign_of_life_beside_one_that_has_news_all_the_time(
+    agent: ReceivingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "SIGN_OF_LIFE_SECONDS", 0.3)
+    eos = EosListener(agent.url, application="billing")
+    eos.onQueryStarted(STARTED)
+    busy, found = like(STARTED, id="busy"), []
+    for _ in range(20):
+        eos.onQueryStarted(busy)
+        found.append(agent.next()["id"])
+        time.sleep(0.05)
+    eos.close()
+    assert found.count(ID) > 1
+
+
+def test_a_refusal_whose_text_does_not_come_does_not_end_the_posts(eos: EosListener) -> None:
+    class CutText(BytesIO):
+        def read(self, *_: object) -> bytes:
+            raise ConnectionResetError
+
+    def refuse(*_: object, **__: object) -> None:
+        raise HTTPError("http://a", 400, "Bad Request", Message(), CutText())
+
+    opener: Any = SimpleNamespace(open=refuse)
+    assert eos._hand_over(opener, {"id": ID}) == ("400 Bad Request: ", True)
 
 
 def test_offsets_of_very_many_partitions_are_left_out_so_that_the_rest_comes_in(

@@ -44,6 +44,13 @@ def test_the_version_of_a_jvm_is_that_of_its_clients() -> None:
     )
 
 
+def test_a_jvm_with_two_versions_of_streams_has_both() -> None:
+    client = parse_object_name("kafka.streams:type=stream-metrics,client-id=totals-1")
+    assert client is not None
+    readings = [MBeanValue(client, "version", version) for version in ("3.9.1", "3.10.0")]
+    assert [fact.version for fact in versions_of("prod", readings)] == ["3.10.0", "3.9.1"]
+
+
 def test_commits_and_their_latency_are_read_by_thread() -> None:
     commits = values("running", catalogue.STREAMS_THREAD_COMMITS_TOTAL)
     assert set(commits) == {("StreamThread-1",), ("StreamThread-2",)}

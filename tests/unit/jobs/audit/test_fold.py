@@ -189,6 +189,16 @@ def test_records_left_out_keep_their_offsets_and_lose_their_ids() -> None:
     assert np.unpackbits(np.frombuffer(by_kind[Fold.KEPT][1], dtype=np.uint8)).sum() == 4
 
 
+def test_records_that_the_condition_of_the_source_leaves_out_are_not_counted_as_the_topics() -> None:
+    table = pa.RecordBatch.from_pydict(
+        {"position": pa.array([0], pa.int64()), "chosen": pa.array([False]), "id_hash": pa.array([7], pa.int64())}
+    )
+    found = [
+        row["kind"] for batch in folder(Plan(parts_of(1), Fold.SOURCE_IDS))(iter([table])) for row in batch.to_pylist()
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("module", [audit_fold, audit_search])
 def test_classes_that_are_shipped_by_value_have_no_slots(module: ModuleType) -> None:
     """The cloudpickle of pyspark 3.5 ships a dataclass with slots without its values."""

@@ -50,6 +50,11 @@ def test_a_leader_that_moves_is_waited_for(times: int) -> None:
     assert lost_since(Moving(times), "t", {0: OffsetSpan(0, 7, 9)}, Deadline.after(60)) == ()  # type: ignore[arg-type]
 
 
+def test_an_end_that_the_log_has_not_reached_is_not_told_as_an_open_transaction() -> None:
+    [said] = cover(Moving(0), "t", parse_bound("7"), parse_bound("9"), Deadline.after(60)).unknown  # type: ignore[arg-type]
+    assert said == "t-0: --to 9 is beyond the last stable offset: what is there is not decided, or not written yet"
+
+
 def test_offsets_that_were_deleted_are_found_after_a_leader_moved() -> None:
     [said] = lost_since(Moving(5), "t", {0: OffsetSpan(0, 3, 9)}, Deadline.after(60))  # type: ignore[arg-type]
     assert "retention took records" in said

@@ -19,13 +19,15 @@ from exporter.commands.audit_junit import junit
 from exporter.commands.audit_run import exit_code
 from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of
 from exporter.commands.settings import UsageError
+from exporter.jobs.audit import job
 from exporter.jobs.audit.definition import Audit, AuditOutcome
 from exporter.jobs.audit.findings import merged, worst_of
 from exporter.jobs.audit.fold import OffsetSpan
-from exporter.jobs.audit.follow import planned
+from exporter.jobs.audit.follow import Follow, Following, FollowState, planned
 from exporter.jobs.audit.job import failure
 from exporter.jobs.audit.offset_range import BoundError, parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfinished
+from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.session import SessionError
 from exporter.words import AuditVerdict
@@ -49,6 +51,7 @@ def report(*findings: Finding, unknown: tuple[str, ...] = (), **question: Any) -
         ("2026-11-21T10:00:00Z", "instant_ms", 1795255200000),
         ("2026-11-21T11:00+01:00", "instant_ms", 1795255200000),
         ("2026-11-21T10:00", "instant_ms", 1795255200000),
+        ("1969-12-31T23:59:59.999Z", "instant_ms", 0),  # -1 asks for the end
     ],
 )
 def test_a_bound_is_an_offset_or_an_instant(text: str, field: str, value: object) -> None:
@@ -87,6 +90,42 @@ def test_a_password_is_in_no_text_of_a_sink() -> None:
     sink = SinkTable("jdbc:postgresql://db/x?user=a&password=hunter2", "orders", "a", "hunter2")
     assert "hunter2" not in repr(sink) + sink.name + report(sink=sink).html
     assert "sesame" not in repr(AgentAddress("http://a", "sesame"))
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("jdbc:sqlserver://h:1433;databaseName=x;user=sa;password=hunter2", "jdbc:sqlserver://h:1433 t"),
+        ("jdbc:oracle:thin:scott/hunter2@//h:1521/s", "jdbc:oracle:***@//h:1521/s t"),
+        ("jdbc:mysql://root:hunt@hunter2@h/db?x=1", "jdbc:mysql:***@h/db t"),
+        ("jdbc:oracle:thin:@//h:1521/s", "jdbc:oracle:***@//h:1521/s t"),
+        ("jdbc:postgresql://h/db", "jdbc:postgresql://h/db t"),
+    ],
+)
+def test_a_table_by_jdbc_is_named_without_what_its_url_has_of_credentials(url: str, name: str) -> None:
+    sink = SinkTable(url, "t")
+    assert sink.name == name
+    assert "hunt" not in repr(sink)
+
+
+def test_a_report_of_a_continuous_audit_has_the_duration_of_its_last_batch() -> None:
+    access: Any = TopicAccess(None, {})  # type: ignore[arg-type]
+    nothing: Any = None
+    following = Following(Path("/checkpoint"), 60.0, 10.0)
+    follow = Follow(nothing, access, Audit("orders", id="key"), AuditSettings("nightly"), following, nothing, nothing)
+    result = follow._report(FollowState(0, 0, {"0": [3, 9]}, {"0": 1}), 2.34).result
+    assert (result.more["seconds"], result.more["offsets"]) == (2.3, {"orders": {"0": [1, 9]}})
+
+
+def test_a_jvm_that_ends_is_no_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class LostJvm:
+        def __init__(self, *_: object) -> None:
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+    monkeypatch.setattr(job, "_Run", LostJvm)
+    nothing: Any = None
+    with pytest.raises(SessionError, match="not finished"), unfinished(AuditSettings("nightly", folder=tmp_path)):
+        job.run(nothing, nothing, Audit("orders"), nothing, nothing)
 
 
 def test_files_are_replaced_at_the_end_or_not_at_all(tmp_path: Path) -> None:
@@ -148,6 +187,8 @@ def test_a_batch_ends_where_sparks_checkpoint_says(tmp_path: Path) -> None:
     [
         ("Caused by: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: x", "was deleted while"),
         ("java.util.concurrent.TimeoutException: Cannot fetch record", "did not answer in time"),
+        ("org.apache.kafka.common.errors.TimeoutException: Timeout of 60000ms expired", "did not answer in time"),
+        ("java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]", "Job aborted"),
         ("java.lang.OutOfMemoryError: Java heap space", "spark.driver.memory"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -144,6 +146,18 @@ def test_a_second_writer_is_refused(folder: Path) -> None:
         stack.enter_context(opened(folder, "c1", "prod", NOON_MS))
         with pytest.raises(HistoryError, match="another history run writes here"):
             stack.enter_context(opened(folder, "c1", "prod", NOON_MS))
+
+
+def test_a_file_system_without_locks_is_no_second_writer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with (
+        pytest.raises(HistoryError, match="cannot be locked for one writer: No locks available"),
+        opened(folder, "c1", "", 0),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 9}', "not json"])
