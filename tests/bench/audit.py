@@ -9,7 +9,7 @@ which the audit sets for itself.
 ``python -m tests.bench.audit --grow 1000000 10000000 100000000`` writes that many small records with Spark, and audits
 the first of them, more each time: time, and the largest memory of Spark's JVM and of its Python workers. With
 ``--workers 1 2`` each audit is on a standalone cluster of so many workers of one core, and the memory is that of the
-driver, master, workers and executors together.
+driver, master, workers and executors together. ``--picture`` plots time and memory by records and workers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -276,14 +276,30 @@ class PeakMemory:
             self.jvm, self.workers = max(self.jvm, jvm), max(self.workers, workers)
 
 
-def grow(cluster: KafkaCluster, counts: Sequence[int], workers: Sequence[int]) -> list[FigureRow]:
+class GrowthCost(NamedTuple):
+    """One audit; ``jvm`` and ``python`` are the largest memory of Spark's JVMs and of its Python workers, in MB."""
+
+    records: int
+    workers: int
+    timing: JobTiming
+    jvm: float
+    python: float
+    load: str
+
+    def row(self) -> FigureRow:
+        where = f"{self.workers} workers of one core" if self.workers else "2 core(s)"
+        row = _row(f"audit of {self.records:,} records, {where}, in a new Spark", self.records, self.timing)
+        memory = f"at most {self.jvm:,.0f} MB of Spark's JVMs, {self.python:,.0f} MB of its Python workers"
+        return row._replace(note=f"{row.note}; {memory}", load=self.load)
+
+
+def grow(cluster: KafkaCluster, counts: Sequence[int], workers: Sequence[int]) -> Iterator[GrowthCost]:
     """Audits of the first records of a topic by key, for each of these numbers of records and of workers.
 
     Without workers on two cores of one Spark.
     """
     most = max(counts)
     cluster.create_topic(GROWING, PARTITIONS)
-    rows = []
     with spark(cluster, LOCAL) as (session, access):
         say(f"writing {most:,} records")
         place = f"CAST(id % {PARTITIONS} AS INT) AS partition"
@@ -297,11 +313,31 @@ def grow(cluster: KafkaCluster, counts: Sequence[int], workers: Sequence[int]) -
         with _master(number) as master, PeakMemory() as peak, spark(cluster, master) as (session, access):
             question = Audit(GROWING, id="key", end=parse_bound(ends))
             timing = timed(lambda question=question, count=count: audited(session, access, question, count, 0), _pids)  # type: ignore[misc]  # a lambda of its own
-        memory = f"at most {peak.jvm:,.0f} MB of Spark's JVMs, {peak.workers:,.0f} MB of its Python workers"
-        where = f"{number} workers of one core" if number else "2 core(s)"
-        row = _row(f"audit of {count:,} records, {where}, in a new Spark", count, timing)
-        rows.append(row._replace(note=f"{row.note}; {memory}"))
-    return rows
+        yield GrowthCost(count, number, timing, peak.jvm, peak.workers, load())
+
+
+def picture(costs: Sequence[GrowthCost], path: Path) -> None:
+    """Time on the left and memory of the JVMs on the right by records, a line for each number of workers."""
+    import matplotlib as mpl  # noqa: PLC0415 - only this function needs it, and it loads for a second
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2))
+    for number in sorted({cost.workers for cost in costs}):
+        line = [cost for cost in costs if cost.workers == number]
+        millions = [cost.records / 1e6 for cost in line]
+        left.plot(millions, [cost.timing.wall for cost in line], marker="o", label=f"{number} worker(s)")
+        right.plot(millions, [cost.jvm for cost in line], marker="o")
+    left.set_ylabel("time of an audit, s")
+    right.set_ylabel("memory of Spark's JVMs, MB")
+    left.legend()
+    for plot in (left, right):
+        plot.set_ylim(bottom=0)
+        plot.set_xlabel("million records")
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
 
 
 @contextlib.contextmanager
@@ -340,11 +376,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="half a million records: to see that the bench works")
     parser.add_argument("--grow", type=int, nargs="+", metavar="RECORDS", help="only memory, as records grow")
     parser.add_argument("--workers", type=int, nargs="+", default=[], help="with --grow: on clusters of so many")
+    parser.add_argument("--picture", type=Path, help="with --grow: where to write the plot")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args(argv)
     records = QUICK_RECORDS if options.quick else RECORDS
     with KafkaCluster(heap_mb=1024, progress=say) as cluster:
-        rows = grow(cluster, options.grow, options.workers) if options.grow else measure(cluster, records)
+        if options.grow:
+            costs = []
+            for cost in grow(cluster, options.grow, options.workers):
+                say(str(cost.row()))
+                costs.append(cost)
+            rows = [cost.row() for cost in costs]
+            if options.picture:
+                picture(costs, options.picture)
+        else:
+            rows = measure(cluster, records)
     print(as_json(rows, {"records": records}) if options.output == "json" else table(rows))
     return 0
 

@@ -75,6 +75,8 @@ class LakeTable:
         self.lake, self.spark = lake, lake.spark
         self._cluster = ("", "")
         self._commit: Commit | None = None
+        self._ids = ""
+        """The folder of the ids."""
 
     def open(self, cluster_id: str, cluster_name: str) -> None:
         """Create the table, or find its last batch. Raises HistoryError when it is not a history of this cluster."""
@@ -82,6 +84,7 @@ class LakeTable:
         columns = [*spark_type(ROW_SCHEMA), *_PLACE]
         try:
             self.lake.create(_ddl(columns), DAY)
+            self._ids = f"{self.lake.location()}/{STATE}"
             self._commit = self.read_commit()
             there = self.lake.rows()
             if self._commit is None and there.limit(1).count():
@@ -109,7 +112,7 @@ class LakeTable:
     def write(self, plan: BatchPlan) -> Index:
         """Run the plan, and commit rows and end of its batch. Raises HistoryError where another writer is at work."""
         number = next_batch(self.last)
-        state = f"{self.lake.location()}/{STATE}/{number}-{uuid.uuid4().hex}"
+        state = f"{self._ids}/{number}-{uuid.uuid4().hex}"
         before = self.spark.read.parquet(self._commit.state) if self._commit is not None else None
         # Rows, ids and end are of one reading of the log: a part that is lost fails the batch, and is not read again.
         frame = plan.frame(self.spark, TaskFrames(), before).localCheckpoint()
@@ -130,7 +133,7 @@ class LakeTable:
             return
         number = self._commit.index.batch
         try:
-            delete_folders(self.spark, f"{self.lake.location()}/{STATE}", number - KEEP_BATCHES)
+            delete_folders(self.spark, self._ids, number - KEEP_BATCHES)
             if number % BATCHES_EACH == BATCHES_EACH - 1:
                 self.lake.compact()
         except (PySparkException, Py4JError) as error:

@@ -33,6 +33,8 @@ class DeltaLake(Lake):
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             # Of the log of a table: as many tasks at each look at it. The default is 50.
             "spark.databricks.delta.snapshotPartitions": "2",
+            # VACUUM has 17 jobs of so many tasks, however small the table is. The default is 10,000.
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
             # A commit without a row has a note, too.
             "spark.databricks.delta.skipRecordingEmptyCommits": "false",
         }
