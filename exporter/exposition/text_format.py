@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain, repeat
 from operator import add
 from struct import pack
 from typing import NamedTuple
@@ -33,6 +34,9 @@ CONTENT_TYPES = {
     Format.OPENMETRICS: "application/openmetrics-text; version=1.0.0; charset=utf-8",
 }
 END_OF_OPENMETRICS = b"# EOF\n"
+
+SERIES_AT_ONCE = 250
+"""New series whose labels are written in one call, of less than 1 ms."""
 
 _SPECIAL = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
 
@@ -74,8 +78,10 @@ def block(metric: Metric, values: Mapping[Labels, Value], earlier: FamilyBlock |
     if earlier and list(values.values()) == earlier.values and list(values) == list(earlier.prefixes):
         return earlier
     known = earlier.prefixes if earlier else {}
-    # Written for the interpreter: the loops over 100,000 samples run in C.
-    prefixes = {labels: known.get(labels) or _prefix(metric, labels) for labels in values}
+    # Written for the interpreter: the loops over 100,000 samples run in C, where no other thread takes it meanwhile.
+    prefixes = dict(zip(values, map(known.get, values, repeat("")), strict=True))
+    if not all(prefixes.values()):
+        prefixes |= _prefixes(metric, [labels for labels, prefix in prefixes.items() if not prefix])
     lines = list(map(add, prefixes.values(), numbers(values.values())))
     return FamilyBlock(metric, prefixes, list(values.values()), _piece(lines, earlier))
 
@@ -133,9 +139,21 @@ def number(value: float) -> str:
     return _SPECIAL.get(text, text)
 
 
-def _prefix(metric: Metric, labels: Labels) -> str:
-    inner = _inside_braces(metric.labels, labels)
-    return f"{metric.name}{{{inner}}} " if inner else f"{metric.name} "
+def _prefixes(metric: Metric, series: Sequence[Labels]) -> dict[Labels, str]:
+    inner = ",".join(f'{name}="%s"' for name in metric.labels)
+    form = f"{metric.name}{{{inner}}} " if inner else f"{metric.name} "
+    made: dict[Labels, str] = {}
+    for at in range(0, len(series), SERIES_AT_ONCE):
+        some = series[at : at + SERIES_AT_ONCE]
+        plain = _is_plain("".join(chain.from_iterable(some)))
+        escaped = some if plain else [tuple(map(_escaped, labels)) for labels in some]
+        made |= zip(some, map(form.__mod__, escaped), strict=True)
+    return made
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether nothing in it has to be escaped."""
+    return text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _inside_braces(names: Sequence[str], values: Labels) -> str:

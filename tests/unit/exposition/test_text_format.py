@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from exporter.bounds.text import printable_identity
 from exporter.exposition.render import Exposition
-from exporter.exposition.text_format import Format
+from exporter.exposition.text_format import SERIES_AT_ONCE, Format, block
 from exporter.model import Distribution, Kind, Metric, Sample, Snapshot
 
 GAUGE = Metric("t_gauge", Kind.GAUGE, 'A gauge\\n, "quoted"\nand broken.', ("one", "two"))
@@ -129,3 +129,12 @@ def test_no_series_stands_there_twice_whatever_several_sources_give(reads: list[
     last_wins = {(sample.metric.name, sample.labels): sample for samples in reads for sample in samples}
     body = exposition.body(Format.OPENMETRICS).decode()
     assert same(parsed(parse_openmetrics(body)), expected(last_wins.values()))  # type: ignore[no-untyped-call]
+
+
+def test_many_new_series_are_written_in_their_order_whichever_of_them_are_escaped_or_known() -> None:
+    series = [(f"{number}%s", "plain") for number in range(3 * SERIES_AT_ONCE)]
+    known = block(GAUGE, dict.fromkeys(series[::7], 1.0))
+    series[SERIES_AT_ONCE + 1] = ('a "quote"', "plain")
+    lines = block(GAUGE, dict.fromkeys(series, 2.0), known).piece.data.decode().splitlines()
+    escaped = [one.replace('"', r"\"") for one, _ in series]
+    assert lines == [f't_gauge{{one="{one}",two="plain"}} 2.0' for one in escaped]
