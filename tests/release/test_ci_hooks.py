@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,11 @@ SECONDS = 900
 GOOD, BAD = "acks=all\ntransactional.id=pay-1\n", "acks=1\ntransactional.id=pay-1\n"
 
 
-def run(folder: Path, *words: str, status: int = 0, **environment: str) -> str:
+def run(folder: Path, *words: str, status: int = 0, environment: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(
         words,
         cwd=folder,
-        env={**os.environ, **environment},
+        env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -47,8 +48,8 @@ def test_the_action_installs_itself_and_finds_what_is_wrong(source: Path, tmp_pa
     given = {name: setting.get("default", "") for name, setting in action["inputs"].items()}
     environment = {"ACTION": str(source), "RUNNER_TEMP": str(tmp_path / "temp")}
     environment |= {"FILES": "*.properties", "GOAL": given["for"], "SARIF": given["sarif"]}
-    run(tmp_path, "bash", "-e", "-c", install, **environment)
-    assert "acks-not-all" in run(tmp_path, "bash", "-e", "-c", check, status=1, **environment)
+    run(tmp_path, "bash", "-e", "-c", install, environment=environment)
+    assert "acks-not-all" in run(tmp_path, "bash", "-e", "-c", check, status=1, environment=environment)
     found = json.loads((tmp_path / given["sarif"]).read_text())["runs"][0]["results"]
     assert [result["ruleId"] for result in found] == ["acks-not-all"]
 
@@ -58,7 +59,7 @@ def test_the_action_installs_itself_and_finds_what_is_wrong(source: Path, tmp_pa
 def test_the_hook_stops_a_commit_of_wrong_settings_only(source: Path, tmp_path: Path) -> None:
     run(tmp_path, sys.executable, "-m", "venv", "venv")
     run(tmp_path, "venv/bin/pip", "install", "--quiet", PRE_COMMIT)
-    project = tmp_path / "project"
+    project, cached = tmp_path / "project", {"PRE_COMMIT_HOME": str(tmp_path / "cache")}
     project.mkdir()
     run(project, "git", "init", "--quiet")
 
@@ -67,7 +68,7 @@ def test_the_hook_stops_a_commit_of_wrong_settings_only(source: Path, tmp_path: 
         run(project, "git", "add", "producer.properties")
         words = ("try-repo", str(source), "kafka-eos-check-client")
         command = str(tmp_path / "venv" / "bin" / "pre-commit")
-        return run(project, command, *words, status=status, PRE_COMMIT_HOME=str(tmp_path / "cache"))
+        return run(project, command, *words, status=status, environment=cached)
 
     assert "acks-not-all" in checked(BAD, 1)
     assert "Passed" in checked(GOOD, 0)
