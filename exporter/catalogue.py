@@ -259,7 +259,7 @@ TRANSACTIONS_TOTAL = _TXNLOG.counter(
 )
 TRANSACTION_OPEN_SECONDS = _TXNLOG.histogram(
     "kafka_eos_transaction_open_seconds{kafka_cluster,application,outcome}",
-    "Time from a transaction's begin to the decision to commit or abort it: how long it held the last stable offset.",
+    "Time from a transaction's begin to the decision to commit or abort it.",
     (0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600),
 )
 TRANSACTION_COMPLETION_SECONDS = _TXNLOG.histogram(
@@ -277,7 +277,8 @@ TRANSACTIONS_OPEN = _TRANSACTIONS.gauge(
 )
 OVERDUE_TRANSACTIONS = _TRANSACTIONS.gauge(
     "kafka_eos_overdue_transactions{kafka_cluster,application}",
-    "Undecided transactions older than their own timeout plus 15 seconds: the coordinator should have ended them.",
+    "Undecided transactions older than their own timeout plus 15 seconds, by the clock of their coordinator where it is"
+    " known: it should have ended them.",
 )
 OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS = _TRANSACTIONS.gauge(
     "kafka_eos_oldest_open_transaction_start_timestamp_seconds{kafka_cluster,application}",
