@@ -19,9 +19,10 @@ from exporter.kafka.log.control import OffsetRange, look_back, read_markers
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at
+from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at, start_offsets
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
 from exporter.status.command_documents import MarkersDocument, TornDocument
+from exporter.transactions.decided.log_gaps import LogGaps
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import (
     ComparisonStopped,
@@ -134,7 +135,8 @@ def look(
 def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callable[[], None]) -> MarkerReport:
     since_ms = round((time.time() - since) * 1000)
     metadata = cluster.metadata(deadline)
-    log = _read_log(cluster, metadata, since_ms - BEFORE_MS, deadline, check)
+    gaps = LogGaps(since_ms)
+    log = _read_log(cluster, metadata, since_ms - BEFORE_MS, gaps, deadline, check)
     decisions = log.decisions()
     partitions = partitions_of(decisions, since_ms)
     ranges, faults = _ranges(cluster, metadata, partitions, deadline)
@@ -161,6 +163,7 @@ def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callabl
             *questions,
             f"{log.without_partitions} transactions have no record left that names their partitions",
         )
+    questions = (*questions, *gaps.questions(judged.judged))
     return MarkerReport(cluster.name, judged._replace(open_questions=questions), offsets)
 
 
@@ -188,10 +191,17 @@ class _CheckedConsumer(RangeConsumer):
 
 
 def _read_log(
-    cluster: Cluster, metadata: Metadata, since_ms: int, deadline: Deadline, check: Callable[[], None]
+    cluster: Cluster,
+    metadata: Metadata,
+    since_ms: int,
+    gaps: LogGaps,
+    deadline: Deadline,
+    check: Callable[[], None],
 ) -> DecisionLog:
     """Fold the transaction log from an instant to its end at the time of the call. Raises AskError, and what ``check``
     raises.
+
+    The record before that instant is read, too: between it and the next one nothing is missing.
     """
     places = metadata.partitions(TRANSACTION_STATE)
     if not places:
@@ -199,14 +209,18 @@ def _read_log(
             raise AskError(fault)
         return DecisionLog()
     starts = offsets_at(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
+    begins = start_offsets(cluster.client, metadata, places, deadline)
     ends = log_end_offsets(cluster.client, metadata, places, deadline)
-    for fault in (*starts.faults, *ends.faults):
+    for fault in (*starts.faults, *begins.faults, *ends.faults):
         raise AskError(fault)
+    # Where nothing came since, the end.
+    first = {place.partition: start if start >= 0 else ends.values[place] for place, start in starts.values.items()}
     ranges = {
-        place.partition: Range(place.partition, start, ends.values[place])
-        for place, start in starts.values.items()
-        if start >= 0
+        place.partition: Range(place.partition, max(begin, first[place.partition] - 1), ends.values[place])
+        for place, begin in begins.values.items()
     }
+    for number, span in ranges.items():
+        gaps.begin(number, span.start if first[number] > span.start else 0)
     say(
         f"reading {sum(max(0, span.end - span.start) for span in ranges.values()):,} records of the transaction log ..."
     )
@@ -215,8 +229,10 @@ def _read_log(
     try:
         for messages in read_ranges(reader, ranges, deadline.remaining(), Clock()):
             for message in messages:
+                number, offset = message.partition(), message.offset()
+                gaps.read(number, offset, message.timestamp()[1])
                 key, value = message.key(), message.value()
-                if key is None or value is None:
+                if key is None or value is None or offset < first[number]:
                     continue
                 try:
                     log.take_record(key, value, message.timestamp()[1])
@@ -224,6 +240,8 @@ def _read_log(
                     log.undecodable += 1
     finally:
         reader.close()
+    for number, span in ranges.items():
+        gaps.ended(number, span.end)
     return log
 
 
