@@ -2,7 +2,7 @@
 
 Kafka makes them by itself when a late Produce arrives after its transaction ended (before 3.6, or with verification
 off). Here: verification off (``transaction.partition.verification.enable``, KIP-890), then a Produce request of
-version 9 with a transactional batch of a producer id that no coordinator ever gave out. Up to version 10 the broker
+version 9 with a transactional batch of a producer id that has no transaction. Up to version 10 the broker
 does not add the partition to a transaction by itself, so it takes the batch as it is; works on 3.9 and 4.3.
 """
 
@@ -11,13 +11,14 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from demo.cluster import BrokerNode, KafkaCluster
@@ -26,6 +27,7 @@ from exporter.model import Deadline
 
 _VERIFICATION = "transaction.partition.verification.enable"
 _PRODUCE_VERSION = 9
+_INIT_VERSION = 4
 _WAIT_SECONDS = 120.0
 _CALL_SECONDS = 5.0
 
@@ -52,13 +54,13 @@ class OrphanError(RuntimeError):
     """It could not be made, or not be repaired."""
 
 
-def make_orphan(
-    cluster: OrphanCluster, topic: str, partition: int = 0, *, producer_id: int = 777, transactional_id: str = "ghost"
-) -> Orphan:
+def make_orphan(cluster: OrphanCluster, topic: str, partition: int = 0, *, transactional_id: str = "ghost") -> Orphan:
     """Leave one open transaction of one record in the partition; the broker's setting is as before afterwards."""
     admin = cluster.admin()
-    leader = admin.list_topics(topic, timeout=_CALL_SECONDS).topics[topic].partitions[partition].leader
-    request = _request(topic, partition, producer_id, transactional_id)
+    found = admin.list_topics(topic, timeout=_CALL_SECONDS)
+    leader = found.topics[topic].partitions[partition].leader
+    producer_id, epoch = _init(cluster, sorted(found.brokers), transactional_id)
+    request = _request(topic, partition, producer_id, epoch, transactional_id)
     with _verification_off(admin, leader):
         until = Deadline.after(_WAIT_SECONDS)
         while True:
@@ -93,36 +95,62 @@ def _verification_off(admin: AdminClient, broker: int) -> Iterator[None]:
         alter(AlterConfigOpType.DELETE)
 
 
-def _request(topic: str, partition: int, producer_id: int, transactional_id: str) -> bytes:
+def _init(cluster: OrphanCluster, brokers: Sequence[int], transactional_id: str) -> tuple[int, int]:
+    """A producer id of this transactional.id with its epoch, from its coordinator."""
+    first = cluster.broker(brokers[0]).address
+    producer = Producer({"bootstrap.servers": first, "transactional.id": transactional_id, "log_level": 0})
+    producer.init_transactions(_WAIT_SECONDS)  # makes the transaction log, if there is none
+    until = Deadline.after(_WAIT_SECONDS)
+    while True:
+        code = -1
+        for broker in brokers:
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=60_000,
+                producer_id=-1,
+                producer_epoch=-1,
+                version=_INIT_VERSION,
+            )
+            answer = _ask(cluster.broker(broker).node.port or 0, request, _INIT_VERSION, InitProducerIdResponse)
+            if (code := answer.error_code) == 0:
+                return int(answer.producer_id), int(answer.producer_epoch)
+        if not poll(until, 0.2):
+            raise OrphanError(f"no broker gives {transactional_id!r} a producer id: error {code}")
+
+
+def _request(topic: str, partition: int, producer_id: int, epoch: int, transactional_id: str) -> ProduceRequest:
     batch = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
         is_transactional=1,
         producer_id=producer_id,
-        producer_epoch=0,
+        producer_epoch=epoch,
         base_sequence=0,
         batch_size=1024,
     )
     batch.append(0, timestamp=round(time.time() * 1000), key=b"0", value=b"never committed", headers=[])
     data = ProduceRequest.TopicProduceData
     records = data.PartitionProduceData(index=partition, records=bytes(batch.build()))
-    request = ProduceRequest(
+    return ProduceRequest(
         transactional_id=transactional_id,
         acks=-1,
         timeout_ms=5000,
         topic_data=[data(name=topic, partition_data=[records])],
         version=_PRODUCE_VERSION,
     )
-    request.with_header(correlation_id=1, client_id="orphan")
-    return bytes(request.encode(version=_PRODUCE_VERSION, header=True, framed=True))
 
 
-def _produce(port: int, request: bytes) -> tuple[int, int]:
+def _produce(port: int, request: ProduceRequest) -> tuple[int, int]:
     """The error code and base offset that the broker answers with."""
-    with socket.create_connection(("127.0.0.1", port), timeout=_CALL_SECONDS) as connection:
-        connection.sendall(request)
-        with connection.makefile("rb") as stream:
-            (size,) = struct.unpack(">i", stream.read(4))
-            response = ProduceResponse.decode(stream.read(size), version=_PRODUCE_VERSION, header=True)
+    response = _ask(port, request, _PRODUCE_VERSION, ProduceResponse)
     answer = response.responses[0].partition_responses[0]
     return int(answer.error_code), int(answer.base_offset)
+
+
+def _ask(port: int, request: Any, version: int, response: Any) -> Any:  # noqa: ANN401 -- kafka-python's classes
+    request.with_header(correlation_id=1, client_id="orphan")
+    with socket.create_connection(("127.0.0.1", port), timeout=_CALL_SECONDS) as connection:
+        connection.sendall(bytes(request.encode(version=version, header=True, framed=True)))
+        with connection.makefile("rb") as stream:
+            (size,) = struct.unpack(">i", stream.read(4))
+            return response.decode(stream.read(size), version=version, header=True)

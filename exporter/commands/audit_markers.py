@@ -19,9 +19,10 @@ from exporter.kafka.log.control import OffsetRange, look_back, read_markers
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at
+from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at, start_offsets
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
 from exporter.status.command_documents import MarkersDocument, TornDocument
+from exporter.transactions.decided.log_gaps import LogGaps
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import (
     ComparisonStopped,
@@ -134,7 +135,8 @@ def look(
 def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callable[[], None]) -> MarkerReport:
     since_ms = round((time.time() - since) * 1000)
     metadata = cluster.metadata(deadline)
-    log = _read_log(cluster, since_ms - BEFORE_MS, deadline, check)
+    gaps = LogGaps(since_ms)
+    log = _read_log(cluster, since_ms - BEFORE_MS, gaps, deadline, check)
     decisions = log.decisions()
     partitions = partitions_of(decisions, since_ms)
     ranges, faults = _ranges(cluster, metadata, partitions, deadline)
@@ -161,6 +163,7 @@ def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callabl
             *questions,
             f"{log.without_partitions} transactions have no record left that names their partitions",
         )
+    questions = (*questions, *gaps.questions(judged.judged))
     return MarkerReport(cluster.name, judged._replace(open_questions=questions), offsets)
 
 
@@ -187,9 +190,13 @@ class _CheckedConsumer(RangeConsumer):
         return super().poll(limit, seconds)
 
 
-def _read_log(cluster: Cluster, since_ms: int, deadline: Deadline, check: Callable[[], None]) -> DecisionLog:
+def _read_log(
+    cluster: Cluster, since_ms: int, gaps: LogGaps, deadline: Deadline, check: Callable[[], None]
+) -> DecisionLog:
     """Fold the transaction log from an instant to its end at the time of the call. Raises AskError, and what ``check``
     raises.
+
+    The record before that instant is read, too: between it and the next one nothing is missing.
     """
     # By name: an answer about all topics leaves out those without DESCRIBE.
     metadata = cluster.metadata(deadline, [TRANSACTION_STATE])
@@ -199,14 +206,18 @@ def _read_log(cluster: Cluster, since_ms: int, deadline: Deadline, check: Callab
             raise AskError(metadata.errors[TRANSACTION_STATE])
         return DecisionLog()
     starts = offsets_at(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
+    begins = start_offsets(cluster.client, metadata, places, deadline)
     ends = log_end_offsets(cluster.client, metadata, places, deadline)
-    for fault in (*starts.faults, *ends.faults):
+    for fault in (*starts.faults, *begins.faults, *ends.faults):
         raise AskError(fault)
+    # Where nothing came since, the end.
+    first = {place.partition: start if start >= 0 else ends.values[place] for place, start in starts.values.items()}
     ranges = {
-        place.partition: Range(place.partition, start, ends.values[place])
-        for place, start in starts.values.items()
-        if start >= 0
+        place.partition: Range(place.partition, max(begin, first[place.partition] - 1), ends.values[place])
+        for place, begin in begins.values.items()
     }
+    for number, span in ranges.items():
+        gaps.begin(number, span.start if first[number] > span.start else 0)
     say(
         f"reading {sum(max(0, span.end - span.start) for span in ranges.values()):,} records of the transaction log ..."
     )
@@ -215,8 +226,10 @@ def _read_log(cluster: Cluster, since_ms: int, deadline: Deadline, check: Callab
     try:
         for messages in read_ranges(reader, ranges, deadline.remaining(), Clock()):
             for message in messages:
+                number, offset = message.partition(), message.offset()
+                gaps.read(number, offset, message.timestamp()[1])
                 key, value = message.key(), message.value()
-                if key is None or value is None:
+                if key is None or value is None or offset < first[number]:
                     continue
                 try:
                     log.take_record(key, value, message.timestamp()[1])
@@ -224,6 +237,8 @@ def _read_log(cluster: Cluster, since_ms: int, deadline: Deadline, check: Callab
                     log.undecodable += 1
     finally:
         reader.close()
+    for number, span in ranges.items():
+        gaps.ended(number, span.end)
     return log
 
 
@@ -259,15 +274,18 @@ def _ranges(
 def _compacted(
     cluster: Cluster, partitions: Iterable[TopicPartition], since_ms: int, deadline: Deadline
 ) -> frozenset[str]:
-    """Topics whose cleaner may have taken markers of the window: compacted, and kept for a shorter time than it is.
+    """Topics whose cleaner may have taken markers of the window: compacted, and kept for a shorter time than it is, and
+    those whose settings are not known.
 
     A marker stays for delete.retention.ms (a day) after the cleaner first passed it (KIP-98).
     """
     topics = sorted({partition.topic for partition in partitions})
     answers = cluster.client.configs("topic", topics, ("cleanup.policy", "delete.retention.ms"), deadline)
     found = set()
-    for topic, answer in answers.items():
-        if isinstance(answer, Fault):
+    for topic in topics:
+        answer = answers.get(topic)
+        if answer is None or isinstance(answer, Fault):
+            found.add(topic)
             continue
         kept = answer.get("delete.retention.ms", str(DAY_MS))
         window_ms = time.time() * 1000 - since_ms

@@ -30,8 +30,6 @@ EVENT_SECONDS = 60.0
 LOOK_SECONDS = 0.1
 STALL_AFTER_SECONDS = 30.0
 BLOCKER_SECONDS = 240.0
-UNUSED_PRODUCER_ID = 1 << 40
-"""A producer id that no open transaction of the scale has: with one of theirs, nothing would hang."""
 
 
 class LogObserver:
@@ -149,7 +147,7 @@ def blocker_delays(
         thresholds[f'transactional_id="{producer.transactional_id}"'] = time.time() + STALL_AFTER_SECONDS
         time.sleep(random.uniform(0, 2))
     place = spare_partition(scale, tries * scale.partitions)
-    make_orphan(cluster, place.topic, place.partition, producer_id=UNUSED_PRODUCER_ID)
+    make_orphan(cluster, place.topic, place.partition)
     orphan = 'kind="hanging"'
     thresholds[orphan] = time.time() + STALL_AFTER_SECONDS
     seen = _wait_for_blockers(agent, list(thresholds))

@@ -30,7 +30,6 @@ from tests.chaos.workloads import Workload
 ACT_ONE_SHARE = 0.7
 ORPHAN_TOPIC = "orphans"
 ORPHAN_PARTITIONS = 2
-FIRST_ORPHAN_ID = 900_000_000
 QUIET_SECONDS = 15.0
 SETTLE_SECONDS = 150.0
 HEAL_SECONDS = 300.0
@@ -57,13 +56,12 @@ class OrphanPlanter:
 
     def plant_first(self) -> None:
         """Plant the one from before the faults."""
-        first = self.first_id()
-        make_orphan(self.cluster, ORPHAN_TOPIC, 0, producer_id=first, transactional_id="orphan")
-        self.planted[first] = time.time()
+        orphan = make_orphan(self.cluster, ORPHAN_TOPIC, 0, transactional_id=self._id(0))
+        self.planted[orphan.producer_id] = time.time()
 
-    def first_id(self) -> int:
-        """The producer id of the first one: no other run on the cluster has it."""
-        return FIRST_ORPHAN_ID + 1000 * self.seed
+    def _id(self, number: int) -> str:
+        """A transactional.id of its own: no other orphan on the cluster has it."""
+        return f"orphan-{self.seed}-{number}"
 
     def plant(self, seconds: float, stop: threading.Event) -> None:
         places = self.places()
@@ -71,15 +69,13 @@ class OrphanPlanter:
         for number, (topic, partition) in enumerate(places, 1):
             while not stop.is_set():
                 try:
-                    orphan = make_orphan(
-                        self.cluster, topic, partition, producer_id=self.first_id() + number, transactional_id="orphan"
-                    )
+                    orphan = make_orphan(self.cluster, topic, partition, transactional_id=self._id(number))
                 except Exception as error:  # noqa: BLE001 - a broker is away: again
                     say(f"no orphan in {topic}-{partition} yet: {type(error).__name__}: {str(error)[:80]}")
                     if until.over or stop.wait(2):
                         break
                     continue
-                self.planted[self.first_id() + number] = time.time()
+                self.planted[orphan.producer_id] = time.time()
                 say(f"orphan planted in {topic}-{partition} at {orphan.start_offset}")
                 break
             stop.wait(seconds / (2 * len(places)))

@@ -149,7 +149,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
     )
     watch(agent, QUICK)
     # A producer id of its own: other tests leave orphans on the shared cluster.
-    orphan = make_orphan(kafka_4, ledger, producer_id=int(ledger.rpartition("-")[2].rstrip("x"), 16))
+    orphan = make_orphan(kafka_4, ledger, transactional_id=ledger)
     stuck_id, pay_id = f"{fresh('stuck')}-1", f"{fresh('pay')}-3"
     stuck = RdkafkaProducer(kafka_4, stuck_id, timeout=600.0)
     with stuck, RdkafkaProducer(kafka_4, pay_id) as zombie, RdkafkaProducer(kafka_4, pay_id) as successor:

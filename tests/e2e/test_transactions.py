@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from demo.agent import AgentProcess, Metrics
 from demo.cluster import KafkaCluster
-from demo.orphan import make_orphan
+from demo.orphan import Orphan, make_orphan
 from demo.processes import ProcessGroup
 from demo.workloads.outcome_counts import OutcomeCounts
 from demo.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
@@ -43,7 +43,7 @@ class ObservedRun:
     metrics: Metrics = field(default_factory=lambda: Metrics(""))
     stalls: list[dict[str, Any]] = field(default_factory=list)
     page: str = ""
-    orphan_offset: int = -1
+    orphan: Orphan = field(init=False)
 
     def app(self, role: str) -> str:
         """The application of a role: its transactional.id without the trailing number."""
@@ -73,7 +73,7 @@ def _play(world: ObservedRun, make: ProducerClass, stack: ExitStack, stem: str) 
     late.send(ledger)
     late.flush()
 
-    world.orphan_offset = make_orphan(kafka, ledger).start_offset
+    world.orphan = make_orphan(kafka, ledger)
 
     healthy = producer("healthy")
     healthy.run(5, orders, 2)
@@ -284,9 +284,9 @@ def test_a_group_whose_own_offsets_are_in_an_open_transaction_is_named_with_its_
 def test_a_transaction_that_no_coordinator_has_is_hanging(world: ObservedRun) -> None:
     blockers = world.metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=world.names["ledger"])
     assert [(b.labels["kind"], b.labels["transactional_id"], b.labels["producer_id"]) for b in blockers] == [
-        ("hanging", "", "777")
+        ("hanging", "", str(world.orphan.producer_id))
     ]
-    assert blockers[0].labels["start_offset"] == str(world.orphan_offset)
+    assert blockers[0].labels["start_offset"] == str(world.orphan.start_offset)
     assert world.value(catalogue.HANGING_TRANSACTIONS, topic=world.names["ledger"]) == 1
 
 

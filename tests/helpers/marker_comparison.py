@@ -40,7 +40,7 @@ def compare_all(
     for decision in known:
         if decision.completed_ms is None or decision.completed_ms < since_ms:
             continue
-        unread = list(_unread(decision, read, compacted))
+        unread = list(_unread(decision, read))
         open_questions.update(dict.fromkeys(unread))
         for partition in sorted(decision.partitions):
             own = read.get(partition)
@@ -53,8 +53,8 @@ def compare_all(
                 is_lost = is_missing = not any(_ends(decision, marker) for marker in found)
             else:
                 is_missing, is_lost = _of_shared_epoch(decision, found, rivals)
-            if is_missing and own.fault is None and partition.topic not in compacted:
-                if is_lost and _reaches(decision, own):
+            if is_missing and own.fault is None:
+                if is_lost and partition.topic not in compacted and _reaches(decision, own):
                     torn.append(Torn(decision, partition, None))
                 else:
                     unclear.add(id(decision))
@@ -101,17 +101,13 @@ def _is_within(decision: Decision, marker: Marker, slack_ms: int) -> bool:
     return decision.prepared_ms - slack_ms <= marker.timestamp_ms <= decision.completed_ms + slack_ms
 
 
-def _unread(
-    decision: Decision, read: Mapping[TopicPartition, PartitionMarkers], compacted: frozenset[str]
-) -> Iterator[str]:
+def _unread(decision: Decision, read: Mapping[TopicPartition, PartitionMarkers]) -> Iterator[str]:
     for partition in decision.partitions:
         own = read.get(partition)
         if own is None:
             yield f"{partition}: not read"
         elif own.fault is not None:
             yield own.fault.detail
-        elif partition.topic in compacted:
-            yield f"{partition.topic} is compacted: a missing marker there proves nothing"
 
 
 def _reaches(decision: Decision, own: PartitionMarkers) -> bool:

@@ -108,11 +108,20 @@ class OneBroker:
         return OneBrokerLogReader(self)
 
     def log(self) -> Iterator[FakeMessage]:
-        """Every record of the log: one of each id, after that of an idle id in each partition."""
+        """Every record of the log: one of each id, after that of an idle id in each partition, and those of the
+        producer ids whose transactions no id has open.
+        """
         ends = [1, 1]
         for number in range(2):
             value = encode_value(1, 900 + number, 0, 60_000, 0, None, 0, -1, kafka_tags(-1, -1, 0))
             yield FakeMessage(None, number, 0, 0, encode_key(f"idle-{number}"), value)
+        others = {producer_id for opened in self.opened.values() for producer_id, *_ in opened}
+        for producer_id in sorted(others - {producer_id for producer_id, _ in self.known.values()}):
+            name = f"ghost-{producer_id}"
+            number = coordinator_partition(name, 2)
+            value = encode_value(1, producer_id, 0, 60_000, 0, None, 0, -1, kafka_tags(-1, -1, 0))
+            yield FakeMessage(None, number, ends[number], 0, encode_key(name), value)
+            ends[number] += 1
         status = {"Ongoing": 1, "PrepareCommit": 2, "PrepareAbort": 3}[self.state]
         begun = round((NOW - self.started_ago) * 1000)
         for name, (pid, places) in self.known.items():

@@ -95,6 +95,7 @@ class Bounds(NamedTuple):
     looks: int = 0
     ahead: int = 0
     notes: bool = False
+    remakes: int = 0
 
 
 class Spent(NamedTuple):
@@ -107,6 +108,7 @@ class Spent(NamedTuple):
     late: int = 0
     timeouts: int = 0
     looks: int = 0
+    remakes: int = 0
 
 
 class ModelState(NamedTuple):
@@ -343,6 +345,12 @@ def _faults(state: ModelState, bounds: Bounds) -> Iterator[tuple[str, ModelState
             ends = state.next if kept == len(state.log) else state.log[kept].offset
             after = state._replace(log=log, next=ends, leader_epoch=state.leader_epoch + 1, spent=more)
             yield f"election of the log, keeps {kept}", _load(after)
+    if spent.remakes < bounds.remakes:
+        # Somebody deletes the topic, which is made again when it is asked for (KafkaApis.handleFindCoordinatorRequest).
+        # Coordinators forget what they had; an agent drops what it knew of the log before, by its topic id.
+        more = spent._replace(remakes=spent.remakes + 1)
+        anew = state._replace(log=(), next=0, leader_epoch=0, spent=more, kept=None, noted=None)
+        yield "log made anew", _owe(_owe(anew, 0, frozenset()), 1, frozenset())
     if spent.truncations < bounds.truncations:
         more = spent._replace(truncations=spent.truncations + 1)
         for place, entries in enumerate(state.partitions):

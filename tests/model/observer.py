@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from exporter.kafka.log.control import Marker
 from exporter.model import KnownLogEnd, TopicPartition
-from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of, passed_offset
+from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of, passed_offset, whole_since
 from exporter.transactions.decided.fate import Judgement, OpenRecords, ProducerLog, judge
 from exporter.transactions.machine.records import LogValue, Status, Tags
 from tests.model.kafka import ONGOING, PREPARE_ABORT, EndMarker, ModelRecord, ModelState, newest, open_records
@@ -33,14 +33,17 @@ def log_record(record: ModelRecord) -> LogRecord:
     return LogRecord(record.offset, record.leader_epoch, time_ms, f"id-{record.producer}", value)
 
 
-def log_by_a_read(state: ModelState, producer: int) -> ProducerLog:
-    """Return what one read of the log, from its start to its end, shows of a producer."""
+def log_by_a_read(state: ModelState, producer: int, end: KnownLogEnd | None) -> ProducerLog:
+    """Return what one read of the log, from its start to its end, shows of a producer, and an end known from before."""
     run = LogRun()
     for record in state.log:
         run.read(record.offset, record.leader_epoch)
     run.ended(state.next)
     records = [log_record(record) for record in state.log if record.producer == producer]
-    return ProducerLog(decisions_of(PRODUCER_IDS[producer], records), run.whole_from(state.leader_epoch))
+    start = run.whole_from(state.leader_epoch)
+    passed = -1 if end is None else passed_offset(start, end, state.leader_epoch)
+    whole = whole_since({0: start}, {0: passed}, recorded=bool(records))
+    return ProducerLog(decisions_of(PRODUCER_IDS[producer], records), whole, passed if records else -1)
 
 
 def suspects(state: ModelState) -> Iterator[tuple[int, int, int]]:
@@ -81,11 +84,10 @@ def records_by_a_read(
 def judgements(state: ModelState, ahead: int = 0) -> Iterator[tuple[int, int, int, Judgement]]:
     """Partition, producer, start and what the function says of it, by what may be read of the partition."""
     for place, producer, start in suspects(state):
-        log = log_by_a_read(state, producer)
         noted = state.noted
-        if noted is not None and noted.place == place and noted.entries <= start:
-            end = KnownLogEnd(noted.next, noted.leader_epoch)
-            log = log._replace(passed=passed_offset(log.whole_from, end, state.leader_epoch))
+        known = noted is not None and noted.place == place and noted.entries <= start
+        end = KnownLogEnd(noted.next, noted.leader_epoch) if noted is not None and known else None
+        log = log_by_a_read(state, producer, end)
         for traced in (False, True):
             yield (
                 place,

@@ -212,6 +212,7 @@ class OpenInLog(Evidence):
 
     ``timeout`` is seconds, None for two-phase commit (KIP-939). ``watched`` is for how many seconds, by one monotonic
     clock, it was seen to hold the same partition: a lower bound of its age that does not depend on other clocks.
+    ``scan_behind`` is as that of ``OpenTransaction``.
     """
 
     transactional_id: str
@@ -220,6 +221,7 @@ class OpenInLog(Evidence):
     timeout: float | None
     watched: float
     flink: bool
+    scan_behind: float | None = 0.0
 
     @classmethod
     def of(cls, opened: OpenTransactions, transaction: OpenTransaction, *, watched: float, flink: bool) -> Self | None:
@@ -228,7 +230,7 @@ class OpenInLog(Evidence):
         if not from_log or transaction.state is not TransactionState.ONGOING or not transaction.transactional_id:
             return None
         who = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
-        return cls(*who, transaction.timeout, watched, flink)
+        return cls(*who, transaction.timeout, watched, flink, transaction.scan_behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +254,12 @@ class Overdue:
 
     @staticmethod
     def after(opened: OpenInLog) -> float:
-        """For how many seconds it has to be watched before it is overdue; infinite where it never is."""
-        return math.inf if opened.flink or opened.timeout is None else opened.timeout + OVERDUE_SLACK_SECONDS
+        """For how many seconds it has to be watched before it is overdue; infinite where it never is, and while it is
+        not known when its present coordinator ends it.
+        """
+        if opened.flink or opened.timeout is None or opened.scan_behind is None:
+            return math.inf
+        return opened.timeout + max(0.0, opened.scan_behind) + OVERDUE_SLACK_SECONDS
 
 
 def _numbers(numbers: list[int]) -> str:

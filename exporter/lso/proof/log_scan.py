@@ -18,7 +18,7 @@ from typing import NamedTuple
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Polled, fault_of, is_end
 from exporter.model import Clock, Deadline, KnownLogEnd
-from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of, passed_offset
+from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of, passed_offset, whole_since
 from exporter.transactions.decided.fate import ProducerLog
 from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine.entries import OPEN_STATES
@@ -40,6 +40,10 @@ message takes longer than one read, and a broker that is down is told of at once
 """
 MOST_RECORDS = 2_000
 """Records kept of one producer id, the newest."""
+NO_RECORD = (
+    f"no record of {TOPIC} has this producer id, which its coordinator writes before it hands one out: the log was made"
+    " anew since, or lost it"
+)
 MOST_PRODUCERS = 1_000
 """Producer ids whose records are kept until a new one is looked for."""
 
@@ -270,13 +274,8 @@ class LogScan:
         passed = {
             number: passed_offset(at, known_ends.get(number), leader_epochs[number]) for number, at in starts.items()
         }
-        whole: int | None = None
-        below = -1
-        if not kept:
-            whole = 0 if all(at == 0 or passed[number] >= 0 for number, at in starts.items()) else None
-        elif len(starts) == 1:
-            ((number, whole),) = starts.items()
-            below = passed[number]
+        whole = whole_since(starts, passed, recorded=bool(kept))
+        below = next(iter(passed.values())) if kept and len(starts) == 1 else -1
         records = [
             LogRecord(
                 record.offset, record.leader_epoch, record.record_ms, decode_key(record.key), decode_value(record.value)
@@ -284,6 +283,8 @@ class LogScan:
             for record in kept
         ]
         gaps = tuple(_gap(number, self._run(number), leader_epochs[number]) for number, at in starts.items() if at != 0)
+        if not kept:
+            gaps = (*gaps, NO_RECORD)
         return ProducerLog(decisions_of(producer_id, records), whole, below, gaps[:1])
 
     def start_again(self, number: int) -> None:

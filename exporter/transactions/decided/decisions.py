@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -73,6 +73,18 @@ def passed_offset(whole_from: int | None, known: KnownLogEnd | None, leader_epoc
     if known is None or whole_from is None or known.leader_epoch != leader_epoch:
         return -1
     return known.offset if whole_from <= known.offset else -1
+
+
+def whole_since(starts: Mapping[int, int | None], passed: Mapping[int, int], *, recorded: bool) -> int | None:
+    """The offset from which on every record of a producer id in the log is known; None where there is none.
+
+    ``starts`` and ``passed`` are those of the partitions that may have its records, and ``recorded`` says that there is
+    one. A coordinator writes one before it hands a producer id out (TransactionCoordinator.handleInitProducerId). A log
+    without was made anew since, or lost it: it only shows what was not decided after a known end.
+    """
+    if not recorded:
+        return 0 if passed and all(offset >= 0 for offset in passed.values()) else None
+    return next(iter(starts.values())) if len(starts) == 1 else None
 
 
 class _Opened(NamedTuple):

@@ -284,8 +284,6 @@ class _Comparison:
                 yield f"{partition}: not read"
             elif own.fault is not None:
                 yield own.fault.detail
-            elif partition.topic in self._compacted:
-                yield f"{partition.topic} is compacted: a missing marker there proves nothing"
 
     def _compare(self, partition: TopicPartition, own: PartitionMarkers, producers: Mapping[int, list[int]]) -> None:
         due = {
@@ -298,7 +296,7 @@ class _Comparison:
             self._step()
             if marker.producer_id in due:
                 written[marker.producer_id].append(marker)
-        whole = own.fault is None and partition.topic not in self._compacted
+        whole = own.fault is None
         for producer_id, places in due.items():
             self._compare_producer(partition, own, places, written.get(producer_id, []), whole=whole)
 
@@ -323,9 +321,14 @@ class _Comparison:
                     )
                 if not asked.asks_for(marker):
                     self._torn.append((place, partition, Torn(decision, partition, marker)))
-            if not ended and whole and _reaches(decision, own):
+            if ended or not whole:
+                continue
+            if partition.topic in self._compacted:
+                text = f"{partition.topic} is compacted, or its settings are not known: a missing marker proves nothing"
+                self._unclear.setdefault(place, []).append(text)
+            elif _reaches(decision, own):
                 self._judge(place, partition, shared)
-            elif not ended and whole:
+            else:
                 text = f"{partition}: retention may have taken markers of the time, or the topic was made again since"
                 self._unclear.setdefault(place, []).append(text)
                 self._unproven.append(Torn(decision, partition, None))

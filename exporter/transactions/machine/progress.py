@@ -73,7 +73,7 @@ class LogLeaders:
         self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
         self.wanted = NO_EPOCH  # that of a record that is read once its leader has confirmed what is before it
         self.brokers: dict[int, int] = {}  # the broker that leads, by epoch, of the newest
-        self.since = -math.inf  # monotonic: when this process learned that the leader is another one
+        self.since = -math.inf  # monotonic: when this process learned of the last election
         self.changes = changes
 
     def in_epoch(self, epoch: int, offset: int) -> None:
@@ -84,7 +84,7 @@ class LogLeaders:
     def led_by(self, epoch: int, broker: int | None, monotonic: float) -> None:
         """Note who leads in an epoch."""
         if broker is not None and self.brokers.get(epoch) != broker:
-            if self.leader not in {None, broker}:
+            if self.brokers:
                 self.since = monotonic
             newest = dict(list(self.brokers.items())[1 - MOST_EPOCHS :])
             self.brokers = {**newest, epoch: broker}

@@ -98,6 +98,7 @@ class MarkersSource(KafkaSource):
         self, metadata: Metadata, wanted: Mapping[TopicPartition, int], facts: Facts, deadline: Deadline
     ) -> Iterator[Fault]:
         self._forget_made_again(metadata, {partition.topic for partition in wanted})
+        yield from self._forget_deleted(metadata, deadline)
         if not wanted:
             return
         asked_at = self._cluster.clock.monotonic()
@@ -133,6 +134,19 @@ class MarkersSource(KafkaSource):
             {topic for topic, topic_id in ids.items() if self._topic_ids.get(topic, topic_id) != topic_id}
         )
         self._topic_ids = {topic: topic_id for topic, topic_id in self._topic_ids.items() if topic in topics} | ids
+
+    def _forget_deleted(self, metadata: Metadata, deadline: Deadline) -> Iterator[Fault]:
+        """Forget what was found in topics that no broker has any more."""
+        unknown = {topic for topic, fault in metadata.errors.items() if fault.reason is Reason.UNKNOWN_TOPIC}
+        if not (doubtful := unknown & {watched.torn.partition.topic for watched in self._watch.found}):
+            return
+        try:
+            newest = self._cluster.client.confirmed(deadline, sorted(doubtful))
+        except AskError as error:
+            yield error.fault
+            return
+        faults = {topic: newest.errors.get(topic) for topic in doubtful - newest.topics.keys()}
+        self._watch.forget({topic for topic, fault in faults.items() if fault and fault.reason is Reason.UNKNOWN_TOPIC})
 
     def _note_clocks(
         self, metadata: Metadata, reached: AbstractSet[TopicPartition], asked_at: float, now: float

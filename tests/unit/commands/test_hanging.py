@@ -74,7 +74,7 @@ def test_without_read_on_the_log_it_is_undecided_with_the_grant() -> None:
 def test_what_reading_the_log_cost_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     world = OneBroker(opened={LEDGER: [ORPHAN]}, known={"pay-1": (9, frozenset({LEDGER}))})
     found(world)
-    assert "read the transaction log of prod: 3 records, " in capsys.readouterr().err
+    assert "read the transaction log of prod: 4 records, " in capsys.readouterr().err
 
 
 def test_one_partition_is_searched_alone() -> None:

@@ -109,6 +109,10 @@ OPEN = OpenTransaction("pay-1", "pay", 7, 3, TransactionState.ONGOING, 100.0, 60
 def test_only_the_log_read_to_its_end_is_evidence_of_an_open_transaction() -> None:
     whole = OpenTransactions("txnlog", (OPEN,), complete=True)
     assert OpenInLog.of(whole, OPEN, watched=5, flink=False) == OpenInLog("pay-1", 7, 3, 60.0, 5, flink=False)
+    for behind in (20.0, None):
+        of_present = OpenInLog.of(whole, OPEN._replace(scan_behind=behind), watched=5, flink=False)
+        assert of_present is not None
+        assert of_present.scan_behind == behind
     assert OpenInLog.of(replace(whole, complete=False), OPEN, watched=5, flink=False) is None
     assert OpenInLog.of(replace(whole, origin="transactions"), OPEN, watched=5, flink=False) is None
     for state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
@@ -124,6 +128,10 @@ def test_only_the_log_read_to_its_end_is_evidence_of_an_open_transaction() -> No
         ({"watched": 0.0}, False),
         ({"watched": 1e9, "timeout": None}, False),  # two-phase commit
         ({"watched": 1e9, "flink": True}, False),
+        ({"watched": 95.0, "scan_behind": 20.0}, False),  # its coordinator was elected 20 s after the timeout
+        ({"watched": 95.1, "scan_behind": 20.0}, True),
+        ({"watched": 75.0, "scan_behind": -20.0}, False),
+        ({"watched": 1e9, "scan_behind": None}, False),  # no record shows the clock of its coordinator
     ],
 )
 def test_overdue_is_watched_for_longer_than_the_timeout_and_the_scan_and_never_what_may_be_flinks(

@@ -77,6 +77,8 @@ class Model:
         self.log_start = dict.fromkeys(range(PLACES), 0)
         self.tail = True
         self._producer_ids = count(1000)
+        for known_id in self.ids.values():
+            self._log(known_id)
 
     # --- What clients and the coordinator do ---
 
@@ -135,12 +137,16 @@ class Model:
         self.complete(model_id)
 
     def orphan(self, place: int, late: ModelId | None, *, before: bool) -> None:
-        """A record that no transaction has: of an unknown producer, or a late one of an id whose transaction ended,
+        """A record that no transaction has: of an id without one, or a late one of an id whose transaction ended,
         perhaps by the producer id that it had before.
         """
         if late is not None and (late.previous_id < 0 if before else late.open):
             return
-        producer_id = next(self._producer_ids) if late is None else late.previous_id if before else late.producer_id
+        if late is None:
+            number = next(self._producer_ids)
+            late, before = ModelId(f"ghost-{number}", number), False
+            self._log(late)
+        producer_id = late.previous_id if before else late.producer_id
         if all(writer.producer_id != producer_id for writer in self.world.topics[TOPIC][place].writers):
             self.orphans.add((place, producer_id))
         self._append(place, producer_id)

@@ -398,7 +398,7 @@ class SlowTail(FakeTail):
 
 def test_a_proof_that_reads_a_long_log_keeps_no_other_stall_waiting() -> None:
     world = world_of(orders=1)
-    for number in range(9):
+    for number in range(8):
         write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
     cluster = world.cluster()
     source = LsoSource(cluster, LsoConfig(), TopicsConfig(), Prover(cluster, lambda: SlowTail(world)))
@@ -521,6 +521,18 @@ def test_a_partition_that_lost_a_marker_was_not_closed_before_what_is_open_now(a
     assert (ABORT in steps(world, seen)) is (at == 30)
 
 
+def test_a_log_without_a_record_of_the_producer_id_was_made_anew_and_proves_nothing() -> None:
+    """Somebody deleted the topic: what it decided is gone, and the new one is whole from its first record on."""
+    world = world_of(orders=1)
+    stand(world, "orders")
+    world.log.clear()
+    world.topics[LOG][0].high_watermark = 0
+    write(world, "app-9", 9, Status.COMPLETE_COMMIT)
+    seen = go_on(world, lso_source(world), 300)
+    assert ABORT not in steps(world, seen)
+    assert "the log was made anew since, or lost it" in steps(world, seen)
+
+
 def test_where_no_leader_says_whether_the_log_lost_records_nothing_is_proven() -> None:
     world = world_of(orders=1)
     write(world, "app-9", 9, Status.COMPLETE_COMMIT)
@@ -580,8 +592,8 @@ def test_a_cluster_that_shows_no_transaction_log_leaves_it_unknown(hidden: bool)
 
 def test_a_record_that_is_not_understood_leaves_it_unknown_until_a_newer_one_of_the_id_is() -> None:
     world = world_of(orders=1)
-    stand(world, "orders")
     world.write([CoordinatorRecord(0, 0, 0, encode_key("app-9"), b"\x00\x09")])
+    stand(world, "orders")
     source = lso_source(world)
     seen = go_on(world, source, 120)
     assert "is not understood" in steps(world, seen)
@@ -609,8 +621,8 @@ def test_a_producer_id_that_begins_another_transaction_is_hanging_no_more() -> N
 def test_a_log_of_many_reads_delays_nothing_but_the_proof() -> None:
     """The log takes longer than one read may: it is read on in the next ones, and no gauge waits for it."""
     world = world_of(orders=1)
-    stand(world, "orders")
     world.write([CoordinatorRecord(0, 0, 0, encode_key("app-9"), None)])
+    stand(world, "orders")
     world.log_reads.cut, world.log_reads.cut_seconds = True, 0.5
     source = lso_source(world)
     for _ in range(10):

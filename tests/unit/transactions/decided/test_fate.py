@@ -107,6 +107,8 @@ def test_a_run_of_the_log_begins_after_a_gap_and_after_an_election() -> None:
         ({"truncations": 1, "late": 1}, True, 474),
         ({"compactions": 1, "drops": 1}, False, 1783),
         ({"compactions": 1, "drops": 1}, True, 1155),
+        ({"remakes": 1, "drops": 1}, False, 296),
+        ({"remakes": 1, "drops": 1, "elections": 1}, True, 2353),
     ],
 )
 def test_no_state_gives_a_line_while_a_client_was_told_committed(
@@ -156,6 +158,13 @@ def test_the_model_finds_an_end_that_counts_after_an_election(monkeypatch: pytes
 
     monkeypatch.setattr(observer, "passed_offset", in_any_epoch)
     assert "a line, and transaction" in explore(NO_FAULTS._replace(elections=1, notes=True)).wrong[0]
+
+
+def test_the_model_finds_a_log_made_anew_that_counts_as_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer, "whole_since", lambda starts, _, recorded: starts[0])
+    found = explore(NO_FAULTS._replace(remakes=1))
+    assert "a line, and transaction" in found.wrong[0]
+    assert "log made anew" in found.wrong[0]
 
 
 @pytest.mark.parametrize("v2", [False, True])

@@ -174,6 +174,15 @@ def test_a_missing_marker_in_a_compacted_topic_proves_nothing(cluster: TornClust
     judged = judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, 0, frozenset({"orders"}))
     assert judged.torn == ()
     assert judged.judged == 0
+    assert "proves nothing" in judged.open_questions[0]
+
+
+def test_markers_that_are_in_a_compacted_topic_are_compared(cluster: TornCluster) -> None:
+    cluster.end(cluster.begin(A), A)
+    judged = judge(
+        cluster.log.decisions(), {A: PartitionMarkers(0, markers=cluster.markers[A])}, 0, frozenset({"orders"})
+    )
+    assert judged == MarkerComparison((), 1, ())
 
 
 def test_a_prepare_that_is_written_twice_with_a_raised_epoch_may_be_marked_with_either() -> None:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from exporter import catalogue
-from exporter.model import Notes, Reason, TopicPartition
+from exporter.model import Deadline, Fault, Notes, Reason, TopicPartition
 from exporter.transactions.decided.marker_watch import CONFIRM_SECONDS, TornMarkers
 from exporter.transactions.decided.recent_decisions import ClocksApart, RecentDecisions
 from exporter.transactions.decided.torn import Decision
@@ -209,6 +209,26 @@ def test_what_was_found_in_a_topic_that_is_made_again_is_dropped_with_it() -> No
     world.decide(5)
     reads = [world.read(CONFIRM_SECONDS) for _ in range(5)]
     assert [found.values(catalogue.TORN_TRANSACTIONS) for found in reads] == [{}] * 5
+
+
+def test_what_was_found_in_a_topic_that_is_deleted_is_dropped_once_no_broker_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = MarkersWorld()
+    world.decide()
+    world.write(data(2, 3, world.begun_ms + 5))
+    world.read()
+    found = {("orders", "commit", "nothing"): 1}
+    assert world.read(CONFIRM_SECONDS).values(catalogue.TORN_TRANSACTIONS) == found
+    newest = world.kafka.metadata(Deadline.after(1))
+    for reason in (Reason.AUTHORIZATION, Reason.NO_LEADER):
+        world.kafka.hidden = {"orders": Fault(reason, "the cluster does not say")}
+        assert world.read().values(catalogue.TORN_TRANSACTIONS) == found
+    world.kafka.hidden = {"orders": Fault(Reason.UNKNOWN_TOPIC, "no topic orders")}
+    with monkeypatch.context() as patch:  # one broker is behind the others
+        patch.setattr(world.kafka, "confirmed", lambda *_: newest)
+        assert world.read().values(catalogue.TORN_TRANSACTIONS) == found
+    assert world.read().values(catalogue.TORN_TRANSACTIONS) == {}
 
 
 def test_records_that_were_deleted_before_they_were_read_prove_nothing() -> None:

@@ -667,6 +667,25 @@ def test_a_timeout_is_judged_by_the_clock_of_the_coordinator_that_leads_now_and_
     assert is_overdue(opened, world.time.wall + 20.0)
 
 
+def test_a_coordinator_that_was_away_past_a_timeout_makes_nothing_overdue_before_its_scan() -> None:
+    """It scans for timed-out transactions every 10 s, from its election on: the same broker as before, as at RF 1."""
+    world, story, source = skewed_log()
+    story["app-1"].add("orders", 0)
+    story.write()
+    read(world, source)
+    world.topics[LOG][0].leader = None
+    world.time.pass_(100.0)
+    read(world, source)
+    move(world, 1)
+    world.time.pass_(6.0)
+    opened = open_now(world, source)
+    assert opened.ends == pytest.approx(world.time.wall, abs=2.0)
+    assert not is_overdue(opened, world.time.wall + 10.0)
+    assert is_overdue(opened, world.time.wall + 20.0)
+    world.time.pass_(100.0)
+    assert is_overdue(open_now(world, source), world.time.wall)
+
+
 def test_a_coordinator_without_a_record_makes_nothing_overdue() -> None:
     world, story, source = skewed_log()
     story["app-1"].add("orders", 0)
