@@ -109,9 +109,9 @@ SPARK_VERSIONS ?=
 spark-versions: $(READY) ## history and audit on other versions of pyspark, 5 minutes each; SPARK_VERSIONS="3.5.7 4.2.0"
 	scripts/check-spark-versions $(PY) $(SPARK_VERSIONS)
 
-spark-install: $(READY) ## the wheel with its extra for Spark in an empty environment, and README's commands: minutes
+spark-install: $(READY) ## the wheel with its extra for Spark, the GitHub Action and the pre-commit hook, in empty environments: minutes
 	scripts/build-dist $(PY)
-	$(BIN)/pytest tests/release/test_spark_install.py -m proof $(ARGS)
+	$(BIN)/pytest tests/release -m proof $(ARGS)
 
 chart: $(READY) ## the Helm chart, by helm, Kubernetes' schemas and the agent itself; builds helm the first time
 	@scripts/install-prometheus
@@ -197,7 +197,7 @@ rules-proof.rests_on := 4 alerts tests/rules
 mutants.rests_on := 10 alerts tests/rules
 hostile.rests_on := 6 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
 spark-versions.rests_on := 25 exporter/jobs exporter/commands/spark.py tests/e2e/spark pyproject.toml
-spark-install.rests_on := 6 exporter/jobs pyproject.toml tests/release/test_spark_install.py
+spark-install.rests_on := 8 exporter/jobs pyproject.toml action.yml .pre-commit-hooks.yaml tests/release
 e2e-proof.rests_on := 6 $(BROKERS) exporter/jobs tests/e2e
 chaos-short.rests_on := 8 $(BROKERS) tests/chaos
 
