@@ -23,6 +23,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
+from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall
 from exporter.lso.holders import as_unmarked
 from exporter.lso.next_step import next_step
@@ -118,7 +119,8 @@ def search(
     partitions = sorted(filter(where.has, found))
     if not partitions:  # an answer about all topics leaves out those without DESCRIBE
         raise AskError(Fault(Reason.UNKNOWN_TOPIC, f"{where}: is not there, or a grant is missing: DESCRIBE on Topic"))
-    faults: list[Fault] = []
+    hidden = hidden_topics(cluster.client, deadline) if where.topic is None else None
+    faults = [] if hidden is None else [hidden]
     opened, described = _opened(cluster, metadata, partitions, patience, faults)
     wall = cluster.clock.wall()
     old = {

@@ -19,6 +19,7 @@ from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
+from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.next_step import NextStep, next_step
@@ -26,7 +27,7 @@ from exporter.lso.proof.evidence import OpenInLog, OpenStart
 from exporter.lso.proof.rounds import held_in
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Deadline, Facts, SampleBatch
-from exporter.settings.plain import LsoConfig
+from exporter.settings.plain import LsoConfig, TopicsConfig
 from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
@@ -124,6 +125,8 @@ def look_twice(
     )
     say(f"looking at the last stable offsets of {cluster.target} ...")
     first = list(source.read(deadline, Facts()))
+    if settings.topics.include == TopicsConfig().include and (hidden := hidden_topics(cluster.client, deadline)):
+        first.append(hidden)
     began = cluster.clock.monotonic()
     if not _behind(first):
         return ClusterReport(cluster, (), fault_texts(first))

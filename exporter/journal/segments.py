@@ -97,10 +97,12 @@ class SegmentWriter:
         self._total += len(line)
 
     def touch(self, wall: float) -> None:
-        """Note in the last segment's time that this process runs: what is later is not known of it."""
+        """Note in the last segment's time that this process runs: what is later is not known of it. Whole seconds tell
+        this note from the time of a copy.
+        """
         if self._last is not None:
             with suppress(OSError):
-                os.utime(self._last, (wall, wall), follow_symlinks=False)
+                os.utime(self._last, (int(wall), int(wall)), follow_symlinks=False)
 
     def drop_old(self, wall: float) -> None:
         """Remove the oldest segments beyond the limits; the last one stays."""
@@ -139,11 +141,14 @@ def began(path: Path) -> float:
 
 
 def touched(path: Path) -> float | None:
-    """When the writer of a segment was last known to run, in Unix seconds."""
+    """When the writer of a segment was last known to run, in Unix seconds; None where its time is not the writer's
+    note: of a file restored from a backup it is that of the copy, and says nothing about the writer.
+    """
     try:
-        return path.stat(follow_symlinks=False).st_mtime
+        seconds, rest = divmod(path.stat(follow_symlinks=False).st_mtime_ns, 1_000_000_000)
     except OSError:
         return None
+    return None if rest else float(seconds)
 
 
 def lines(path: Path) -> Iterator[bytes]:

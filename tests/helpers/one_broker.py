@@ -27,7 +27,7 @@ from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.offsets import NEWEST
-from exporter.model import Clock, Deadline, Fault, TopicPartition
+from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
 from tests.helpers.cluster import FakeMessage
 from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
@@ -85,6 +85,7 @@ class OneBroker:
     describe_denied: bool = False
     read_denied: bool = False
     unloaded: bool = False
+    topics_denied: bool = False  # DESCRIBE on other topics than those
     monotonic: float = 0.0
     slept: list[float] = field(default_factory=list)
 
@@ -148,7 +149,8 @@ class OneBroker:
     def metadata(self, _: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
         names = {partition.topic for partition in self.opened} | {"__transaction_state"}
         shown = names if topics is None else names & set(topics)
-        return Metadata("id", {1: "k1:9092"}, {name: {0: _LED, 1: _LED} for name in shown}, frozenset(), {})
+        refused = {name: Fault(Reason.AUTHORIZATION, name) for name in set(topics or ()) - names if self.topics_denied}
+        return Metadata("id", {1: "k1:9092"}, {name: {0: _LED, 1: _LED} for name in shown}, frozenset(), refused)
 
     def ask(self, requests: Mapping[int, Any], _: Deadline) -> dict[int, Any]:
         return {node: self._answer(request) for node, request in requests.items()}

@@ -4,6 +4,8 @@ A judgement holds while the partition shows the same records open and their prod
 transaction open (every round proves that again), so that nobody can be told later that it is committed. Compaction,
 expiry and a clean election of the transaction log take from the log what proved it, and not the proof. An election that
 took records does: the log may give the transaction back to its coordinator. So does another log of the same name.
+What another process saved is used once the leaders of the log have shown that it has all that this rests on: the files
+of the state may be of several moments.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from exporter.lso.proof.evidence import OpenStart, WriterState
-from exporter.model import TopicPartition
+from exporter.model import KnownLogEnd, TopicPartition
 from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
 from exporter.transactions.machine.log_changes import LogChanges
 
@@ -37,6 +39,9 @@ class JudgedRecords:
         self._known: dict[OpenStart, _Known] = {}
         self._losses: Losses | None = None  # of the log, as the judgements know them
         self._current = False
+        self._read: dict[int, KnownLogEnd] = {}
+        self.unconfirmed: Mapping[int, KnownLogEnd] = {}
+        """Up to where the log was read for the restored judgements, until ``confirmed``."""
         self.changed = 0
 
     def follow(self, changes: LogChanges | None) -> None:
@@ -53,9 +58,16 @@ class JudgedRecords:
         """Drop all judgements."""
         self.changed += bool(self._known)
         self._known.clear()
+        self.unconfirmed = {}
 
-    def note(self, held: OpenStart, writer: WriterState, said: Judgement) -> None:
-        """Keep a judgement, if it is known what became of the records."""
+    def confirmed(self) -> None:
+        """Note that the log has what the restored judgements rest on."""
+        self.unconfirmed = {}
+
+    def note(self, held: OpenStart, writer: WriterState, said: Judgement, read: Mapping[int, KnownLogEnd]) -> None:
+        """Keep a judgement, if it is known what became of the records. ``read`` is up to where the log was read, with
+        the leader epoch of the last record of each partition.
+        """
         known = _Known(writer, said)
         if not self._current or said.fate is Fate.UNKNOWN or self._known.get(held) == known:
             return
@@ -63,23 +75,26 @@ class JudgedRecords:
         self._known[held] = known
         while len(self._known) > MOST:
             del self._known[next(iter(self._known))]
+        self._read = dict(read)
         self.changed += 1
 
     def of(self, held: OpenStart, writer: WriterState) -> Judgement | None:
         """Return what is known of the records; None where their producer has written since, or nothing is known."""
         known = self._known.get(held)
-        return known.said if known is not None and self._current and known.writer == writer else None
+        usable = self._current and not self.unconfirmed
+        return known.said if known is not None and usable and known.writer == writer else None
 
     # --- Saved state ---
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
         known = [[*held.partition, *held[1:], *writer, *_write(said)] for held, (writer, said) in self._known.items()]
-        return {"losses": self._losses, "judged": known}
+        read = [[number, *end] for number, end in sorted(self._read.items())]
+        return {"losses": self._losses, "read": read, "judged": known}
 
     def restore(self, document: Mapping[str, Any]) -> None:
         """As ``document`` returned it. Raises TypeError or ValueError for anything else."""
-        losses, known = document["losses"], document["judged"]
+        losses, known, read = document["losses"], document["judged"], document["read"]
         if losses is None:
             return
         found: dict[OpenStart, _Known] = {}
@@ -87,8 +102,9 @@ class JudgedRecords:
             held = OpenStart(TopicPartition(str(topic), int(number)), int(producer_id), int(start_offset))
             written = None if last_write is None else float(last_write)
             found[held] = _Known(WriterState(int(epoch), written, int(sequence)), _read(*said))
+        ends = {int(number): KnownLogEnd(int(offset), int(epoch)) for number, offset, epoch in read}
         self._losses = [list(map(float, loss)) for loss in losses]
-        self._known = found
+        self._known, self._read, self.unconfirmed = found, ends, ends
 
 
 def _losses(changes: LogChanges) -> Losses:

@@ -12,7 +12,15 @@ from types import MappingProxyType
 
 from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
-from exporter.lso.proof.evidence import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
+from exporter.lso.proof.evidence import (
+    CONFIRM_SECONDS,
+    Committed,
+    HangingProof,
+    OpenStart,
+    Round,
+    WriterState,
+    lacking,
+)
 from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.rounds import Rounds, committed_in
 from exporter.model import Deadline, KnownLogEnd, TopicPartition
@@ -80,6 +88,7 @@ class Prover:
         *,
         current: bool,
         passed: Mapping[OpenStart, Mapping[int, KnownLogEnd]] = MappingProxyType({}),
+        writers: Mapping[OpenStart, WriterState] = MappingProxyType({}),
     ) -> None:
         """Continue the proofs.
 
@@ -88,7 +97,8 @@ class Prover:
         do not hang. ``current`` is whether ``owned`` is complete by the transaction log at this moment: otherwise a
         proof is shown only by the read that renewed it, since the producer id may have begun another transaction. For
         ``unanswered`` partitions the last answers stay. ``passed`` are the ends that the partitions of the log had
-        before the first record of a suspect was written, as far as that is known.
+        before the first record of a suspect was written, as far as that is known. ``writers`` are the producers by the
+        same answer: of one that has written since its proof, the proof is dropped.
         """
         now = self._cluster.clock.monotonic()
         suspects = {held: at for held, at in suspects.items() if held.producer_id not in owned}
@@ -102,9 +112,10 @@ class Prover:
                 self._passed[held] = passed.get(held, {})
         self._rest(now)
         self._renew = RENEW_SECONDS if current else 0.0
-        for held in [held for held, proof in self._proofs.items() if now - proof.second.asked_again > KEEP_SECONDS]:
-            del self._proofs[held]
-            self._first.pop(held, None)
+        for held, proof in list(self._proofs.items()):
+            written = writers.get(held, proof.second.writer) != proof.second.writer
+            if written or now - proof.second.asked_again > KEEP_SECONDS:
+                self._drop_proof(held)
         if not self._rounds.under_way:
             self._begin({held: at for held, at in suspects.items() if self._due(held, now)}, deadline)
         if self._rounds.under_way:
@@ -174,13 +185,15 @@ class Prover:
     def _take(self, begun: Round) -> None:
         self._committed.pop(begun.held, None)
         if begun.writer is not None and not any(begun.open_gaps()):
-            self.judged.note(begun.held, begun.writer, begun.judgement)
+            self.judged.note(begun.held, begun.writer, begun.judgement, self._rounds.read_ends)
         if (found := committed_in(begun, self._cluster)) is not None:
             self._committed[begun.held] = found
         if gaps := tuple(begun.gaps()):
             if begun.log.open_ids.get(begun.held.producer_id) is not None or begun.again is None:
                 self._forget(begun.held)
                 self._seen[begun.held] = self._cluster.clock.monotonic()
+            elif not begun.judgement.promised_to_nobody:
+                self._drop_proof(begun.held)
             self._put_off({begun.held: 0.0}, gaps)
             return
         self._missing.pop(begun.held, None)
@@ -201,6 +214,10 @@ class Prover:
             if held in self._seen:
                 self._missing[held] = why
                 self._retry[held] = at
+
+    def _drop_proof(self, held: OpenStart) -> None:
+        self._first.pop(held, None)
+        self._proofs.pop(held, None)
 
     def _forget(self, held: OpenStart) -> None:
         for kept in (self._seen, self._first, self._proofs, self._committed, self._passed, self._missing, self._retry):

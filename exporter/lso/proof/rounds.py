@@ -18,7 +18,7 @@ from exporter.kafka.requests.coordinators import Probes, probe_coordinators
 from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
-from exporter.kafka.requests.transactions import describe_producers
+from exporter.kafka.requests.transactions import ProducerState, describe_producers
 from exporter.lso.proof.evidence import Committed, Loaded, LogRead, OpenStart, Round, WriterState
 from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.log_scan import Cost, LogScan
@@ -261,28 +261,52 @@ class Rounds:
             self._traces[held] = epoch, found
         return found
 
+    @property
+    def read_ends(self) -> Mapping[int, KnownLogEnd]:
+        """Up to where the log was read, with the leader epoch of the last record of each partition."""
+        reached = self._scan.reached
+        return {number: KnownLogEnd(reached.get(number, 0), epoch) for number, epoch in self._scan.epochs.items()}
+
     def _drop_what_was_lost(self, metadata: Metadata, deadline: Deadline) -> tuple[str, ...]:
-        """Drop what was read of partitions whose log was truncated since (an unclean election): it may have grown
-        beyond the old end with other records. They are read from their start again. Returns a message for each.
+        """Drop what was read of partitions whose log was truncated since (an unclean election), and all judgements: it
+        may have grown beyond the old end with other records. They are read from their start again. Returns a message
+        for each. Raises AskError without an answer.
+        """
+        lost, unanswered = self._lost_of(metadata, self.read_ends, deadline)
+        for place in lost:
+            self._scan.start_again(place.partition)
+        if not unanswered and (saved := self.judged.unconfirmed):
+            lost_before, unanswered = self._lost_of(metadata, saved, deadline)
+            if lost_before:
+                self.judged.clear()
+            elif not unanswered:
+                self.judged.confirmed()
+        if lost:
+            self.judged.clear()
+        if unanswered:
+            raise AskError(unanswered[0])
+        return tuple(f"{place} lost records that were read" for place in lost)
+
+    def _lost_of(
+        self, metadata: Metadata, read: Mapping[int, KnownLogEnd], deadline: Deadline
+    ) -> tuple[list[TopicPartition], list[Fault]]:
+        """The partitions of the log that do not have all up to these ends any more, and why others did not answer.
 
         A log is not truncated while the epoch of its last record lasts. Two logs with one record of an epoch are the
-        same up to it, so that the last one that was read stands for all. Raises AskError without an answer.
+        same up to it, so that the last one that was read stands for all.
         """
-        read = {TopicPartition(TRANSACTION_STATE, number): epoch for number, epoch in self._scan.epochs.items()}
-        doubtful = {place: epoch for place, epoch in read.items() if metadata.leader_epoch(place) != epoch}
+        known = {TopicPartition(TRANSACTION_STATE, number): end for number, end in read.items()}
+        epochs = {place: end.leader_epoch for place, end in known.items()}
+        doubtful = {place: epoch for place, epoch in epochs.items() if metadata.leader_epoch(place) != epoch}
         if not doubtful:
-            return ()
+            return [], []
         ends = epoch_ends(self._cluster.client, metadata, doubtful, deadline)
         lost = [
             place
             for place, end in ends.values.items()
-            if end.epoch != doubtful[place] or end.offset < self._scan.reached.get(place.partition, 0)
+            if end.epoch != doubtful[place] or end.offset < known[place].offset
         ]
-        for place in lost:
-            self._scan.start_again(place.partition)
-        if ends.unanswered:
-            raise AskError(next(iter(ends.unanswered.values())))
-        return tuple(f"{place} lost records that were read" for place in lost)
+        return lost, list(ends.unanswered.values())
 
     def opened(self) -> OpenTransactions:
         """The open transactions of the log, as far as it was read: complete after a finished round."""
@@ -308,15 +332,19 @@ class Open:
 def held_in(cluster: Cluster, metadata: Metadata, places: Iterable[TopicPartition], deadline: Deadline) -> Open:
     """Ask the leaders which transactions are open in these partitions."""
     answers = describe_producers(cluster.client, metadata, places, deadline)
-    found = {
+    return Open(open_writers(answers.values), cluster.clock.monotonic(), answers.unanswered, answers.faults)
+
+
+def open_writers(answers: Mapping[TopicPartition, Iterable[ProducerState]]) -> dict[OpenStart, WriterState]:
+    """The open transactions in answers of DescribeProducers, each with its producer."""
+    return {
         OpenStart(place, producer.producer_id, producer.start_offset): WriterState(
             producer.producer_epoch, producer.last_timestamp, producer.last_sequence
         )
-        for place, producers in answers.values.items()
+        for place, producers in answers.items()
         for producer in producers
         if producer.start_offset is not None
     }
-    return Open(found, cluster.clock.monotonic(), answers.unanswered, answers.faults)
 
 
 def committed_in(begun: Round, cluster: Cluster) -> Committed | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,12 +14,13 @@ from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.transactions import describe_producers
+from exporter.kafka.requests.transactions import ProducerState, describe_producers
 from exporter.lso.facts import Stall
 from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, OpenStart, Overdue
 from exporter.lso.proof.log_history import LogHistory
 from exporter.lso.proof.prover import WAITING, Prover
+from exporter.lso.proof.rounds import open_writers
 from exporter.lso.rules import Coordinators, LogProducer, Replication
 from exporter.lso.source.marker_waits import Markers
 from exporter.lso.source.saved_proofs import SavedProofs
@@ -84,7 +85,7 @@ class StallHolders:
         # read only; the next read clears it.
         wanted = self._watch.to_describe(hot, known)
         faults: list[Fault] = []
-        fresh: Mapping[TopicPartition, object] = {}
+        fresh: Mapping[TopicPartition, Sequence[ProducerState]] = {}
         if wanted:
             answers = describe_producers(self._cluster.client, metadata, wanted, deadline)
             fresh = answers.values
@@ -212,7 +213,7 @@ class StallHolders:
 
     def _prove(
         self,
-        fresh: Container[TopicPartition],
+        fresh: Mapping[TopicPartition, Sequence[ProducerState]],
         described: float,
         coordinators: Coordinators,
         opened: OpenTransactions | None,
@@ -234,7 +235,9 @@ class StallHolders:
             for held in suspects
             if (instant := self._watch.closed_at(held.partition)) is not None
         }
-        self._prover.look(suspects, owned, self._watch.producers.unasked(), deadline, current=current, passed=passed)
+        writers = {held: writer for held, writer in open_writers(fresh).items() if held in suspects}
+        unasked = self._watch.producers.unasked()
+        self._prover.look(suspects, owned, unasked, deadline, current=current, passed=passed, writers=writers)
 
     def _ask(
         self, unknown: set[int], opened: OpenTransactions | None, deadline: Deadline

@@ -34,6 +34,14 @@ def test_a_transaction_that_the_log_does_not_have_twice_is_hanging(capsys: pytes
     assert "1 may hang; looking again in 30s" in capsys.readouterr().err
 
 
+def test_topics_that_may_not_be_described_are_not_without_a_hanging_transaction() -> None:
+    look = found(OneBroker(topics_denied=True))
+    assert (look.found, len(look.not_asked)) == ((), 1)
+    assert "grant READ on Topic:*" in look.not_asked[0]
+    named = Where("__transaction_state")
+    assert found(OneBroker(topics_denied=True), where=named).not_asked == ()
+
+
 def test_one_that_its_coordinator_has_is_not_and_nobody_waits() -> None:
     world = OneBroker(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))})
     assert found(world).found == ()

@@ -99,6 +99,11 @@ def test_without_an_open_transaction_one_look_is_enough() -> None:
     assert world.slept == []
 
 
+def test_topics_that_may_not_be_described_are_not_without_a_stall() -> None:
+    (text,) = look(OneBroker(topics_denied=True)).not_asked
+    assert "grant READ on Topic:*" in text
+
+
 def test_a_transaction_after_which_nothing_was_logged_has_no_age_of_zero() -> None:
     """It began 100 s ago by our clock, and its own record is the newest of the log."""
     known = {"pay-1": (5, frozenset({ORDERS}))}

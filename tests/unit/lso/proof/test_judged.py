@@ -15,17 +15,19 @@ from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgeme
 from exporter.transactions.decided.marker_watch import TornMarker, TornMarkers
 from exporter.transactions.decided.torn import Decision, judge
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
+from exporter.transactions.machine.records import Status
 from exporter.words import BlockerKind, FoundMarker
 from tests.helpers.cluster import LOG, FakeKafka, world_of
 from tests.helpers.scenes import go_on, stand
 from tests.helpers.sources import lso_source
-from tests.unit.lso.source.test_lso import ABORT, opened, stalls, steps
+from tests.unit.lso.source.test_lso import ABORT, opened, stalls, steps, write
 
 FOLLOWED = LogChanges({})
 LOST = LogChanges({0: PartitionChanges(lost=(Window(1_000.0, 1_005.0, 3),))})
 PLACE = TopicPartition("orders", 0)
 HELD = OpenStart(PLACE, 7, 10)
 WRITER = WriterState(0, 1_700_000_000.0, 4)
+READ = {0: KnownLogEnd(40, 3)}
 COMMIT = DecidedTransaction(
     "pay-1", 7, frozenset({0}), frozenset({0}), True, False, 1.0, 2.0, None, frozenset({PLACE}), 5, 1
 )
@@ -73,6 +75,20 @@ def test_nothing_is_known_any_more_after(why: str, tmp_path: Path) -> None:
     assert kinds(world, tmp_path, 60, facts) == [BlockerKind.UNKNOWN]
 
 
+@pytest.mark.parametrize(("epoch_end", "kind"), [((0, 2), BlockerKind.HANGING), ((0, 1), BlockerKind.UNKNOWN)])
+def test_a_judgement_of_a_log_that_lost_records_while_no_agent_followed_it_is_not_used(
+    epoch_end: tuple[int, int], kind: BlockerKind, tmp_path: Path
+) -> None:
+    """``proofs.json`` beside files of the log that know of no loss: they are older, newer, or not there."""
+    world = judged_world()
+    for number in range(2):
+        write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
+    assert kinds(world, tmp_path, 60, FOLLOWED) == [BlockerKind.HANGING]
+    world.topics[LOG][0].epoch, world.topics[LOG][0].epoch_end = 1, epoch_end
+    write(world, "app-2", 102, Status.COMPLETE_COMMIT)
+    assert kinds(world, tmp_path, 60, FOLLOWED) == [kind]
+
+
 def test_a_commit_that_compaction_took_is_known_from_the_decisions_that_the_agent_compared(tmp_path: Path) -> None:
     world = judged_world()
     world.topics[LOG][0].epoch += 1
@@ -95,11 +111,14 @@ def test_a_commit_that_compaction_took_is_known_from_the_decisions_that_the_agen
 def test_a_judgement_is_the_same_after_it_was_saved(said: Judgement) -> None:
     judged = JudgedRecords()
     judged.follow(LOST)
-    judged.note(HELD, WRITER, said)
+    judged.note(HELD, WRITER, said, READ)
     again = JudgedRecords()
     again.restore(judged.document())
     assert again.of(HELD, WRITER) is None  # the log is not followed yet
     again.follow(LOST)
+    assert again.of(HELD, WRITER) is None  # the leaders of the log were not asked
+    assert again.unconfirmed == READ
+    again.confirmed()
     assert again.of(HELD, WRITER) == said
     assert again.of(HELD, WRITER._replace(last_sequence=5)) is None
     again.follow(FOLLOWED)
@@ -112,14 +131,14 @@ def test_a_judgement_is_the_same_after_it_was_saved(said: Judgement) -> None:
 )
 def test_a_judgement_that_was_not_written_by_an_agent_is_refused(said: list[object]) -> None:
     with pytest.raises((TypeError, ValueError)):
-        JudgedRecords().restore({"losses": [], "judged": [["orders", 0, 7, 10, 0, None, 4, *said]]})
+        JudgedRecords().restore({"losses": [], "read": [], "judged": [["orders", 0, 7, 10, 0, None, 4, *said]]})
 
 
 def test_only_the_newest_judgements_are_kept() -> None:
     judged = JudgedRecords()
     judged.follow(FOLLOWED)
     for offset in range(MOST + 3):
-        judged.note(HELD._replace(start_offset=offset), WRITER, Judgement(Fate.NEVER))
+        judged.note(HELD._replace(start_offset=offset), WRITER, Judgement(Fate.NEVER), READ)
     assert len(judged.document()["judged"]) == MOST
     assert judged.of(HELD._replace(start_offset=2), WRITER) is None
 

@@ -16,7 +16,7 @@ from exporter.kafka.log.tail import Polled
 from exporter.lso.facts import Completion, Stall, Stalls
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import OpenStart
-from exporter.lso.proof.prover import Prover
+from exporter.lso.proof.prover import RENEW_SECONDS, Prover
 from exporter.lso.proof.rounds import Rounds
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Deadline, Fact, Fault, KnownLogEnd, KnownLogEnds, Reason, TopicPartition
@@ -616,6 +616,29 @@ def test_a_producer_id_that_begins_another_transaction_is_hanging_no_more() -> N
         seen = read(world, source, fact)
         assert ABORT not in steps(world, seen)
         assert not seen.value(HANGING, "orders")
+
+
+def test_a_commit_that_lost_its_marker_above_a_hanging_transaction_takes_its_line_away() -> None:
+    """The producer id of the hanging one commits in the same partition between two reads, and the marker is dropped."""
+    world = world_of(orders=1)
+    partition = stand(world, "orders")
+    source = lso_source(world)
+    assert go_on(world, source, 60, opened()).value(HANGING, "orders") == 1
+    write(world, "app-7", 7, Status.PREPARE_COMMIT, ("orders", 0))
+    write(world, "app-7", 7, Status.COMPLETE_COMMIT)
+    seen = go_on(world, source, RENEW_SECONDS + 15, opened())
+    assert not seen.value(HANGING, "orders")
+    assert ABORT not in steps(world, seen)
+    assert partition.writers == [OpenWriter(7, 10)]
+
+
+def test_a_producer_that_writes_above_a_hanging_transaction_takes_its_line_away_at_once() -> None:
+    world = world_of(orders=1)
+    partition = stand(world, "orders")
+    source = lso_source(world)
+    assert go_on(world, source, 60, opened()).value(HANGING, "orders") == 1
+    partition.writers = [OpenWriter(7, 10, last_sequence=3)]
+    assert ABORT not in steps(world, go_on(world, source, source.interval, opened()))
 
 
 def test_a_log_of_many_reads_delays_nothing_but_the_proof() -> None:
