@@ -75,16 +75,17 @@ def test_nothing_is_known_any_more_after(why: str, tmp_path: Path) -> None:
     assert kinds(world, tmp_path, 60, facts) == [BlockerKind.UNKNOWN]
 
 
-@pytest.mark.parametrize(("epoch_end", "kind"), [((0, 2), BlockerKind.HANGING), ((0, 1), BlockerKind.UNKNOWN)])
+@pytest.mark.parametrize(("lost", "kind"), [(0, BlockerKind.HANGING), (1, BlockerKind.UNKNOWN)])
 def test_a_judgement_of_a_log_that_lost_records_while_no_agent_followed_it_is_not_used(
-    epoch_end: tuple[int, int], kind: BlockerKind, tmp_path: Path
+    lost: int, kind: BlockerKind, tmp_path: Path
 ) -> None:
     """``proofs.json`` beside files of the log that know of no loss: they are older, newer, or not there."""
     world = judged_world()
     for number in range(2):
         write(world, f"app-{number}", 100 + number, Status.COMPLETE_COMMIT)
     assert kinds(world, tmp_path, 60, FOLLOWED) == [BlockerKind.HANGING]
-    world.topics[LOG][0].epoch, world.topics[LOG][0].epoch_end = 1, epoch_end
+    log = world.topics[LOG][0]
+    log.epoch, log.epoch_end = 1, (0, log.high_watermark - lost)
     write(world, "app-2", 102, Status.COMPLETE_COMMIT)
     assert kinds(world, tmp_path, 60, FOLLOWED) == [kind]
 
