@@ -94,7 +94,7 @@ class Where(NamedTuple):
         return self.topic in {None, place.topic} and self.partition in {None, place.partition}
 
     def __str__(self) -> str:
-        topic = "any topic" if self.topic is None else f"topic {self.topic}"
+        topic = f"topic {self.topic}"
         return topic if self.partition is None else f"partition {self.partition} of {topic}"
 
 
@@ -117,7 +117,7 @@ def search(
     metadata = cluster.metadata(deadline)
     found = (TopicPartition(topic, number) for topic, some in metadata.topics.items() for number in some)
     partitions = sorted(filter(where.has, found))
-    if not partitions:  # an answer about all topics leaves out those without DESCRIBE
+    if not partitions and where.topic is not None:  # an answer about all topics leaves out those without DESCRIBE
         raise AskError(Fault(Reason.UNKNOWN_TOPIC, f"{where}: is not there, or a grant is missing: DESCRIBE on Topic"))
     hidden = hidden_topics(cluster.client, deadline) if where.topic is None else None
     faults = [] if hidden is None else [hidden]

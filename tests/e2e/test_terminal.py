@@ -85,7 +85,7 @@ def test_open_stalled_hanging_and_fenced_are_each_found_with_the_right_step(
     assert "orders" not in hanging.out
 
     code, record = explained(own_kafka.bootstrap, "ledger", 0, orphan.start_offset)
-    assert (code, record["state"], record["transactional_id"]) == (2, "unknown", "")
+    assert (code, record["state"], record["transactional_id"]) == (2, "unknown", "ghost")
     assert "transactions hanging --topic ledger --partition 0" in record["missing"][-1]
     code, record = explained(own_kafka.bootstrap, "payments", 0, 0)
     assert (code, record["state"], record["transactional_id"], record["decided"]) == (0, "aborted", "pay-3", "abort")

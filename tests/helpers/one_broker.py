@@ -86,6 +86,7 @@ class OneBroker:
     read_denied: bool = False
     unloaded: bool = False
     topics_denied: bool = False  # DESCRIBE on other topics than those
+    without_topics: bool = False
     monotonic: float = 0.0
     slept: list[float] = field(default_factory=list)
 
@@ -147,7 +148,7 @@ class OneBroker:
         return self.metadata(deadline, topics)
 
     def metadata(self, _: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
-        names = {partition.topic for partition in self.opened} | {"__transaction_state"}
+        names = set() if self.without_topics else {place.topic for place in self.opened} | {"__transaction_state"}
         shown = names if topics is None else names & set(topics)
         refused = {name: Fault(Reason.AUTHORIZATION, name) for name in set(topics or ()) - names if self.topics_denied}
         return Metadata("id", {1: "k1:9092"}, {name: {0: _LED, 1: _LED} for name in shown}, frozenset(), refused)

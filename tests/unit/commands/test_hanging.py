@@ -42,6 +42,13 @@ def test_topics_that_may_not_be_described_are_not_without_a_hanging_transaction(
     assert found(OneBroker(topics_denied=True), where=named).not_asked == ()
 
 
+def test_a_new_cluster_has_no_hanging_transaction_and_one_whose_topics_are_hidden_may_have() -> None:
+    assert found(OneBroker(without_topics=True)).not_asked == ()
+    assert len(found(OneBroker(without_topics=True, topics_denied=True)).not_asked) == 1
+    with pytest.raises(AskError, match="topic typo"):
+        found(OneBroker(), where=Where("typo"))
+
+
 def test_one_that_its_coordinator_has_is_not_and_nobody_waits() -> None:
     world = OneBroker(opened={LEDGER: [ORPHAN]}, known={"pay-1": (777, frozenset({LEDGER}))})
     assert found(world).found == ()
