@@ -22,8 +22,12 @@ SOON_GIVEN_UP = {"main.consumer.default.api.timeout.ms": "5000", "task.timeout.m
 """A task that has something to commit when its source topic is deleted repeats the commit for 60 s, and the task for
 five minutes: no thread fails in that time.
 """
-# One record a poll and a changelog record for every update: a restoration that takes seconds and can be seen.
-SLOW_RESTORE = {"restore.consumer.max.poll.records": "1", "statestore.cache.max.bytes": "0"}
+# A changelog record for every update, and a first answer after five seconds, so that a restoration can be seen.
+SLOW_RESTORE = {
+    "restore.consumer.fetch.min.bytes": "10000000",
+    "restore.consumer.fetch.max.wait.ms": "5000",
+    "statestore.cache.max.bytes": "0",
+}
 
 
 @pytest.fixture
