@@ -22,6 +22,7 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at, start_offsets
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
 from exporter.status.command_documents import MarkersDocument, TornDocument
+from exporter.transactions.decided.cleaned_topics import SETTINGS, may_be_cleaned
 from exporter.transactions.decided.log_gaps import LogGaps
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import (
@@ -41,7 +42,6 @@ BEFORE_MS = 3_600_000
 READ_SHARE = 0.8
 """Share of the time that is left for reading markers: the rest is for the comparison of those that were read."""
 MOST_QUESTIONS = 10
-DAY_MS = 86_400_000
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter audit markers --bootstrap-server kafka-1:9092
@@ -274,24 +274,11 @@ def _ranges(
 def _compacted(
     cluster: Cluster, partitions: Iterable[TopicPartition], since_ms: int, deadline: Deadline
 ) -> frozenset[str]:
-    """Topics whose cleaner may have taken markers of the window: compacted, and kept for a shorter time than it is, and
-    those whose settings are not known.
-
-    A marker stays for delete.retention.ms (a day) after the cleaner first passed it (KIP-98).
-    """
+    """Topics whose cleaner may have taken markers of the window, and those whose settings are not known."""
     topics = sorted({partition.topic for partition in partitions})
-    answers = cluster.client.configs("topic", topics, ("cleanup.policy", "delete.retention.ms"), deadline)
-    found = set()
-    for topic in topics:
-        answer = answers.get(topic)
-        if answer is None or isinstance(answer, Fault):
-            found.add(topic)
-            continue
-        kept = answer.get("delete.retention.ms", str(DAY_MS))
-        window_ms = time.time() * 1000 - since_ms
-        if "compact" in answer.get("cleanup.policy", "") and not (kept.isdigit() and int(kept) > window_ms):
-            found.add(topic)
-    return frozenset(found)
+    answers = cluster.client.configs("topic", topics, SETTINGS, deadline)
+    window_ms = int(time.time() * 1000 - since_ms) + 1  # what is kept for no longer than the window may be gone
+    return frozenset(topic for topic in topics if may_be_cleaned(answers.get(topic), window_ms) is not False)
 
 
 def _document(report: MarkerReport) -> MarkersDocument:

@@ -18,6 +18,7 @@ from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import NO_EPOCH, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Reason, Sample, TopicPartition
+from exporter.transactions.decided.cleaned_topics import SETTINGS, may_be_cleaned
 from exporter.transactions.decided.leader_clocks import LeaderClocks
 from exporter.transactions.decided.marker_watch import MarkerWatch, TornMarkers
 from exporter.transactions.decided.recent_decisions import ClocksApart, RecentDecisions
@@ -34,7 +35,6 @@ STALE_SECONDS = 60.0
 ASK_AGAIN_SECONDS = 600.0
 """How long a topic that may not be read is left out, and how long its settings are remembered."""
 MOST_NAMED = 5
-DAY_MS = 86_400_000
 COMPACTED_WITHIN_MS = 600_000
 """A cleaner that keeps markers for less than this may take them before they are read."""
 NO_FAULTS = frozenset({Reason.AUTHORIZATION, Reason.NO_LEADER, Reason.UNKNOWN_TOPIC})
@@ -230,15 +230,9 @@ class MarkersSource(KafkaSource):
             topic: known for topic, known in self._compacted.items() if now - known[0] < ASK_AGAIN_SECONDS
         }
         if fresh := sorted(topics - self._compacted.keys()):
-            answers = self._cluster.client.configs("topic", fresh, ("cleanup.policy", "delete.retention.ms"), deadline)
+            answers = self._cluster.client.configs("topic", fresh, SETTINGS, deadline)
             for topic in fresh:
-                answer = answers.get(topic)
-                found: bool | None = None
-                if answer is not None and not isinstance(answer, Fault):
-                    kept = answer.get("delete.retention.ms", str(DAY_MS))
-                    short = not kept.isdigit() or int(kept) < COMPACTED_WITHIN_MS
-                    found = short and "compact" in answer.get("cleanup.policy", "")
-                self._compacted[topic] = now, found
+                self._compacted[topic] = now, may_be_cleaned(answers.get(topic), COMPACTED_WITHIN_MS)
         return frozenset(topic for topic in topics if self._compacted[topic][1] is not False)
 
     def _follow(self, metadata: Metadata, ends: Mapping[TopicPartition, int], deadline: Deadline) -> Iterator[Fault]:
