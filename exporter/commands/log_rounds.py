@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from exporter.cluster import Cluster
 from exporter.commands.output import progress, say, wait
@@ -43,16 +44,17 @@ def take_rounds(
     connect: Callable[[], RangeReader],
     patience: float,
     sleep: Sleep,
+    watched_from: Mapping[int, int] = MappingProxyType({}),
 ) -> Proofs:
     """Prove which of these transactions hang. DescribeProducers showed each open at its instant.
 
-    Each request, and each read of the log, may take ``patience`` seconds.
+    Each request, and each read of the log, may take ``patience`` seconds. ``watched_from`` is as in ``Rounds.opened``.
     """
     rounds = Rounds(cluster, connect)
     try:
         first = _round(cluster, rounds, held, patience)
         doubts = tuple(dict.fromkeys(text for begun in first for text in begun.loaded.gaps(begun.log.partitions)))
-        opened = rounds.opened()
+        opened = rounds.opened(watched_from)
         suspects = {begun.held: begun for begun in first if not any(begun.gaps())}
         if not suspects:
             return Proofs({}, _unproven(first, opened), doubts, opened, _committed(first, cluster))
@@ -80,9 +82,10 @@ def take_rounds(
             for start, pair in pairs.items()
             if start not in proofs and not any(pair[1].gaps())
         }
-        unproven = _unproven(first, opened) | _unproven(second, rounds.opened()) | alive | silent
+        before, opened = opened, rounds.opened(watched_from)
+        unproven = _unproven(first, before) | _unproven(second, opened) | alive | silent
         committed = _committed((*first, *second), cluster)
-        return Proofs(proofs, unproven, (), rounds.opened(), committed)
+        return Proofs(proofs, unproven, (), opened, committed)
     except AskError as error:
         return Proofs({}, dict.fromkeys(held, (error.fault.detail,)), (error.fault.detail,), None)
     finally:

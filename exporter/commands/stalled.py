@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Self
 
 from exporter.catalogue import TOPIC_LSO_LAG_OFFSETS
 from exporter.cluster import Cluster
@@ -19,12 +20,13 @@ from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
+from exporter.kafka.client import AskError
 from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import OpenInLog, OpenStart
-from exporter.lso.proof.rounds import held_in
+from exporter.lso.proof.rounds import held_in, log_ends
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Deadline, Facts, SampleBatch
 from exporter.settings.plain import LsoConfig, TopicsConfig
@@ -91,6 +93,22 @@ def command(options: argparse.Namespace) -> int:
     return show(options, looks, form)
 
 
+class _Watch(NamedTuple):
+    """The monotonic instant from which partitions are watched, and the ends of the transaction log just before, none
+    where they are not known.
+    """
+
+    began: float
+    log_ends: Mapping[int, int]
+
+    @classmethod
+    def begin(cls, cluster: Cluster, deadline: Deadline) -> Self:
+        ends: Mapping[int, int] = {}
+        with suppress(AskError):  # the read of the log says why
+            ends = log_ends(cluster, deadline)
+        return cls(cluster.clock.monotonic(), ends)
+
+
 def _step(cluster: Cluster, stall: Stall, now: float, clock: CoordinatorTime) -> NextStep:
     return next_step(stall, cluster.properties.bootstrap_servers, clock.advising(now), or_later=clock.at_least)
 
@@ -127,9 +145,9 @@ def look_twice(
     first = list(source.read(deadline, Facts()))
     if settings.topics.include == TopicsConfig().include and (hidden := hidden_topics(cluster.client, deadline)):
         first.append(hidden)
-    began = cluster.clock.monotonic()
     if not _behind(first):
         return ClusterReport(cluster, (), fault_texts(first))
+    watch = _Watch.begin(cluster, Deadline.after(patience))
     wait(
         f"{_behind(first)} topics have open transactions, stalled where the last stable offset does not move; looking"
         " again",
@@ -141,7 +159,7 @@ def look_twice(
     faults = (*fault_texts(first), *fault_texts(second))
     if not stalls:
         return ClusterReport(cluster, (), tuple(dict.fromkeys(faults)))
-    stalls, more = _by_the_log(cluster, stalls, began, connect, patience, sleep)
+    stalls, more = _by_the_log(cluster, stalls, watch, connect, patience, sleep)
     faults += more
     if any(stall.blocker.flink for stall in stalls):
         flink, more = (rhythm or read_rhythm)(cluster, patience)
@@ -186,15 +204,12 @@ def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, t
 def _by_the_log(
     cluster: Cluster,
     stalls: Sequence[Stall],
-    began: float,
+    watch: _Watch,
     connect: Callable[[], RangeReader],
     patience: float,
     sleep: Sleep,
 ) -> tuple[tuple[Stall, ...], tuple[str, ...]]:
-    """The stalls with their holders as the transaction log has them, and what could not be read.
-
-    ``began`` is the monotonic instant of the first read.
-    """
+    """The stalls with their holders as the transaction log has them, and what could not be read."""
     unknown = {
         OpenStart(stall.partition, stall.blocker.producer_id, stall.blocker.start_offset)
         for stall in stalls
@@ -204,8 +219,8 @@ def _by_the_log(
     places = {held.partition for held in unknown}
     again = held_in(cluster, cluster.metadata(deadline, sorted({place.topic for place in places})), places, deadline)
     suspects = {held: again.described for held in unknown if held in again.held}
-    rounds = take_rounds(cluster, suspects, connect, patience, sleep)
-    watched = cluster.clock.monotonic() - began
+    rounds = take_rounds(cluster, suspects, connect, patience, sleep, watch.log_ends)
+    watched = cluster.clock.monotonic() - watch.began
     return tuple(_named(cluster, stall, rounds, watched) for stall in stalls), rounds.not_asked
 
 
@@ -235,7 +250,8 @@ def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> St
         if (blocker.kind, blocker.transactional_id) != (kind, known.transactional_id):
             who = (known.transactional_id, known.application, known.producer_id, known.producer_epoch)
             blocker = Blocker(*who, held.start_offset, kind, known.state, known.started, known.timeout)
-        return stall._replace(blocker=blocker._replace(evidence=evidence, flink=flink))
+        blocker = blocker._replace(evidence=evidence, flink=flink, scan_behind=known.scan_behind)
+        return stall._replace(blocker=blocker)
     if blocker.kind is BlockerKind.UNKNOWN:
         missing = (*blocker.missing, *rounds.unproven.get(held, ()))
         return stall._replace(blocker=blocker._replace(missing=tuple(dict.fromkeys(missing))))

@@ -16,7 +16,12 @@ from kafka.protocol.admin import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
@@ -32,7 +37,6 @@ from tests.helpers.cluster import FakeMessage
 from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 NOW = 1_800_000_000.0
-_LED = PartitionMetadata(1, (1,), (1,), leader_epoch=0)
 
 
 class OneBrokerLogReader:
@@ -73,7 +77,8 @@ class OneBroker:
     """``opened`` are (producer id, start offset, seconds since its last write) by partition, ``known`` the partitions
     that a coordinator has for a transactional id, with the producer id; both it and the transaction log say so, but for
     the ``unlisted``, which only the log has. ``monotonic`` runs only with ``sleep``; ``newest_ago`` is how old the
-    newest record of the log is, by our clock.
+    newest record of the log is, by our clock. ``leader_epoch`` is the present one of every partition;
+    records were written in epoch 0.
     """
 
     opened: dict[TopicPartition, list[tuple[int, int, float]]] = field(default_factory=dict)
@@ -87,6 +92,7 @@ class OneBroker:
     unloaded: bool = False
     topics_denied: bool = False  # DESCRIBE on other topics than those
     without_topics: bool = False
+    leader_epoch: int = 0
     monotonic: float = 0.0
     slept: list[float] = field(default_factory=list)
 
@@ -151,7 +157,8 @@ class OneBroker:
         names = set() if self.without_topics else {place.topic for place in self.opened} | {"__transaction_state"}
         shown = names if topics is None else names & set(topics)
         refused = {name: Fault(Reason.AUTHORIZATION, name) for name in set(topics or ()) - names if self.topics_denied}
-        return Metadata("id", {1: "k1:9092"}, {name: {0: _LED, 1: _LED} for name in shown}, frozenset(), refused)
+        led = PartitionMetadata(1, (1,), (1,), leader_epoch=self.leader_epoch)
+        return Metadata("id", {1: "k1:9092"}, {name: {0: led, 1: led} for name in shown}, frozenset(), refused)
 
     def ask(self, requests: Mapping[int, Any], _: Deadline) -> dict[int, Any]:
         return {node: self._answer(request) for node, request in requests.items()}
@@ -164,6 +171,8 @@ class OneBroker:
                 return self._listing(request.producer_id_filters)
             case DescribeTransactionsRequest():
                 return self._descriptions(request.transactional_ids)
+            case OffsetForLeaderEpochRequest():
+                return self._epoch_ends(request)
             case FetchRequest():
                 return SimpleNamespace(error_code=0, responses=[])
             case _:
@@ -236,6 +245,28 @@ class OneBroker:
                 )
             )
         return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=rows)
+
+    def _epoch_ends(self, request: Any) -> Any:
+        """The log lost nothing: each epoch ends at its end, or later."""
+        topic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+        return OffsetForLeaderEpochResponse(
+            throttle_time_ms=0,
+            topics=[
+                topic(
+                    topic=asked_topic.topic,
+                    partitions=[
+                        topic.EpochEndOffset(
+                            error_code=0,
+                            partition=asked.partition,
+                            leader_epoch=asked.leader_epoch,
+                            end_offset=self.log_end(asked.partition),
+                        )
+                        for asked in asked_topic.partitions
+                    ],
+                )
+                for asked_topic in request.topics
+            ],
+        )
 
     def _offsets(self, request: Any) -> Any:
         topic = ListOffsetsResponse.ListOffsetsTopicResponse

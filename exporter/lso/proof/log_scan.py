@@ -1,8 +1,9 @@
 """A read of the transaction log from its start to given offsets, to find the transactions that are open there.
 
-It keeps the newest record of every id with an open transaction, and the records of the producer ids whose decisions are
-looked for; nothing of other ids. These are decoded when they are asked for: most of the records that open a transaction
-are followed by others of their id. A scan can stop at a deadline and continue later without reading records again.
+It keeps the first and the newest record of every id with an open transaction, and the records of the producer ids whose
+decisions are looked for; nothing of other ids. These are decoded when they are asked for: most of the records that open
+a transaction are followed by others of their id. A scan can stop at a deadline and continue later without reading
+records again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions
 from exporter.transactions.decided.fate import ProducerLog
 from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine.entries import OPEN_STATES
+from exporter.transactions.machine.progress import NO_EPOCH
 from exporter.transactions.machine.records import (
     NO_TIMEOUT_MS,
     TOPIC,
@@ -56,11 +58,19 @@ class Cost(NamedTuple):
     seconds: float = 0.0
 
 
-class _NewestRecord(NamedTuple):
-    """The newest record of an id with an open transaction. Its head is known to be readable."""
+class _OpenRecord(NamedTuple):
+    """A record of an id with an open transaction. Its head is known to be readable."""
 
     offset: int
+    leader_epoch: int | None
     value: bytes
+
+
+class _OpenRecords(NamedTuple):
+    """The first and the newest record of an id since it has an open transaction."""
+
+    first: _OpenRecord
+    newest: _OpenRecord
 
 
 class _KeptRecord(NamedTuple):
@@ -119,7 +129,7 @@ class LogScan:
         self._reader: RangeReader | None = None
         self._assigned: set[int] = set()
         self._heard = 0.0  # monotonic: when the reader was made, or gave a message
-        self._open: dict[int, dict[bytes, _NewestRecord]] = {}
+        self._open: dict[int, dict[bytes, _OpenRecords]] = {}
         self._unread: dict[int, dict[bytes, str]] = {}
         self._runs: dict[int, LogRun] = {}
         self._of_producer: dict[int, deque[_KeptRecord]] = {}
@@ -231,9 +241,12 @@ class LogScan:
                 unread.pop(key, None)
             if self._of_producer and value is not None:
                 self._keep(_KeptRecord(number, offset, epoch, message.timestamp()[1], key, value))
+            opened = self._open.setdefault(number, {})
             if opens and value is not None:
-                self._open.setdefault(number, {})[key] = _NewestRecord(offset, value)
-            elif opened := self._open.get(number):
+                newest = _OpenRecord(offset, epoch, value)
+                before = opened.get(key)
+                opened[key] = _OpenRecords(newest if before is None else before.first, newest)
+            else:
                 opened.pop(key, None)
         self.cost = Cost(self.cost.records + records, self.cost.size + size, self.cost.seconds)
 
@@ -287,6 +300,25 @@ class LogScan:
             gaps = (*gaps, NO_RECORD)
         return ProducerLog(decisions_of(producer_id, records), whole, below, gaps[:1])
 
+    def of_one_coordinator(self, before: Mapping[int, int], leader_epochs: Mapping[int, int]) -> set[str]:
+        """The ids whose open transaction began before these ends of the log, in the present leader epoch of their
+        partition: with the same coordinator, and by its clock.
+
+        The first record of a transaction has one instant for the begin and the update
+        (TransactionMetadata.prepareAddPartitions). Compaction may have taken it.
+        """
+        found = set()
+        for number, opened in self._open.items():
+            for key, kept in opened.items():
+                first = kept.first
+                if first.offset >= before.get(number, 0) or first.leader_epoch != leader_epochs.get(number, NO_EPOCH):
+                    continue
+                with suppress(UndecodableRecord):  # where it leaves something open, ``found`` says so
+                    value = decode_value(first.value)
+                    if value.last_update_ms == value.start_ms == decode_value(kept.newest.value).start_ms:
+                        found.add(decode_key(key))
+        return found
+
     def start_again(self, number: int) -> None:
         """Drop what was read of a partition: the next read begins at its start."""
         self._runs.pop(number, None)
@@ -308,9 +340,9 @@ class LogScan:
         for number, opened in self._open.items():
             for key, kept in opened.items():
                 try:
-                    values.append((decode_key(key), decode_value(kept.value)))
+                    values.append((decode_key(key), decode_value(kept.newest.value)))
                 except UndecodableRecord as problem:
-                    undecodable.append(_unread(number, kept.offset, problem))
+                    undecodable.append(_unread(number, kept.newest.offset, problem))
         return FoundOpen(values, tuple(undecodable))
 
 

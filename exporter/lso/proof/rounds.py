@@ -136,20 +136,14 @@ class Rounds:
         asked = self._cluster.clock.monotonic()
         # From all brokers: one that is cut off from the controller has an old end of the log, and an old coordinator.
         metadata = self._cluster.client.confirmed(deadline, [TRANSACTION_STATE])
-        partitions = metadata.topics.get(TRANSACTION_STATE, {})
-        if not partitions:
-            raise AskError(metadata.errors.get(TRANSACTION_STATE) or _no_log())
+        partitions = _log_partitions(metadata)
         self._drop_what_was_lost(metadata, deadline)
         self._lost = ()
-        places = [TopicPartition(TRANSACTION_STATE, number) for number in partitions]
-        ends = end_offsets(self._cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
-        if ends.faults:
-            raise AskError(ends.faults[0])
+        ends = _ends(self._cluster, metadata, partitions, deadline)
         probes = probe_coordinators(self._cluster.client, metadata, deadline)
-        found = {place.partition: end for place, end in ends.values.items()}
         self._scan.look_for({held_start.producer_id for held_start in held})
         known = {held_start: passed.get(held_start, {}) for held_start in held}
-        self._begun = _Begun(dict(held), asked, len(partitions), found, probes, known)
+        self._begun = _Begun(dict(held), asked, len(partitions), ends, probes, known)
 
     def read_on(self, deadline: Deadline, advance: Callable[[int], object] = lambda _: None) -> bool:
         """Continue reading the log until the round has all of it, or the deadline. Returns whether it has all.
@@ -170,7 +164,7 @@ class Rounds:
         Raises AskError when no broker answers, or none says whether the log still has what was read of it.
         """
         begun, self._begun = self._begun, None
-        if begun is None or not begun.held:
+        if begun is None:
             return []
         clock = self._cluster.clock
         ended = clock.monotonic()
@@ -308,11 +302,19 @@ class Rounds:
         ]
         return lost, list(ends.unanswered.values())
 
-    def opened(self) -> OpenTransactions:
-        """The open transactions of the log, as far as it was read: complete after a finished round."""
+    def opened(self, watched_from: Mapping[int, int] = MappingProxyType({})) -> OpenTransactions:
+        """The open transactions of the log, as far as it was read: complete after a finished round.
+
+        ``watched_from`` are ends of the log. When a transaction is ended is known where it began before them and its
+        coordinator is the same since: another one may have another clock, and ends nothing before it was elected.
+        """
         grouping = self._cluster.grouping
         found = self._scan.found()
-        transactions = found.transactions(lambda transactional_id: grouping.of(transactional_id).name)
+        sure = self._scan.of_one_coordinator(watched_from, self._epochs)
+        transactions = tuple(
+            opened if opened.transactional_id in sure else opened._replace(scan_behind=None)
+            for opened in found.transactions(lambda transactional_id: grouping.of(transactional_id).name)
+        )
         missing = (*found.undecodable, *self._lost)
         return OpenTransactions("txnlog", transactions, not missing, missing)
 
@@ -327,6 +329,12 @@ class Open:
     described: float
     unanswered: Mapping[TopicPartition, Fault]
     faults: tuple[Fault, ...]
+
+
+def log_ends(cluster: Cluster, deadline: Deadline) -> dict[int, int]:
+    """The ends of the transaction log, by all brokers. Raises AskError where one is not known."""
+    metadata = cluster.client.confirmed(deadline, [TRANSACTION_STATE])
+    return _ends(cluster, metadata, _log_partitions(metadata), deadline)
 
 
 def held_in(cluster: Cluster, metadata: Metadata, places: Iterable[TopicPartition], deadline: Deadline) -> Open:
@@ -359,6 +367,15 @@ def _loaded(begun: _Begun) -> Loaded:
     return Loaded(begun.asked, begun.probes.proven, begun.probes.unproven)
 
 
-def _no_log() -> Fault:
+def _log_partitions(metadata: Metadata) -> list[TopicPartition]:
+    if places := metadata.partitions(TRANSACTION_STATE):
+        return list(places)
     text = f"the cluster shows no topic {TRANSACTION_STATE}: without the log there is no proof that a transaction hangs"
-    return Fault(Reason.UNKNOWN_TOPIC, text)
+    raise AskError(metadata.errors.get(TRANSACTION_STATE) or Fault(Reason.UNKNOWN_TOPIC, text))
+
+
+def _ends(cluster: Cluster, metadata: Metadata, places: list[TopicPartition], deadline: Deadline) -> dict[int, int]:
+    ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
+    if ends.faults:
+        raise AskError(ends.faults[0])
+    return {place.partition: end for place, end in ends.values.items()}

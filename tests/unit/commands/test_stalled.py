@@ -59,6 +59,34 @@ def test_an_overdue_one_has_its_line_only_by_the_log() -> None:
         assert (step.command is not None) == (not read_denied and stall_after > 75)
 
 
+def test_it_is_not_overdue_while_its_coordinator_was_elected_after_it_began() -> None:
+    """Before the watch, or in it: a coordinator ends nothing before it was elected, and may have another clock."""
+    known = {"pay-1": (5, frozenset({ORDERS}))}
+    for at_first, at_last in ((1, 1), (0, 1)):
+        world = OneBroker({ORDERS: [(5, 3, 20.0)]}, known, leader_epoch=at_first)
+
+        def sleep(seconds: float, world: OneBroker = world, at_last: int = at_last) -> None:
+            world.sleep(seconds)
+            world.leader_epoch = at_last
+
+        [stall] = look_twice(world.cluster(), SETTINGS, 80.0, Deadline.after(30), sleep, world.reader).found
+        step = next_step(stall, "k1:9092", NOW)
+        assert step.command is None
+        assert "its clock is not known" in step.text
+
+
+def test_the_next_transaction_of_an_orphans_producer_is_not_overdue_when_it_began_in_the_watch() -> None:
+    world = OneBroker({ORDERS: [(5, 3, 20.0)]})
+
+    def sleep(seconds: float) -> None:
+        world.sleep(seconds)
+        world.known["pay-1"] = (5, frozenset({ORDERS}))
+
+    [stall] = look_twice(world.cluster(), SETTINGS, 80.0, Deadline.after(30), sleep, world.reader).found
+    assert (stall.blocker.kind, stall.blocker.transactional_id) == (BlockerKind.OPEN, "pay-1")
+    assert next_step(stall, "k1:9092", NOW).command is None
+
+
 def test_one_of_which_nothing_may_be_asked_is_unknown() -> None:
     for denied in ({"describe_denied": True}, {"read_denied": True}, {"unloaded": True}):
         seen = look(OneBroker({ORDERS: [(5, 3, 20.0)]}, **denied))  # type: ignore[arg-type]
