@@ -50,21 +50,25 @@ def weight(content: bytes) -> int:
     return texts + containers * _CONTAINER_BYTES + items * _ITEM_BYTES + keys * _KEY_BYTES + escapes * _ESCAPE_BYTES
 
 
-def parse_json(content: bytes, most_weight: int = MOST_WEIGHT) -> Any:  # noqa: ANN401 -- JSON is anything
-    r"""The document. Raises JsonError for what is no UTF-8, no JSON, too heavy, or nested beyond ``MOST_DEPTH``.
+def parse_json(content: bytes, most_weight: int = MOST_WEIGHT, most_commas: int | None = None) -> Any:  # noqa: ANN401 -- JSON is anything
+    r"""The document. Raises JsonError for what is no UTF-8, no JSON, too heavy, or nested beyond ``MOST_DEPTH``, and
+    for more than ``most_commas``: what a reader would refuse when it is parsed need not be parsed.
 
     Lone surrogates become text (``\ud800``). A number of more than 40 digits is a float, infinite beyond its range as
     ``1e999`` is: readers take finite numbers only, so it costs no more than the item that it stands in.
     """
     if weight(content) > most_weight:
         raise JsonError(f"is larger than is read: it would take more than {most_weight // 1024 // 1024} MB of memory")
+    commas = content.count(b",")
+    if most_commas is not None and commas > most_commas:
+        raise JsonError(f"is larger than is read: it has more than {most_commas:,} items")
     try:
         text = content.decode("utf-8-sig")
         if "\\u" in text:
             text = _ESCAPE.sub(_without_lone_surrogate, text)
         # The hook is called for every number: only where one is that needs it.
         number = _number if _LONG_NUMBER in content.translate(_DIGITS_AS_ZEROS) else None
-        many = content.count(b",") > MOST_ITEMS_AT_ONCE
+        many = commas > MOST_ITEMS_AT_ONCE
         decoder = json.JSONDecoder(parse_int=number, object_pairs_hook=_object if many else None)
         if many:
             decoder.scan_once = json.scanner.py_make_scanner(decoder)  # type: ignore[attr-defined]  # of no stub

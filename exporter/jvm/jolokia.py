@@ -24,6 +24,8 @@ _FAILED = "ERROR: "
 """Prefix of the text in place of an attribute that could not be read, with ignoreErrors."""
 MOST_BYTES = 16 * 1024 * 1024
 """Greatest answer. For three attributes of 10,000 partitions it has 3 MB."""
+MOST_COMMAS = 5 * MOST_VALUES
+"""A value has one, and those of its MBean's name: up to four with a topic, a partition and a client."""
 LONGEST_TEXT = 1000
 """Characters of an attribute's text that are kept: states, versions, ids."""
 
@@ -60,7 +62,7 @@ def question(queries: Sequence[MBeanQuery]) -> bytes:
 def read_answer(queries: Sequence[MBeanQuery], body: bytes, url: str) -> JvmAnswer:
     """The agent's answer as values; an invalid item affects no other."""
     try:
-        items = parse_json(body)
+        items = parse_json(body, most_commas=MOST_COMMAS)
     except JsonError as error:
         what = f"{_looks_like(body)}, not JSON of a Jolokia" if str(error) == NO_JSON else f"JSON that {error}"
         return JvmAnswer(faults=(Fault(Reason.MALFORMED, f"{url} answered {what}"),), failed=tuple(queries))

@@ -129,7 +129,7 @@ def source_offsets(path: Path, lines: Sequence[bytes]) -> Mapping[TopicPartition
             continue
         try:
             with one_heavy_at_a_time(weight(line)):
-                offsets |= kafka_offsets(parse_json(line)) or {}
+                offsets |= kafka_offsets(parse_json(line, most_commas=2 * MOST_PARTITIONS)) or {}
         except JsonError as error:
             raise MalformedError(f"{shown(path)} has offsets that {error}".replace("that is", "that are")) from None
     return offsets

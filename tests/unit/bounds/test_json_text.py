@@ -48,6 +48,12 @@ def test_what_is_written_is_read_back(value: Any, ascii_only: bool) -> None:
         assert parse_json(text.encode()) == printable(value)
 
 
+def test_a_document_of_more_items_than_its_reader_takes_is_not_parsed() -> None:
+    assert parse_json(b"[1,2,3]", most_commas=2) == [1, 2, 3]
+    with pytest.raises(JsonError, match="it has more than 2 items"):
+        parse_json(b"[1,2,3,no JSON", most_commas=2)
+
+
 @given(st.lists(st.sampled_from(["\\", "\\ud800", "\\uDC00", "\\udbff", "\\u0041", "a", "u", "d800", '\\"', "\\n"])))
 def test_lone_surrogates_become_text_and_nothing_else_changes(parts: list[str]) -> None:
     content = f'"{"".join(parts)}"'
