@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from kafka.record.default_records import DefaultRecordBatch
 
-from exporter.kafka.faults import refusal
-from exporter.kafka.log.batches import UNREADABLE, fetch_request, records_of
+from exporter.kafka.log.batches import UNREADABLE, records_of
+from exporter.kafka.log.partition_fetch import fetch_partition
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import start_offsets
+from exporter.kafka.requests.offsets import Isolation, start_offsets
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
@@ -180,32 +180,22 @@ def next_marker(
 def _read_on(
     client: BrokerAccess, metadata: Metadata, place: TopicPartition, own: PartitionMarkers, end: int, deadline: Deadline
 ) -> None:
-    leader = metadata.leader(*place)
-    if leader is None or deadline.over:
-        reason = Reason.NO_LEADER if leader is None else Reason.TIMEOUT
-        own.fault = Fault(reason, f"{place} at {own.reached}: {'no leader' if leader is None else 'not read in time'}")
+    part = fetch_partition(client, metadata, place, own.reached, FETCH_BYTES, Isolation.READ_UNCOMMITTED, deadline)
+    if isinstance(part, Fault):
+        own.fault = part
         return
-    request = fetch_request({place: own.reached}, deadline, FETCH_BYTES, FETCH_BYTES)
-    answer = client.ask({leader: request}, deadline)[leader]
-    if isinstance(answer, Fault):
-        own.fault = answer
+    passed = own.reached
+    try:
+        take_batches(own, bytes(part.records or b""), end)
+    except UNREADABLE:
+        own.fault = Fault(Reason.MALFORMED, f"{place} at {own.reached}: a batch that cannot be read")
         return
-    for partition in (part for topic in answer.responses for part in topic.partitions):
-        if partition.error_code:
-            own.fault = refusal(f"Fetch of {place}", partition.error_code, f"READ on Topic:{place.topic}")
+    if own.reached == passed and part.high_watermark >= end > own.reached:
+        # Compaction may have deleted the last batches of the range: no records are left up to its end.
+        if part.records:
+            own.fault = Fault(Reason.MALFORMED, f"{place} at {passed}: a batch larger than {FETCH_BYTES} bytes")
             return
-        passed = own.reached
-        try:
-            take_batches(own, bytes(partition.records or b""), end)
-        except UNREADABLE:
-            own.fault = Fault(Reason.MALFORMED, f"{place} at {own.reached}: a batch that cannot be read")
-            return
-        if own.reached == passed and partition.high_watermark >= end > own.reached:
-            # Compaction may have deleted the last batches of the range: no records are left up to its end.
-            if partition.records:
-                own.fault = Fault(Reason.MALFORMED, f"{place} at {passed}: a batch larger than {FETCH_BYTES} bytes")
-                return
-            own.reached = end
+        own.reached = end
 
 
 def take_batches(own: PartitionMarkers, data: bytes, end: int) -> None:

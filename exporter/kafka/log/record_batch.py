@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from kafka.record.default_records import DefaultRecordBatch
 
-from exporter.kafka.faults import refusal
-from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
+from exporter.kafka.log.batches import UNREADABLE, batches, records_of
 from exporter.kafka.log.control import Marker, PartitionMarkers, take_batches
+from exporter.kafka.log.partition_fetch import fetch_partition
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation
 from exporter.kafka.requests.routing import BrokerAccess
@@ -58,27 +58,17 @@ def batch_at(
     isolation: Isolation,
     deadline: Deadline,
 ) -> BatchAtOffset | Fault:
-    """Fetch the batch at an offset that the partition has: one request, of 1 MiB or one batch."""
-    leader = metadata.leader(*place)
-    if leader is None:
-        return Fault(Reason.NO_LEADER, f"{place} has no leader")
-    request = fetch_request({place: offset}, deadline, FETCH_BYTES, FETCH_BYTES, isolation)
-    answer = client.ask({leader: request}, deadline)[leader]
-    if isinstance(answer, Fault):
-        return answer
-    for part in (part for topic in answer.responses for part in topic.partitions):
-        if part.error_code:
-            return refusal(f"Fetch of {place}", part.error_code, f"READ on Topic:{place.topic}")
-        aborted = frozenset(
-            transaction.producer_id
-            for transaction in part.aborted_transactions or ()
-            if transaction.first_offset <= offset
-        )
-        try:
-            return BatchAtOffset(_covering(bytes(part.records or b""), offset), aborted)
-        except UNREADABLE:
-            return Fault(Reason.MALFORMED, f"{place} at {offset}: a batch that cannot be read")
-    return Fault(Reason.MALFORMED, f"Fetch of {place} was answered without it")
+    """Fetch the batch at an offset that the partition has: 1 MiB or one batch."""
+    part = fetch_partition(client, metadata, place, offset, FETCH_BYTES, isolation, deadline)
+    if isinstance(part, Fault):
+        return part
+    aborted = frozenset(
+        transaction.producer_id for transaction in part.aborted_transactions or () if transaction.first_offset <= offset
+    )
+    try:
+        return BatchAtOffset(_covering(bytes(part.records or b""), offset), aborted)
+    except UNREADABLE:
+        return Fault(Reason.MALFORMED, f"{place} at {offset}: a batch that cannot be read")
 
 
 def _covering(data: bytes, offset: int) -> RecordBatch | None:

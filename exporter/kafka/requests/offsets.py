@@ -20,6 +20,8 @@ LATEST = -1
 EARLIEST = -2
 NEWEST = -3
 """The record with the largest timestamp (KIP-734, Kafka 3.0)."""
+EARLIEST_LOCAL = -4
+"""The first record on the leader's own disk (KIP-405). Brokers before Kafka 3.6 take it for an early instant."""
 NONE_LATER = -1
 """ListOffsets' answer for an instant after which there is no record."""
 UNKNOWN_SERVER_ERROR = -1
@@ -110,6 +112,13 @@ def start_offsets(
 ) -> Answers[TopicPartition, int]:
     """The log start offsets. Retention or DeleteRecords deleted the records before them."""
     return list_offsets(client, metadata, dict.fromkeys(partitions, EARLIEST), deadline)
+
+
+def local_start_offsets(
+    client: BrokerAccess, metadata: Metadata, partitions: Iterable[TopicPartition], deadline: Deadline
+) -> Answers[TopicPartition, int]:
+    """The offsets below which only remote storage has records: the log start of a topic without."""
+    return list_offsets(client, metadata, dict.fromkeys(partitions, EARLIEST_LOCAL), deadline)
 
 
 def newest_timestamps(

@@ -25,7 +25,7 @@ class AnsweringBroker:
 
     def __init__(self, records: bytes, aborted: tuple[tuple[int, int], ...] = (), code: int = 0) -> None:
         transactions = [SimpleNamespace(producer_id=number, first_offset=first) for number, first in aborted]
-        part = SimpleNamespace(error_code=code, records=records, aborted_transactions=transactions)
+        part = SimpleNamespace(error_code=code, records=records, high_watermark=0, aborted_transactions=transactions)
         self.answer = SimpleNamespace(responses=[SimpleNamespace(partitions=[part])])
 
     def ask(self, requests: dict[int, Any], _: Deadline) -> dict[int, Any]:
