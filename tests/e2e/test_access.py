@@ -24,6 +24,7 @@ OPTIONS = ("--cluster.name", "secured", "--lso.stall-after", f"{STALL_AFTER}s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "5s"}
 
 TRANSACTIONAL_IDS = ("DESCRIBE", "TransactionalId", "*")
+GROUPS = ("DESCRIBE", "Group", "*")
 READ_TOPICS = ("READ", "Topic", "*")
 
 
@@ -171,6 +172,25 @@ def test_without_read_on_the_log_polling_serves_the_gauges_and_counters_are_abse
             seen.value(catalogue.SOURCE_UP, source="txnlog") == 1 and seen.samples(catalogue.TRANSACTIONS_TOTAL)
         ),
     )
+
+
+@pytest.mark.proof
+def test_without_describe_on_groups_the_log_is_read_and_the_groups_source_names_the_grant(
+    granted: KafkaCluster, watch: Callable[[], AgentProcess], keep: EnterContext, fresh: Callable[[str], str]
+) -> None:
+    held, orphaned = _stall(granted, keep, fresh)
+    granted.access.revoke(USER, *GROUPS)
+    agent = watch()
+    metrics = agent.wait_until(
+        lambda seen: (
+            seen.value(catalogue.LSO_BLOCKER_INFO, topic=orphaned, kind="hanging")
+            and seen.value(catalogue.LSO_BLOCKER_INFO, topic=held, kind="open")
+            and seen.value(catalogue.SOURCE_UP, source="groups") == 0
+        ),
+        timeout=PROVEN_SECONDS,
+    )
+    assert metrics.value(catalogue.SOURCE_UP, source="txnlog") == 1
+    assert any("DESCRIBE on Group:*" in detail for detail in _faults(agent, "groups"))
 
 
 def test_a_wrong_password_is_reported_and_the_agent_keeps_trying(

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
 
 from exporter.kafka.client import AskError
-from exporter.kafka.log.tail import ONLOOKER, fault_of, is_end
+from exporter.kafka.log.tail import ONLOOKER, fault_of, is_about_the_group, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.model import Deadline, Fault, Reason
 
@@ -67,6 +67,8 @@ def _record_at(consumer: Consumer, topic: str, partition: int, offset: int, dead
                     raise AskError(Fault(Reason.TIMEOUT, f"reading {topic}-{partition} at {offset}: no answer in time"))
                 continue
             error = message.error()
+            if is_about_the_group(error):
+                continue
             if error is not None:
                 if is_end(error) or error.code() in _NOTHING_THERE:
                     return None

@@ -129,9 +129,9 @@ class Tail:
     def poll(self, limit: int, seconds: float) -> list[Polled]:
         """Up to ``limit`` messages, ends of partitions and errors among them. ``seconds`` is for the first of them."""
         self._keep_up()
-        messages = cast("list[Polled]", self._consumer.consume(1, seconds))
+        messages = consume(self._consumer, 1, seconds)
         if messages:
-            messages += cast("list[Polled]", self._consumer.consume(limit - 1, GATHER_SECONDS))
+            messages += consume(self._consumer, limit - 1, GATHER_SECONDS)
             self._trouble = self._cause = None
         return messages
 
@@ -228,6 +228,19 @@ def _epoch(position: Position) -> int:
 def _why(error: KafkaException | TlsError) -> str:
     """Why a client cannot be created, without the values of properties."""
     return str(error) if isinstance(error, TlsError) else str(error.args[0].str())
+
+
+def consume(consumer: Consumer, limit: int, seconds: float) -> list[Polled]:
+    """Messages of a consumer, without the refusal of its group."""
+    messages = cast("list[Polled]", consumer.consume(limit, seconds))
+    return [message for message in messages if not is_about_the_group(message.error())]
+
+
+def is_about_the_group(error: KafkaError | None) -> bool:
+    """Return whether the group may not be described. None is used, but librdkafka looks for its coordinator, and
+    reports this as if of partition 0.
+    """
+    return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def is_end(error: KafkaError) -> bool:

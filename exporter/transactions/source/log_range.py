@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from exporter.kafka.client import AskError
-from exporter.kafka.log.tail import ONLOOKER, SMALL_FETCHES, Polled, fault_of, is_end
+from exporter.kafka.log.tail import ONLOOKER, SMALL_FETCHES, Polled, consume, fault_of, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Fault, Reason
 from exporter.transactions.machine.records import TOPIC
@@ -72,7 +72,7 @@ class RangeConsumer:
         self._consumer.incremental_unassign([Position(TOPIC, partition)])
 
     def poll(self, limit: int, seconds: float) -> list[Polled]:
-        messages = cast("list[Polled]", self._consumer.consume(limit, seconds))
+        messages = consume(self._consumer, limit, seconds)
         if messages:
             self._trouble = None
         return messages

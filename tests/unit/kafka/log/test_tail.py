@@ -1,4 +1,4 @@
-"""Tests of what a tail does about certificates and keys; that it reads is seen on real brokers."""
+"""Tests of what a tail does about certificates, keys and refusals; that it reads is seen on real brokers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from confluent_kafka import Consumer, KafkaError
 
 from demo.certificates import Authority, Issued
 from exporter.kafka.client import AskError
-from exporter.kafka.log.tail import Tail, fault_of
+from exporter.kafka.log.tail import Tail, consume, fault_of
 from exporter.kafka.properties.client import Properties
 from exporter.model import Reason
+from tests.helpers.cluster import FakeMessage
 
 TOPIC = "__transaction_state"
 
@@ -91,9 +92,9 @@ class PatientConsumer:
     def __init__(self) -> None:
         self.waited = 0.0
 
-    def consume(self, limit: int, seconds: float) -> list[str]:
+    def consume(self, limit: int, seconds: float) -> list[FakeMessage]:
         if limit == 1:
-            return ["message"]
+            return [FakeMessage(None, 0, 7)]
         self.waited += seconds
         return []
 
@@ -105,3 +106,18 @@ def test_a_poll_ends_soon_after_its_first_message() -> None:
     tail._consumer = cast("Consumer", consumer)
     assert len(tail.poll(300, 0.5)) == 1
     assert consumer.waited <= 0.1
+
+
+class RefusedConsumer:
+    """Is told that it may not describe its group, as librdkafka reports it, and then refused the topic."""
+
+    def consume(self, limit: int, seconds: float) -> list[FakeMessage]:
+        codes = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        return [FakeMessage(KafkaError(code), 0, -1001) for code in codes]
+
+
+def test_the_refusal_of_a_group_that_is_not_used_is_left_out() -> None:
+    (message,) = consume(cast("Consumer", RefusedConsumer()), 300, 0.5)
+    error = message.error()
+    assert error is not None
+    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
