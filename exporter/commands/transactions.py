@@ -12,12 +12,13 @@ from exporter.cluster import Cluster
 from exporter.commands import explain, hanging, inventory, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.commands.clusters import read_all
-from exporter.commands.report import ClusterReport, ReportFormat, show
+from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show
 from exporter.commands.settings import add_cluster_flags, add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age, format_duration
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
+from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall
 from exporter.lso.next_step import NextStep, next_step
 from exporter.model import Deadline
@@ -117,7 +118,9 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
         )
         for transaction in asked.transactions
     )
-    return ClusterReport(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
+    # A broker leaves topics without DESCRIBE out of the partitions of a transaction.
+    hidden = hidden_topics(cluster.client, deadline) if asked.transactions else None
+    return ClusterReport(cluster, tuple(found), fault_texts((*asked.faults, hidden)))
 
 
 def _is_late(transaction: OpenTransaction, now: float) -> bool:
@@ -166,5 +169,6 @@ def _row(transaction: OpenTransaction, now: float) -> tuple[object, ...]:
         transaction.state.value,
         "?" if transaction.started is None else format_age(now - transaction.started),
         "none" if transaction.timeout is None else format_duration(transaction.timeout),
-        len(transaction.partitions),
+        # An ongoing one has a partition: its topics may not be described.
+        len(transaction.partitions) or ("?" if transaction.state is TransactionState.ONGOING else 0),
     )
