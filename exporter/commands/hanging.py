@@ -126,7 +126,8 @@ def search(
     old = {
         held: producer
         for held, producer in opened.items()
-        if producer.last_write is None or wall - producer.last_write >= older_than
+        # By its producer's clock: a time that is far ahead of ours says nothing.
+        if producer.last_write is None or abs(wall - producer.last_write) >= older_than
     }
     if not old:
         return ClusterReport(cluster, (), tuple(dict.fromkeys(fault_texts(faults))))
@@ -182,11 +183,13 @@ def _stall(
     stable = ends.stable[held.partition] if held.partition in ends.high else held.start_offset
     who = ("", "", held.producer_id, writer.epoch, held.start_offset)
     kind = BlockerKind.UNKNOWN if found is None else BlockerKind.HANGING
-    blocker = Blocker(*who, kind, started=writer.last_write, missing=missing, evidence=found)
+    written = None if writer.last_write is None or writer.last_write > wall else writer.last_write
+    blocker = Blocker(*who, kind, started=written, missing=missing, evidence=found)
     if isinstance(found, Committed):
         blocker = as_unmarked(blocker, found)
-    since = writer.last_write if writer.last_write is not None else wall
-    return Stall(held.partition, since, stable, high, metadata.leader(*held.partition), blocker)
+    return Stall(
+        held.partition, wall if written is None else written, stable, high, metadata.leader(*held.partition), blocker
+    )
 
 
 def _row(stall: Stall, now: float) -> tuple[object, ...]:

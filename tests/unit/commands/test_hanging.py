@@ -11,7 +11,7 @@ from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import CONFIRM_SECONDS
 from exporter.model import Deadline, TopicPartition
 from exporter.words import BlockerKind
-from tests.helpers.one_broker import OneBroker
+from tests.helpers.one_broker import NOW, OneBroker
 
 LEDGER = TopicPartition("ledger", 0)
 ORPHAN = (777, 4, 90.0)
@@ -130,6 +130,12 @@ def test_a_producer_that_began_another_transaction_before_the_second_read_is_not
 
 def test_one_whose_producer_wrote_lately_is_left_out() -> None:
     assert found(OneBroker(opened={LEDGER: [ORPHAN]}), older_than=100.0).found == ()
+
+
+def test_a_write_dated_in_the_future_does_not_hide_it() -> None:
+    [stall] = found(OneBroker(opened={LEDGER: [(777, 4, -1800.0)]})).found
+    assert (stall.blocker.kind, stall.blocker.started, stall.since) == (BlockerKind.HANGING, None, NOW)
+    assert found(OneBroker(opened={LEDGER: [(777, 4, -59.0)]})).found == ()
 
 
 def test_without_the_grant_to_describe_ids_nothing_is_hanging_and_no_command_is_shown() -> None:
