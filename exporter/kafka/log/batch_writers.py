@@ -10,7 +10,7 @@ from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import BrokerAccess
-from exporter.model import Deadline, Fault, TopicPartition
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 PARTITION_BYTES = 64 * 1024
 REQUEST_BYTES = 8 << 20
@@ -79,11 +79,16 @@ def _take(responses: Iterable[Any], found: dict[TopicPartition, BatchWriters]) -
             if part.error_code:
                 faults.append(refusal(f"Fetch of {topic.topic}", part.error_code, f"READ on Topic:{topic.topic}"))
                 continue
-            writers = BatchWriters()
+            place, writers, some = TopicPartition(topic.topic, part.partition_index), BatchWriters(), False
             try:
                 for batch in batches(bytes(part.records or b"")):
                     writers.take(batch)
+                    some = True
             except UNREADABLE:
-                continue
-            found[TopicPartition(topic.topic, part.partition_index)] = writers
+                some = False
+            if some:
+                found[place] = writers
+            else:  # remote storage is late, a quota is used up, or the first batch is larger
+                text = f"Fetch of {topic.topic}: of some partitions no batch came that could be read"
+                faults.append(Fault(Reason.TIMEOUT, text))
     return faults

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from exporter.kafka.log.batch_writers import sample_writers
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import Deadline, TopicPartition
@@ -43,5 +45,8 @@ def test_batches_outside_of_transactions_are_told_with_their_producers() -> None
     assert "READ on Topic:orders" in faults[0].detail
 
 
-def test_a_partition_that_cannot_be_read_is_no_sample() -> None:
-    assert sampled(b"\0" * 100)[0] == {}
+@pytest.mark.parametrize("records", [b"\0" * 100, b"", data(0, 2, 7)[:-1]], ids=["unreadable", "none", "cut"])
+def test_a_partition_of_which_no_batch_came_is_no_sample(records: bytes) -> None:
+    found, faults = sampled(records)
+    assert found == {}
+    assert "of some partitions no batch came" in faults[0].detail
