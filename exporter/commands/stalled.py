@@ -250,8 +250,8 @@ def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> St
         if (blocker.kind, blocker.transactional_id) != (kind, known.transactional_id):
             who = (known.transactional_id, known.application, known.producer_id, known.producer_epoch)
             blocker = Blocker(*who, held.start_offset, kind, known.state, known.started, known.timeout)
-        blocker = blocker._replace(evidence=evidence, flink=flink, scan_behind=known.scan_behind)
-        return stall._replace(blocker=blocker)
+        blocker = blocker._replace(evidence=evidence, flink=flink)
+        return stall._replace(blocker=blocker._replace(scan_behind=known.scan_behind, scan_late=known.scan_late))
     if blocker.kind is BlockerKind.UNKNOWN:
         missing = (*blocker.missing, *rounds.unproven.get(held, ()))
         return stall._replace(blocker=blocker._replace(missing=tuple(dict.fromkeys(missing))))

@@ -39,7 +39,7 @@ class Blocker(NamedTuple):
     whose marker the coordinator still waits for, None when it could not be asked. ``evidence`` is the proof that it
     hangs, or that the transaction log has it open; without it no step ends the transaction. ``flink`` says that by its
     id it may be a Flink job's, ``checkpoint`` what it is there, where the job is known by its behaviour.
-    ``scan_behind`` is as that of ``OpenTransaction``.
+    ``scan_behind`` and ``scan_late`` are as those of ``OpenTransaction``.
     """
 
     transactional_id: str
@@ -58,6 +58,7 @@ class Blocker(NamedTuple):
     flink: bool = False
     checkpoint: FlinkTransaction | None = None
     scan_behind: float | None = 0.0
+    scan_late: float = 0.0
 
 
 class Stall(NamedTuple):

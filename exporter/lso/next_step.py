@@ -20,7 +20,7 @@ from exporter.lso.shell import shown
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
 
 TIMEOUT_SCAN_SECONDS = 10.0
-"""transaction.abort.timed.out.transaction.cleanup.interval.ms: how often a coordinator looks for timed-out ones."""
+"""How often a coordinator looks for timed-out ones by default, see ``requests.timeout_scans``."""
 
 MEANING = {
     BlockerKind.HANGING: (
@@ -327,7 +327,7 @@ def _before_the_deadline(blocker: Blocker, deadline: float | None, now: float) -
 
 
 def _by_itself(blocker: Blocker, now: float) -> str:
-    """When the coordinator ends it: at its timeout, seen by a scan every ten seconds (KIP-98)."""
+    """When the coordinator ends it: at its timeout, seen by a scan every ten seconds, or as the broker has it set."""
     if blocker.timeout is None:
         return "Its timeout is not known, or it has none, as in two-phase commit: then it never ends by itself."
     if blocker.started is None:
@@ -335,9 +335,10 @@ def _by_itself(blocker: Blocker, now: float) -> str:
     if blocker.scan_behind is None:
         return f"The coordinator ends it {format_age(blocker.timeout)} after it began; its clock is not known yet."
     ends = blocker.started + blocker.timeout + blocker.scan_behind
-    if now <= ends + TIMEOUT_SCAN_SECONDS:
-        left = format_age(ends + TIMEOUT_SCAN_SECONDS - now)
-        return f"The coordinator ends it by itself at {clock_time(ends)} or up to 10 s later, in at most {left}."
+    scan = TIMEOUT_SCAN_SECONDS + blocker.scan_late
+    if now <= ends + scan:
+        left = format_age(ends + scan - now)
+        return f"The coordinator ends it by itself at {clock_time(ends)} or up to {scan:g} s later, in at most {left}."
     late = format_age(now - ends)
     return (
         f"The coordinator should have ended it at {clock_time(ends)}, {late} ago, and did not: look at the broker that"

@@ -227,6 +227,7 @@ def _known(
         transaction.started,
         transaction.timeout,
         scan_behind=transaction.scan_behind,
+        scan_late=transaction.scan_late,
     )
     if blocker.kind is BlockerKind.OPEN or replication is None:
         return blocker

@@ -18,7 +18,8 @@ class OpenTransaction(NamedTuple):
     times out. While it is prepared, ``partitions`` are those still without a marker when polled, and all of them when
     read from the log. ``stamp_ahead`` is by how many seconds the clock of the coordinator that began it is ahead of
     ``started``. ``scan_behind`` is by how many seconds later than ``timeout`` its present coordinator ends it, by its
-    own clock; None while no record of that coordinator shows its clock.
+    own clock; None while no record of that coordinator shows its clock. ``scan_late`` is by how many seconds rarer than
+    every ten it looks for those that timed out.
     """
 
     transactional_id: str
@@ -32,6 +33,7 @@ class OpenTransaction(NamedTuple):
     partitions: frozenset[TopicPartition]
     stamp_ahead: float = 0.0
     scan_behind: float | None = 0.0
+    scan_late: float = 0.0
 
     @property
     def ends(self) -> float | None:

@@ -60,6 +60,8 @@ class KnownLog:
         self.machines: dict[int, StateMachine] = {}
         self.progress: dict[int, PartitionProgress] = {}
         self.coordinators = CoordinatorClocks()
+        self.scans_late: Mapping[int, float] = {}
+        """By broker: see ``OpenTransaction.scan_late``."""
         self.changes = 0
         """How often records were taken: without that, no id changes."""
         self.revision = 0
@@ -178,6 +180,9 @@ class KnownLog:
         for entry in self.open():
             opened = entry.view or entry.transaction()
             seconds = scans[entry.log_partition].behind_for(opened)
+            if self.scans_late:
+                leader = self.progress[entry.log_partition].led.leader
+                opened = opened._replace(scan_late=0.0 if leader is None else self.scans_late.get(leader, 0.0))
             yield opened if seconds == 0.0 else opened._replace(scan_behind=seconds)
 
     @property

@@ -23,8 +23,8 @@ DELIVERY_SLACK_MS = 500
 """How far log time must be past the end of a window: the order of appends and that of timestamps differ a little."""
 
 OVERDUE_SLACK_SECONDS = 15.0
-"""The coordinator scans for timed-out transactions every 10 s (TransactionStateManagerConfig), so late is later than
-that.
+"""The coordinator scans for timed-out transactions every 10 s by default (TransactionStateManagerConfig), so late is
+later than that.
 """
 
 LAST_EPOCH = 32766
@@ -84,4 +84,4 @@ def is_overdue(transaction: OpenTransaction, now: float) -> bool:
     One whose end is decided waits for its markers, which the timeout does not bound.
     """
     ends, ongoing = transaction.ends, transaction.state is TransactionState.ONGOING
-    return ongoing and ends is not None and now - ends > OVERDUE_SLACK_SECONDS
+    return ongoing and ends is not None and now - ends > OVERDUE_SLACK_SECONDS + transaction.scan_late

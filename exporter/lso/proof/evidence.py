@@ -212,7 +212,7 @@ class OpenInLog(Evidence):
 
     ``timeout`` is seconds, None for two-phase commit (KIP-939). ``watched`` is for how many seconds, by one monotonic
     clock, it was seen to hold the same partition: a lower bound of its age that does not depend on other clocks.
-    ``scan_behind`` is as that of ``OpenTransaction``.
+    ``scan_behind`` and ``scan_late`` are as those of ``OpenTransaction``.
     """
 
     transactional_id: str
@@ -222,6 +222,7 @@ class OpenInLog(Evidence):
     watched: float
     flink: bool
     scan_behind: float | None = 0.0
+    scan_late: float = 0.0
 
     @classmethod
     def of(cls, opened: OpenTransactions, transaction: OpenTransaction, *, watched: float, flink: bool) -> Self | None:
@@ -230,7 +231,8 @@ class OpenInLog(Evidence):
         if not from_log or transaction.state is not TransactionState.ONGOING or not transaction.transactional_id:
             return None
         who = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
-        return cls(*who, transaction.timeout, watched, flink, transaction.scan_behind)
+        scan = transaction.scan_behind, transaction.scan_late
+        return cls(*who, transaction.timeout, watched, flink, *scan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +261,7 @@ class Overdue:
         """
         if opened.flink or opened.timeout is None or opened.scan_behind is None:
             return math.inf
-        return opened.timeout + max(0.0, opened.scan_behind) + OVERDUE_SLACK_SECONDS
+        return opened.timeout + max(0.0, opened.scan_behind) + opened.scan_late + OVERDUE_SLACK_SECONDS
 
 
 def _numbers(numbers: list[int]) -> str:

@@ -103,7 +103,7 @@ def blocking_producers(stalls: Stalls | None) -> frozenset[int | None]:
 def first_overdue(transactions: Iterable[OpenTransaction]) -> float:
     """The instant (Unix seconds) up to which none of them is overdue; infinite when none ever is."""
     instants = (
-        ends
+        ends + transaction.scan_late
         for transaction in transactions
         if (ends := transaction.ends) is not None and transaction.state is TransactionState.ONGOING
     )

@@ -11,6 +11,7 @@ from exporter.kafka.log.tail import TailReader
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, log_end_offsets, offsets_at
+from exporter.kafka.requests.timeout_scans import scans_late
 from exporter.model import Deadline, Fault, KnownLogEnd, KnownLogEnds, Reason, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.known_log import STUCK_SECONDS
@@ -29,6 +30,8 @@ RETRY_INTERVAL = 1.0
 """The same while the log, or a part of it, is missing."""
 ENDS_INTERVAL = 60.0
 """Seconds between two ends of the log that ``lso`` is told."""
+SCANS_INTERVAL = 600.0
+"""Seconds between two looks at the brokers' settings."""
 METADATA_SECONDS = 3.0
 LOG_END_SECONDS = 1.0
 """Shares of a read for metadata and for log ends: a broker that does not answer affects only its own partitions."""
@@ -64,6 +67,7 @@ class LogPartitions:
         self._checked_at: float | None = None
         self._reconnected_at = -math.inf
         self._ends: KnownLogEnds | None = None
+        self._scans_asked_at = -math.inf
 
     @property
     def progress(self) -> Mapping[int, PartitionProgress]:
@@ -140,6 +144,9 @@ class LogPartitions:
                 self.tail.assign()
         self._note_confirmed(metadata, found, asked_at)
         self._follow_leaders(metadata)
+        if asked_at - self._scans_asked_at >= SCANS_INTERVAL:
+            self._scans_asked_at = asked_at
+            self.log.scans_late = scans_late(self._cluster.client, metadata.brokers, deadline)
 
     def _check_positions(
         self, metadata: Metadata, progress: Mapping[int, PartitionProgress], deadline: Deadline, *, seen: bool

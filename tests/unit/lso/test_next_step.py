@@ -154,6 +154,8 @@ def test_an_open_transaction_says_who_and_when_it_ends_by_itself_and_has_no_line
     assert "instance of pay with transactional.id pay-3" in step.text
     assert "2026-11-21 10:11:40 UTC or up to 10 s later, in at most 11m 50s" in step.text
     assert step.command is None
+    rare = next_step(case._replace(blocker=case.blocker._replace(scan_late=140.0)), "b1:9092", NOW)
+    assert "2026-11-21 10:11:40 UTC or up to 150 s later, in at most 14m 10s" in rare.text
 
 
 @pytest.mark.parametrize(("behind", "said"), [

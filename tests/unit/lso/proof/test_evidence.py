@@ -113,6 +113,9 @@ def test_only_the_log_read_to_its_end_is_evidence_of_an_open_transaction() -> No
         of_present = OpenInLog.of(whole, OPEN._replace(scan_behind=behind), watched=5, flink=False)
         assert of_present is not None
         assert of_present.scan_behind == behind
+    rare = OpenInLog.of(whole, OPEN._replace(scan_late=140.0), watched=5, flink=False)
+    assert rare is not None
+    assert rare.scan_late == 140.0
     assert OpenInLog.of(replace(whole, complete=False), OPEN, watched=5, flink=False) is None
     assert OpenInLog.of(replace(whole, origin="transactions"), OPEN, watched=5, flink=False) is None
     for state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
@@ -131,6 +134,8 @@ def test_only_the_log_read_to_its_end_is_evidence_of_an_open_transaction() -> No
         ({"watched": 95.0, "scan_behind": 20.0}, False),  # its coordinator was elected 20 s after the timeout
         ({"watched": 95.1, "scan_behind": 20.0}, True),
         ({"watched": 75.0, "scan_behind": -20.0}, False),
+        ({"watched": 215.0, "scan_late": 140.0}, False),  # its coordinator looks for it every 150 s
+        ({"watched": 215.1, "scan_late": 140.0}, True),
         ({"watched": 1e9, "scan_behind": None}, False),  # no record shows the clock of its coordinator
     ],
 )

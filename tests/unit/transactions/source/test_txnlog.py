@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
+from exporter.kafka.requests import timeout_scans
 from exporter.model import Fact, Fault, Reason
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.facts import (
@@ -28,6 +29,7 @@ from exporter.transactions.facts import (
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import Status, decode_key, decode_value
 from exporter.transactions.outcome import is_overdue
+from exporter.transactions.source.log_partitions import SCANS_INTERVAL
 from exporter.transactions.source.txnlog import TxnlogSource
 from exporter.words import Outcome
 from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, SourceRead, partitions, places, read, world_of
@@ -684,6 +686,19 @@ def test_a_coordinator_that_was_away_past_a_timeout_makes_nothing_overdue_before
     assert is_overdue(opened, world.time.wall + 20.0)
     world.time.pass_(100.0)
     assert is_overdue(open_now(world, source), world.time.wall)
+
+
+def test_a_coordinator_that_looks_for_timeouts_more_rarely_makes_nothing_overdue_before() -> None:
+    world, story, source = skewed_log()
+    world.settings["1"] = {timeout_scans.SETTING: "150000"}
+    world.time.pass_(SCANS_INTERVAL)
+    story["app-1"].add("orders", 0)
+    story.write()
+    opened = open_now(world, source)
+    assert opened.ends is not None
+    assert opened.scan_late == 140.0
+    assert not is_overdue(opened, opened.ends + 150.0)
+    assert is_overdue(opened, opened.ends + 160.0)
 
 
 def test_a_coordinator_without_a_record_makes_nothing_overdue() -> None:
