@@ -18,7 +18,7 @@ def scans_late(client: ClusterClient, brokers: Iterable[int], deadline: Deadline
     """
     answers = client.configs("broker", [str(broker) for broker in sorted(brokers)], [SETTING], deadline)
     found = {
-        int(broker): int(answer.get(SETTING, 0)) / 1000 - DEFAULT_SECONDS
+        int(broker): int(answer.get(SETTING) or 0) / 1000 - DEFAULT_SECONDS
         for broker, answer in answers.items()
         if not isinstance(answer, Fault)
     }

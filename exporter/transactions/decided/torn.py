@@ -200,14 +200,19 @@ def judge(
 def clocks_apart_ms(decisions: Iterable[Decision], read: Mapping[TopicPartition, PartitionMarkers]) -> float:
     """By how many milliseconds the clock of a partition's leader differs from a coordinator's at the least, as far as
     the markers of Transactions V2 show it: whatever its time, the only one of an epoch is that of its transaction, and
-    it is written between the Prepare and the Complete record.
+    it is written between the Prepare and the Complete record. A client that falls back to the older protocol goes on in
+    the epoch of its last marker: that is left out.
     """
-    asked = {
-        (decision.producer_id, epoch, decision.commit): decision
-        for decision in decisions
-        if decision.v2 and decision.completed_ms is not None
-        for epoch in decision.epochs
-    }
+    asked: dict[tuple[int, int, bool], Decision] = {}
+    older: set[tuple[int, int, bool]] = set()
+    for known in decisions:
+        keys = [(known.producer_id, epoch, known.commit) for epoch in known.epochs]
+        if not known.v2:
+            older.update(keys)
+        elif known.completed_ms is not None:
+            asked |= dict.fromkeys(keys, known)
+    for key in older & asked.keys():
+        del asked[key]
     apart = 0.0
     for partition, own in read.items():
         for marker in own.markers:

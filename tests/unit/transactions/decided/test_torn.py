@@ -366,6 +366,18 @@ def test_markers_of_v2_show_how_far_the_clocks_of_a_leader_and_a_coordinator_are
     assert abs(clocks_apart_ms(cluster.log.decisions(), read) - abs(skew)) <= 10
 
 
+def test_a_client_that_falls_back_to_the_older_protocol_shows_no_distance_of_clocks_and_nothing_torn() -> None:
+    cluster = TornCluster()
+    cluster.end(cluster.begin(A), A)
+    cluster.v2 = False
+    for commit in (True, False, True):
+        cluster.now += 60_000
+        cluster.end(cluster.begin(A), A, commit=commit)
+    read = {place: PartitionMarkers(0, markers=own) for place, own in cluster.markers.items()}
+    assert clocks_apart_ms(cluster.log.decisions(), read) == 0
+    assert cluster.judged() == MarkerComparison((), 4, ())
+
+
 def test_markers_of_an_older_client_do_not_show_the_distance_of_clocks() -> None:
     """Its transactions share an epoch: a marker that is late may be that of another one."""
     cluster = TornCluster(v2=False, skew=90_000)

@@ -11,7 +11,7 @@ from exporter.transactions.source.log_range import RangeConsumer
 from tests.helpers.cluster import FakeMessage
 
 
-class RefusedConsumer:
+class ConsumerWithoutGroup:
     """Reports, as librdkafka does, that the group may not be described."""
 
     def consume(self, limit: int, seconds: float) -> list[FakeMessage]:
@@ -21,5 +21,5 @@ class RefusedConsumer:
 def test_a_read_without_the_grant_on_groups_is_not_refused() -> None:
     reader = RangeConsumer(Properties.parse({"bootstrap.servers": "127.0.0.1:1"}))
     reader.close()
-    reader._consumer = cast("Consumer", RefusedConsumer())
+    reader._consumer = cast("Consumer", ConsumerWithoutGroup())
     assert reader.poll(500, 0.5) == []
