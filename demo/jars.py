@@ -29,6 +29,8 @@ DEBEZIUM = "3.1.3.Final"
 DEBEZIUM_POM = POM.with_name("debezium.xml")
 FLINK = "2.0.0"
 FLINK_POM = POM.with_name("flink.xml")
+ICEBERG = "1.11.0"
+ICEBERG_POM = POM.with_name("iceberg.xml")
 S3PROXY = "2.7.0"
 S3PROXY_POM = POM.with_name("s3proxy.xml")
 FLINK_SOURCE = Path(__file__).parent / "java" / "FlinkJob.java"
@@ -94,6 +96,12 @@ def debezium(version: str = DEBEZIUM, progress: Progress = say) -> Path:
     what = f"fetching Debezium {version} with Maven (5 MB)"
     properties = {"debezium.version": version}
     return _fetched(f"debezium-{version}", DEBEZIUM_POM, properties, what, progress, goal="unpack-dependencies")
+
+
+def iceberg(version: str = ICEBERG, progress: Progress = say) -> Path:
+    """A folder for ``plugin.path``: Iceberg's sink connector with all that it needs for a catalog in a folder."""
+    what = f"fetching Iceberg's sink connector {version} with Maven (80 MB)"
+    return _fetched(f"iceberg-{version}", ICEBERG_POM, {"iceberg.version": version}, what, progress)
 
 
 def _fetched(

@@ -59,7 +59,7 @@ def _add_questions(parser: argparse.ArgumentParser) -> None:
         "--source-group",
         default="",
         metavar="GROUP",
-        help="records of the source that this group committed must be there",
+        help="what this group has committed of --source-topic, or of --topic with --sink, must be downstream",
     )
     add("--where", default="", metavar="EXPR", help="audit only records for which this is true")
     add("--source-where", default="", metavar="EXPR", help="the same for the source topic")

@@ -21,7 +21,6 @@ from exporter.jobs.lakes.formats import LAKES
 _NEEDS = (
     ("source_topic", ("id",), "--source-topic needs --id: by what its records are known in --topic"),
     ("source_id", ("source_topic",), "--source-id needs --source-topic"),
-    ("source_group", ("source_topic",), "--source-group needs --source-topic"),
     ("sequence", ("key",), "--sequence needs --key"),
     ("follow", ("checkpoint",), "--follow needs --checkpoint"),
     ("checkpoint", ("follow",), "--checkpoint needs --follow"),
@@ -99,6 +98,8 @@ def _check(options: argparse.Namespace, *, envelope: bool) -> None:
     for name, needed, text in _NEEDS:
         if getattr(options, name) and not all(getattr(options, option) for option in needed):
             raise UsageError(text)
+    if options.source_group and not (options.source_topic or options.sink):
+        raise UsageError("--source-group needs --source-topic, or --sink")
     if options.key and not (options.sequence or options.sink_key):
         raise UsageError("--key needs --sequence, or --sink-key")
     if options.sparse and not options.sequence:

@@ -64,6 +64,8 @@ class Audit:
     source_topic: str = ""
     source_id: str = ""
     source_group: str = ""
+    due: Mapping[int, int] = field(default_factory=dict)
+    """With a sink, what ``source_group`` has committed, by partition."""
     sink: SinkTable | None = None
     where: str = ""
     source_where: str = ""
@@ -116,6 +118,12 @@ class Audit:
         keyed = None if self.keyed is None else replace(self.keyed, table=one(self.keyed.table))
         outbox = None if self.outbox is None else replace(self.outbox, table=one(self.outbox.table))
         return replace(self, sink=sink, keyed=keyed, outbox=outbox), doubts
+
+    def due_before(self, spans: Mapping[int, OffsetSpan], stored: Mapping[int, int]) -> dict[int, int]:
+        """By partition the offset before which a sink must have all; ``stored`` is where what it has ends."""
+        if self.end is not None and not self.source_group:
+            return {number: span.end for number, span in spans.items()}
+        return {number: max(stored.get(number, 0), self.due.get(number, 0)) for number in spans}
 
     @property
     def checks(self) -> tuple[str, ...]:

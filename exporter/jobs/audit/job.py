@@ -328,10 +328,10 @@ class _Run:
             newest, blank = newest_of(sink)
             if blank:
                 self._remarks.unknown.append(f"{blank:,} rows of the sink have no partition or offset")
-            expected = {
-                number: span.end if self._audit.end is not None else newest.get(number, -1) + 1
-                for number, span in covered.spans.items()
-            }
+            if not newest and not self._audit.due and self._audit.end is None:
+                self._remarks.unknown.append(f"the sink has no row of {self._audit.topic}: nothing was compared")
+            stored = {number: offset + 1 for number, offset in newest.items()}
+            expected = self._audit.due_before(covered.spans, stored)
             both = both.unionAll(dealt(sink.where(f"kind = {int(Fold.SINK)}"), parts))
         comparison = Comparison(covered.spans, sink is not None, expected)
         compared = self._keep(

@@ -18,6 +18,7 @@ from exporter.jobs.audit.findings import Findings, WhoWrote
 from exporter.jobs.audit.job import Say, run
 from exporter.jobs.audit.read import TopicAccess
 from exporter.jobs.audit.report_page import page_of
+from exporter.jobs.audit.source_compared import committed_by
 from exporter.jobs.audit.tables import pinned, prepared_transactions
 from exporter.jobs.report.html_page import render
 from exporter.jobs.session import SessionError
@@ -68,7 +69,13 @@ def audit_once(
 ) -> AuditReport:
     """Runs the audit, and replaces the files of its last run when it is done. Raises SessionError, AskError."""
     began = time.monotonic()
-    audit, doubts = audit.pinned(lambda table: pinned(session, table))
+    doubts: list[str] = []
+    if audit.source_group and not audit.source_topic:
+        # Before the tables: they then have what was stored before these offsets were committed.
+        due, doubts = committed_by(access, audit.source_group, audit.topic)
+        audit = replace(audit, due=due)
+    audit, more = audit.pinned(lambda table: pinned(session, table))
+    doubts += more
     notes = [note for table in audit.tables for note in prepared_transactions(session, table)]
     with unfinished(settings) as folder:
         file = None if folder is None else folder / f"{settings.name}{EVIDENCE_FILE}"

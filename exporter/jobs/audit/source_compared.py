@@ -10,7 +10,7 @@ from exporter.jobs.audit.columns import checked, chosen_by, named
 from exporter.jobs.audit.evidence import located
 from exporter.jobs.audit.fold import Fold, OffsetSpan
 from exporter.jobs.audit.offset_range import Bound, Covered, cover, described, lost_since
-from exporter.jobs.audit.read import Reader, exploded
+from exporter.jobs.audit.read import Reader, TopicAccess, exploded
 from exporter.jobs.audit.summary import Summary, before, up_to
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.groups import committed_offsets
@@ -23,6 +23,23 @@ if TYPE_CHECKING:
 Keep = Callable[["DataFrame"], "DataFrame"]
 Found = Callable[[str, str, "DataFrame"], None]
 """Takes the kind of a finding, the topic of its records, and these."""
+
+
+def committed_by(access: TopicAccess, group: str, topic: str) -> tuple[dict[int, int], list[str]]:
+    """The offsets of the topic that a group has committed, by partition, and a sentence if it has none.
+
+    Raises AskError.
+    """
+    deadline = access.deadline()
+    metadata = described(access.client, topic, deadline)
+    answers = committed_offsets(access.client, metadata, [group], deadline)
+    if answers.faults:
+        raise AskError(answers.faults[0])
+    offsets = answers.values.get(group, {})
+    found = {partition.partition: offsets.get(partition, 0) for partition in metadata.partitions(topic)}
+    if any(found.values()):
+        return found, []
+    return found, [f"group {group} has committed no offset of {topic}: none of its records was looked for"]
 
 
 @dataclass(frozen=True)
@@ -42,21 +59,8 @@ class AuditedSource:
         audit, access = self.audit, self.source.access
         at_most: Mapping[int, int] | None = None
         if audit.source_group:
-            deadline = access.deadline()
-            metadata = described(access.client, audit.source_topic, deadline)
-            answers = committed_offsets(access.client, metadata, [audit.source_group], deadline)
-            if answers.faults:
-                raise AskError(answers.faults[0])
-            committed = answers.values.get(audit.source_group, {})
-            at_most = {
-                partition.partition: committed.get(partition, 0)
-                for partition in metadata.partitions(audit.source_topic)
-            }
-            if not any(at_most.values()):
-                self.remarks.unknown.append(
-                    f"group {audit.source_group} has committed no offset of {audit.source_topic}: none of its records"
-                    " was looked for"
-                )
+            at_most, nothing = committed_by(access, audit.source_group, audit.source_topic)
+            self.remarks.unknown += nothing
         covered = cover(access.client, audit.source_topic, audit.begin, audit.end, access.deadline(), at_most)
         self.remarks.take(covered)
         if covered.compacted:

@@ -186,10 +186,7 @@ class AuditedTables:
         # Up to the last stable offset, whatever is due: rows may be newer than what --to asks for.
         stable = self._cover().spans
         committed = self._keep(keyed_records(self._records(stable, committed=True), audit))
-        if audit.end is not None:
-            due = {number: span.end for number, span in covered.spans.items()}
-        else:
-            due = due_before(committed, rows, comparing)
+        due = audit.due_before(covered.spans, due_before(committed, rows, comparing))
         ends = {number: span.end for number, span in stable.items()}
 
         def everything() -> DataFrame:

@@ -1,9 +1,11 @@
 """Find contradictions in the notes of Iceberg's sink connector in the snapshots that it commits. Pure.
 
-The notes are ``kafka.connect.offsets.CONTROL_TOPIC.GROUP``, the offsets of its control topic up to which all files are
-committed, and ``kafka.connect.commit-id`` (``org.apache.iceberg.connect.channel.Coordinator``). A partition's commit
-begins where the one before it ended. Lower offsets, or a commit id that comes again, are of a coordinator that was
-replaced and committed all the same. A partition of which a new coordinator has read nothing yet is not in its notes.
+The notes are ``kafka.connect.offsets.CONTROL_TOPIC.GROUP``, where the coordinator will read its control topic next, and
+``kafka.connect.commit-id``, of one commit (``org.apache.iceberg.connect.channel.Coordinator``). A commit takes no files
+that were announced before the table's offsets: after lower ones, files may be committed again. A coordinator that was
+replaced can write lower ones before Iceberg 1.11, which refuses commits on other offsets than were read. Before 1.10.1
+a partition of which a new coordinator has read nothing yet is not in its notes. Files that were announced before the
+offsets need not be committed: a coordinator begins at the end of the topic where its group has no offset.
 """
 
 from __future__ import annotations

@@ -219,6 +219,7 @@ def test_a_failure_on_the_way_is_one_sentence(trace: str, said: str) -> None:
         (["--outbox", "d", "--id", "key"], "--outbox needs --outbox-id"),
         (["--outbox", "jdbc:postgresql://x/y", "--id", "key", "--outbox-id", "id"], "with --outbox-table"),
         (["--outbox", "d", "--id", "key", "--outbox-id", "id", "--sink", "d"], "different audits"),
+        (["--source-group", "billing", "--id", "key"], "--source-group needs --source-topic, or --sink"),
         (["--source-where", "true", "--id", "key"], "--source-where needs --source-topic"),
         (["--format", "debezium", "--value-schema", "x.avsc"], "reads JSON"),
         (["--id", "key", "--agent", "agent:1"], "must begin with http"),
@@ -332,3 +333,20 @@ def test_findings_are_found_and_a_clean_result_is_not_known_where_the_agent_did_
         verdict: [exit_code(verdict, delivered=delivered) for delivered in (True, False)] for verdict in AuditVerdict
     }
     assert codes == {AuditVerdict.CLEAN: [0, 2], AuditVerdict.FINDINGS: [1, 1], AuditVerdict.UNKNOWN: [2, 2]}
+
+
+@pytest.mark.parametrize(
+    ("question", "due"),
+    [
+        ({}, {0: 13, 1: 0}),
+        ({"end": parse_bound("17")}, {0: 20, 1: 20}),
+        ({"source_group": "g", "due": {0: 15, 1: 12}}, {0: 15, 1: 12}),
+        ({"source_group": "g", "due": {0: 11}}, {0: 13, 1: 0}),
+        ({"source_group": "g", "due": {0: 15}, "end": parse_bound("17")}, {0: 15, 1: 0}),
+    ],
+)
+def test_a_sink_must_have_what_is_before_its_newest_row_the_end_and_the_offsets_of_the_group(
+    question: dict[str, Any], due: dict[int, int]
+) -> None:
+    spans = {number: OffsetSpan(number, 10, 20) for number in (0, 1)}
+    assert Audit("orders", **question).due_before(spans, {0: 13}) == due
