@@ -77,16 +77,17 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
 
 
 @pytest.fixture(scope="session")
-def audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
-    with auditor(clusters("4.3.1")) as one:
+def audits(clusters: Callable[..., KafkaCluster], request: pytest.FixtureRequest) -> Iterator[Auditor]:
+    """A process has one Spark: it has the table formats where a test of this run needs them."""
+    needed = any("lake_audits" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    with auditor(clusters("4.3.1"), released() if needed else ()) as one:
         yield one
 
 
 @pytest.fixture(scope="session")
-def lake_audits(clusters: Callable[..., KafkaCluster]) -> Iterator[Auditor]:
+def lake_audits(audits: Auditor) -> Auditor:
     """An auditor of tables, in the formats that have a release for this Spark."""
-    with auditor(clusters("4.3.1"), released()) as one:
-        yield one
+    return audits
 
 
 @pytest.fixture(params=list(LAKES))
