@@ -160,7 +160,10 @@ def report(history: HistorySource, span: ReportRange) -> HistoryReport:
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"the history cannot be read: {str(error).partition(chr(10))[0]}") from None
     starts = tuple(range(begin_ms // width * width, max(end_ms, begin_ms + 1), width))
-    holds = sorted((hold for found in _lasting(tally) for hold in found), key=lambda hold: -hold.seconds)
+    holds = sorted(
+        (hold for found in _lasting(tally) for hold in found),
+        key=lambda hold: (-hold.seconds, hold.begin_ms, hold.partition),
+    )
     held: dict[TopicPartition, float] = {}
     for hold in holds:
         held[hold.partition] = held.get(hold.partition, 0.0) + hold.seconds
@@ -182,7 +185,7 @@ def report(history: HistorySource, span: ReportRange) -> HistoryReport:
         _rows(tally.unclean),
         tuple(holds[:MOST_HOLDS]),
         len(holds),
-        tuple(sorted(held.items(), key=lambda item: -item[1])[:MOST]),
+        tuple(sorted(held.items(), key=lambda item: (-item[1], item[0]))[:MOST]),
         caveats,
         _markers(history.markers(), span),
     )
@@ -235,6 +238,7 @@ def _applications(tally: HistoryTally, starts: Sequence[int]) -> tuple[Applicati
         key=lambda application: (
             -(application.counts.fenced + application.counts.timed_out),
             -application.counts.total,
+            application.name,
         )
     )
     return tuple(found)
@@ -242,7 +246,7 @@ def _applications(tally: HistoryTally, starts: Sequence[int]) -> tuple[Applicati
 
 def _fenced(tally: HistoryTally) -> tuple[Fenced, ...]:
     found = (Fenced(identifier, name, *known) for (identifier, name), known in tally.fences.items())
-    return tuple(sorted(found, key=lambda fenced: (-fenced.times, -fenced.last_ms))[:MOST])
+    return tuple(sorted(found, key=lambda fenced: (-fenced.times, -fenced.last_ms, fenced))[:MOST])
 
 
 def _rows(table: pa.Table) -> tuple[TransactionSummary, ...]:

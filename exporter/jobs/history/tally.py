@@ -23,7 +23,8 @@ MOST = 50
 MOST_LASTING = 200_000
 LEAST_HOLD_MS = 1000
 NARROW = ("application", "outcome", "complete", "open_seconds")
-_UNCLEAN = (Outcome.TIMED_OUT.value, Outcome.FENCED.value)
+PLACE = ("log_partition", "log_offset")
+UNCLEAN = (Outcome.TIMED_OUT.value, Outcome.FENCED.value)
 _DENSE = 1 << 22
 _MOST_PENDING = 1_000_000
 
@@ -83,13 +84,24 @@ class HistoryTally:
         millis = np.rint(seconds * 1000).astype(np.int64)
         width = int(millis.max()) + 1
         keys, counts = _counted(application * width + millis, len(names) * width)
-        owners = keys // width
+        self._count_open(names, keys // width, keys % width, counts)
+
+    def _count_open(self, names: Sequence[str], owners: Array, millis: Array, counts: Array) -> None:
         for number in np.unique(owners).tolist():
             mine = owners == number
-            self._open.setdefault(names[number], []).append((keys[mine] % width, counts[mine]))
-        self._pending += len(keys)
+            self._open.setdefault(names[number], []).append((millis[mine], counts[mine]))
+        self._pending += len(millis)
         if self._pending > _MOST_PENDING:
             self._settle()
+
+    def add_counts(self, table: pa.Table) -> None:
+        """Add rows that are counted by cell already, and by application and ``open_ms``, which cells do not have."""
+        for row in table.filter(pc.is_valid(table["step"])).to_pylist():
+            self.cells[Cell(row["application"], row["outcome"], row["step"])] += row["transactions"]
+            self._seen(row["first"], row["last"])
+        durations = table.filter(pc.is_valid(table["open_ms"]))
+        names, owners = _codes(durations["application"])
+        self._count_open(names, owners, durations["open_ms"].to_numpy(), durations["transactions"].to_numpy())
 
     def note(self, table: pa.Table) -> None:
         """Whole rows that may be notable; they were added as well."""
@@ -141,6 +153,18 @@ class HistoryTally:
             )
             found.append(low + (high - low) * (place - below))
         return found
+
+    def longest_ms(self) -> int:
+        """Milliseconds that the ``MOST`` longest transactions were open at least; 0 where there are fewer."""
+        self._settle()
+        if not self._open:
+            return 0
+        values, counts = (
+            np.concatenate(of_all) for of_all in zip(*(part for (part,) in self._open.values()), strict=True)
+        )
+        order = np.argsort(values)[::-1]
+        place = int(np.searchsorted(np.cumsum(counts[order]), MOST))
+        return int(values[order][place]) if place < len(order) else 0
 
     def most_lasting(self) -> pa.Table:
         """The transactions that lasted, the longest ``MOST_LASTING`` of them."""
@@ -195,16 +219,15 @@ def _wanted(table: pa.Table) -> Array:
 
 def _add_longest(wanted: Array, table: pa.Table, among: Array) -> None:
     """Mark those of these rows that were open longest."""
-    seconds = table["open_seconds"].to_numpy()
-    there = np.flatnonzero(among & ~np.isnan(seconds))
-    if len(there) > MOST:
-        there = there[np.argpartition(seconds[there], -MOST)[-MOST:]]
-    wanted[there] = True
+    there = np.flatnonzero(among & ~np.isnan(table["open_seconds"].to_numpy()))
+    places = table.select(["open_seconds", *PLACE]).append_column("row", pa.array(np.arange(table.num_rows)))
+    wanted[top(places.take(pa.array(there)), "open_seconds", MOST)["row"].to_numpy()] = True
 
 
 def top(table: pa.Table, column: str, most: int) -> pa.Table:
-    """The rows with the highest values of a column, these first."""
-    return table.take(pc.select_k_unstable(table, k=min(most, table.num_rows), sort_keys=[(column, "descending")]))
+    """The rows with the highest values of a column, these first; of equal ones, those earlier in the log."""
+    order = [(column, "descending"), *((name, "ascending") for name in PLACE)]
+    return table.take(pc.select_k_unstable(table, k=min(most, table.num_rows), sort_keys=order))
 
 
 def _most(table: pa.Table) -> pa.Table:
@@ -220,7 +243,7 @@ def _fences(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _unclean(table: pa.Table) -> Any:  # noqa: ANN401 -- pyarrow ships no types
-    return pc.is_in(table["outcome"], pa.array(_UNCLEAN))
+    return pc.is_in(table["outcome"], pa.array(UNCLEAN))
 
 
 def _lasted(table: pa.Table) -> Any:  # noqa: ANN401 -- as above

@@ -7,18 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql import functions as f
 
-from exporter.jobs.history.files import ReportRange
-from exporter.jobs.history.index import HistoryError, Index
+from exporter.jobs.history.files import HistoryFiles, ReportRange
+from exporter.jobs.history.index import HistoryError, Index, TaskResult
 from exporter.jobs.history.lake_report import LakeHistory
-from exporter.jobs.history.lake_table import STATE, LakeTable
+from exporter.jobs.history.lake_table import KEY, STATE, Commit, LakeTable
 from exporter.jobs.history.log_offsets import BatchRange
 from exporter.jobs.history.report import report
-from exporter.jobs.history.table import DAY
+from exporter.jobs.history.store import ROWS
+from exporter.jobs.history.store import opened as opened_folder
+from exporter.jobs.history.table import BATCH, DAY, SCHEMA, write_kept
+from exporter.jobs.history.tally import MOST
 from exporter.jobs.history.task import BatchPlan
 from exporter.jobs.lakes.lake import Lake
+from tests.bench.history import rows_of
 from tests.e2e.spark.auditing import Auditor
 from tests.helpers import stored_log
 from tests.helpers.stored_log import end, log, pieces
@@ -102,6 +111,44 @@ def test_a_table_takes_batches_of_one_writer_and_goes_on_after_compaction(lake_a
     lake_audits.session.sql(f"DELETE FROM {lake.name} WHERE outcome = 'aborted'")  # noqa: S608 -- a name of this test
     assert write(opened(lake), last, quiet).batch == last.batch + 1
     assert outcomes(lake) == ["committed"]
+
+
+@pytest.mark.proof
+def test_a_report_of_a_table_is_that_of_parquet(lake_audits: Auditor, lake: Lake, tmp_path: Path) -> None:
+    noon = 1_790_078_400_000  # 2026-09-22T12:00:00Z
+    rows = rows_of(noon, 1_440, 20_000)
+    # Of every 17th too little was known, and the longest of one application are all short.
+    unknown = np.arange(rows.num_rows) % 17 == 0
+    for name in ("begin", "open_seconds", "partitions"):
+        column = pc.if_else(unknown, pa.scalar(None, SCHEMA.field(name).type), rows[name])
+        rows = rows.set_column(rows.schema.get_field_index(name), SCHEMA.field(name), column)
+    lasted = pc.greater_equal(rows["open_seconds"], 1)
+    short = pc.not_equal(rows["application"], "application-3")
+    rows = rows.filter(pc.or_(short, pc.invert(pc.fill_null(lasted, True))))
+    with opened_folder(tmp_path / "parquet", "c1", "prod", noon) as store, store.under_way() as made:
+        days = pc.strftime(rows["complete"], "%Y-%m-%d")
+        names = []
+        for day in pc.unique(days).to_pylist():
+            names.append(f"{DAY}={day}/0.parquet")
+            (made / ROWS / names[-1]).parent.mkdir()
+            pq.write_table(rows.filter(pc.equal(days, day)), made / ROWS / names[-1])
+        done = TaskResult({}, tuple(names), write_kept([], made), rows.num_rows, 0, 0, (), {})
+        index = store.commit(made, [done], noon)
+    table = opened(lake)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    frame = lake_audits.session.read.parquet(str(tmp_path / "rows.parquet")).repartition(3)
+    frame = frame.withColumns({DAY: f.to_date("complete"), BATCH: f.lit(0).cast("bigint")})
+    lake.append(frame, BATCH, 0, (KEY, Commit("c1", "prod", "", index).to_json()))
+    spans = [
+        ReportRange(),
+        ReportRange(application="application-3"),
+        ReportRange(begin_ms=noon + 40_000_000),
+        ReportRange(noon + 40_000_000, noon + 50_000_000, "application-1"),
+    ]
+    for span in spans:
+        found = report(LakeHistory(table), span)
+        assert found == report(HistoryFiles(tmp_path / "parquet"), span)
+        assert len(found.longest) == MOST
 
 
 @pytest.mark.proof
