@@ -5,7 +5,7 @@ open for a tenth of a second, one in a hundred for more than a second, one in a 
 hours are written as batches of a minute by two tasks, as ``history run`` writes them, and merged by its own code. What
 follows has the merged copies, which a report reads, and empty folders in place of its batches.
 
-``--format delta iceberg`` writes tables of a lake with the same rows instead, a commit for each hour, compacted at the
+``--format delta iceberg`` writes tables of a lake with the same rows instead, a commit for each day, compacted at the
 end by the format. Memory is that of Python then: Spark's JVM has ``spark.driver.memory`` beside it.
 """
 
@@ -194,12 +194,12 @@ def measure_table(folder: Path, name: str, days: int) -> Iterator[FigureRow]:
     with spark_session("bench", master=LOCAL, packages=kind.packages(url), conf=kind.conf(url)) as spark:
         table = LakeTable(kind(spark, url))
         table.open("cluster", "bench")
-        for hour in range(24 * days):
-            minutes = spark.range(60 * hour, 60 * hour + 60, 1, WORKERS)
+        for day in range(days):
+            minutes = spark.range(MINUTES * day, MINUTES * (day + 1), 1, WORKERS)
             rows = minutes.mapInArrow(_minutes, spark_type(ROW_SCHEMA))
-            rows = rows.withColumns({DAY: f.to_date("complete"), BATCH: f.lit(hour).cast("bigint")})
-            index = replace(Index.after(None, [], BEGIN_MS), batch=hour)
-            table.lake.append(rows, BATCH, hour, (KEY, Commit("cluster", "bench", "", index).to_json()))
+            rows = rows.withColumns({DAY: f.to_date("complete"), BATCH: f.lit(day).cast("bigint")})
+            index = replace(Index.after(None, [], BEGIN_MS), batch=day)
+            table.lake.append(rows, BATCH, day, (KEY, Commit("cluster", "bench", "", index).to_json()))
         seconds = time.monotonic() - began
         yield FigureRow(f"{days} days of {name} written", seconds, "s", load())
         began = time.monotonic()
