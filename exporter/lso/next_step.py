@@ -17,6 +17,7 @@ from exporter.lso.ending import Ending, abort_marker, force_terminate
 from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, Overdue
 from exporter.lso.shell import shown
+from exporter.transactions.decided.fate import Judgement
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
 
 TIMEOUT_SCAN_SECONDS = 10.0
@@ -103,10 +104,17 @@ def _hanging(stall: Stall, bootstrap_servers: str) -> NextStep:
         return _unknown(blocker._replace(missing=(*blocker.missing, "there is no proof that it hangs")))
     seen = clock_time(proof.second.wall)
     text = (
-        f"Hanging: {MEANING[BlockerKind.HANGING]} Seen last at {seen}."
+        f"Hanging: {MEANING[BlockerKind.HANGING]} {_not_promised(proof.second.judgement)} Seen last at {seen}."
         " Its missing abort marker has to be written to this partition."
     )
     return _ended(text, abort_marker(proof, bootstrap_servers))
+
+
+def _not_promised(said: Judgement) -> str:
+    """The evidence that its records were promised to nobody."""
+    if (abort := said.decision) is None:
+        return "The log has no decision that its records can belong to."
+    return f"The log has the ABORT of {shown(abort.transactional_id)} since {clock_time(abort.decided)}."
 
 
 def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: bool) -> NextStep:

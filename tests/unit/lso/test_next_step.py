@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from exporter.flink.facts import FlinkId, FlinkTransaction
 from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import MEANING, clock_time, next_step
+from exporter.lso.proof.evidence import HangingProof
 from exporter.lso.shell import quoted, shown
 from exporter.model import TopicPartition
+from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
 from tests.helpers.proofs import committed, logged, proof_of, proven
 
@@ -146,6 +149,18 @@ def test_a_hanging_transaction_has_the_line_of_the_design() -> None:
         "kafka-eos-exporter transactions hanging --bootstrap-server b1:9092 --topic orders --partition 7"
     )
     assert "no transactional.id has this transaction open" in step.text
+
+
+def test_a_hanging_transaction_has_its_evidence_that_nothing_was_promised() -> None:
+    case = proven(stall(BlockerKind.HANGING, transactional_id=""))
+    assert "The log has no decision that its records can belong to." in next_step(case, "b1:9092", NOW).text
+    proof = case.blocker.evidence
+    assert isinstance(proof, HangingProof)
+    epochs = frozenset({0}), frozenset({1})
+    abort = DecidedTransaction("pay-1", 4711, *epochs, False, True, None, NOW, NOW, None)
+    aborted = HangingProof(proof.first, replace(proof.second, judgement=Judgement(Fate.ABORTED, abort)))
+    step = next_step(case._replace(blocker=case.blocker._replace(evidence=aborted)), "b1:9092", NOW)
+    assert f"The log has the ABORT of pay-1 since {clock_time(NOW)}." in step.text
 
 
 def test_an_open_transaction_says_who_and_when_it_ends_by_itself_and_has_no_line_before() -> None:
