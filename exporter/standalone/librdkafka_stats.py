@@ -35,8 +35,11 @@ log = logging.getLogger(__name__)
 KEPT = 32
 """Statistics that wait at most; more push out the oldest."""
 
-WAIT_SECONDS = 5.0
-"""For one answer of the agent, and between two tries while it is away."""
+ANSWER_SECONDS = 5.0
+"""For one answer of the agent."""
+
+RETRY_SECONDS = 5.0
+"""Between two tries while the agent is away."""
 
 _FIELDS = ("name", "type", "ts", "time", "txmsgs")
 _EOS_FIELDS = (
@@ -105,7 +108,7 @@ class EosStats:
                 if problem and not complained:
                     log.warning("kafka-eos-exporter does not take statistics: %s", problem)
                 complained = bool(problem)
-                if problem and self._stopping.wait(WAIT_SECONDS):
+                if problem and self._stopping.wait(RETRY_SECONDS):
                     return
             if self._stopping.is_set():
                 return
@@ -120,7 +123,7 @@ class EosStats:
             if self._token:
                 headers["Authorization"] = f"Bearer {self._token}"
             request = urllib.request.Request(self._url, json.dumps(document).encode(), headers)  # noqa: S310
-            with opener.open(request, timeout=WAIT_SECONDS) as answer:
+            with opener.open(request, timeout=ANSWER_SECONDS) as answer:
                 answer.read(1000)
         except urllib.error.HTTPError as error:
             error.close()

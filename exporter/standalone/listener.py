@@ -45,8 +45,11 @@ MOST_QUERIES = 200
 MOST_BYTES = 60_000
 """The agent takes 64 KB. Offsets of very many partitions are left out to stay below."""
 
-WAIT_SECONDS = 5.0
-"""For one answer of the agent, and between two tries while it is away."""
+ANSWER_SECONDS = 5.0
+"""For one answer of the agent."""
+
+RETRY_SECONDS = 5.0
+"""Between two tries while the agent is away."""
 
 SIGN_OF_LIFE_SECONDS = 30.0
 """Seconds after which the state of a query in a long batch is posted again, as a sign of life."""
@@ -208,7 +211,7 @@ class EosListener(StreamingQueryListener):
                 if problem and not final:
                     if last:
                         return
-                    self._stopping.wait(WAIT_SECONDS)
+                    self._stopping.wait(RETRY_SECONDS)
             if self._stopping.is_set():
                 return
 
@@ -228,7 +231,7 @@ class EosListener(StreamingQueryListener):
             if self._token:
                 headers["Authorization"] = f"Bearer {self._token}"
             request = urllib.request.Request(self._url, self._document(state), headers)  # noqa: S310
-            with opener.open(request, timeout=WAIT_SECONDS) as answer:
+            with opener.open(request, timeout=ANSWER_SECONDS) as answer:
                 answer.read(1000)
         except urllib.error.HTTPError as error:
             return f"{error.code} {error.reason}: {_text_of(error)}", error.code in {400, 413}

@@ -249,12 +249,13 @@ def test_each_broker_is_asked_on_its_own() -> None:
 
 def test_a_silent_broker_is_a_timeout_at_the_deadline_and_keeps_its_connection() -> None:
     silent = threading.Event()
-    silent.set()
 
     def handler(name: str, _request: Any) -> Any:
         return NoAnswer if name == "Metadata" and silent.is_set() else None
 
     with broker(handler) as one, client_of(one) as client:
+        client.metadata(soon())  # connects, which takes an unknown part of a deadline
+        silent.set()
         fault = fault_of(client, Deadline.after(1.5))
         assert fault.reason is Reason.TIMEOUT
         assert f"bootstrap server {one.address} did not answer Metadata in time" in fault.detail

@@ -77,7 +77,7 @@ def test_without_a_name_of_ours_the_client_s_own_is_reported(agent: Agent) -> No
 
 @pytest.mark.parametrize("odd", ["", "no json", "[]", "null", "{}", '{"eos": 7}', 7, None, b"\xff"])
 def test_odd_statistics_neither_raise_nor_stop_it(agent: Agent, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(librdkafka_stats, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(librdkafka_stats, "RETRY_SECONDS", 0.05)
     stats = EosStats(agent.url)
     stats(odd)
     stats(json.dumps(STATISTICS))
@@ -96,7 +96,7 @@ def test_while_the_agent_is_away_the_oldest_are_dropped(monkeypatch: pytest.Monk
 def test_an_agent_that_refuses_is_no_error_of_the_application_and_is_said_once(
     agent: Agent, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(librdkafka_stats, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(librdkafka_stats, "RETRY_SECONDS", 0.05)
     caplog.set_level(logging.WARNING, librdkafka_stats.__name__)
     agent.status = 401
     stats = EosStats(agent.url, token="t0ken")
@@ -111,7 +111,7 @@ def test_an_agent_that_refuses_is_no_error_of_the_application_and_is_said_once(
 
 
 def test_a_redirect_gets_no_token(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(librdkafka_stats, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(librdkafka_stats, "RETRY_SECONDS", 0.05)
     agent.status = 302
     stats = EosStats(agent.url, token="t0ken")
     stats(json.dumps(STATISTICS))

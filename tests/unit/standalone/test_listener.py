@@ -165,7 +165,7 @@ def test_while_an_answer_is_awaited_events_return_at_once_and_only_the_last_stat
 def test_an_agent_that_is_away_gets_the_state_when_it_comes_back(
     agent: ReceivingAgent, eos: EosListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(listener, "RETRY_SECONDS", 0.05)
     agent.status = 503
     eos.onQueryTerminated(STOPPED)
     assert agent.next()["state"] == "terminated"
