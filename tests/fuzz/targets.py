@@ -14,6 +14,9 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+from kafka.protocol.consumer import FetchRequest
 
 from exporter import catalogue
 from exporter.applications.applications import Grouping
@@ -45,10 +48,11 @@ from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.log.offset_commits import CommitReader
 from exporter.kafka.log.unread_records import count_records
 from exporter.kafka.properties.client import Properties, PropertiesError
+from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.linter.files import FileError
 from exporter.linter.files import parse as parse_settings
 from exporter.lso.tracker import StallTracker
-from exporter.model import Clock, Deadline, Facts, Fault, Metric, Sample, TopicPartition
+from exporter.model import Clock, Deadline, Facts, Fault, Metric, Reason, Sample, TopicPartition
 from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
 from exporter.producers.source.librdkafka import IngestSource
 from exporter.settings.addresses import split_address
@@ -381,9 +385,14 @@ def fetched_batches(data: bytes) -> None:
     "".join(show_all).encode()
     show(reader.faults)
     place = TopicPartition("orders", 0)
-    client = SimpleNamespace(ask=lambda *_: {1: SimpleNamespace(responses=[SimpleNamespace(partitions=[answer])])})
-    metadata = SimpleNamespace(leader=lambda *_: 1)
-    for found in read_markers(client, metadata, {place: OffsetRange(0, 100)}, Deadline.after(0.2)).values():  # type: ignore[arg-type]
+    fetched = SimpleNamespace(responses=[SimpleNamespace(partitions=[answer])])
+    silent = Fault(Reason.TIMEOUT, "no answer to ListOffsets")
+    metadata = Metadata("id", {1: "k1:9092"}, {"orders": {0: PartitionMetadata(1, (1,), (1,))}}, frozenset(), {})
+    client: Any = SimpleNamespace(
+        ask=lambda asked, _: {1: fetched if isinstance(asked[1], FetchRequest) else silent},
+        metadata=lambda *_: metadata,
+    )
+    for found in read_markers(client, metadata, {place: OffsetRange(0, 100)}, Deadline.after(0.2)).values():
         show([found.fault] if found.fault else [])
 
 
