@@ -249,13 +249,21 @@ class StallRules:
     def _complete(self, stall: OpenStall, stood: _Instant) -> Decision | None:
         """The decision that released the partition: the oldest that its records may belong to, but for one whose marker
         was dropped, as the partition stood on.
+
+        None where no coordinator had the holder, and a later decision of its producer differs: that one's marker
+        releases the partition where the first was dropped, as while the partition had no leader.
         """
         partition = TopicPartition(stall.topic, stall.partition)
+        found: Decision | None = None
         for known_at, decision in self._decisions.get(stall.producer_id, ()):
-            written = known_at >= stood.wall - MARKED_SECONDS
-            if written and partition in decision.partitions and _belongs(stall, decision):
-                return decision
-        return None
+            if partition not in decision.partitions:
+                continue
+            if found is None:
+                written = known_at >= stood.wall - MARKED_SECONDS
+                found = decision if written and _belongs(stall, decision) else None
+            elif stall.started is None and decision.commit is not found.commit:
+                return None
+        return found
 
     def _ended(self, reading: LastReads, *, final: bool) -> Iterator[Event]:
         found: dict[tuple[EventSubject, StallEnd, bool], list[tuple[OpenStall, float]]] = defaultdict(list)
@@ -373,7 +381,7 @@ def _of_end(how: StallEnd, several: Sequence[tuple[OpenStall, float]], *, restor
             evidence["agent_started_timestamp"] = round(restored_at, 3)
             what += ": it ended before this agent looked"
         elif how is StallEnd.UNKNOWN:
-            evidence["missing"] = "no decision of the transaction was read in the transaction log"
+            evidence["missing"] = "the transaction log was not read, or does not show which decision ended it"
         kind = EventKind.STALL_ENDED
         duration = max(stall.seconds for stall in held)
         yield Event(kind, at, _key(kind, stalls[0]), what, _subject(stalls), held, evidence, how, duration)

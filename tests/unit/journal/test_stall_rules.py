@@ -171,6 +171,20 @@ def test_a_decision_after_which_the_partition_stood_on_did_not_end_its_stall() -
     assert (event.how, event.at) == (StallEnd.UNKNOWN, NOW + 60)
 
 
+def test_a_later_decision_that_differs_may_have_ended_the_stall_of_a_holder_that_no_coordinator_had() -> None:
+    """The marker of its own was dropped while the partition had no leader: chaos run, seed 31."""
+    unknown = STALL._replace(blocker=HOLDER._replace(kind=BlockerKind.UNKNOWN, started=None))
+    for later, how in ((True, StallEnd.UNKNOWN), (False, StallEnd.ABORTED)):
+        rules = begun(unknown)
+        own = decided(commit=False, completed=NOW + 3)
+        (other,) = decided(commit=later, completed=NOW + 3.2, begun=NOW + 3.1).since(0)
+        both = RecentDecisions(0, (*own.reads, (other._replace(client_epochs=frozenset({11})),)))
+        first = list(rules.events(reading(Stalls(()), both, wall=NOW + 5)))
+        assert len(first) == (not later)
+        [event] = first or rules.events(reading(Stalls(()), both, wall=NOW + 6 + SETTLE_SECONDS))
+        assert event.how is how
+
+
 def test_a_clock_that_is_ahead_of_the_coordinators_dates_no_end_by_itself() -> None:
     ahead = CoordinatorTime(100.0, 100.0)
     rules = begun()
