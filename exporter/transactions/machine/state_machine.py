@@ -73,13 +73,15 @@ class StateMachine:
         entry = self.entries.get(key)
         if entry is None:
             entry = self._take_back(key)
-        if self.unknown:
-            self.unknown.pop(key, None)
+        lost = self.unknown.pop(key, None) if self.unknown else None
         if value is None:
             passed = self._passed(record_ms)
             return passed if entry is None else (*passed, *self._forget(key, entry))
         fields = fields_of(value, entry)
         layout, producer_id, epoch, timeout_ms, status, update_ms, start_ms, client_version, section = fields
+        if lost is not None and lost.status == status + 2 and lost.start_ms == start_ms:
+            # Prepare, after a Complete of it that was lost: the coordinator decides the same once more.
+            self._counted[lost.transactional_id] = start_ms
         events: Sequence[Event] = _NOTHING
         if entry is None:
             entry = Entry(decode_key(key), self.number)

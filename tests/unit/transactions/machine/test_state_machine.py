@@ -451,6 +451,24 @@ def test_a_completion_that_a_new_coordinator_writes_again_is_one_transaction() -
     assert seen.outcomes == [Outcome.COMMITTED]
 
 
+def test_a_decision_that_the_log_lost_and_its_coordinator_makes_again_is_one_transaction() -> None:
+    """An unclean election took the abort: the new coordinator has the transaction open, and its scan ends it again."""
+    topics = [("orders", [3])]
+    abort = [
+        encode_value(0, 7, 2, 5_000, 3, topics, BEGIN_MS + 6_000, BEGIN_MS),
+        encode_value(0, 7, 2, 5_000, 5, [], BEGIN_MS + 6_000, BEGIN_MS),
+    ]
+    seen = MachineEvents()
+    seen.apply(0, BEGIN_MS, encode_key("app-1"), encode_value(0, 7, 1, 5_000, 1, topics, BEGIN_MS, BEGIN_MS))
+    for life in range(2):
+        for offset, value in enumerate(abort, 1):
+            seen.apply(offset, BEGIN_MS + 7_000 + 20_000 * life, encode_key("app-1"), value)
+        if not life:
+            assert seen.machine().lose(1) == 1
+    seen.take(seen.machine().log_time_reached(BEGIN_MS + 90_000))
+    assert len(seen.outcomes) == 1
+
+
 def test_what_the_coordinator_said_at_the_start_yields_to_what_the_log_says() -> None:
     seen = MachineEvents()
     said = OpenTransaction(
