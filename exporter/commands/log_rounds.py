@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from exporter.cluster import Cluster
 from exporter.commands.output import progress, say, wait
 from exporter.core.durations import format_duration
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.metadata import TRANSACTION_STATE
-from exporter.kafka.requests.timeout_scans import scans_late
 from exporter.lso.proof.evidence import CONFIRM_SECONDS, Committed, HangingProof, OpenStart, Round, lacking
 from exporter.lso.proof.log_scan import Cost
 from exporter.lso.proof.rounds import Rounds, committed_in, held_in
@@ -56,7 +54,7 @@ def take_rounds(
     try:
         first = _round(cluster, rounds, held, patience)
         doubts = tuple(dict.fromkeys(text for begun in first for text in begun.loaded.gaps(begun.log.partitions)))
-        opened = _opened(cluster, rounds, patience, watched_from)
+        opened = rounds.opened(watched_from)
         suspects = {begun.held: begun for begun in first if not any(begun.gaps())}
         if not suspects:
             return Proofs({}, _unproven(first, opened), doubts, opened, _committed(first, cluster))
@@ -84,7 +82,7 @@ def take_rounds(
             for start, pair in pairs.items()
             if start not in proofs and not any(pair[1].gaps())
         }
-        before, opened = opened, _opened(cluster, rounds, patience, watched_from)
+        before, opened = opened, rounds.opened(watched_from)
         unproven = _unproven(first, before) | _unproven(second, opened) | alive | silent
         committed = _committed((*first, *second), cluster)
         return Proofs(proofs, unproven, (), opened, committed)
@@ -101,16 +99,6 @@ def _round(cluster: Cluster, rounds: Rounds, held: Mapping[OpenStart, float], pa
     with progress(f"reading the transaction log of {cluster.target}", total) as advance:
         rounds.read_on(Deadline.after(patience), advance)
     return rounds.finish(Deadline.after(patience))
-
-
-def _opened(cluster: Cluster, rounds: Rounds, patience: float, watched_from: Mapping[int, int]) -> OpenTransactions:
-    """The open transactions of the log; the broker that looks rarest for those that timed out stands for all."""
-    deadline = Deadline.after(patience)
-    brokers = cluster.metadata(deadline, [TRANSACTION_STATE]).brokers
-    late = max(scans_late(cluster.client, brokers, deadline).values(), default=0.0)
-    opened = rounds.opened(watched_from)
-    transactions = tuple([transaction._replace(scan_late=late) for transaction in opened.transactions])
-    return replace(opened, transactions=transactions)
 
 
 def _committed(rounds: Iterable[Round], cluster: Cluster) -> dict[OpenStart, Committed]:

@@ -21,6 +21,7 @@ from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
+from exporter.kafka.requests.timeout_scans import scans_late
 from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.holders import as_unmarked, with_checkpoints
@@ -217,17 +218,20 @@ def _by_the_log(
     }
     deadline = Deadline.after(patience)
     places = {held.partition for held in unknown}
-    again = held_in(cluster, cluster.metadata(deadline, sorted({place.topic for place in places})), places, deadline)
+    metadata = cluster.metadata(deadline, sorted({place.topic for place in places}))
+    again = held_in(cluster, metadata, places, deadline)
     suspects = {held: again.described for held in unknown if held in again.held}
     rounds = take_rounds(cluster, suspects, connect, patience, sleep, watch.log_ends)
     watched = cluster.clock.monotonic() - watch.began
-    return tuple(_named(cluster, stall, rounds, watched) for stall in stalls), rounds.not_asked
+    # The broker that looks rarest for those that timed out stands for all.
+    late = max(scans_late(cluster.client, metadata.brokers, Deadline.after(patience)).values(), default=0.0)
+    return tuple(_named(cluster, stall, rounds, watched, late) for stall in stalls), rounds.not_asked
 
 
-def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> Stall:
+def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float, scan_late: float) -> Stall:
     """The stall with its holder as the log shows it, and the evidence for a step that ends it.
 
-    ``watched`` is for how many seconds the partition was seen to be held.
+    ``watched`` is for how many seconds the partition was seen to be held; ``scan_late`` as in ``OpenTransaction``.
     """
     blocker = stall.blocker
     if blocker.producer_id is None:
@@ -244,6 +248,7 @@ def _named(cluster: Cluster, stall: Stall, rounds: Proofs, watched: float) -> St
         else None
     )
     if opened is not None and known is not None and held.partition in known.partitions:
+        known = known._replace(scan_late=scan_late)
         flink = cluster.grouping.may_be_flink(known.transactional_id)
         kind = BlockerKind.OPEN if known.state is TransactionState.ONGOING else BlockerKind.COMPLETING
         evidence = OpenInLog.of(opened, known, watched=watched, flink=flink)
