@@ -204,9 +204,9 @@ def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
     page: dict[str, list[JmxSeries]] = {}
     unreadable: dict[str, int] = {}
     series = 0
-    for number, content in enumerate(BytesIO(body)):  # a line at a time: the page is in memory once
-        if number == MOST_LINES:
-            raise PageError(f"the page has more than {MOST_LINES} lines")
+    if body.count(b"\n") > MOST_LINES:
+        raise PageError(f"the page has more than {MOST_LINES} lines")
+    for content in BytesIO(body):  # a line at a time: the page is in memory once
         if content[:1] in b"#\n":
             continue
         written = content[: _end_of_name(content)]
