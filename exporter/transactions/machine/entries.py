@@ -32,6 +32,7 @@ class Entry:
         "begun_ahead_ms",
         "begun_offset",
         "client_version",
+        "ended_start_ms",
         "epoch",
         "layout",
         "log_partition",
@@ -67,6 +68,7 @@ class Entry:
         self.offset = -1  # -1: not from the log, but from what the coordinator said at the start
         self.begun_offset = -1  # the newest Ongoing record
         self.begun_ahead_ms = 0  # by how much the clock that stamped ``start_ms`` is ahead of the records' common one
+        self.ended_start_ms = -1  # of the newest transaction that ended; not kept of idle ids, nor saved
         self.section = b""  # the encoded partitions of the newest transaction
         self.layout = 1  # in which ``section`` is encoded
         self.pending: Ended | None = None

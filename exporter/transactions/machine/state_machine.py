@@ -57,7 +57,7 @@ class StateMachine:
         self._room = ROOM
         self.open: dict[bytes, Entry] = {}
         self.unknown: dict[bytes, Entry] = {}  # the log lost their newest record, and their coordinator did not answer
-        self._counted: dict[str, int] = {}  # the begin of the transaction whose end was lost after it was passed on
+        self._counted: dict[str, int] = {}  # the begin of the last one passed on before the log lost records of the id
         self.log_ms = -1
         self.ahead_ms = 0
         self.clock_known = True  # whether that clock was known
@@ -73,15 +73,13 @@ class StateMachine:
         entry = self.entries.get(key)
         if entry is None:
             entry = self._take_back(key)
-        lost = self.unknown.pop(key, None) if self.unknown else None
+        if self.unknown:
+            self.unknown.pop(key, None)
         if value is None:
             passed = self._passed(record_ms)
             return passed if entry is None else (*passed, *self._forget(key, entry))
         fields = fields_of(value, entry)
         layout, producer_id, epoch, timeout_ms, status, update_ms, start_ms, client_version, section = fields
-        if lost is not None and lost.status == status + 2 and lost.start_ms == start_ms:
-            # Prepare, after a Complete of it that was lost: the coordinator decides the same once more.
-            self._counted[lost.transactional_id] = start_ms
         events: Sequence[Event] = _NOTHING
         if entry is None:
             entry = Entry(decode_key(key), self.number)
@@ -177,13 +175,11 @@ class StateMachine:
     def seed(self, known: OpenTransaction) -> Sequence[Event]:
         """Add an open transaction as its coordinator described it. Where the log has the id, the log is used."""
         key = encode_key(known.transactional_id)
-        lost = self.unknown.pop(key, None)
+        self.unknown.pop(key, None)
         events = self.seed_id(known.transactional_id)
         entry = self._known(key) or self.entries[key]
         if entry.offset >= 0:
             return events
-        if lost is not None and lost.status >= _COMPLETE:
-            self._counted[lost.transactional_id] = lost.start_ms
         entry.status = _STATUSES[known.state]
         entry.producer_id = known.producer_id
         entry.epoch = known.producer_epoch
@@ -201,8 +197,8 @@ class StateMachine:
         """Note that the log lost the records from this offset on. What their ids have open is unknown until their
         coordinator described it (``seed``, ``settle_unknown``) or their next record. Returns how many ids that are.
 
-        Transactions that were passed on as ended stay ended: a coordinator that lost the records may end them again
-        under the same producer id, epoch and start.
+        Transactions that were passed on as ended stay ended: a coordinator that lost the records may end one again,
+        with the same start.
         """
         for entry in list(self.finished.entries()):
             if entry.offset >= offset:
@@ -211,6 +207,9 @@ class StateMachine:
             if entry.offset >= offset:
                 entry.offset = -1
                 entry.view = None
+                begun_ms = entry.start_ms if entry.status >= _COMPLETE else entry.ended_start_ms
+                if begun_ms >= 0:
+                    self._counted[entry.transactional_id] = begun_ms
                 self.unknown[key] = entry
                 self.open.pop(key, None)
         return len(self.unknown)
@@ -334,7 +333,9 @@ class StateMachine:
         times = (begun_ms, entry.prepared_ms, record_ms, timeout_ms)
         row = (entry, *who, verdict.outcome, *times, offset, entry.section, entry.layout, self.ahead_ms)
         transaction = tuple.__new__(Ended, row)
-        if self._counted and self._counted.pop(entry.transactional_id, None) == start_ms:
+        entry.ended_start_ms = start_ms
+        passed_on = self._counted.pop(entry.transactional_id, None) if self._counted else None
+        if passed_on is not None and start_ms <= passed_on:
             return events
         if verdict.fence_window_ms is None:
             return (*events, transaction) if events else (transaction,)

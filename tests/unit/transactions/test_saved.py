@@ -59,7 +59,11 @@ def states(machine: StateMachine, entries: Any) -> dict[str, Any]:
 
 
 def fields(entry: Entry) -> tuple[Any, ...]:
-    kept = [getattr(entry, name) for name in Entry.__slots__ if name not in ("view", "pending", "application")]
+    kept = [
+        getattr(entry, name)
+        for name in Entry.__slots__
+        if name not in ("view", "pending", "application", "ended_start_ms")
+    ]
     return (*kept, entry.pending and entry.pending[1:])
 
 

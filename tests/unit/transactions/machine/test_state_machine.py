@@ -172,7 +172,7 @@ def test_what_was_put_away_comes_back_as_it_was(history: GeneratedLog, data: st.
 
 
 def _numbers(entry: Entry) -> dict[str, object]:
-    return {name: getattr(entry, name) for name in Entry.__slots__ if name not in {"pending", "view"}}
+    return {name: getattr(entry, name) for name in Entry.__slots__ if name not in {"pending", "view", "ended_start_ms"}}
 
 
 def restored(machine: StateMachine) -> StateMachine:
@@ -467,6 +467,28 @@ def test_a_decision_that_the_log_lost_and_its_coordinator_makes_again_is_one_tra
             assert seen.machine().lose(1) == 1
     seen.take(seen.machine().log_time_reached(BEGIN_MS + 90_000))
     assert len(seen.outcomes) == 1
+
+
+@pytest.mark.parametrize("lost", [2, 5])
+def test_a_transaction_that_ended_before_ones_that_the_log_lost_is_counted_once(lost: int) -> None:
+    """The log lost the end of the first of three, or of the second: the new coordinator's scan ends it again."""
+    topics = [("orders", [3])]
+
+    def record(status: int, begin_ms: int) -> bytes:
+        return encode_value(0, 7, 2, 5_000, status, topics if status < 4 else [], begin_ms + 10, begin_ms)
+
+    begins = [BEGIN_MS, BEGIN_MS + 100, BEGIN_MS + 200]
+    rows = [(status, begin_ms) for begin_ms in begins for status in (1, 2, 4)][:-1]
+    seen = MachineEvents()
+    for offset, (status, begin_ms) in enumerate(rows):
+        seen.apply(offset, begin_ms + 10, encode_key("app-1"), record(status, begin_ms))
+    assert seen.machine().lose(lost) == 1
+    begin_ms = begins[lost // 3]
+    for offset, status in enumerate((3, 5), lost):
+        seen.apply(offset, BEGIN_MS + 20_000, encode_key("app-1"), record(status, begin_ms))
+    for offset, status in enumerate((1, 2, 4), lost + 2):
+        seen.apply(offset, BEGIN_MS + 90_000, encode_key("app-1"), record(status, BEGIN_MS + 30_000))
+    assert seen.outcomes == [Outcome.COMMITTED] * 3
 
 
 def test_what_the_coordinator_said_at_the_start_yields_to_what_the_log_says() -> None:
