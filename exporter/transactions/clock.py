@@ -28,6 +28,8 @@ SPACED_SECONDS = 1.0
 """Seconds between those of one broker: what waited for replication comes at once."""
 ALONE_SECONDS = 30.0
 """How long the clock of the only broker that wrote new records is not taken for that of the others, if there are."""
+LATELY_SECONDS = 240.0
+"""How long a broker that wrote to the log dates what is compared: longer than markers are kept."""
 STEPS = 30
 """Number of values kept of a window: the best of each part of it."""
 
@@ -65,6 +67,7 @@ class CoordinatorClocks:
         self._live: dict[int, _Smallest] = {}  # never expire: clocks differ as well while nothing is written
         self._read: dict[int, _Smallest] = {}  # the same by records that are not new
         self._spaced: dict[int, list[float]] = {}  # when new records came
+        self._wrote_at: dict[int, float] = {}  # when the newest one came
         self._known_at = math.inf
         self._ours: float | None = None  # the reference, where it is our wall clock
         self.known: dict[int, float] = {}
@@ -81,6 +84,7 @@ class CoordinatorClocks:
             self._read.setdefault(broker, _Smallest(WINDOW)).take(received - timestamp, received)
             return
         self._live.setdefault(broker, _Smallest(LIVE_WINDOW)).take(received - timestamp, received)
+        self._wrote_at[broker] = received
         spaced = self._spaced.setdefault(broker, [])
         if len(spaced) < ENOUGH and (not spaced or received - spaced[-1] >= SPACED_SECONDS):
             spaced.append(received)
@@ -93,6 +97,7 @@ class CoordinatorClocks:
         for broker, ahead in known.items():
             self._live.setdefault(broker, _Smallest(LIVE_WINDOW)).take(ahead, monotonic)
             self._spaced[broker] = [monotonic] * ENOUGH
+            self._wrote_at[broker] = monotonic
             self.known[broker] = self._live[broker].kept()
         self._known_at = -math.inf
 
@@ -160,6 +165,16 @@ class CoordinatorClocks:
         """
         present = sorted(broker for broker in self._live if self._leads(broker))
         return {broker: wall - monotonic + self._live[broker].kept() for broker in present}
+
+    def apart(self, monotonic: float, wall: float) -> float:
+        """Seconds between the two clocks that are furthest apart of those that date decisions and markers of the last
+        minutes: of the brokers that lead the log or wrote to it lately, and the reference.
+        """
+        lately = {broker for broker, at in self._wrote_at.items() if monotonic - at < LATELY_SECONDS}
+        clocks = [known.kept() for broker, known in self._live.items() if self._leads(broker) or broker in lately]
+        if self.are_apart:
+            clocks.append(self._reference(monotonic, wall))
+        return max(clocks, default=0.0) - min(clocks, default=0.0)
 
     def _leads(self, broker: int) -> bool:
         """Return whether a broker leads a part of the log, as far as that is known."""

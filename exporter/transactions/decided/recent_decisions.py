@@ -46,7 +46,9 @@ class RecentDecisions(Fact):
 
 @dataclass(frozen=True, slots=True)
 class ClocksApart(Fact):
-    """The whole seconds between the clocks of two coordinators that are furthest apart, and whose are known."""
+    """The whole seconds between the clocks that are furthest apart of those that date what was decided in the last
+    minutes, and the coordinators of now whose clocks are known.
+    """
 
     seconds: int
     brokers: frozenset[int] = frozenset()

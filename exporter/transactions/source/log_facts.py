@@ -99,7 +99,7 @@ class LogFacts:
         yield UncleanEnds(unclean.latest(log_now), *unclean.ids.last_hour(log_now))
         clock = self._cluster.clock
         skews = self._log.coordinators.skews(clock.monotonic(), clock.wall())
-        apart = max(skews.values(), default=0.0) - min(skews.values(), default=0.0)
+        apart = self._log.coordinators.apart(clock.monotonic(), clock.wall())
         yield ClocksApart(round(apart), frozenset(skews))
         if self._cluster.shard.first:
             for broker, skew in skews.items():

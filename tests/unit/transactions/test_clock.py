@@ -109,6 +109,19 @@ def test_a_broker_that_leads_no_part_of_the_log_any_more_has_no_distance() -> No
     assert round(time.beside(THEIRS).distance or 0.0) == 0
 
 
+def test_clocks_are_apart_while_the_last_minutes_are_dated_by_one_that_leads_no_more() -> None:
+    clocks = two_clocks(90.0)
+    clocks.leaders = frozenset({1})
+    assert round(clocks.apart(20.0, THEIRS + 20.0)) == 90
+    assert round(clocks.apart(300.0, THEIRS + 300.0)) == 0
+
+
+def test_clocks_are_apart_while_what_is_decided_is_dated_by_ours_and_not_by_its_coordinators() -> None:
+    clocks = two_clocks(90.0)
+    clocks.leaders = frozenset({2})
+    assert round(clocks.apart(300.0, THEIRS + 300.0)) == 90
+
+
 def test_a_timestamp_is_moved_by_the_distance_of_the_broker_that_wrote_it() -> None:
     clocks = two_clocks(90.4)
     ours = 20.0, THEIRS + 20.0
