@@ -137,7 +137,7 @@ def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:
     """What is told to be torn has not the marker of its decision in the segment files.
 
     Its own marker was written before it completed: a later one is that of a transaction after it, which released the
-    records of one whose marker was dropped.
+    records of one whose marker was dropped. The date of what is told is by an estimate where clocks are apart.
     """
     by_producer: dict[int, list[OracleTransaction]] = defaultdict(list)
     for transaction in evidence.transactions:
@@ -147,22 +147,30 @@ def journal_torn(evidence: RunEvidence) -> Iterator[Disagreement]:
             continue
         subject, at = event["subject"], event["timestamp"] * 1000
         place = subject["topic"], subject["partition"]
-        for transaction in by_producer[subject["producer_id"]]:
-            if not transaction.decided - 1 <= at <= transaction.completed + 1 or place not in transaction.partitions:
-                continue
-            marked = [
-                one.committed == (transaction.outcome == "committed")
-                for one in evidence.held.get(place, ())
-                if one.ended is not None
-                and one.ended * 1000 <= transaction.completed + SLACK_MS
-                and one.producer_id == transaction.producer_id
-                # The machine has one clock, and a marker ends records from before the decision.
-                and transaction.started - 1 <= one.appended * 1000 <= transaction.decided + 1
-            ]
-            if marked and all(marked):
-                where = f"{place[0]}-{place[1]} at {evidence.ago(event['timestamp'])}"
-                text = f"{transaction.transactional_id} in {where}: {event['evidence']}, and its marker is there"
-                yield Disagreement("journal: torn", text)
+        meant = [
+            transaction
+            for transaction in by_producer[subject["producer_id"]]
+            if transaction.decided - SLACK_MS <= at <= transaction.completed + SLACK_MS
+            and place in transaction.partitions
+        ]
+        if meant and all(_is_marked(evidence, transaction, place) for transaction in meant):
+            where = f"{place[0]}-{place[1]} at {evidence.ago(event['timestamp'])}"
+            text = f"{subject['transactional_id']} in {where}: {event['evidence']}, and its marker is there"
+            yield Disagreement("journal: torn", text)
+
+
+def _is_marked(evidence: RunEvidence, transaction: OracleTransaction, place: tuple[str, int]) -> bool:
+    """Whether a partition has the marker of a transaction's decision."""
+    marked = [
+        one.committed == (transaction.outcome == "committed")
+        for one in evidence.held.get(place, ())
+        if one.ended is not None
+        and one.ended * 1000 <= transaction.completed + SLACK_MS
+        and one.producer_id == transaction.producer_id
+        # The machine has one clock, and a marker ends records from before the decision.
+        and transaction.started - 1 <= one.appended * 1000 <= transaction.decided + 1
+    ]
+    return bool(marked) and all(marked)
 
 
 def _in_gap(gaps: Sequence[ToldGap], begin: float, end: float) -> bool:
