@@ -193,7 +193,7 @@ def test_an_id_that_is_idle_for_an_hour_is_forgotten_and_an_open_one_never() -> 
 
 
 def test_every_field_of_an_entry_is_kept_or_made_anew() -> None:
-    assert {*KEPT_FIELDS, "application", "begun_ahead_ms", "pending", "view"} == set(Entry.__slots__)
+    assert {*KEPT_FIELDS, "application", "begun_ahead_ms", "ended_start_ms", "pending", "view"} == set(Entry.__slots__)
 
 
 def test_rows_are_files_by_day_with_every_column(tmp_path: Path) -> None:
