@@ -16,7 +16,6 @@ from exporter.jvm.mbeans import MBean
 JMX_EXPORTER, CONFLUENT, DEFAULT = "jmx_exporter", "confluent", "default"
 PROFILES = (JMX_EXPORTER, CONFLUENT, DEFAULT)
 
-_SIGN = re.compile("[^a-z0-9]")
 RENAMED = {"server": "name"}
 """Properties whose label has another name: Debezium's example calls its server so."""
 STRING = "\0"
@@ -105,7 +104,7 @@ def plain(name: str) -> str:
 
 def squashed(label: str) -> str:
     """The name of a property or label for comparison: ``client-id``, ``client_id`` and ``clientId`` are one."""
-    return _SIGN.sub("", label.lower())
+    return re.sub("[^a-z0-9]", "", label.lower())
 
 
 def rule_for(mbean: MBean, attribute: str, profile: str) -> str:
