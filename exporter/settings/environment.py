@@ -26,7 +26,7 @@ from exporter.settings.yaml_layer import TooMuchError, loaded
 
 # Kubernetes puts such variables into every pod of a namespace for a Service kafka-eos, or whose name begins so.
 _SERVICE_LINK = re.compile(
-    r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+    r"(\w{1,63}_)?(SERVICE_HOST|SERVICE_PORT(_\w{1,15})?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
 
 
