@@ -130,9 +130,8 @@ def test_the_five_grants_are_enough_by_every_way_in(
         }
         return outcomes == {"committed": 2, "fenced": 1}
 
-    metrics = agent.wait_until(lambda seen: all(counted(seen, way) for way in ways), timeout=WAIT_SECONDS)
-    for way in ways:
-        assert all_up(metrics, way), (way, ups(metrics, way))
+    # Six clusters share one broker: an answer of it may be late on a busy machine.
+    agent.wait_until(lambda seen: all(counted(seen, way) and all_up(seen, way) for way in ways), timeout=WAIT_SECONDS)
 
 
 @pytest.mark.proof
