@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from email.utils import formatdate
 from typing import Any, NamedTuple
 
+from exporter.bounds.precedence import SCRAPES
 from exporter.core.owners import Owners
 from exporter.exposition.render import Exposition
 from exporter.status.html import CONTENT_SECURITY_POLICY
@@ -198,7 +199,8 @@ class App:
         gzip = takes_gzip(request.headers.get("accept-encoding", ""))
         body = self._exposition.ready(fmt, gzip)
         if body is None:
-            body = await self._renderers.run(self._exposition.body, fmt, gzip)
+            with SCRAPES.making():
+                body = await self._renderers.run(self._exposition.body, fmt, gzip)
         headers = {"Vary": "Accept, Accept-Encoding"}
         if gzip:
             headers["Content-Encoding"] = "gzip"

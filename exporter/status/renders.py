@@ -7,6 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 
+from exporter.bounds.precedence import SCRAPES
 from exporter.web_server.messages import Answer, refused
 from exporter.web_server.workers import Workers
 
@@ -33,6 +34,7 @@ class _Render:
         """The body; None when the last reader left meanwhile."""
         found = io.BytesIO()
         for piece in self.make():
+            SCRAPES.give_way()
             if not self.readers:
                 return None
             found.write(piece)

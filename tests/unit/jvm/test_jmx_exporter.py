@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.bounds.precedence import SCRAPES
 from exporter.jvm import jmx_exporter
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.mbeans import MBeanQuery
@@ -181,3 +182,18 @@ def test_a_page_of_too_many_lines_or_series_is_no_answer(monkeypatch: pytest.Mon
     answer = read_page([COMMIT], page, URL)
     assert "more than 100 lines" in answer.faults[0].detail
     assert (answer.values, answer.failed) == ((), (COMMIT,))
+
+
+def test_lines_of_a_page_are_counted_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = b'kafka_producer_txn_commit_time_ns_total{clientId="a"} 1.0\n' * 100
+    monkeypatch.setattr(jmx_exporter, "BYTES_AT_ONCE", 64)
+    monkeypatch.setattr(jmx_exporter, "MOST_LINES", 100)
+    assert not read_page([COMMIT], page, URL).faults
+    assert "more than 100 lines" in read_page([COMMIT], page + b"#\n", URL).faults[0].detail
+
+
+def test_a_long_page_gives_way_to_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[None] = []
+    monkeypatch.setattr(SCRAPES, "give_way", lambda: given.append(None))
+    read_page([COMMIT], b'kafka_producer_txn_commit_time_ns_total{clientId="a"} 1.0\n' * 1001, URL)
+    assert len(given) == 3

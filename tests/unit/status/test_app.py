@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from exporter.bounds.precedence import SCRAPES
 from exporter.catalogue import SOURCE_UP
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
@@ -411,6 +412,23 @@ def test_a_scrape_does_not_wait_for_pages() -> None:
     finally:
         go_on.set()
         server.close()
+
+
+def test_threads_that_read_foreign_data_wait_while_a_body_of_metrics_is_made() -> None:
+    idle: list[bool] = []
+
+    def own(_: Format) -> bytes:
+        idle.append(SCRAPES._none_is_made.is_set())
+        return b""
+
+    server = Server([("127.0.0.1", 0)], App(Exposition(own=own), None, lambda: True, None))
+    server.open()
+    try:
+        assert EndpointClient(server.ports[0])("GET", "/metrics").status == 200
+    finally:
+        server.close()
+    assert idle == [False]
+    assert SCRAPES._none_is_made.is_set()
 
 
 def test_an_answer_is_dropped_when_its_time_is_over() -> None:
