@@ -36,10 +36,10 @@ class Workers:
             else:
                 _tell(loop, _succeed, done, result)
 
-        self._busy += 1
-        if self._busy > self._started < self._threads:
+        if self._busy >= self._started < self._threads:
+            threading.Thread(target=self._work, name=f"{self._name} {self._started + 1}", daemon=True).start()
             self._started += 1
-            threading.Thread(target=self._work, name=f"{self._name} {self._started}", daemon=True).start()
+        self._busy += 1
         self._calls.put(call)
         try:
             return await done

@@ -1,4 +1,4 @@
-"""Threads that read foreign data wait while an answer is made, for half of their time at most."""
+"""Threads that read foreign data wait while an answer is made, for a quarter of all time at most."""
 
 from __future__ import annotations
 
@@ -40,15 +40,20 @@ def test_an_answer_that_takes_long_delays_a_thread_for_a_limited_time() -> None:
         precedence.give_way()
 
 
-def test_a_thread_that_waited_works_as_long_before_it_waits_again() -> None:
-    instants = iter((0.0, 5.0, 9.0))
-    precedence = Precedence(lambda: next(instants), most_wait=60)
-    answer = precedence.making()
-    answer.__enter__()
-    threading.Timer(0.01, answer.__exit__, (None, None, None)).start()
-    precedence.give_way()  # from 0 to 5
+def test_all_threads_wait_at_the_same_time_and_then_none_for_three_times_as_long() -> None:
+    class Waits(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout or 0.0)
+            return False
+
+    waited: list[float] = []
+    instants = iter((10.0, 12.0, 14.0, 25.99, 26.0))
+    precedence = Precedence(lambda: next(instants), most_wait=4)
+    precedence._none_is_made = Waits()
     with precedence.making():
-        precedence.give_way()  # at 9: not before 10
+        for _ in range(5):
+            precedence.give_way()
+    assert waited == [4.0, 2.0, 4.0]
 
 
 def test_an_answer_that_fails_is_made_no_longer() -> None:

@@ -186,7 +186,7 @@ def test_a_page_of_too_many_lines_or_series_is_no_answer(monkeypatch: pytest.Mon
 
 def test_lines_of_a_page_are_counted_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     page = b'kafka_producer_txn_commit_time_ns_total{clientId="a"} 1.0\n' * 100
-    monkeypatch.setattr(jmx_exporter, "BYTES_AT_ONCE", 64)
+    monkeypatch.setattr(jmx_exporter, "COUNTED_AT_ONCE", 64)
     monkeypatch.setattr(jmx_exporter, "MOST_LINES", 100)
     assert not read_page([COMMIT], page, URL).faults
     assert "more than 100 lines" in read_page([COMMIT], page + b"#\n", URL).faults[0].detail
@@ -195,5 +195,7 @@ def test_lines_of_a_page_are_counted_to_its_end(monkeypatch: pytest.MonkeyPatch)
 def test_a_long_page_gives_way_to_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[None] = []
     monkeypatch.setattr(SCRAPES, "give_way", lambda: given.append(None))
-    read_page([COMMIT], b'kafka_producer_txn_commit_time_ns_total{clientId="a"} 1.0\n' * 1001, URL)
+    line = b'kafka_producer_txn_commit_time_ns_total{clientId="a"} 1.0\n'
+    monkeypatch.setattr(jmx_exporter, "PARSED_AT_ONCE", 10 * len(line))
+    read_page([COMMIT], line * 39, URL)
     assert len(given) == 3
