@@ -1,24 +1,21 @@
-"""The composition root: from settings to exposition and servers, and the clusters that are read, until SIGTERM."""
+"""The composition root: from settings to exposition and servers, and the clusters that are read."""
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exporter import __version__
-from exporter.agent.allocator import collect_seldom, share_one_arena
 from exporter.bounds.ledger import Ledger
 from exporter.bounds.memory import MEMORY
 from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES, EXPORTER_SHARDS
 from exporter.core import logs
 from exporter.core.boot import boot_id
 from exporter.core.owners import Owners
-from exporter.core.state import StateInUseError, lock_state
+from exporter.core.state import lock_state
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Deadline, Sample, Snapshot
@@ -28,7 +25,7 @@ from exporter.settings.plain import Config
 from exporter.status.app import App, PostHandler
 from exporter.web_server.authentication import Guard
 from exporter.web_server.config_file import WebFile
-from exporter.web_server.server import ListenError, Server
+from exporter.web_server.server import Server
 from exporter.words import HeldBytes
 
 if TYPE_CHECKING:
@@ -45,17 +42,9 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 3.0
 """Seconds that a stop waits for running reads; with the server's two seconds less than five."""
 
-SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
-
-SWITCH_SECONDS = 0.0001
-"""Time that one thread holds the interpreter while others want it: a scrape takes it some ten times, each after some of
-the sources that decode. With four of them it waits 0.3 ms each time (1.5 ms for the slowest hundredth), 0.5 and 3.5 ms
-at 0.2 ms. They do 13 % less work a CPU second than at 0.2 ms, and only while several decode.
-"""
-
 
 class Agent:
-    """The whole agent. ``load`` rereads the settings, raising ConfigError; ``run`` is all that a command calls."""
+    """The whole agent, which ``signals.run`` runs. ``load`` rereads the settings, raising ConfigError."""
 
     def __init__(self, config: Config, load: Callable[[], Config], clock: Clock | None = None) -> None:
         self._config = config
@@ -83,31 +72,8 @@ class Agent:
         addresses = [split_address(address) for address in config.web.listen_address]
         self._server = Server(addresses, self._app, lambda: self._web.config.tls, ledger=self._ledger)
         self._changing = threading.Lock()  # held while clusters are built, and while settings are reread
-        self._reread_asked = threading.Event()
         self._built: Clusters | None = None
         self._state_lock: int | None = None
-
-    def run(self) -> int:
-        """Run until SIGTERM or SIGINT. Exit code 0 after a clean stop, 2 when an address cannot be listened on or
-        another process has ``state.dir``.
-        """
-        # Blocked in every thread that starts from here on: the main thread alone receives signals.
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        sys.setswitchinterval(SWITCH_SECONDS)
-        share_one_arena()
-        try:
-            self.start()
-        except (ListenError, StateInUseError) as error:
-            log.critical("%s", error)
-            return 2
-        collect_seldom()
-        # On a thread of its own: another process reads the settings, and SIGTERM does not wait for it.
-        threading.Thread(target=self._reread, name="settings", daemon=True).start()
-        while signal.sigwait(SIGNALS) == signal.SIGHUP:
-            self._reread_asked.set()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a second Ctrl-C ends it at once
-        self.stop()
-        return 0
 
     def start(self) -> None:
         """Listen, then read. Raises ListenError and StateInUseError before any connection to Kafka is made.
@@ -206,14 +172,6 @@ class Agent:
                 log.warning("the settings were refused, the old ones stay: %s", problem)
                 return [problem]
             return []
-
-    def _reread(self) -> None:
-        while self._reread_asked.wait():
-            self._reread_asked.clear()
-            try:
-                self.reload()
-            except Exception:
-                log.exception("the settings were not reread")
 
     def _apply(self, config: Config, clusters: Clusters) -> None:
         """Raises ImportError, and then changes no cluster."""

@@ -43,6 +43,7 @@ def _run(options: argparse.Namespace) -> int:
     logs.configure(config.log.level, config.log.format)
     logs.catch_all()
     # Only this command needs the server and all sources; the others start faster without them.
+    from exporter.agent import signals  # noqa: PLC0415
     from exporter.agent.composition import Agent  # noqa: PLC0415
 
-    return Agent(config, source.load_apart).run()
+    return signals.run(Agent(config, source.load_apart))
