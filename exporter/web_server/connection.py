@@ -11,7 +11,7 @@ import contextlib
 import socket
 import ssl
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
@@ -106,7 +106,7 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0
         self._head = self._fields = self._body = 0  # bytes of the request that is arriving
-        self._owed = 0  # bytes of the bodies of whole requests that are not all answered
+        self._owed: deque[int] = deque()  # bytes of the bodies of whole requests that are not answered
         self._skipped = 0  # bytes of a body that llhttp does not consume
         self._at_rest = self._broken = self._gone = self._in_head = self._whole = False
         self.cut_in(self._limits.arrival)
@@ -187,7 +187,8 @@ class Connection(HttpToolsProtocol):
             return False
         last = self.pipeline[0][0] if self.pipeline else self.cycle
         last.keep_alive = False
-        self.cut_in(min(self._limits.half_closed, self._limits.exchange))
+        self._limits = self._limits._replace(exchange=min(self._limits.half_closed, self._limits.exchange))
+        self.cut_in(self._limits.exchange)
         return True
 
     # --- A request arrives --------------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ class Connection(HttpToolsProtocol):
         if self._gone:
             return
         arriving = 0 if self._whole else self._head + self._body
-        self._watcher.holds(self, arriving + (self._owed if self.answering else 0))
+        self._watcher.holds(self, arriving + sum(self._owed))
 
     def _feed(self, data: bytes) -> None:
         """Give the data to llhttp in pieces, so that the size of an unfinished head is known with that accuracy."""
@@ -281,7 +282,8 @@ class Connection(HttpToolsProtocol):
 
     def _complete(self) -> None:
         self._whole = True
-        self._owed = self._body + (self._owed if self.answering else 0)
+        if self.answering:
+            self._owed.append(self._body)
         super().on_message_complete()
         if self.answering:
             self.cut_in(self._limits.exchange)
@@ -315,8 +317,10 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def on_response_complete(self) -> None:
+        if self._owed:  # else the answer came before the whole request
+            self._owed.popleft()
         super().on_response_complete()
-        if self.answering:
+        if self._owed:
             self.cut_in(self._limits.exchange)
         elif self._whole:
             self._rest()

@@ -354,6 +354,21 @@ def test_a_connection_that_was_served_is_kept_for_longer_than_one_that_says_noth
     listener.close()
 
 
+@pytest.mark.parametrize("path", ["/-/healthy", "/nothing"])
+def test_a_connection_may_send_any_number_of_bodies_one_after_the_other(patient: Server, path: str) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", patient.ports[0], timeout=20)
+    client.connect()
+    first = client.sock
+    for _ in range(2 * LIMITS[HeldBytes.REQUESTS] // 60_000):
+        client.request("POST", path, b"x" * 60_000)
+        answer = client.getresponse()
+        answer.read()
+        assert answer.status in {404, 405}
+    assert client.sock is first
+    assert pending_bytes(patient) == 0
+    client.close()
+
+
 def test_many_requests_at_once_are_all_answered(patient: Server) -> None:
     answers: list[bytes] = []
 
