@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 MOST_NAMES = 50_000
 """Largest number of names read from one folder."""
@@ -50,6 +54,13 @@ def read_regular(path: Path, most: int) -> bytes:
     if left <= 0:
         raise TooLargeError(path, most)
     return b"".join(parts)
+
+
+def warn_of_writers(path: Path) -> None:
+    """Log that everybody may write a file of a secret, if so."""
+    with suppress(OSError):
+        if path.stat().st_mode & stat.S_IWOTH:
+            log.warning("%s has a secret, and everybody may write it: chmod o-w", path)
 
 
 def names_in(folder: Path, most: int = MOST_NAMES) -> Iterator[os.DirEntry[str]]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
+from exporter.bounds.files import warn_of_writers
 from exporter.settings.targets import DiscoveredSection, Secret
 from exporter.settings.token_file import read_token
 from exporter.settings.values import Count, Duration, Section, Size, wrong
@@ -55,6 +56,7 @@ class IngestSection(Section):
         if self.token_file:
             try:
                 read_token(self.token_file)
+                warn_of_writers(self.token_file)
             except ValueError as error:
                 raise wrong(str(error)) from None
         return self

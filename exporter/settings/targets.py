@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 
+from exporter.bounds.files import warn_of_writers
 from exporter.settings.plain import TARGET
 from exporter.settings.values import Duration, Lower, Section, local_path, one_or_more, wrong
 
@@ -55,6 +56,8 @@ class AccessSection(Section):
             raise wrong("has password and password_file: keep one")
         if (self.password.get_secret_value() or self.password_file) and not self.username:
             raise wrong("has a password without username")
+        if self.password_file:
+            warn_of_writers(self.password_file)
         return self
 
 

@@ -7,8 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from exporter.bounds.files import NotRegularError, TooLargeError, names_in, open_regular, read_regular
+from exporter.bounds.files import NotRegularError, TooLargeError, names_in, open_regular, read_regular, warn_of_writers
 from exporter.bounds.text import decoded, printable
+
+
+@pytest.mark.parametrize(("mode", "told"), [(0o600, False), (0o644, False), (0o666, True), (0o602, True)])
+def test_a_file_of_a_secret_that_everybody_may_write_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, told: bool
+) -> None:
+    file = tmp_path / "password"
+    file.write_text("secret")
+    file.chmod(mode)
+    warn_of_writers(file)
+    warn_of_writers(tmp_path / "absent")
+    assert ("everybody may write it: chmod o-w" in caplog.text) is told
 
 
 def test_a_pipe_does_not_block_and_is_no_file(tmp_path: Path) -> None:
