@@ -83,3 +83,14 @@ def some(names: Sequence[object], most: int) -> str:
 def count_of(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 partition``, ``2 partitions``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def without_credentials(addresses: str) -> str:
+    """One or more addresses, with all that may be a secret hidden: what stands before the last @, as a password may
+    have a comma, and a query. ``https://[hidden]@idp/token?[hidden]``.
+    """
+    before, at, rest = addresses.rpartition("@")
+    scheme, separator, _ = before.partition("://")
+    known = f"{scheme}://" if separator and scheme.replace("_", "").isalnum() else ""
+    rest, query, _ = rest.partition("?")
+    return f"{known}[hidden]{at}{rest}{query and '?[hidden]'}" if at else f"{rest}{query and '?[hidden]'}"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from exporter.bounds.files import names_in, read_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.memory import one_heavy_at_a_time
-from exporter.bounds.text import cut
+from exporter.bounds.text import cut, without_credentials
 from exporter.core.file_stamp import FileStamp
 
 log = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ def _targets(groups: Sequence[object]) -> Iterator[FileTarget | LeftOut]:
                 yield LeftOut(f"is beyond {MOST_TARGETS} targets, as is all that follows")
                 return
             if not isinstance(address, str) or len(address) > LONGEST_LABEL or not _ADDRESS.fullmatch(address):
-                shown = cut(address, 60) if isinstance(address, str) else "a value that is no text"
+                shown = cut(without_credentials(address), 60) if isinstance(address, str) else "a value that is no text"
                 yield LeftOut(f"is a target that is no host:port: {shown!r}")
                 continue
             listed += 1

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from exporter.bounds.files import read_regular
+from exporter.bounds.files import read_regular, warn_of_writers
+from exporter.bounds.text import without_credentials
 from exporter.kafka.auth import msk
 from exporter.kafka.auth.jaas import parse_jaas
 from exporter.kafka.auth.stores import is_binary
@@ -25,7 +27,8 @@ SECRETS = frozenset({
     "sasl.password", "sasl.jaas.config", "sasl.oauthbearer.client.secret",
     "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "ssl.truststore.password",
 })  # fmt: skip
-ADDRESSES = frozenset({"bootstrap.servers", "sasl.oauthbearer.token.endpoint.url"})
+_OIDC_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+ADDRESSES = frozenset({"bootstrap.servers", _OIDC_ENDPOINT})
 """May hold credentials before an @, which are hidden."""
 
 _ALIASES = {
@@ -86,7 +89,7 @@ _NO_MECHANISM = {
     "use a listener with SCRAM, PLAIN, OAUTHBEARER or TLS client certificates",
 }
 _OIDC_NEEDS = (
-    "sasl.oauthbearer.token.endpoint.url",
+    _OIDC_ENDPOINT,
     "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.secret",
 )
@@ -111,16 +114,6 @@ def check(dotted: Mapping[str, object]) -> tuple[dict[str, str], dict[str, str],
     _check_security(values, problems)
     kept = {name: path for name, path in files.items() if name in values or name == "sasl.jaas.config"}
     return values, kept, tuple(dict.fromkeys(problems))
-
-
-def without_credentials(addresses: str) -> str:
-    """The addresses, each with whatever stands before its last @ hidden: ``https://[hidden]@idp/token``."""
-    shown = []
-    for address in addresses.split(","):
-        before, at, host = address.rpartition("@")
-        scheme, separator, _ = before.partition("://")
-        shown.append(f"{scheme if separator else ''}{separator}[hidden]@{host}" if at else address)
-    return ",".join(shown)
 
 
 def read_secret(path: str) -> str:
@@ -155,6 +148,7 @@ def _texts(dotted: Mapping[str, object], problems: list[Problem]) -> tuple[dict[
         else:
             try:
                 texts[target] = read_secret(str(value))
+                warn_of_writers(Path(str(value)))
                 files[_ALIASES.get(target, target)] = str(value)
             except (OSError, UnicodeDecodeError) as error:
                 problems.append((name, f"{value}: {getattr(error, 'strerror', None) or 'not a text in UTF-8'}"))
@@ -225,11 +219,18 @@ def _check_values(values: Mapping[str, str], problems: list[Problem]) -> None:
     servers = values.get("bootstrap.servers", "")
     if not servers and not any(name == "bootstrap.servers" for name, _ in problems):
         problems.append(("bootstrap.servers", "is needed: one or more host:port, separated by commas"))
-    for server in filter(None, map(str.strip, servers.split(","))):
+    if "@" in servers:
+        problems.append(("bootstrap.servers", f"{without_credentials(servers)} must be host:port"))
+    for server in filter(None, map(str.strip, servers.split(",") if "@" not in servers else ())):
         try:
             split_address(server)
         except ValueError as error:
-            problems.append(("bootstrap.servers", f"{without_credentials(server)} {without_credentials(str(error))}"))
+            problems.append(("bootstrap.servers", f"{server} {error}"))
+    try:
+        if "@" in urlsplit(values.get(_OIDC_ENDPOINT, "")).netloc:  # librdkafka logs it whole with a refused token
+            problems.append((_OIDC_ENDPOINT, f"must not hold credentials: set {' and '.join(_OIDC_NEEDS[1:])}"))
+    except ValueError:
+        problems.append((_OIDC_ENDPOINT, "must be an address such as https://idp.example.com/token"))
     problems.extend(
         (name, "must be a whole number, 0 or more")
         for name in sorted(NUMBERS & values.keys())

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from exporter.bounds.text import without_credentials
 from exporter.core.file_stamp import FileStamp
 from exporter.kafka.auth import msk
 from exporter.kafka.auth.jaas import parse_jaas
 from exporter.kafka.auth.oauth import TokenProvider, client_credentials
 from exporter.kafka.auth.stores import TlsError, open_stores
 from exporter.kafka.auth.tls import tls_context
-from exporter.kafka.properties.accepted import ADDRESSES, SECRETS, check, read_secret, without_credentials
+from exporter.kafka.properties.accepted import ADDRESSES, SECRETS, check, read_secret
 
 HIDDEN = "[hidden]"
 

@@ -562,5 +562,24 @@ def test_credentials_in_addresses_are_neither_shown_nor_repeated() -> None:
     with pytest.raises(PropertiesError) as raised:
         Properties.parse({"bootstrap.servers": "user:s3cret@kafka:none"})
     assert "s3cret" not in str(raised.value)
+    for servers in (
+        "a:1,u:s3cret,x@kafka:1",
+        "u:s3c,ret@k:9092",
+        "u:s3cret@h:1,PLAINTEXT://u:x@h:1",
+        "u:s3cret://@h:1",
+    ):
+        with pytest.raises(PropertiesError) as raised:
+            Properties.parse({"bootstrap.servers": servers})
+        assert "s3c" not in str(raised.value)
+    url = "https://user:s3c,ret@idp/token?client_secret=s3cret"
+    assert dict(Properties({"sasl.oauthbearer.token.endpoint.url": url}).items()) == {
+        "sasl.oauthbearer.token.endpoint.url": "https://[hidden]@idp/token?[hidden]"
+    }
+    Properties.parse({"bootstrap.servers": "kafka:9092", "sasl.oauthbearer.token.endpoint.url": "https://idp/a@b"})
+    with pytest.raises(PropertiesError, match="must be an address"):
+        Properties.parse({"bootstrap.servers": "kafka:9092", "sasl.oauthbearer.token.endpoint.url": "https://[x"})
+    with pytest.raises(PropertiesError, match="must not hold credentials") as raised:
+        Properties.parse({"bootstrap.servers": "kafka:9092", "sasl.oauthbearer.token.endpoint.url": url})
+    assert "s3c" not in str(raised.value)
     shown = dict(Properties({"sasl.oauthbearer.token.endpoint.url": "https://user:s3cret@idp/token"}).items())
     assert shown == {"sasl.oauthbearer.token.endpoint.url": "https://[hidden]@idp/token"}
