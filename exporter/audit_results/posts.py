@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from exporter.audit_results.result import AuditResult, AuditResultError, parse_result, weight
+from exporter.ingest.admission import MOST_AHEAD_SECONDS
 from exporter.ingest.budget import Budget, series_bytes
 from exporter.ingest.latest import LatestBySender, RefusedError
 from exporter.model import Clock
@@ -29,10 +30,13 @@ class AuditReceiver:
     """The posted results, the latest run of each audit. Any thread may call any method."""
 
     def __init__(self, clusters: Collection[str], audits: int, clock: Clock, budget: Budget | None = None) -> None:
-        """``clusters`` are the names that a result may give; at most ``audits`` are kept."""
+        """``clusters`` are the names that a result may give; at most ``audits`` are kept, those that
+        posted last: a name that nobody uses any more would take the place of another for ``KEEP_SECONDS``.
+        """
         self._clusters = clusters  # a reload may change them
+        self._clock = clock
         self._mail: LatestBySender[AuditKey, AuditResult] = LatestBySender(
-            audits, KEEP_SECONDS, clock, _weight, senders="audits", budget=budget
+            audits, KEEP_SECONDS, clock, _weight, senders="audits", budget=budget, replaces=True
         )
 
     def take(self, body: bytes) -> None:
@@ -44,6 +48,8 @@ class AuditReceiver:
             raise RefusedError(400, str(error)) from None
         if result.kafka_cluster and result.kafka_cluster not in self._clusters:
             raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")
+        if result.finished_at > self._clock.wall() + MOST_AHEAD_SECONDS:
+            raise RefusedError(400, "finished_at is more than 10 minutes ahead of the clock of this agent")
         self._mail.put(
             AuditKey(result.kafka_cluster, result.audit),
             lambda before: before if before is not None and before.finished_at > result.finished_at else result,

@@ -9,6 +9,8 @@ from exporter.ingest.latest import RefusedError
 from exporter.web_server.messages import Request
 
 MAX_BYTES = 64 * 1024
+MOST_AHEAD_SECONDS = 600.0
+"""Seconds by which the time of what is posted may be ahead of our clock: what comes after it would count as older."""
 
 ADVICE: Mapping[int, Mapping[str, str]] = {
     401: {"WWW-Authenticate": "Bearer"},

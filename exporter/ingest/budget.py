@@ -62,13 +62,17 @@ class Budget:
         self.release(key)
         self._dropped[senders] += 0
         while self._kept + size > self.most:
-            _, oldest = self._charges.popitem(last=False)
-            self._kept -= oldest.size
-            self._dropped[oldest.senders] += 1
-            oldest.drop()
+            self.drop(next(iter(self._charges)))
         self._charges[key] = _Charge(size, senders, drop)
         self._kept += size
         self._ledger.held[HeldBytes.POSTED] = self._kept
+
+    def drop(self, key: Hashable) -> None:
+        """Drop a kept value, and count that."""
+        charge = self._charges[key]
+        self.release(key)
+        self._dropped[charge.senders] += 1
+        charge.drop()
 
     def release(self, key: Hashable) -> None:
         """Remove a value that is no longer kept."""

@@ -70,9 +70,10 @@ class LatestBySender(Generic[K, V]):
         *,
         senders: str = "clients",
         budget: Budget | None = None,
+        replaces: bool = False,
     ) -> None:
         """``most`` senders are kept, each for ``expire_after`` seconds, or for what it returns of the last value;
-        ``senders`` names them in refusals.
+        ``senders`` names them in refusals. A further one is refused, or ``replaces`` the one that was silent longest.
 
         ``weigh`` returns the bytes of memory that a value takes; ``budget`` limits their sum over all receivers.
         """
@@ -83,6 +84,7 @@ class LatestBySender(Generic[K, V]):
         self._weigh = weigh
         self._senders = senders
         self._budget = budget or Budget()
+        self._replaces = replaces
         self._lock = self._budget.lock  # guards the five below
         self._letters: dict[K, _LastReport[V]] = {}
         self._buckets: dict[K, _TokenBucket] = {}
@@ -102,7 +104,8 @@ class LatestBySender(Generic[K, V]):
         with self._lock:
             self._forget_silent(now)
             before = self._letters.get(sender)
-            if before is None and len(self._letters) >= self._most:
+            full = before is None and len(self._letters) >= self._most
+            if full and not (self._replaces and self._letters):
                 if len(self._left_out) < self._most:
                     self._left_out[sender] = now
                     self._first_end = min(self._first_end, now + self._left_out_for)
@@ -118,6 +121,8 @@ class LatestBySender(Generic[K, V]):
                 if before is None:  # nothing else forgets a sender that is not kept
                     del self._buckets[sender]
                 raise RefusedError(413, "is larger than all that ingest.memory allows") from None
+            if full and len(self._letters) >= self._most:
+                self._budget.drop((self._senders, min(self._letters, key=lambda kept: self._letters[kept].seen)))
             letter = self._letters[sender] = _LastReport(value, now)
             self._first_end = min(self._first_end, now + self._kept_for(letter))
 

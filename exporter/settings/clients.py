@@ -45,7 +45,9 @@ class IngestSection(Section):
     expire_after: Duration = 180.0
     """The agent drops the series of a librdkafka client that has sent nothing for this long."""
     clients: Count = 500
-    """Largest number of clients; the agent refuses and counts further ones."""
+    """Largest number of clients; the agent refuses and counts further ones. Of audits, a further one replaces the
+    one that was silent longest.
+    """
     memory: Size = 64 * 1024**2
     """Limit of the estimated memory of all posted data. Above it the agent drops and counts the oldest data."""
 

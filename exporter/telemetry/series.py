@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from exporter.ingest.admission import MOST_AHEAD_SECONDS
 from exporter.telemetry.points import Point, PushedAttribute, Temporality
-
-MOST_AHEAD_SECONDS = 600.0
-"""Seconds by which a client's clock may be ahead: a point of later would let this agent ignore all up to its time."""
 
 
 class SeriesKey(NamedTuple):

@@ -16,6 +16,7 @@ from exporter.audit_results.posts import KEEP_SECONDS, AuditReceiver
 from exporter.audit_results.result import AuditResults, parse_result
 from exporter.audit_results.result_files import AuditFiles
 from exporter.audit_results.source import AuditsSource
+from exporter.ingest.budget import Budget
 from exporter.ingest.latest import RefusedError
 from exporter.model import Deadline, Reason
 from exporter.words import AuditVerdict
@@ -144,17 +145,41 @@ def test_an_audit_of_no_cluster_that_is_watched_is_a_fault_that_names_it(tmp_pat
     assert not found.samples
 
 
-def test_the_inbox_keeps_the_last_run_of_each_audit_for_a_month() -> None:
-    time = ManualClock()
+def test_a_run_that_ends_after_now_is_refused_as_all_later_ones_would_be_older() -> None:
+    time = ManualClock(wall=1_795_300_000.0)
     inbox = AuditReceiver(["prod"], 2, time.clock)
+    with pytest.raises(RefusedError, match="finished_at is more than 10 minutes ahead"):
+        inbox.take(json.dumps({**DOCUMENT, "finished_at": time.clock.wall() + 601}).encode())
+    inbox.take(json.dumps({**DOCUMENT, "finished_at": time.clock.wall() + 599}).encode())
+    assert len(inbox.results()) == 1
+
+
+def test_an_audit_that_is_refused_replaces_none() -> None:
+    inbox = AuditReceiver(["prod"], 1, ManualClock(wall=1_795_300_000.0).clock, Budget(20_000))
+    inbox.take(json.dumps(DOCUMENT).encode())
+    topics = {f"topic-{number}": {"verdict": "clean"} for number in range(900)}
+    with pytest.raises(RefusedError, match="larger than all") as caught:
+        inbox.take(json.dumps({**DOCUMENT, "audit": "large", "topics": topics, "findings": []}).encode())
+    assert caught.value.status == 413
+    assert [result.audit for result in inbox.results()] == [DOCUMENT["audit"]]
+    none = AuditReceiver(["prod"], 0, ManualClock(wall=1_795_300_000.0).clock)
+    with pytest.raises(RefusedError, match="more audits report"):
+        none.take(json.dumps(DOCUMENT).encode())
+
+
+def test_the_inbox_keeps_the_last_run_of_each_audit_for_a_month() -> None:
+    time = ManualClock(wall=1_795_300_000.0)
+    budget = Budget()
+    inbox = AuditReceiver(["prod"], 2, time.clock, budget)
     inbox.take(json.dumps({**DOCUMENT, "finished_at": 20.0}).encode())
     inbox.take(json.dumps({**DOCUMENT, "finished_at": 10.0}).encode())
     assert [result.finished_at for result in inbox.results()] == [20.0]
     inbox.take(json.dumps({**DOCUMENT, "audit": "other", "kafka_cluster": "prod"}).encode())
-    with pytest.raises(RefusedError, match="more audits report") as caught:
-        inbox.take(json.dumps({**DOCUMENT, "audit": "third"}).encode())
-    assert caught.value.status == 429
-    assert inbox.left_out() == 1
+    time.pass_(1)
+    inbox.take(json.dumps({**DOCUMENT, "finished_at": 30.0}).encode())
+    inbox.take(json.dumps({**DOCUMENT, "audit": "third"}).encode())
+    assert [result.audit for result in inbox.results()] == [DOCUMENT["audit"], "third"], "other was silent longest"
+    assert budget.dropped == {"audits": 1}
     time.pass_(KEEP_SECONDS + 1)
     assert inbox.results() == ()
 
@@ -164,7 +189,7 @@ def test_the_inbox_keeps_the_last_run_of_each_audit_for_a_month() -> None:
     [(b"{}", "topics must name"), (json.dumps({**DOCUMENT, "kafka_cluster": "moon"}).encode(), "names no cluster")],
 )
 def test_the_inbox_refuses_what_is_no_result_of_ours(content: bytes, why: str) -> None:
-    inbox = AuditReceiver(["prod"], 2, ManualClock().clock)
+    inbox = AuditReceiver(["prod"], 2, ManualClock(wall=1_795_300_000.0).clock)
     with pytest.raises(RefusedError, match=why) as caught:
         inbox.take(content)
     assert caught.value.status == 400
