@@ -4,6 +4,7 @@ request. A client that stops pushing expires.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
@@ -66,7 +67,8 @@ def _producers(cluster: str, sender: SenderKey, state: SenderState) -> Iterator[
             whole[key.who][key.place.attribute] = tracked.value
         elif key.place.type == TYPE:
             of_client = topics[key.who]
-            of_client[key.place.attribute] = of_client.get(key.place.attribute, 0.0) + tracked.value
+            total = of_client.get(key.place.attribute, 0.0) + tracked.value
+            of_client[key.place.attribute] = max(-sys.float_info.max, min(sys.float_info.max, total))
     transactional = state.transactional()
     for client_id in sorted({*whole, *topics}):
         numbers = {**topics.get(client_id, {}), **whole.get(client_id, {})}

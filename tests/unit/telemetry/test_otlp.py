@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -190,6 +191,15 @@ def test_an_agents_metrics_of_topics_are_those_of_the_client(world: World) -> No
         ("prod", "jvm-1", "b"): 5,
     }
     assert world.values(catalogue.PRODUCER_TXN_SECONDS_TOTAL) == {("prod", "jvm-1", "a", "commit"): 3.0}
+
+
+def test_the_sum_of_the_topics_of_a_client_stays_finite(world: World) -> None:
+    push = Push({"service.instance.id": "jvm-1"})
+    for topic in ("x", "y"):
+        names = {"client-id": "a", "topic": topic}
+        push.sum("kafka.producer.record_send_total", 1.7e308, 1, 2, CUMULATIVE, **names)
+    world.push(push, {})
+    assert list(world.values(catalogue.PRODUCER_RECORDS_SENT_TOTAL).values()) == [sys.float_info.max]
 
 
 def test_a_sender_that_does_not_say_who_it_is_is_refused(world: World) -> None:
