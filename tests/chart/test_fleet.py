@@ -10,6 +10,7 @@ import yaml
 from exporter.cli import parser
 from tests.chart.tools import CHART, Charts, Object, ToolRefusedError, container, of_kind, workloads
 
+MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 VALUES = CHART / "ci" / "fleet-values.yaml"
 
 
@@ -59,10 +60,23 @@ def test_its_service_its_policy_and_its_monitor_select_it_and_those_of_the_agent
         if manifest["spec"]["podSelector"]["matchLabels"].items() <= labels
     ]
     [policy] = policies
+    assert policy["spec"]["ingress"][0]["from"] == [MONITORING]
     assert policy["spec"]["egress"] == [{"ports": [{"port": 10618, "protocol": "TCP"}]}]
     [monitor] = of_kind(objects, "PodMonitor")
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels
     assert sum(workload["spec"]["selector"]["matchLabels"].items() <= labels for workload in workloads(objects)) == 1
+
+
+def test_its_policy_may_name_its_own_peers_only(charts: Charts) -> None:
+    peer = {"ipBlock": {"cidr": "10.0.0.0/8"}}
+    objects = charts.objects(values(networkPolicy={"from": [peer]}))
+    labels = fleet_of(objects)["spec"]["template"]["metadata"]["labels"].items()
+    [policy] = [
+        manifest
+        for manifest in of_kind(objects, "NetworkPolicy")
+        if manifest["spec"]["podSelector"]["matchLabels"].items() <= labels
+    ]
+    assert policy["spec"]["ingress"][0]["from"] == [peer]
 
 
 @pytest.mark.parametrize("mode", ["agent", "sidecar"])
