@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from exporter.bounds.text import without_credentials
 from exporter.commands.settings import UsageError
 from exporter.http_client import Endpoint
 
@@ -30,6 +31,12 @@ def check_access(options: argparse.Namespace) -> None:
 def agent_endpoint(url: str, options: argparse.Namespace) -> Endpoint:
     """Return the endpoint of an agent, by the flags of ``add_access_flags``. Raises UsageError."""
     check_access(options)
-    if urlsplit(url).scheme not in {"http", "https"}:
-        raise UsageError(f"{url}: give the agent's address, such as http://127.0.0.1:10618")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"}:
+        raise UsageError(f"{without_credentials(url)}: give the agent's address, such as http://127.0.0.1:10618")
+    if "@" in parts.netloc:
+        raise UsageError(f"{without_credentials(url)}: give --username and --password-file, no credentials in it")
     return Endpoint(url, username=options.username, password_file=options.password_file, ca_file=options.ca_file)
