@@ -7,6 +7,7 @@ waits for a source.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -78,7 +79,7 @@ class Exposition:
 
         Metrics that every shard exposes get a label ``shard``, unless there is only one.
         """
-        self._clock = clock or Clock()
+        self.clock = clock or Clock()
         self._shard = (str(shard.index),)
         self._sharded = {} if shard.whole else {metric: _with_shard(metric) for metric in catalogue.OF_EACH_SHARD}
         rows = catalogue.rows() if families is None else families
@@ -115,7 +116,7 @@ class Exposition:
     def _change(self) -> None:
         """Note a change, and drop bodies that are not given any more, often megabytes. The caller holds the lock."""
         self._generation += 1
-        since = self._clock.monotonic() - SHARED_SECONDS
+        since = self.clock.monotonic() - SHARED_SECONDS
         self._bodies = {key: body for key, body in self._bodies.items() if body.made_at > since}
 
     def _slot(self, key: Key, snapshot: Snapshot) -> Slot:
@@ -178,25 +179,29 @@ class Exposition:
 
     def ready(self, fmt: Format, gzip: bool = False) -> bytes | None:
         """Return this body of ``/metrics``, if it is in memory and not too old."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         with self._lock:
             made = self._bodies.get(BodyKey(fmt, gzip))
             if made is None or not (made.is_usable(self._generation, now) or now < made.made_at + SHARED_SECONDS):
                 return None
             return made.data
 
-    def body(self, fmt: Format, gzip: bool = False) -> bytes:
-        """The body of ``/metrics``, made here unless another request has just made it."""
+    def body(self, fmt: Format, gzip: bool = False, asked: float = math.inf) -> bytes:
+        """The body of ``/metrics``, made here unless another request has just made it.
+
+        ``asked`` is when the request came, by the clock: a body that was begun after it answers it, so that requests
+        that wait for a long render are answered by the next one, not by one each.
+        """
         key = BodyKey(fmt, gzip)
         with self._rendering:
             made = self._bodies.get(key)
-            if made is None or not made.is_usable(self._generation, self._clock.monotonic()):
+            if made is None or not (made.made_at >= asked or made.is_usable(self._generation, self.clock.monotonic())):
                 made = self._render(key)
         return made.data
 
     def _render(self, key: BodyKey) -> _Body:
         """Make a body and keep it. The caller holds ``_rendering``."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         with self._lock:
             slots = sorted(self._slots.items())
             generation = self._generation

@@ -199,8 +199,9 @@ class App:
         gzip = takes_gzip(request.headers.get("accept-encoding", ""))
         body = self._exposition.ready(fmt, gzip)
         if body is None:
+            asked = self._exposition.clock.monotonic()
             with SCRAPES.making():
-                body = await self._renderers.run(self._exposition.body, fmt, gzip)
+                body = await self._renderers.run(self._exposition.body, fmt, gzip, asked)
         headers = {"Vary": "Accept, Accept-Encoding"}
         if gzip:
             headers["Content-Encoding"] = "gzip"

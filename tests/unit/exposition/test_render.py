@@ -406,6 +406,14 @@ def test_a_body_is_given_to_further_requests_for_half_a_second(exposition: Expos
     assert b'{who="x"} 2.0' in (exposition.ready(Format.TEXT) or b"")
 
 
+def test_a_body_that_was_begun_after_the_request_came_answers_it(exposition: Exposition, hands: RenderClock) -> None:
+    exposition.swap({("a",): snapshot(hands, AGE(1, "x"))})
+    made = exposition.body(Format.TEXT)
+    exposition.swap({("a",): snapshot(hands, AGE(2, "x"))})
+    assert exposition.body(Format.TEXT, asked=hands.now) is made
+    assert b'{who="x"} 2.0' in exposition.body(Format.TEXT, asked=hands.now + 0.01)
+
+
 def test_a_body_that_is_not_given_any_more_is_not_kept_over_a_change(hands: RenderClock) -> None:
     exposition = Exposition(hands.clock(), FAMILIES, own=lambda _: b"#" * MEGABYTE)
     tracemalloc.start()

@@ -99,7 +99,7 @@ def exposed(samples: Iterable[Sample], fmt: Format) -> str:
     """The body after two swaps, so that what the second takes over from the first is seen too."""
     exposition = Exposition(families=FAMILIES)
     for _ in range(2):
-        now = exposition._clock.monotonic()
+        now = exposition.clock.monotonic()
         exposition.swap({("a",): Snapshot("s", "t", "c", 60.0, tuple(samples), (), (), 0.0, now, now)})
     body = exposition.body(fmt)
     assert gzip.decompress(exposition.body(fmt, gzip=True)) == body
@@ -119,7 +119,7 @@ def test_the_openmetrics_parser_reads_back_what_was_given(samples: list[Sample])
 @given(st.lists(SAMPLES, min_size=2, max_size=4))
 def test_no_series_stands_there_twice_whatever_several_sources_give(reads: list[list[Sample]]) -> None:
     exposition = Exposition(families=FAMILIES)
-    now = exposition._clock.monotonic()
+    now = exposition.clock.monotonic()
     exposition.swap(
         {
             (str(number),): Snapshot("s", "t", "c", 60.0, tuple(samples), (), (), 0.0, now, now)

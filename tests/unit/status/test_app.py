@@ -29,6 +29,7 @@ from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
 from exporter.status.command_documents import InventoryOutput, RollOutput
 from exporter.status.reloads import RELOAD_SECONDS
 from exporter.status.roll_documents import cluster_roll_document
+from exporter.web_server.messages import Answer, Request
 from exporter.web_server.negotiation import MOST_CHOICES, _choices
 from exporter.web_server.server import ListenError, Server
 
@@ -429,6 +430,31 @@ def test_threads_that_read_foreign_data_wait_while_a_body_of_metrics_is_made() -
         server.close()
     assert idle == [False]
     assert SCRAPES._none_is_made.is_set()
+
+
+def test_scrapes_that_wait_for_a_body_that_takes_long_share_the_next_one() -> None:
+    now, made = 1000.0, 0
+
+    def own(_: Format) -> bytes:
+        nonlocal now, made
+        now, made = now + 1.0, made + 1
+        exposition.swap({("a",): Snapshot("lso", "prod", "prod", 60.0, (), (), (), 0.1, now, 0.0)})
+        return b""
+
+    exposition = Exposition(Clock(lambda: now), own=own)
+    app = App(exposition, None, lambda: True, None)
+
+    async def scrapes(number: int) -> list[Answer]:
+        request = Request("GET", "/metrics", "", {}, "127.0.0.1")
+        return await asyncio.gather(*(app._metrics(request) for _ in range(number)))
+
+    try:
+        assert [answer.status for answer in asyncio.run(scrapes(10))] == [200] * 10
+        assert made == 1
+        asyncio.run(scrapes(1))
+        assert made == 2  # the last one was begun before it was asked for, and a source has answered since
+    finally:
+        app.close()
 
 
 def test_an_answer_is_dropped_when_its_time_is_over() -> None:

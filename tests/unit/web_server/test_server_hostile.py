@@ -165,12 +165,12 @@ class ChangingBody:
     """An exposition with another body of 3 MB at each request."""
 
     def __init__(self) -> None:
-        self.made = 0
+        self.made, self.clock = 0, Clock()
 
     def ready(self, fmt: Format, gzip: bool = False) -> None:
         """None: it has to be made."""
 
-    def body(self, fmt: Format, gzip: bool = False) -> bytes:
+    def body(self, fmt: Format, gzip: bool = False, asked: float = 0.0) -> bytes:
         self.made += 1
         return b"%d\n" % self.made * 1_500_000
 
