@@ -57,10 +57,10 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def warn_of_writers(path: Path) -> None:
-    """Log that everybody may write a file of a secret, if so."""
+    """Log that everybody may write a file that decides who has access, if so."""
     with suppress(OSError):
         if path.stat().st_mode & stat.S_IWOTH:
-            log.warning("%s has a secret, and everybody may write it: chmod o-w", path)
+            log.warning("%s is about access, and everybody may write it: chmod o-w", path)
 
 
 def names_in(folder: Path, most: int = MOST_NAMES) -> Iterator[os.DirEntry[str]]:

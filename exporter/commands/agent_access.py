@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from exporter.bounds.files import warn_of_writers
 from exporter.bounds.text import without_credentials
 from exporter.commands.settings import UsageError
 from exporter.http_client import Endpoint
@@ -26,6 +27,8 @@ def check_access(options: argparse.Namespace) -> None:
         raise UsageError("--token-file: a request has one Authorization header; leave out --username")
     if options.password_file and not options.username:
         raise UsageError("--password-file needs --username")
+    for file in filter(None, (options.password_file, vars(options).get("token_file"))):
+        warn_of_writers(file)
 
 
 def agent_endpoint(url: str, options: argparse.Namespace) -> Endpoint:

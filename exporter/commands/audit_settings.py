@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.bounds.files import warn_of_writers
 from exporter.commands.settings import UsageError
 from exporter.jobs.audit import debezium
 from exporter.jobs.audit.columns import Shape
@@ -196,7 +197,10 @@ def _bound(flag: str, text: str) -> Bound:
 
 
 def _secret(flag: str, file: Path | None) -> str:
-    return "" if file is None else _text(flag, file).strip()
+    if file is None:
+        return ""
+    warn_of_writers(file)
+    return _text(flag, file).strip()
 
 
 def _schema(file: Path) -> str:

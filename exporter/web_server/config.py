@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from exporter.bounds.files import warn_of_writers
 from exporter.settings.child import ask_child
 from exporter.settings.file_text import FileText, read_file_text
 from exporter.settings.from_document import DocumentError, from_document
@@ -88,6 +89,8 @@ def read_web_config(path: Path, *, apart: bool = False) -> WebConfigReading:
         problem = Problem((), f"read by another version, a restart may help: {error}", text.origin)
         return WebConfigReading(None, (problem,), (path,))
     files = (path, *file.tls_server_config.files(path.parent))
+    for each in files:
+        warn_of_writers(each)
     tls, problems = None, [problem._replace(origin=text.origin) for problem in _problems(file)]
     if file.with_tls:
         tls, found_wrong = build(file.tls_server_config, path.parent)

@@ -69,6 +69,21 @@ def test_an_empty_file_is_plain_http_for_everybody_and_says_so(read: Read) -> No
     )
 
 
+def test_each_file_that_everybody_may_write_is_told(
+    read: Read, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = authority.folder / "server.key"
+    mode = key.stat().st_mode
+    key.chmod(0o602)
+    try:
+        read(tls())
+    finally:
+        key.chmod(mode)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{key} is about access, and everybody may write it: chmod o-w"
+    ]
+
+
 def test_tls_offers_1_2_and_1_3_and_no_renegotiation(read: Read) -> None:
     context = context_of(read(tls()))
     assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
