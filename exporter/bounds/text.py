@@ -92,5 +92,5 @@ def without_credentials(addresses: str) -> str:
     before, at, rest = addresses.rpartition("@")
     scheme, separator, _ = before.partition("://")
     known = f"{scheme}://" if separator and scheme.replace("_", "").isalnum() else ""
-    rest, query, _ = rest.partition("?")
-    return f"{known}[hidden]{at}{rest}{query and '?[hidden]'}" if at else f"{rest}{query and '?[hidden]'}"
+    shown, query, _ = rest.partition("?")
+    return f"{f'{known}[hidden]@' if at else ''}{shown}{query and '?[hidden]'}"

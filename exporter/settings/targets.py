@@ -24,7 +24,7 @@ def _url(value: str) -> str:
         parts, port_is_fine = urlsplit(""), False
     if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_fine:
         raise wrong("must be an address such as http://127.0.0.1:8778/jolokia")
-    if parts.username or parts.password:
+    if "@" in parts.netloc:
         raise wrong("must not hold credentials: set username and password_file beside it")
     if parts.query or parts.fragment:
         raise wrong("must be without ? and #")

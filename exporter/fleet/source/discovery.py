@@ -227,6 +227,6 @@ def _without_user(url: str) -> SplitResult:
         _ = parts.port
     except ValueError:
         raise ListError("a text that is no URL") from None
-    if parts.username is not None or parts.password is not None:
+    if "@" in parts.netloc:
         raise ListError("a URL with a user: give --username and --password-file instead")
     return parts

@@ -111,7 +111,9 @@ def check(dotted: Mapping[str, object]) -> tuple[dict[str, str], dict[str, str],
     texts, files = _texts(dotted, problems)
     values = _canonical(texts, problems)
     _check_values(values, problems)
-    _check_security(values, problems)
+    if values["security.protocol"] in _CHOICES["security.protocol"]:
+        _check_security(values, problems)
+    _check_pairs(values, problems)
     kept = {name: path for name, path in files.items() if name in values or name == "sasl.jaas.config"}
     return values, kept, tuple(dict.fromkeys(problems))
 
@@ -219,13 +221,12 @@ def _check_values(values: Mapping[str, str], problems: list[Problem]) -> None:
     servers = values.get("bootstrap.servers", "")
     if not servers and not any(name == "bootstrap.servers" for name, _ in problems):
         problems.append(("bootstrap.servers", "is needed: one or more host:port, separated by commas"))
-    if "@" in servers:
-        problems.append(("bootstrap.servers", f"{without_credentials(servers)} must be host:port"))
-    for server in filter(None, map(str.strip, servers.split(",") if "@" not in servers else ())):
+    # A password may have a comma: addresses with one are one.
+    for server in [servers] if "@" in servers else filter(None, map(str.strip, servers.split(","))):
         try:
             split_address(server)
         except ValueError as error:
-            problems.append(("bootstrap.servers", f"{server} {error}"))
+            problems.append(("bootstrap.servers", f"{without_credentials(server)} {error}"))
     try:
         if "@" in urlsplit(values.get(_OIDC_ENDPOINT, "")).netloc:  # librdkafka logs it whole with a refused token
             problems.append((_OIDC_ENDPOINT, f"must not hold credentials: set {' and '.join(_OIDC_NEEDS[1:])}"))
@@ -273,6 +274,10 @@ def _check_security(values: Mapping[str, str], problems: list[Problem]) -> None:
         used = next((name for name in values if name.startswith("ssl.")), None)
         if used is not None:
             problems.append((used, f"has no effect with security.protocol={protocol}: set SSL or SASL_SSL"))
+
+
+def _check_pairs(values: Mapping[str, str], problems: list[Problem]) -> None:
+    """Names that exclude or need each other."""
     for store, pem in (("ssl.keystore.location", "ssl.certificate"), ("ssl.truststore.location", "ssl.ca")):
         other = next((name for name in (f"{pem}.location", f"{pem}.pem") if name in values), None)
         if store in values and other is not None:
@@ -294,6 +299,8 @@ def _iam_needs(values: Mapping[str, str], protocol: str) -> Iterator[str]:
 def split_address(text: str) -> tuple[str, int]:
     """``host:port``, ``[v6]:port`` or ``host`` as host and port. Raises ValueError with the expected form."""
     text = text.strip().rpartition("://")[2]
+    if "@" in text:
+        raise ValueError("must be host:port")
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
         port = rest.removeprefix(":") if closed else "?"

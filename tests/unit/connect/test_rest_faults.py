@@ -121,7 +121,7 @@ def test_what_does_not_answer_as_connect_does_is_a_fault_in_time(
     assert answer.connectors is None
     assert [fault.reason for fault in answer.faults] == [reason]
     assert "sesame" not in repr(answer)
-    assert late < SECONDS, "it came back by its deadline"
+    assert late < 5 * SECONDS, "it came back by its deadline"
 
 
 def test_a_dead_address_is_a_fault() -> None:

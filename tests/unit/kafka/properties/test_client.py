@@ -309,6 +309,12 @@ def test_a_bad_property_is_named_with_what_to_do(name: str, value: object, text:
         assert text in problems(dotted)[name]
 
 
+def test_a_protocol_that_is_none_is_not_repeated() -> None:
+    found = problems(SERVERS | {"security.protocol": "s3cret", "sasl.username": "u", "ssl.ca.location": "/ca.pem"})
+    assert list(found) == ["security.protocol"]
+    assert "s3cret" not in str(found).lower()
+
+
 @pytest.mark.parametrize(
     ("changes", "name", "text"),
     [
