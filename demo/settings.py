@@ -242,10 +242,6 @@ def _lines(properties: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in properties.items())
 
 
-_CLAIMS: list[socket.socket] = []
-"""One abstract socket for each port that this process was given: it is bound until the process ends."""
-
-
 def free_ports(count: int) -> list[int]:
     """Free ports of 127.0.0.1, which no other process of the tests or the demo is given while this one runs.
 
@@ -262,8 +258,8 @@ def free_ports(count: int) -> list[int]:
 def _claimed(port: int) -> bool:
     """Claim a port. Returns False for one that another process claimed or listens on.
 
-    The claim is a name and not the port, which has to stay free for the process that is to listen there: a JVM binds
-    its port seconds after it was chosen, and another test could choose the same one meanwhile.
+    The claim is an abstract socket and not the port, which has to stay free for the process that is to listen there: a
+    JVM binds its port seconds after it was chosen, and another test could choose the same one meanwhile.
     """
     claim = socket.socket(socket.AF_UNIX)
     try:
@@ -273,5 +269,5 @@ def _claimed(port: int) -> bool:
     except OSError:
         claim.close()
         return False
-    _CLAIMS.append(claim)
+    claim.detach()  # bound until the process ends
     return True
