@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.audit_results.result import AuditResult, AuditResultError, parse_result
-from exporter.bounds.files import TooLargeError, names_in, read_regular
+from exporter.bounds.files import TooLargeError, is_regular, names_in, read_regular
 from exporter.bounds.json_text import weight
 from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.core.file_stamp import FileStamp
@@ -54,9 +54,8 @@ def _matching(pattern: Path) -> Iterator[tuple[Path, FileStamp]]:
     """The files of this name; its last part may have wildcards. Raises OSError for a folder that cannot be read."""
     for entry in names_in(pattern.parent):
         path = pattern.parent / entry.name
-        if path.match(pattern.name) and path.is_file():
-            status = path.stat()
-            yield path, FileStamp.of(status)
+        if path.match(pattern.name) and is_regular(entry) and (stamp := FileStamp.at(path)) is not None:
+            yield path, stamp
 
 
 def _said(path: Path) -> AuditResult | Fault:

@@ -12,6 +12,8 @@ from io import FileIO
 from itertools import islice
 from pathlib import Path
 
+from exporter.bounds.text import printable
+
 log = logging.getLogger(__name__)
 
 MOST_NAMES = 50_000
@@ -60,7 +62,17 @@ def warn_of_writers(path: Path) -> None:
     """Log that everybody may write a file that decides who has access, if so."""
     with suppress(OSError):
         if path.stat().st_mode & stat.S_IWOTH:
-            log.warning("%s is about access, and everybody may write it: chmod o-w", path)
+            log.warning("%s is about access, and everybody may write it: chmod o-w", printable(str(path)))
+
+
+def is_regular(entry: os.DirEntry[str]) -> bool:
+    """Return whether the entry is a regular file, behind links; False for what cannot be looked up, as a loop of links:
+    one entry must not hide the others of its folder.
+    """
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def names_in(folder: Path, most: int = MOST_NAMES) -> Iterator[os.DirEntry[str]]:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from exporter.bounds.files import names_in, read_regular
+from exporter.bounds.files import is_regular, names_in, read_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.bounds.text import cut, without_credentials
@@ -61,10 +61,11 @@ class TargetFiles:
         self._patterns = tuple(patterns)
         self._read: dict[Path, _FileTargets] = {}
         self._full = False
+        self._unread: set[Path] = set()  # the patterns whose folder cannot be read
 
     def targets(self) -> tuple[FileTarget, ...]:
         """All current targets, each address once. Only changed files are read."""
-        files = sorted({file for pattern in self._patterns for file in _matching(pattern)})
+        files = sorted({file for pattern in self._patterns for file in self._files(pattern)})
         kept: dict[Path, _FileTargets] = {}
         by_address: dict[str, FileTarget] = {}
         room, left_out = MOST_TARGETS, 0
@@ -83,6 +84,20 @@ class TargetFiles:
             log.warning("targets of %d file(s) are left out: %d together are read", left_out, MOST_TARGETS)
         self._full = left_out > 0
         return tuple(by_address.values())
+
+    def _files(self, pattern: Path) -> Sequence[Path]:
+        """The files of a pattern; those that were read before while their folder cannot be read."""
+        try:
+            found = list(_matching(pattern))
+        except FileNotFoundError:
+            found = []
+        except OSError as error:
+            if pattern not in self._unread:
+                log.warning("%s %s; its files of before stay", pattern.parent, error.strerror or "cannot be read")
+            self._unread.add(pattern)
+            return [file for file in self._read if file.parent == pattern.parent and file.match(pattern.name)]
+        self._unread.discard(pattern)
+        return found
 
     def _look(self, file: Path) -> _FileTargets | None:
         before = self._read.get(file)
@@ -117,12 +132,9 @@ def _kept(file: Path, before: _FileTargets | None, fault: str, stamp: FileStamp 
 
 
 def _matching(pattern: Path) -> Iterator[Path]:
-    """The files of this name; its last part may have wildcards."""
+    """The files of this name; its last part may have wildcards. Raises OSError for a folder that cannot be read."""
     if any(sign in pattern.name for sign in "*?["):
-        try:
-            names = sorted(entry.name for entry in names_in(pattern.parent) if entry.is_file())
-        except OSError:
-            return
+        names = sorted(entry.name for entry in names_in(pattern.parent) if is_regular(entry))
         paths = (pattern.parent / name for name in names)
         yield from islice((path for path in paths if path.match(pattern.name)), MOST_FILES)
     else:

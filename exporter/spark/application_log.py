@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.bounds.files import names_in
+from exporter.bounds.files import is_regular, names_in
 from exporter.bounds.json_text import JsonError, parse_json, weight
 from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.model import Deadline, Fault, Reason
@@ -85,7 +85,7 @@ def rolled_layout(folder: Path) -> Layout:
     for entry in names_in(folder):
         if entry.name.startswith(STATUS_PREFIX):
             finished = not entry.name.endswith(IN_PROGRESS)
-        elif (match := _ROLLED.fullmatch(entry.name)) is not None and entry.is_file():
+        elif (match := _ROLLED.fullmatch(entry.name)) is not None and is_regular(entry):
             status = entry.stat()
             modified, size = max(modified, status.st_mtime), size + status.st_size
             files.append(LogFile(int(match[1]), Path(entry.path), match["compact"] is not None))

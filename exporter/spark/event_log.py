@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.bounds.files import names_in
+from exporter.bounds.files import is_regular, names_in
 from exporter.model import Deadline, Fault, Reason
 from exporter.spark.application_log import (
     FOLDER_PREFIX,
@@ -116,7 +116,7 @@ class EventLogFolder:
                 continue  # checksums of Hadoop's local file system
             if name.startswith(FOLDER_PREFIX):
                 yield _Entry(name, Path(entry.path), rolled_layout)
-            elif entry.is_file():
+            elif is_regular(entry):
                 yield _Entry(name.removesuffix(IN_PROGRESS), Path(entry.path), single_layout)
 
     def _without_too_many_offsets(self) -> Iterator[Fault]:

@@ -39,6 +39,14 @@ def look(*patterns: Path, posted: Sequence[bytes] = (), names: Sequence[str] = (
     return read(world, source)
 
 
+def test_a_file_that_cannot_be_looked_up_hides_no_other(tmp_path: Path) -> None:
+    write(tmp_path / "a.json")
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    found = look(tmp_path / "*.json")
+    assert not found.faults
+    assert WHO in found.values(c.AUDIT_RECORDS)
+
+
 def test_a_result_becomes_every_family_for_each_topic(tmp_path: Path) -> None:
     topics = {
         "orders": {"verdict": "findings", "records": 900},

@@ -214,6 +214,31 @@ def test_a_pattern_means_all_files_of_a_folder_and_each_target_counts_once(tmp_p
     assert addresses(TargetFiles([tmp_path / "*.yml"])) == ["app-1:1", "app-2:1"]
 
 
+def test_a_loop_of_links_in_a_folder_hides_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text("- targets: [app-1:1]")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "loop.yml").symlink_to("loop.yml")
+    assert addresses(TargetFiles([tmp_path / "*.yml"])) == ["app-1:1"]
+
+
+def test_a_folder_that_cannot_be_read_keeps_its_targets_and_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(folder: Path) -> Iterator[os.DirEntry[str]]:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    (tmp_path / "a.yml").write_text("- targets: [app-1:1]")
+    files = TargetFiles([tmp_path / "*.yml"])
+    assert addresses(files) == ["app-1:1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(target_files, "names_in", refused)
+        assert addresses(files) == addresses(files) == ["app-1:1"]
+        assert addresses(TargetFiles([tmp_path / "*.json"])) == []
+    assert caplog.text.count(f"{tmp_path} Permission denied; its files of before stay") == 2
+    (tmp_path / "a.yml").unlink()
+    assert addresses(files) == []
+
+
 @pytest.mark.parametrize(
     ("labels", "url"),
     [

@@ -269,6 +269,7 @@ def test_several_applications_are_followed_and_one_that_cannot_be_read_costs_no_
     RolledLog(tmp_path, "app-1").write(START, progress(0))
     RolledLog(tmp_path, "app-2").write(START.replace(b"billing", b"shipping"), progress(0, id="q2", name="parcels"))
     RolledLog(tmp_path, "app-3").write(START, suffix=".lz4")
+    (tmp_path / "loop").symlink_to("loop")
     look = EventLogRead(EventLogFolder(tmp_path))
     assert {name: query.application for name, query in look.queries.items()} == {
         "orders": "billing",
