@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import io
 import os
 import platform
 import signal
@@ -17,6 +18,7 @@ from collections.abc import Collection, Sequence
 from typing import NoReturn
 
 import exporter
+from exporter.bounds.text import printable
 from exporter.exposition.revision import revision
 from exporter.model import CommandError
 from exporter.settings.layers import ConfigError
@@ -86,13 +88,15 @@ def version() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives back its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name of a file may be in no encoding
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
     except (ConfigError, CommandError) as error:
-        for line in str(error).splitlines():
-            print(line, file=sys.stderr)
+        for line in str(error).split("\n"):
+            print(printable(line), file=sys.stderr)
         return UNKNOWN
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -86,14 +86,14 @@ def spark_progress(tasks: Tasks) -> Iterator[Callable[[str], None]]:
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     over = threading.Event()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
         watcher = threading.Thread(target=_watch, args=(tasks, bar, task, over), name="progress of Spark", daemon=True)
         watcher.start()
         try:
-            yield lambda text: bar.reset(task, description=text, total=None)
+            yield lambda text: bar.reset(task, description=printable(text), total=None)
         finally:
             over.set()
             watcher.join()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from exporter.bounds.text import count_of
+from exporter.bounds.text import count_of, printable
 from exporter.commands import applications, client, connection, posture, roll
+from exporter.commands.output import say
 from exporter.config import ConfigSource
 from exporter.settings.layers import ConfigError
 
@@ -61,8 +61,8 @@ def _config(options: argparse.Namespace) -> int:
         config = ConfigSource(options.file, os.environ, serving=True).load()
     except ConfigError as error:
         for problem in error.problems:
-            print(problem)
-        print(f"{options.file}: {count_of(len(error.problems), 'problem')}", file=sys.stderr)
+            print(printable(str(problem)))
+        say(f"{options.file}: {count_of(len(error.problems), 'problem')}")
         return 1
     names = ", ".join(cluster.name or cluster.kafka.bootstrap_servers for cluster in config.clusters)
     print(f"OK: {options.file}, {count_of(len(config.clusters), 'cluster')}: {names}")

@@ -233,7 +233,7 @@ def _connection(
 
 
 def _print(cluster: Cluster, capabilities: Sequence[Capability], works: Sequence[Feature]) -> None:
-    print(f"cluster {cluster.target}")
+    print(printable(f"cluster {cluster.target}"))
     print_table(
         ("may we ask for", "verdict", "without it"),
         (

@@ -109,8 +109,9 @@ def print_not_asked(cluster: str, not_asked: Iterable[str]) -> None:
 
 
 def say(text: str) -> None:
-    """Print progress to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print lines to standard error: progress, or what another program answered."""
+    for line in text.split("\n"):
+        print(printable(line), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -123,9 +124,9 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(printable(what), total=total)
         yield lambda done: bar.advance(task, done)
 
 

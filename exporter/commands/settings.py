@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter.bounds.properties_text import parse_properties
 from exporter.core.durations import parse_duration
 from exporter.model import CommandError
+from exporter.settings.file_text import read_file_text
 from exporter.settings.layers import Path as SettingPath
 
 if TYPE_CHECKING:
@@ -108,12 +109,10 @@ def config_source(options: argparse.Namespace) -> ConfigSource:
 
 
 def _read_properties(file: Path) -> dict[str, str]:
-    try:
-        return {entry.name: entry.value for entry in parse_properties(file.read_text(encoding="utf-8")) if entry.name}
-    except OSError as error:
-        raise UsageError(f"--command-config {file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"--command-config {file}: is no UTF-8 text") from None
+    read = read_file_text(file)
+    if read.problem:
+        raise UsageError(f"--command-config {file}: {read.problem}")
+    return {entry.name: entry.value for entry in parse_properties(read.text) if entry.name}
 
 
 def add_reading_flags(parser: argparse.ArgumentParser, timeout: float, how_long: str) -> None:

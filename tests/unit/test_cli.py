@@ -15,6 +15,8 @@ import pytest
 
 from exporter import __version__
 from exporter.cli import main, parser
+from exporter.commands.output import say
+from exporter.model import CommandError
 
 PROGRAM = [sys.executable, "-m", "exporter"]
 
@@ -30,6 +32,32 @@ def test_alone_it_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_version_names_revision_and_python(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith(f"kafka-eos-exporter, version {__version__} (revision: ")
+
+
+def test_what_another_program_answered_is_printed_without_control_characters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Sequence[str]) -> int:
+        say("\x1b]0;a\x07 \u202e\nnext")
+        raise CommandError("Not \x9b2J found\nsee \x1b[1m")
+
+    monkeypatch.setattr("exporter.cli._run", refused)
+    assert main([]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        r"\x1b]0;a\x07 \u202e",
+        "next",
+        r"Not \x9b2J found",
+        r"see \x1b[1m",
+    ]
+
+
+def test_a_name_of_a_file_that_is_no_text_is_printed_with_escapes(tmp_path: Path) -> None:
+    file = os.fsencode(tmp_path) + b"/\xff.yml"
+    Path(os.fsdecode(file)).write_text("clusters: [{kafka: {bootstrap.servers: '127.0.0.1:9'}}]")
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run([*PROGRAM, "check", "config", file], capture_output=True, env=environment, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
+    assert b"\\udcff.yml" in done.stdout
 
 
 COMMANDS = [
