@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from exporter.bounds.files import read_regular
-from exporter.bounds.text import cut
+from exporter.bounds.text import cut, without_credentials
 from exporter.core.file_stamp import FileStamp
 from exporter.core.target_files import FileTarget, LeftOut, TargetFileError, TargetFiles, parse_targets
 from exporter.fleet.facts import FleetAgent
@@ -42,13 +42,13 @@ class AgentList(Protocol):
 
 def agent_list(place: str, ca_file: Path | None, clock: Clock) -> AgentList:
     """Return the list at a place: ``http(s)://``, a file of URLs, or file_sd by its ending. Raises ListError."""
-    if place.startswith(("http://", "https://")):
+    if place.lower().startswith(("http://", "https://")):
         _without_user(place)
         return PolledList(partial(_over_http, Endpoint(place, ca_file=ca_file), clock), clock)
     if place.startswith("dns+"):
         return srv_list(place, clock)
     if "://" in place:
-        raise ListError(f"{place!r:.80} is neither a file nor http://, https:// or dns+srv://")
+        raise ListError(f"{without_credentials(place)!r:.80} is neither a file nor http://, https:// or dns+srv://")
     if Path(place).suffix in _SD_ENDINGS:
         return SdFileList(Path(place))
     return UrlFileList(Path(place))
@@ -143,16 +143,17 @@ class PolledList:
 
 def _over_http(endpoint: Endpoint, clock: Clock) -> _Read:
     """A list in the form of Prometheus' http_sd. Agents' credentials are not sent there."""
+    origin = without_credentials(endpoint.url)  # a query may have a token
     try:
         reply = ask(endpoint, Deadline.after(HTTP_TIMEOUT, clock.monotonic), max_bytes=MAX_BYTES)
         found = list(parse_targets(reply.body))
     except HttpError as error:
         raise ListError(str(error)) from None
     except TargetFileError as error:
-        raise ListError(f"{endpoint.url} {error}") from None
-    agents, problems = _of_targets(endpoint.url, (target for target in found if isinstance(target, FileTarget)))
+        raise ListError(f"{origin} {error}") from None
+    agents, problems = _of_targets(origin, (target for target in found if isinstance(target, FileTarget)))
     if left_out := [target for target in found if isinstance(target, LeftOut)]:
-        problems += (f"{endpoint.url}: {len(left_out)} left out; the first {left_out[0].why}",)
+        problems += (f"{origin}: {len(left_out)} left out; the first {left_out[0].why}",)
     return agents, problems
 
 
@@ -214,9 +215,9 @@ def _checked(url: str) -> str:
     """The URL without a slash at its end. Raises ListError, which never quotes a password."""
     parts = _without_user(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or len(url) > LONGEST_URL:
-        raise ListError(f"{cut(url, 80)!r} is no URL such as http://eos-exporter-1:10618")
+        raise ListError(f"{cut(without_credentials(url), 80)!r} is no URL such as http://eos-exporter-1:10618")
     if parts.query or parts.fragment or not url.isascii() or not url.isprintable() or " " in url:
-        raise ListError(f"{cut(url, 80)!r} has more than scheme, host, port and prefix")
+        raise ListError(f"{cut(without_credentials(url), 80)!r} has more than scheme, host, port and prefix")
     return url.rstrip("/")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from exporter.bounds.text import without_credentials
+
 if TYPE_CHECKING:
     from dns.resolver import Resolver
 
@@ -32,11 +34,13 @@ class SrvRecords:
         parts = urlsplit(place)
         name, scheme = parts.netloc, SCHEMES.get(parts.scheme)
         if not name or scheme is None or not {"@", ":"}.isdisjoint(name) or parts.query or parts.fragment:
-            raise SrvError(f"{place!r:.80} is not as dns+srv://_http._tcp.eos-exporter.example.com")
+            raise SrvError(
+                f"{without_credentials(place)!r:.80} is not as dns+srv://_http._tcp.eos-exporter.example.com"
+            )
         try:
             self._name = from_text(name)
         except (DNSException, UnicodeError):
-            raise SrvError(f"{place!r:.80} has no name of DNS") from None
+            raise SrvError(f"{without_credentials(place)!r:.80} has no name of DNS") from None
         self._scheme, self._prefix, self._resolver, self._failed = scheme, parts.path, resolver, DNSException
         self.place = place
 

@@ -227,11 +227,8 @@ def _check_values(values: Mapping[str, str], problems: list[Problem]) -> None:
             split_address(server)
         except ValueError as error:
             problems.append(("bootstrap.servers", f"{without_credentials(server)} {error}"))
-    try:
-        if "@" in urlsplit(values.get(_OIDC_ENDPOINT, "")).netloc:  # librdkafka logs it whole with a refused token
-            problems.append((_OIDC_ENDPOINT, f"must not hold credentials: set {' and '.join(_OIDC_NEEDS[1:])}"))
-    except ValueError:
-        problems.append((_OIDC_ENDPOINT, "must be an address such as https://idp.example.com/token"))
+    if endpoint := values.get(_OIDC_ENDPOINT):
+        problems.extend((_OIDC_ENDPOINT, text) for text in _endpoint_problems(endpoint))
     problems.extend(
         (name, "must be a whole number, 0 or more")
         for name in sorted(NUMBERS & values.keys())
@@ -245,6 +242,19 @@ def _check_values(values: Mapping[str, str], problems: list[Problem]) -> None:
             problems.append((name, f"{text} {_NO_MECHANISM[text]}"))
         else:
             problems.append((name, f"must be one of {', '.join(allowed)}"))
+
+
+def _endpoint_problems(endpoint: str) -> Iterator[str]:
+    """What is wrong with the token endpoint, which librdkafka logs whole with a refused token."""
+    try:
+        parts = urlsplit(endpoint)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable:
+        yield "must be an address such as https://idp.example.com/token"
+    elif "@" in parts.netloc or "client_secret" in parts.query:
+        yield f"must not hold credentials: set {' and '.join(_OIDC_NEEDS[1:])}"
 
 
 def _check_security(values: Mapping[str, str], problems: list[Problem]) -> None:

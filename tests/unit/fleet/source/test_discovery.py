@@ -50,6 +50,8 @@ def test_a_file_is_read_again_when_it_changes_and_keeps_its_agents_while_it_is_g
         "http://eos:99999",
         "http://[::1",
         "http://eos/?a=b",
+        "http://eos/?token=secret",
+        "HTTP://user:secret@eos:1",
         "http://eos/\x1b[2J",
         "http://eos/ä",
         "http://" + "e" * 600,
@@ -124,6 +126,9 @@ def test_a_target_of_http_sd_that_cannot_be_read_is_a_problem() -> None:
         "dns+srv://eos?a",
         "ftp://eos/list",
         "http://user:secret@eos/sd",
+        "HTTPS://user:secret@eos/sd",
+        "dns+srv://user:secret@eos",
+        "ftp://user:secret@eos/list",
     ],
 )
 def test_a_place_that_cannot_be_read_is_refused(place: str) -> None:

@@ -582,8 +582,17 @@ def test_credentials_in_addresses_are_neither_shown_nor_repeated() -> None:
         "sasl.oauthbearer.token.endpoint.url": "https://[hidden]@idp/token?[hidden]"
     }
     Properties.parse({"bootstrap.servers": "kafka:9092", "sasl.oauthbearer.token.endpoint.url": "https://idp/a@b"})
-    with pytest.raises(PropertiesError, match="must be an address"):
-        Properties.parse({"bootstrap.servers": "kafka:9092", "sasl.oauthbearer.token.endpoint.url": "https://[x"})
+    for endpoint in ("https://[x", "u:s3cret@idp/token", "https:/u:s3cret@idp", "s3cret"):
+        with pytest.raises(PropertiesError, match="must be an address") as raised:
+            Properties.parse({"bootstrap.servers": "kafka:9092", "sasl.oauthbearer.token.endpoint.url": endpoint})
+        assert "s3c" not in str(raised.value)
+    with pytest.raises(PropertiesError, match="must not hold credentials"):
+        Properties.parse(
+            {
+                "bootstrap.servers": "kafka:9092",
+                "sasl.oauthbearer.token.endpoint.url": "https://idp/token?client_secret=s3cret",
+            }
+        )
     with pytest.raises(PropertiesError, match="must not hold credentials") as raised:
         Properties.parse({"bootstrap.servers": "kafka:9092", "sasl.oauthbearer.token.endpoint.url": url})
     assert "s3c" not in str(raised.value)
