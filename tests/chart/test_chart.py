@@ -13,6 +13,7 @@ import yaml
 import exporter
 from exporter.cli import parser
 from exporter.config import ConfigSource
+from exporter.kafka.properties.accepted import SECRETS
 from tests.chart.tools import (
     CHART,
     CI,
@@ -293,7 +294,10 @@ def test_the_chart_installs_this_version_of_the_agent() -> None:
         ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scrape the same pods twice"),
         ({"mode": "sidecar", "serviceMonitor": {"enabled": True}}, "enable podMonitor instead"),
         ({"config": {"a": 1}, "existingConfig": {"secret": "b"}}, "set one of them"),
-        ({"config": {"clusters": [{"kafka": {"sasl.password": "x"}}]}}, "a ConfigMap is no place"),
+        *(
+            ({"config": {"clusters": [{"kafka": {name: "x"}}]}}, "a ConfigMap is no place")
+            for name in (*sorted(SECRETS), "ssl.keystore.key", "sasl.oauthbearer.client.credentials.client.secret")
+        ),
     ],
     ids=str,
 )

@@ -51,7 +51,7 @@
 
 {{/* Refuses passwords in settings that a ConfigMap would keep. Takes name, config and instead. */}}
 {{- define "kafka-eos-exporter.no-secrets" -}}
-{{- range $key := regexFindAll "\"(sasl[._]password|ssl[._]key[._]password|ssl[._]key[._]pem|sasl[._]jaas[._]config|sasl[._]oauthbearer[._]client[._]secret|token|password)\":" (toJson .config) -1 -}}
+{{- range $key := regexFindAll "\"(sasl[._]password|ssl[._]key[._]password|ssl[._]key[._]pem|ssl[._](key|trust)store[._](password|key)|sasl[._]jaas[._]config|sasl[._]oauthbearer[._]client[._](credentials[._]client[._])?secret|token|password)\":" (toJson .config) -1 -}}
 {{- fail (printf "%s has %s, and a ConfigMap is no place for it: use its .file (or _file) form with %s" $.name (trimSuffix ":" $key) $.instead) -}}
 {{- end -}}
 {{- end -}}
