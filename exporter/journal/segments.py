@@ -81,11 +81,11 @@ class SegmentWriter:
         return self._torn
 
     def append(self, line: bytes, header: Callable[[], bytes], recorded: float, wall: float) -> None:
-        """Add a line, in a new segment that begins with a ``header`` where the last one is full.
+        """Add a line, in a new segment that begins with a ``header`` where the last one is full or has vanished.
 
         ``recorded`` is later than that of every line before. Raises OSError.
         """
-        if self._last is None or self._size + len(line) > self._limits.segment:
+        if self._last is None or not self._last.exists() or self._size + len(line) > self._limits.segment:
             self._begin(header(), recorded, wall)
         if self._last is None:
             raise OSError(errno.ENOENT, "there is no segment")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -166,6 +167,19 @@ def test_a_line_of_another_form_is_skipped_by_all_readers_and_by_the_next_writer
     assert [event["key"] for event in page["events"]] == ["mine"] == [event["key"] for event in made.newest()]
     assert stalls_of(merged([page["events"]])) == []
     assert gaps_of(KeptJournal(page["events"], made.kept_since), NOW)
+
+
+@pytest.mark.parametrize("gone", ["", "id-1/journal", f"id-1/journal/{round(NOW * 1e6)}.jsonl"])
+def test_a_segment_that_vanished_is_followed_by_a_new_one_with_its_header(tmp_path: Path, gone: str) -> None:
+    made = journal(tmp_path / "state")
+    made.record([Event(EventKind.AGENT_STARTED, NOW, "first", "")], NOW)
+    path = tmp_path / "state" / gone
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    made.record([Event(EventKind.AGENT_PAUSED, NOW + 1, "second", "")], NOW + 1)
+    assert not made.trouble
+    (segment,) = segments(tmp_path / "state" / "id-1" / "journal")
+    assert ["journal" in json.loads(line) for line in segment.read_text().splitlines()] == [True, False]
+    assert made.size == segment.stat().st_size
 
 
 def test_a_file_with_another_name_is_no_segment(tmp_path: Path) -> None:
