@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
-from exporter.transactions.machine.entries import Ended, Entry
+from exporter.transactions.machine.entries import Ended, Entry, decode_section
 from exporter.transactions.machine.progress import CONTEXT_RECORDS, LogPosition, PartitionProgress
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.words import Outcome
@@ -205,18 +205,26 @@ def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:
 
 def _read_entry(number: int, found: list[Any]) -> tuple[Entry, int | None]:
     transactional_id, fields, section, *pending = found
+    if not isinstance(transactional_id, str):
+        raise TypeError("a transactional.id that is no text")
     entry = Entry(transactional_id, number)
     for name, value in _named(_ENTRY, _OPTIONAL_ENTRY, fields):
         setattr(entry, name, value)
-    entry.section = b64decode(section, validate=True)
+    entry.section = _section(section, entry.layout)
     if not pending:
         return entry, None
     due_ms, outcome, values, pending_section = pending[0]
     by_name = dict(_named(_ENDED, _OPTIONAL_ENDED, values))
-    entry.pending = Ended(
-        entry=entry, outcome=Outcome(outcome), section=b64decode(pending_section, validate=True), **by_name
-    )
+    decoded = _section(pending_section, by_name["layout"])
+    entry.pending = Ended(entry=entry, outcome=Outcome(outcome), section=decoded, **by_name)
     return entry, int(due_ms)
+
+
+def _section(text: str, layout: int) -> bytes:
+    """Raises ValueError for one whose partitions cannot be decoded: they are decoded only when they are needed."""
+    section = b64decode(text, validate=True)
+    decode_section(section, layout)
+    return section
 
 
 def _named(names: Sequence[str], optional: Sequence[str], values: Sequence[Any]) -> list[tuple[str, int]]:

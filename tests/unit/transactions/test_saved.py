@@ -117,6 +117,28 @@ def test_a_document_that_cannot_be_used_says_so(broken: dict[str, Any]) -> None:
         read(broken, ())
 
 
+ONE_ID = ["a", [1] * 13, ""]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [5, *ONE_ID[1:]],
+        [None, *ONE_ID[1:]],
+        [[], *ONE_ID[1:]],
+        [*ONE_ID[:2], "/w=="],
+        [*ONE_ID, [1, "committed", [1] * 9, "/w=="]],
+    ],
+)
+def test_an_id_that_is_no_text_and_a_section_without_partitions_are_refused(row: list[Any]) -> None:
+    def saved(row: list[Any]) -> dict[str, Any]:
+        return document({"0": {"position": [1, 0, [], 0, [], -1, [[], []]], "taken_at": 0, "ids": [row]}})
+
+    assert read(saved([*ONE_ID, [1, "committed", [1] * 9, ""]]), ()).partitions[0].ids
+    with pytest.raises(UnusableState):
+        read(saved(row), ())
+
+
 @pytest.mark.parametrize("clocks", [{"known": {"1": float("inf")}}, {"known": [1]}, {"led": {"0": [[1]]}}])
 def test_clocks_that_cannot_be_used_say_so(clocks: dict[str, Any]) -> None:
     with pytest.raises(UnusableState):
