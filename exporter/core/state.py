@@ -112,9 +112,12 @@ class StateDir:
         return document if isinstance(document, dict) else {}
 
     def has(self, cluster_id: str, name: str) -> bool:
-        """Return whether the document exists."""
+        """Return whether the document exists; False where its folder cannot be searched."""
         path = self._path(cluster_id, name)
-        return path is not None and path.exists()
+        try:
+            return path is not None and path.exists()
+        except OSError:
+            return False
 
     def save(self, cluster_id: str, name: str, document: dict[str, Any], *, durable: bool = False) -> bool:
         """Replace the document in one step: a crash leaves the old one or the new one. False when that fails.

@@ -74,6 +74,16 @@ def test_a_directory_that_cannot_be_written_is_one_warning_and_nothing_else(
     assert "not writable" in caplog.text
 
 
+def test_a_document_in_a_folder_that_cannot_be_searched_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = StateDir(tmp_path)
+    state.save("c", "x", {"a": 1})
+    assert state.has("c", "x")
+    monkeypatch.setattr(Path, "exists", _refused)
+    assert not state.has("c", "x")
+
+
 def test_a_cluster_id_never_leads_out_of_the_directory(tmp_path: Path) -> None:
     inner = tmp_path / "state"
     StateDir(inner).save("../../evil/id", "x", {"a": 1})
@@ -183,6 +193,10 @@ def test_a_folder_that_cannot_be_made_is_not_locked(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert lock_state(tmp_path / "file" / "state") is None
     assert lock_state(None) is None
+
+
+def _refused(*_: object) -> bytes:
+    raise PermissionError(errno.EACCES, "Permission denied")
 
 
 def _lives(parent: int, _: int) -> bool:
