@@ -13,19 +13,21 @@ import logging
 import os
 import re
 import socket
+import stat
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from exporter.bounds.files import read_regular
+from exporter.bounds.files import NotRegularError, read_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.text import decoded, printable
 from exporter.core.files import PRIVATE, PRIVATE_FOLDER, append_line, replace_file, sync
 
 LOCK = ".lock"
 """Held by the process that writes. No cluster id has a dot in the name of its folder."""
+_HOLDER = b"process "
 MOST_BYTES = 64 * 1024 * 1024
 MOST_WEIGHT = 512 * 1024 * 1024
 """Limits of a document that is read, in the file and in memory. The agent wrote it, so it may be larger than foreign
@@ -56,10 +58,14 @@ def lock_state(directory: Path | None) -> int | None:
         log.warning("%s cannot be locked: %s; no other agent may use this state.dir", path, error.strerror)
         return None
     try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise NotRegularError(path)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with suppress(OSError):  # a full disk: only the message to another agent lacks who holds it
-            os.truncate(handle, 0)
-            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+            if os.pread(handle, len(_HOLDER), 0) in {b"", _HOLDER}:  # a lock file of another program stays as it is
+                os.truncate(handle, 0)
+                os.write(handle, _HOLDER + f"{os.getpid()} on {socket.gethostname()}\n".encode())
     except BlockingIOError:
         holder = printable(decoded(os.pread(handle, 200, 0)).strip())
         os.close(handle)

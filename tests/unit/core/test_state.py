@@ -170,6 +170,19 @@ def test_a_lock_is_not_written_through_a_link(tmp_path: Path, caplog: pytest.Log
     assert "cannot be locked" in caplog.text
 
 
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_lock_file_of_somebody_else_keeps_its_content(tmp_path: Path, linked: bool) -> None:
+    victim = tmp_path / ("victim" if linked else ".lock")
+    victim.write_text("precious")
+    if linked:
+        (tmp_path / ".lock").hardlink_to(victim)
+    held = lock_state(tmp_path)
+    assert (held is None) == linked
+    assert victim.read_text() == "precious"
+    if held is not None:
+        os.close(held)
+
+
 def test_a_full_disk_locks_all_the_same_and_a_folder_without_locks_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
