@@ -7,6 +7,7 @@ process first saw it. Replicas never share a directory.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import logging
@@ -15,12 +16,12 @@ import re
 import socket
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from exporter.bounds.files import NotRegularError, read_regular
+from exporter.bounds.files import NotRegularError, TooLargeError, read_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.text import decoded, printable
 from exporter.core.files import PRIVATE, PRIVATE_FOLDER, append_line, replace_file, sync
@@ -93,6 +94,7 @@ class StateDir:
         self._lock = threading.Lock()
         self._written: dict[Path, str] = {}
         self._failing: dict[Path, str] = {}
+        self._unread: dict[Path, Path] = {}  # the file that could not be read, by its path without the suffix
 
     @property
     def kept(self) -> bool:
@@ -104,18 +106,27 @@ class StateDir:
         return re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)
 
     def load(self, cluster_id: str, name: str) -> dict[str, Any]:
-        """Return the document, {} when there is none. One that cannot be read is logged and treated as absent."""
+        """Return the document, {} when there is none.
+
+        What is no document is set aside. One that cannot be read is not written over while it is there.
+        """
         path = self._path(cluster_id, name)
         if path is None:
             return {}
         try:
             document = parse_json(read_regular(path, MOST_BYTES), MOST_WEIGHT)
+            if not isinstance(document, dict):
+                raise JsonError("is no JSON object")  # noqa: TRY301 -- as what is no JSON
         except FileNotFoundError:
             return {}
-        except (OSError, JsonError) as error:
-            log.warning("state %s cannot be read, starting without it: %s", path, error)
+        except (TooLargeError, JsonError) as error:
+            kept = self.set_aside(cluster_id, name) or "nothing"
+            log.warning("state %s cannot be used and is kept as %s, starting without it: %s", path, kept, error)
             return {}
-        return document if isinstance(document, dict) else {}
+        except OSError as error:
+            self._note_unread(path, error)
+            return {}
+        return document
 
     def has(self, cluster_id: str, name: str) -> bool:
         """Return whether the document exists; False where its folder cannot be searched."""
@@ -163,15 +174,19 @@ class StateDir:
         return self._write(path, append)
 
     def journal(self, cluster_id: str, name: str) -> list[dict[str, Any]]:
-        """The lines of the journal, up to the first incomplete one."""
+        """The lines of the journal, up to the first incomplete one; none of one that cannot be read, as in ``load``."""
         path = self._path(cluster_id, name, ".journal")
         entries: list[dict[str, Any]] = []
         try:
             lines = read_regular(path, MOST_BYTES).split(b"\n") if path is not None else []
         except FileNotFoundError:
             return entries
+        except TooLargeError as error:
+            kept = self.set_aside(cluster_id, name, (".journal",)) or "nothing"
+            log.warning("state %s cannot be used and is kept as %s, going on without it: %s", path, kept, error)
+            return entries
         except OSError as error:
-            log.warning("state %s cannot be read, going on without it: %s", path, error)
+            self._note_unread(path, error)
             return entries
         for line in lines[:-1]:
             try:
@@ -188,7 +203,7 @@ class StateDir:
         if (path := self._path(cluster_id, name, ".journal")) is not None:
             self._write(path, lambda: path.unlink(missing_ok=True))
 
-    def set_aside(self, cluster_id: str, name: str) -> str:
+    def set_aside(self, cluster_id: str, name: str, suffixes: Sequence[str] = (".journal", ".json")) -> str:
         """Rename the document and its journal to ``<name>.unusable.*``, so that nothing is written over them.
 
         Returns the new path of the document, or of the journal where there is no document; "" when there is neither, or
@@ -196,7 +211,7 @@ class StateDir:
         """
         moved = ""
         with self._lock:
-            for suffix in (".journal", ".json"):
+            for suffix in suffixes:
                 path = self._path(cluster_id, name, suffix)
                 if path is None:
                     continue
@@ -218,6 +233,7 @@ class StateDir:
         """Return whether a change on disk succeeded."""
         with self._lock:
             try:
+                self._check_unread(path)
                 change()
             except OSError as error:
                 self._failed(path, error)
@@ -225,6 +241,24 @@ class StateDir:
             if self._failing.pop(path, None) and not self._failing:
                 log.info("state.dir %s is written again", self._directory)
             return True
+
+    def _note_unread(self, path: Path | None, error: OSError) -> None:
+        log.warning("state %s cannot be read and is not written over, starting without it: %s", path, error)
+        if path is not None:
+            with self._lock:
+                self._unread[path.with_suffix("")] = path
+                self._failing[path] = f"{path.name} cannot be read: {error.strerror}"
+
+    def _check_unread(self, path: Path) -> None:
+        """Raises OSError while the document or journal of this path is there and was not read: it may have the counters
+        of the process before.
+        """
+        if (unread := self._unread.get(path.with_suffix(""))) is None:
+            return
+        if unread.exists():
+            raise OSError(errno.EACCES, f"{unread.name} could not be read, and is not written over")
+        del self._unread[path.with_suffix("")]
+        self._failing.pop(unread, None)
 
     def _failed(self, path: Path, error: OSError) -> None:
         if not self._failing:

@@ -84,6 +84,56 @@ def test_a_document_in_a_folder_that_cannot_be_searched_is_not_there(
     assert not state.has("c", "x")
 
 
+@pytest.mark.parametrize("text", ["{", "[1]", "{}" + " " * 100])
+def test_a_document_that_cannot_be_used_is_set_aside_with_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr("exporter.core.state.MOST_BYTES", 100)
+    state = StateDir(tmp_path)
+    state.append("c", "x", {"n": 1})
+    (tmp_path / "c" / "x.json").write_text(text)
+    assert (state.load("c", "x"), state.journal("c", "x")) == ({}, [])
+    assert state.save("c", "x", {"a": 1})
+    assert (tmp_path / "c" / "x.unusable.json").read_text() == text
+    assert state.journal("c", "x.unusable") == [{"n": 1}]
+
+
+def test_a_journal_that_is_too_large_is_set_aside_without_its_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporter.core.state.MOST_BYTES", 10)
+    state = StateDir(tmp_path)
+    state.save("c", "x", {"a": 1})
+    state.append("c", "x", {"n": "long"})
+    assert (state.load("c", "x"), state.journal("c", "x")) == ({"a": 1}, [])
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["x.json", "x.unusable.journal"]
+
+
+@pytest.mark.parametrize("unread", ["x.json", "x.journal"])
+def test_a_file_that_cannot_be_read_is_not_written_over_while_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unread: str
+) -> None:
+    state = StateDir(tmp_path)
+    state.save("c", "x", {"a": 1})
+    state.append("c", "x", {"n": 1})
+    before = {path: path.read_bytes() for path in (tmp_path / "c").iterdir()}
+    with monkeypatch.context() as refused:
+        refused.setattr("exporter.core.state.read_regular", _refused)
+        assert (state.load("c", "x") if unread == "x.json" else state.journal("c", "x")) in ({}, [])
+    assert "cannot be read: Permission denied" in state.trouble
+    assert not state.save("c", "x", {"a": 2})
+    assert not state.append("c", "x", {"n": 2})
+    state.forget_journal("c", "x")
+    assert state.save("c", "other", {"a": 1})
+    assert unread in state.trouble
+    assert {path: path.read_bytes() for path in before} == before
+    (tmp_path / "c" / unread).unlink()
+    assert state.save("c", "x", {"a": 2})
+    assert state.append("c", "x", {"n": 2})
+    state.forget_journal("c", "x")
+    assert state.trouble == ""
+
+
 def test_a_cluster_id_never_leads_out_of_the_directory(tmp_path: Path) -> None:
     inner = tmp_path / "state"
     StateDir(inner).save("../../evil/id", "x", {"a": 1})
