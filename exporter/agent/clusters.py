@@ -22,7 +22,7 @@ from exporter.core.fact_store import Key
 from exporter.core.owners import Owners
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.source_state import SourceState
-from exporter.core.state import StateDir
+from exporter.core.state import StateDir, StateLock
 from exporter.core.worker import SnapshotSink
 from exporter.groups.source.groups import GroupsSource
 from exporter.groups.source.offsets import OffsetsSource
@@ -67,17 +67,24 @@ class Changes(NamedTuple):
 class Clusters:
     """The clusters of the settings, and the clients of each. ``start`` begins to read them."""
 
-    def __init__(self, config: Config, receivers: Receivers | None, sink: SnapshotSink, clock: Clock) -> None:
-        """``receivers`` is None where nothing is posted."""
+    def __init__(
+        self,
+        config: Config,
+        receivers: Receivers | None,
+        sink: SnapshotSink,
+        clock: Clock,
+        held: StateLock | None = None,
+    ) -> None:
+        """``receivers`` is None where nothing is posted; ``held`` is the lock of ``state.dir``."""
         self._config = config
         self._receivers = receivers
         self._clock = clock
         self._thresholds = config.in_force()
         self._owners = config.owned()
         self._links = Links(config.web.route_prefix, config.web.dashboard_url or "", config.web.alertmanager_url or "")
-        self._state = StateDir(config.state.dir)
+        self._state = StateDir(config.state.dir, held)
         self._shard = config.shard.shard()
-        self.journals = Journals(config, lambda: self._owners, sink, clock)
+        self.journals = Journals(config, lambda: self._owners, sink, clock, held)
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((cluster.group for cluster in self._watched.values()), sink, clock)
         self._keep_journals(self._watched)

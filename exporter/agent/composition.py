@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES, E
 from exporter.core import logs
 from exporter.core.boot import boot_id
 from exporter.core.owners import Owners
-from exporter.core.state import lock_state
+from exporter.core.state import StateLock, lock_state
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Deadline, Sample, Snapshot
@@ -73,7 +72,7 @@ class Agent:
         self._server = Server(addresses, self._app, lambda: self._web.config.tls, ledger=self._ledger)
         self._changing = threading.Lock()  # held while clusters are built, and while settings are reread
         self._built: Clusters | None = None
-        self._state_lock: int | None = None
+        self._state_lock: StateLock | None = None
 
     def start(self) -> None:
         """Listen, then read. Raises ListenError and StateInUseError before any connection to Kafka is made.
@@ -88,7 +87,7 @@ class Agent:
             self._web.start()
             from exporter.agent.clusters import Clusters  # noqa: PLC0415 -- see above
 
-            clusters = Clusters(self._config, self._receivers, self._exposition, self._clock)
+            clusters = Clusters(self._config, self._receivers, self._exposition, self._clock, self._state_lock)
             clusters.start()
             self._built = clusters  # not before all sources are there: until then the agent is not ready
         part = "" if self._shard.whole else f", shard {self._shard}"
@@ -105,7 +104,7 @@ class Agent:
         closing.join(STOP_SECONDS)
         self._app.close()
         if self._state_lock is not None:
-            os.close(self._state_lock)
+            self._state_lock.close()
         log.info("stopped")
 
     @property

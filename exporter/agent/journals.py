@@ -14,6 +14,7 @@ from exporter.cluster import Cluster
 from exporter.config import Config
 from exporter.core.owners import Owners
 from exporter.core.source_state import SourceState
+from exporter.core.state import StateLock
 from exporter.core.worker import SnapshotSink
 from exporter.journal.documents import EventsDocument
 from exporter.journal.journal import Instants, JournalSettings
@@ -34,10 +35,17 @@ STANDARD_OUTPUT_MILLIS = 1_000
 class Journals:
     """The journals by the key of their cluster, and the thread that keeps them. Any thread may ask."""
 
-    def __init__(self, config: Config, owners: Callable[[], Owners], sink: SnapshotSink, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: Config,
+        owners: Callable[[], Owners],
+        sink: SnapshotSink,
+        clock: Clock,
+        held: StateLock | None = None,
+    ) -> None:
         """``owners`` returns those in force; where and how much is kept does not change while the agent runs.
 
-        ``sink`` takes the metrics of the journals.
+        ``sink`` takes the metrics of the journals; ``held`` is the lock of ``state.dir``.
         """
         self._sink = sink
         self._clock = clock
@@ -50,6 +58,7 @@ class Journals:
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._owners = owners
         self._folder = config.state.dir
+        self._held = held
         self._settings = config.journal
 
     def start(self) -> None:
@@ -69,7 +78,7 @@ class Journals:
         """Keep the journal of a cluster. The one that had this key ends."""
         limits = KeptLimits(self._settings.size, self._settings.keep)
         sink = _to_standard_output if self._settings.standard_output else None
-        settings = JournalSettings(self._folder, limits, self._instants, self._owner, sink)
+        settings = JournalSettings(self._folder, limits, self._instants, self._owner, sink, self._held)
         if (before := self._by_key.get(key)) is not None:
             self._gone.append(before)
         self._by_key = {**self._by_key, key: JournalKeeper(cluster, settings, states)}

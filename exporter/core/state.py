@@ -43,21 +43,67 @@ class StateInUseError(Exception):
     """Another process writes to ``state.dir``; the text says which one."""
 
 
-def lock_state(directory: Path | None) -> int | None:
-    """Keep other agents out of ``state.dir``, whose counters and positions belong to one process, until it ends.
+class StateLock:
+    """The lock of ``state.dir``, whose counters and positions belong to one process. Thread-safe."""
 
-    Returns the descriptor of the lock file; None without a directory, and where it cannot be locked, as one that cannot
-    be written. Raises StateInUseError.
+    def __init__(self, directory: Path) -> None:
+        """Raises StateInUseError where another process has it, OSError where it cannot be locked."""
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._handle = _locked(directory)
+
+    def hold(self) -> None:
+        """Lock again where the lock file vanished, as with its folder: before each write. Raises OSError where that
+        fails, as when another process has locked the folder meanwhile.
+        """
+        with self._lock:
+            if self._held():
+                return
+            try:
+                handle = _locked(self._directory)
+            except StateInUseError as error:
+                raise OSError(errno.EBUSY, str(error)) from None
+            os.close(self._handle)
+            self._handle = handle
+        log.warning("%s vanished while this process held it, and is locked again", self._directory / LOCK)
+
+    def close(self) -> None:
+        """Let others have the folder: nothing is written any more."""
+        with self._lock:
+            os.close(self._handle)
+            self._handle = -1
+
+    def _held(self) -> bool:
+        """Return whether the file that is locked is the one that another process would lock."""
+        locked = os.fstat(self._handle)
+        try:
+            there = (self._directory / LOCK).stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(there, locked)
+
+
+def lock_state(directory: Path | None) -> StateLock | None:
+    """Keep other agents out of ``state.dir`` until this process ends.
+
+    Returns None without a directory, and where it cannot be locked, as one that cannot be written. Raises
+    StateInUseError.
     """
     if directory is None:
         return None
-    path = directory / LOCK
     try:
-        directory.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE)
+        return StateLock(directory)
     except OSError as error:
+        path = directory / LOCK
         log.warning("%s cannot be locked: %s; no other agent may use this state.dir", path, error.strerror)
         return None
+
+
+def _locked(directory: Path) -> int:
+    """Return the descriptor of the lock file, locked. The folder is made. Raises OSError and StateInUseError."""
+    path = directory / LOCK
+    directory.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE)
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
@@ -73,10 +119,9 @@ def lock_state(directory: Path | None) -> int | None:
         raise StateInUseError(
             f"state.dir {directory} is in use by {holder or 'another agent'}: give each agent its own"
         ) from None
-    except OSError as error:
+    except OSError:
         os.close(handle)
-        log.warning("%s cannot be locked: %s; no other agent may use this state.dir", path, error.strerror)
-        return None
+        raise
     return handle
 
 
@@ -89,8 +134,10 @@ class StateDir:
     Unset: nothing is kept. Not writable: one warning, and earlier files stay.
     """
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, held: StateLock | None = None) -> None:
+        """``held`` is the lock of the directory, which each write checks; None where there is none."""
         self._directory = directory
+        self._held = held
         self._lock = threading.Lock()
         self._written: dict[Path, str] = {}
         self._failing: dict[Path, str] = {}
@@ -216,6 +263,7 @@ class StateDir:
                 if path is None:
                     continue
                 try:
+                    self._hold()
                     moved = str(path.replace(path.with_name(f"{name}.unusable{suffix}")))
                 except FileNotFoundError:
                     continue
@@ -233,6 +281,7 @@ class StateDir:
         """Return whether a change on disk succeeded."""
         with self._lock:
             try:
+                self._hold()
                 self._check_unread(path)
                 change()
             except OSError as error:
@@ -241,6 +290,11 @@ class StateDir:
             if self._failing.pop(path, None) and not self._failing:
                 log.info("state.dir %s is written again", self._directory)
             return True
+
+    def _hold(self) -> None:
+        """Raises OSError while another process has locked the directory."""
+        if self._held is not None:
+            self._held.hold()
 
     def _note_unread(self, path: Path | None, error: OSError) -> None:
         log.warning("state %s cannot be read and is not written over, starting without it: %s", path, error)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exporter import __version__
+from exporter.core.state import StateLock
 from exporter.journal.conditions import ENDS
 from exporter.journal.facts import Event
 from exporter.journal.query import Line
@@ -73,13 +74,16 @@ class Instants:
 
 
 class JournalSettings(NamedTuple):
-    """Where a journal is, and what else takes its events. ``folder`` is ``state.dir``, None without."""
+    """Where a journal is, and what else takes its events. ``folder`` is ``state.dir``, None without, and ``held`` its
+    lock.
+    """
 
     folder: Path | None
     limits: KeptLimits
     instants: Instants
     owner_of: OwnerOf = lambda _: None
     sink: Sink | None = None
+    held: StateLock | None = None
 
 
 class Restored(NamedTuple):
@@ -235,6 +239,8 @@ class Journal:
         if self._writer is None:
             return
         try:
+            if self._settings.held is not None:
+                self._settings.held.hold()
             while self._waiting:
                 line, _, recorded = self._waiting[0]
                 self._writer.append(line, partial(self._header, wall), recorded, wall)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +22,9 @@ from demo.settings import free_ports
 from exporter import __version__
 from exporter.agent.composition import Agent
 from exporter.config import ConfigSource
+from exporter.core.state import StateInUseError, lock_state
+from exporter.journal.facts import Event
+from exporter.words import EventKind
 from tests.unit.producers.test_librdkafka_posts import body as statistics
 
 DEAD = "127.0.0.1:1"  # tcpmux: no process listens there
@@ -109,6 +113,25 @@ def test_a_reload_keeps_what_did_not_change_drops_what_went_and_reads_what_came(
     assert list(clusters(agent)) == ["stays", "comes"]
     until(lambda: 'kafka_cluster="comes"' in get(agent, "/metrics")[1])
     assert 'kafka_cluster="goes"' not in get(agent, "/metrics")[1]
+
+
+def test_whatever_is_written_after_state_dir_vanished_locks_it_again(
+    settings: SettingsFile, start: Callable[[], Agent], tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    settings.write("name: a", state=f"{{dir: {folder}}}")
+    watched = start()._clusters
+    journal = watched.journals._by_key["a"].journal
+    journal.open("id-1")
+    for write in (
+        lambda: watched._state.save("id-1", "x", {"a": 1}),
+        lambda: journal.record([Event(EventKind.AGENT_STARTED, 1.0, "key", "")], 1.0),
+    ):
+        shutil.rmtree(folder)
+        write()
+        assert (folder / "id-1").is_dir()
+        with pytest.raises(StateInUseError):
+            lock_state(folder)
 
 
 def test_a_changed_cluster_is_read_anew(settings: SettingsFile, start: Callable[[], Agent]) -> None:

@@ -206,10 +206,45 @@ def test_a_second_agent_on_one_folder_says_who_has_it_and_exits_2(tmp_path: Path
     second = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert second.returncode == 2, second.stderr
     assert f"state.dir {tmp_path} is in use by process {os.getpid()} on {socket.gethostname()}" in second.stderr
-    os.close(held)
+    held.close()
     again = lock_state(tmp_path)
     assert again is not None
-    os.close(again)
+    again.close()
+
+
+def test_a_lock_that_vanished_with_its_folder_is_taken_again_before_a_write(tmp_path: Path) -> None:
+    held = lock_state(tmp_path / "state")
+    assert held is not None
+    state = StateDir(tmp_path / "state", held)
+    for write in (state.save, state.append):
+        shutil.rmtree(tmp_path / "state")
+        assert write("c", "x", {"a": 1})
+        with pytest.raises(StateInUseError, match="in use by process"):
+            lock_state(tmp_path / "state")
+    held.close()
+
+
+def test_a_folder_that_another_process_locked_meanwhile_is_not_written(tmp_path: Path) -> None:
+    held = lock_state(tmp_path)
+    assert held is not None
+    state = StateDir(tmp_path, held)
+    state.save("c", "x", {"a": 1})
+    shutil.rmtree(tmp_path)
+    other = lock_state(tmp_path)
+    assert other is not None
+    StateDir(tmp_path, other).save("c", "x", {"a": 2})
+    assert not state.save("c", "x", {"a": 3})
+    assert not state.append("c", "x", {"a": 3})
+    assert state.set_aside("c", "x") == ""
+    assert f"in use by process {os.getpid()}" in state.trouble
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["x.json"]
+    assert state.load("c", "x") == {"a": 2}
+    other.close()
+    assert state.save("c", "x", {"a": 3})
+    assert state.append("c", "x", {"a": 3})
+    assert state.trouble == ""
+    held.close()
+    assert not state.append("c", "x", {"a": 3})
 
 
 def test_a_lock_is_not_written_through_a_link(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -230,7 +265,7 @@ def test_a_lock_file_of_somebody_else_keeps_its_content(tmp_path: Path, linked: 
     assert (held is None) == linked
     assert victim.read_text() == "precious"
     if held is not None:
-        os.close(held)
+        held.close()
 
 
 def test_a_full_disk_locks_all_the_same_and_a_folder_without_locks_does_not(
@@ -246,7 +281,7 @@ def test_a_full_disk_locks_all_the_same_and_a_folder_without_locks_does_not(
     assert caplog.text == ""
     with pytest.raises(StateInUseError, match="in use by another agent"):
         lock_state(tmp_path)
-    os.close(held)
+    held.close()
     monkeypatch.setattr("fcntl.flock", fails)
     assert lock_state(tmp_path) is None
     assert "cannot be locked" in caplog.text

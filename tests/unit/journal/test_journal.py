@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.core.state import lock_state
 from exporter.journal.facts import Event, EventSubject, HeldPartition
 from exporter.journal.journal import MOST_WAITING_BYTES, Instants, Journal, JournalSettings, restored
 from exporter.journal.query import EventQuery, page_of
@@ -53,6 +55,24 @@ def keys(query: EventQuery, *journals: Journal) -> list[str]:
 
 def files(folder: Path) -> list[Path]:
     return segments(folder / "id-1" / "journal")
+
+
+def test_events_wait_while_another_process_has_locked_the_folder(tmp_path: Path) -> None:
+    held = lock_state(tmp_path)
+    assert held is not None
+    made = Journal(JournalSettings(tmp_path, LIMITS, Instants(), held=held), lambda: "prod", dict)
+    made.open("id-1")
+    shutil.rmtree(tmp_path)
+    other = lock_state(tmp_path)
+    assert other is not None
+    made.record([event(1)], NOW)
+    assert "in use by process" in made.trouble
+    assert not (tmp_path / "id-1").exists()
+    other.close()
+    made.record([event(2)], NOW)
+    assert made.trouble == ""
+    assert len(files(tmp_path)[0].read_bytes().splitlines()) == 3
+    held.close()
 
 
 def test_events_are_lines_of_a_private_file_and_read_back_newest_first(tmp_path: Path) -> None:
