@@ -9,9 +9,9 @@ from typing import Generic, Protocol, TypeVar
 from exporter.applications.applications import Grouping
 from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
-from exporter.kafka.client import ClusterClient, Metadata
+from exporter.kafka.client import AskError, ClusterClient, Metadata
 from exporter.kafka.properties.client import Properties
-from exporter.model import Clock, Deadline, Fact
+from exporter.model import Clock, Deadline, Fact, Fault, Reason
 
 
 class NamedCluster(Protocol):
@@ -45,8 +45,14 @@ class Cluster:
         return self.name or self.properties.bootstrap_servers
 
     def metadata(self, deadline: Deadline, topics: Sequence[str] | None = None, max_age: float = 0.0) -> Metadata:
-        """As ``ClusterClient.metadata``; also remembers the cluster id. Raises AskError."""
+        """As ``ClusterClient.metadata``; also remembers the cluster id. Raises AskError, also where another cluster of
+        the settings has the state of this one: both would write it.
+        """
         metadata = self.client.metadata(deadline, topics, max_age)
+        reader = self.state.claim(metadata.cluster_id, self.configured_name)
+        if reader != self.configured_name:
+            text = f"the cluster {metadata.cluster_id} is read as {reader} already, with its state in state.dir"
+            raise AskError(Fault(Reason.IDENTITY, f"{text}: nothing of it is taken a second time"))
         self.cluster_id = metadata.cluster_id
         return metadata
 

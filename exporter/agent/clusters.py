@@ -157,6 +157,7 @@ class Clusters:
         deadline = Deadline.after(stop_seconds, self._clock.monotonic)
         for watched in gone:
             self._runner.remove(watched.group.key, deadline)
+            self._state.release(watched.config.name)
         self.journals.keep(wanted)
         self._watched = {key: came.get(key) or self._watched[key] for key in wanted}
         self._keep_journals(came)

@@ -141,6 +141,7 @@ class StateDir:
         self._lock = threading.Lock()
         self._written: dict[Path, str] = {}
         self._failing: dict[Path, str] = {}
+        self._readers: dict[str, str] = {}  # the cluster of the settings that has each folder
         self._unread: dict[Path, Path] = {}  # the file that could not be read, by its path without the suffix
 
     @property
@@ -151,6 +152,20 @@ class StateDir:
     def folder(self, cluster_id: str) -> str:
         """Return the name of a cluster's folder; "" while its id is not known."""
         return re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)
+
+    def claim(self, cluster_id: str, name: str) -> str:
+        """Return the name of the cluster of the settings that has the folder of this cluster id: the first that asked.
+        Without a folder it is ``name``.
+        """
+        if self._directory is None or not cluster_id:
+            return name
+        return self._readers.setdefault(self.folder(cluster_id), name)
+
+    def release(self, name: str) -> None:
+        """Let other clusters of the settings have the folders of this one."""
+        for folder, reader in list(self._readers.items()):
+            if reader == name:
+                del self._readers[folder]
 
     def load(self, cluster_id: str, name: str) -> dict[str, Any]:
         """Return the document, {} when there is none.

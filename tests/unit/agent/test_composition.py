@@ -134,6 +134,19 @@ def test_whatever_is_written_after_state_dir_vanished_locks_it_again(
             lock_state(folder)
 
 
+def test_a_cluster_that_a_reload_removed_leaves_its_state_to_another_name(
+    settings: SettingsFile, start: Callable[[], Agent], tmp_path: Path
+) -> None:
+    state = f"{{dir: {tmp_path / 'state'}}}"
+    settings.write("name: a", "name: b", state=state)
+    agent = start()
+    folders = agent._clusters._state
+    assert [folders.claim("id-1", name) for name in "ab"] == ["a", "a"]
+    settings.write("name: b", state=state)
+    assert get(agent, "/-/reload", "POST")[0] == 200
+    assert folders.claim("id-1", "b") == "b"
+
+
 def test_a_changed_cluster_is_read_anew(settings: SettingsFile, start: Callable[[], Agent]) -> None:
     settings.write("name: prod")
     agent = start()
