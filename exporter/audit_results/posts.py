@@ -46,8 +46,13 @@ class AuditReceiver:
             result = parse_result(body)
         except AuditResultError as error:
             raise RefusedError(400, str(error)) from None
-        if result.kafka_cluster and result.kafka_cluster not in self._clusters:
-            raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")
+        if not self._is_watched(result.kafka_cluster):
+            raise RefusedError(
+                400,
+                "kafka_cluster names no cluster that this agent watches"
+                if result.kafka_cluster
+                else "has no kafka_cluster, and this agent watches several: give the audit the cluster's name",
+            )
         if result.finished_at > self._clock.wall() + MOST_AHEAD_SECONDS:
             raise RefusedError(400, "finished_at is more than 10 minutes ahead of the clock of this agent")
         self._mail.put(
@@ -56,12 +61,16 @@ class AuditReceiver:
         )
 
     def results(self) -> tuple[AuditResult, ...]:
-        """The latest result of each audit."""
-        return tuple(self._mail.latest().values())
+        """The latest result of each audit of a cluster that is watched now: a reload may have removed others."""
+        return tuple(result for key, result in self._mail.latest().items() if self._is_watched(key.cluster))
 
     def left_out(self) -> int:
         """Number of audits that posted recently and are not kept."""
         return self._mail.left_out()
+
+    def _is_watched(self, cluster: str) -> bool:
+        """Return whether it is clear which watched cluster a result is of. Without a name it is of the only one."""
+        return cluster in self._clusters if cluster else len(self._clusters) <= 1
 
 
 def _weight(key: AuditKey, result: AuditResult) -> int:

@@ -202,3 +202,26 @@ def test_the_inbox_refuses_what_is_no_result_of_ours(content: bytes, why: str) -
         inbox.take(content)
     assert caught.value.status == 400
     assert inbox.results() == ()
+
+
+def test_a_result_without_a_cluster_is_refused_where_several_are_watched() -> None:
+    clusters = {"prod", "dr"}
+    inbox = AuditReceiver(clusters, 2, ManualClock(wall=1_795_300_000.0).clock)
+    with pytest.raises(RefusedError, match="has no kafka_cluster") as caught:
+        inbox.take(json.dumps(DOCUMENT).encode())
+    assert caught.value.status == 400
+    clusters.remove("dr")
+    inbox.take(json.dumps(DOCUMENT).encode())
+    assert [result.audit for result in inbox.results()] == [DOCUMENT["audit"]]
+
+
+def test_posted_results_of_a_cluster_that_a_reload_removed_are_no_fault_of_the_others() -> None:
+    clusters = {"prod", "dr"}
+    inbox = AuditReceiver(clusters, 2, ManualClock(wall=1_795_300_000.0).clock)
+    inbox.take(json.dumps({**DOCUMENT, "audit": "ours", "kafka_cluster": "prod"}).encode())
+    inbox.take(json.dumps({**DOCUMENT, "audit": "theirs", "kafka_cluster": "dr"}).encode())
+    clusters.remove("dr")
+    world = FakeKafka()
+    found = read(world, AuditsSource(world.cluster(), lambda: frozenset(clusters), AuditFiles([]), inbox.results))
+    assert not found.faults
+    assert {key[1] for key in found.values(c.AUDIT_VERDICT)} == {"ours"}
