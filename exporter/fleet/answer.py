@@ -102,7 +102,7 @@ class _AnswerReader:
         producer_id = blocker.get("producer_id")
         if producer_id is not None and (type(producer_id) is not int or abs(producer_id) >= _GREATEST_NUMBER):
             raise _OddError
-        kind = blocker.get("kind")
+        kind = self._text(blocker, "kind")
         return FleetStall(
             partition=self._partition(found),
             seconds=_number(found, "seconds"),
@@ -122,7 +122,7 @@ class _AnswerReader:
             raise _OddError
         faults = found.get("faults")
         refused = isinstance(faults, list) and any(
-            isinstance(fault, dict) and fault.get("reason") in _REFUSALS for fault in faults[:MOST_ENTRIES]
+            isinstance(fault, dict) and self._text(fault, "reason") in _REFUSALS for fault in faults[:MOST_ENTRIES]
         )
         ignored = found.get("ignored") is not None
         return FleetSourceState(self._text(found, "source"), self._text(found, "target"), up, ignored, refused)

@@ -59,6 +59,7 @@ def test_lists_that_an_earlier_version_does_not_have_are_empty() -> None:
         {**stall(), "partition": "0"},
         {**stall(), "topic": ["pay"]},
         {**stall(), "blocker": []},
+        stall(kind=["open"]),
     ],
 )
 def test_a_stall_of_another_form_is_counted_and_the_stalls_are_not_all_known(odd: Any) -> None:
@@ -104,6 +105,13 @@ def test_texts_are_cut_and_stalls_beyond_the_limit_are_counted() -> None:
     ]
     [found] = read_answer(body(status(cluster(stalls=short)))).clusters
     assert (len(found.stalls), found.left_out) == (MOST_STALLS, 5)
+
+
+def test_a_source_whose_fault_has_a_reason_that_is_no_text_is_counted_and_left_out() -> None:
+    odd = source("txnlog", up=False, faults=[{"reason": ["authorization"], "detail": "READ"}])
+    answer = read_answer(body(status(cluster(sources=[odd, source("lso")]))))
+    assert answer.odd == 1
+    assert [kept.source for kept in answer.clusters[0].sources] == ["lso"]
 
 
 def test_a_source_that_is_refused_is_kept_as_refused() -> None:
