@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from exporter.bounds.json_text import JsonError, parse_json
@@ -67,8 +67,7 @@ class _AnswerReader:
         except _OddError:
             raise AnswerError("is no status of an agent: version or shard has another form") from None
         clusters = tuple(self._entries(document, "clusters", self._cluster, MOST_CLUSTERS))
-        size = sum(map(sys.getsizeof, self._texts)) + STALL_BYTES * sum(_weight(cluster) for cluster in clusters)
-        return AgentAnswer(version, ready, shard, clusters, self._odd, size)
+        return AgentAnswer(version, ready, shard, clusters, self._odd, size_of(clusters))
 
     def _cluster(self, found: dict[str, Any]) -> AnsweredCluster:
         known = _mapping(found, "known")
@@ -185,6 +184,22 @@ class _AnswerReader:
                 yield read(_object(entry))
             except _OddError:
                 self._odd += 1
+
+
+def size_of(clusters: tuple[AnsweredCluster, ...]) -> int:
+    """Bytes that clusters of one answer take in memory, about. Equal texts are one object."""
+    texts = sum(map(sys.getsizeof, set(_texts(clusters))))
+    return texts + STALL_BYTES * sum(map(_weight, clusters))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _texts(part)
 
 
 def _weight(cluster: AnsweredCluster) -> int:

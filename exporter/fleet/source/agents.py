@@ -14,7 +14,7 @@ from exporter.bounds.files import read_regular
 from exporter.bounds.json_text import weight
 from exporter.bounds.memory import MEMORY
 from exporter.bounds.text import cut, printable
-from exporter.fleet.answer import AnswerError, read_answer
+from exporter.fleet.answer import AnswerError, read_answer, size_of
 from exporter.fleet.facts import AgentAnswer, AgentReading, FleetAgent
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Clock, Deadline, Fault, Reason
@@ -36,7 +36,8 @@ SLOW_SECONDS = 1.0
 LIGHT_BYTES = 1024 * 1024
 """Memory of a document, while it is read, up to which it does not wait for others."""
 KEPT_BYTES = 12 * 1024 * 1024
-"""Memory of all answers that are kept, about. Beyond, the largest keeps half of its stalled partitions."""
+"""Memory of all answers that are kept, about. Beyond, the largest keeps half of its stalled partitions, or nothing."""
+_TOO_LARGE = Fault(Reason.MALFORMED, f"{_PATH} is too large to be kept beside those of the other agents")
 STALE_INTERVALS = 3
 """Intervals after which an answer is no longer the present, as for the gauges of a source."""
 
@@ -172,14 +173,15 @@ class FleetAgents:
         now, wall = self._clock.monotonic(), self._clock.wall()
         with self._lock:
             before = asked.reading
-            if isinstance(found, Fault):
-                since = before.since if before.fault is not None else wall
-                asked.reading = before._replace(fault=found, since=since, took=now - began)
-            else:
+            if not isinstance(found, Fault):
                 since = before.since if before.fault is None and before.answer is not None else wall
                 asked.reading = before._replace(answer=found, answered=wall, fault=None, since=since, took=now - began)
                 asked.answered = now
-                _bound([other for other in self._asked.values() if other.reading.answer is not None])
+                _bound([other for other in self._asked.values() if other.reading.answer is not None], wall)
+                found = asked.reading.fault or found
+            if isinstance(found, Fault):
+                since = before.since if before.fault is not None else wall
+                asked.reading = asked.reading._replace(fault=found, since=since, took=now - began)
             # From when it was due, so that requests do not drift; one that took longer than that is no backlog.
             asked.due = max(now, asked.due + self._interval)
             asked.asking = False
@@ -207,16 +209,21 @@ def _not_asked(agent: FleetAgent) -> AgentReading:
     return AgentReading(agent, None, None, None, None, None, None, stale=False)
 
 
-def _bound(answered: Sequence[_AskedAgent]) -> None:
-    """Keep all answers together within ``KEPT_BYTES``: of the largest, half of the stalled partitions is left out."""
+def _bound(answered: Sequence[_AskedAgent], wall: float) -> None:
+    """Keep all answers together within ``KEPT_BYTES``: the largest loses half of its stalled partitions, and is a fault
+    once it has none.
+    """
     sizes = {id(asked): asked.reading.answer.size for asked in answered if asked.reading.answer}
     while sum(sizes.values()) > KEPT_BYTES:
         largest = max(answered, key=lambda asked: sizes[id(asked)])
         answer = largest.reading.answer
-        if answer is None or not any(cluster.stalls for cluster in answer.clusters):
-            return
-        largest.reading = largest.reading._replace(answer=_halved(answer))
-        sizes[id(largest)] = sizes[id(largest)] // 2
+        if answer is not None and any(cluster.stalls for cluster in answer.clusters):
+            halved = _halved(answer)
+            largest.reading = largest.reading._replace(answer=halved)
+            sizes[id(largest)] = halved.size
+        else:
+            largest.reading = largest.reading._replace(answer=None, answered=None, fault=_TOO_LARGE, since=wall)
+            sizes[id(largest)] = 0
 
 
 def _halved(answer: AgentAnswer) -> AgentAnswer:
@@ -225,4 +232,4 @@ def _halved(answer: AgentAnswer) -> AgentAnswer:
         kept = cluster.stalls[: len(cluster.stalls) // 2]
         left_out = cluster.left_out + len(cluster.stalls) - len(kept)
         clusters.append(cluster._replace(stalls=kept, left_out=left_out))
-    return answer._replace(clusters=tuple(clusters), size=answer.size // 2)
+    return answer._replace(clusters=tuple(clusters), size=size_of(tuple(clusters)))

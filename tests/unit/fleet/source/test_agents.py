@@ -201,3 +201,26 @@ def test_answers_together_are_bounded_and_the_largest_loses_stalls(monkeypatch: 
         if reading.answer
     ]
     assert counts == [(200, 600), (20, 0)]
+
+
+def test_the_largest_answer_is_a_fault_once_it_has_no_stalls_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
+    torn = [
+        {"decided": "commit", "found": "nothing", "transactional_id": f"id-{number}", "topic": "t", "partition": 0}
+        for number in range(400)
+    ]
+    large = body(status(cluster(stalls=[stall()], torn_markers=torn)))
+    small = body(status(cluster("small", stalls=[stall(partition=number) for number in range(20)])))
+    monkeypatch.setattr(module, "KEPT_BYTES", 100_000)
+    with StandInAgents([large, small]) as server:
+        agents = asking(server.urls, timeout=30.0)
+        agents.ask_all()
+        [first, _] = agents.readings()
+        agents.ask_all()
+        [again, kept] = agents.readings()
+        agents.close()
+    assert (first.answer, first.answered, again.answer) == (None, None, None)
+    assert first.fault is not None
+    assert first.fault.detail == "/api/v1/status is too large to be kept beside those of the other agents"
+    assert (again.fault, again.since) == (first.fault, first.since)
+    assert kept.answer is not None
+    assert len(kept.answer.clusters[0].stalls) == 20
