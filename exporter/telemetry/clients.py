@@ -8,6 +8,7 @@ A client is known by its client instance id, which the broker gives it (KIP-714)
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -182,24 +183,28 @@ class TelemetryReceiver:
         def after(before: SenderState | None) -> SenderState:
             nonlocal result
             series = dict(before.series) if before else {}
-            taken = repeated = beyond = 0
+            taken = repeated = infinite = beyond = 0
             for key, point in found:
                 tracked = following(series.get(key), point, now)
                 if tracked is None:
                     repeated += 1
+                elif not math.isfinite(tracked.value):
+                    infinite += 1
                 elif key not in series and len(series) >= MOST_SERIES:
                     beyond += 1
                 else:
                     series[key] = tracked
                     taken += 1
-            result = [taken, repeated, beyond]
+            result = [taken, repeated, infinite, beyond]
             state = SenderState(_with_interval(about, before, now), series, now)
             oldest = now - state.kept_for  # a thread that ended, or a metric that is no longer subscribed
             return replace(state, series={key: entry for key, entry in series.items() if entry.seen >= oldest})
 
         self._mail.put(sender, after)
-        taken, repeated, beyond = result
+        taken, repeated, infinite, beyond = result
         tally.ignored += repeated
+        if infinite:
+            tally.refuse("the sum of a counter's deltas is not finite", infinite)
         if beyond:
             tally.refuse(f"more than {MOST_SERIES} series of one client", beyond)
         return taken

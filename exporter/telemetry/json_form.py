@@ -39,14 +39,21 @@ def decode(body: bytes, tally: PointTally) -> Iterator[Pushed]:
         raise OtlpError("has no resourceMetrics")
     for resource_metrics in _objects(document, "resourceMetrics", tally):
         resource = resource_metrics.get("resource")
-        attributes = attributes_of(_pairs(resource if isinstance(resource, dict) else {})) or {}
+        resource = resource if isinstance(resource, dict) else {}
+        listed = resource.get("attributes")
+        if isinstance(listed, list) and len(listed) > MOST_ATTRIBUTES:
+            raise OtlpError(f"has a resource of more than {MOST_ATTRIBUTES} attributes", 413)
+        attributes = attributes_of(_pairs(resource))
         points = tuple(
             point
             for scope in _objects(resource_metrics, "scopeMetrics", tally)
             for metric in _objects(scope, "metrics", tally)
             for point in _points(metric, tally)
         )
-        yield Pushed(attributes, points)
+        if attributes is not None:
+            yield Pushed(attributes, points)
+        elif points:
+            tally.refuse("a resource has an attribute that cannot be read", len(points))
 
 
 def response(refused: int, why: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -15,6 +16,8 @@ MOST_ATTRIBUTES = 64
 """Attributes of one resource or data point."""
 LONGEST_TEXT = 400
 """Characters of an attribute: a thread's name is a client id of 249 characters and its number."""
+MOST_REASONS = 5
+"""Reasons for which points are refused that one answer has."""
 
 
 class OtlpError(ValueError):
@@ -65,7 +68,14 @@ class PointTally:
         self.parts = 0
         self.ignored = 0
         self.refused = 0
-        self.why = ""
+        self._reasons: Counter[str] = Counter()
+
+    @property
+    def why(self) -> str:
+        """The reasons of the refused points. Where they are several, each has its number of points in parentheses."""
+        numbers = {**self._reasons, "other reasons": self.refused - self._reasons.total()}
+        told = [(reason, points) for reason, points in numbers.items() if points]
+        return "; ".join(f"{reason} ({points})" for reason, points in told) if len(told) > 1 else "".join(self._reasons)
 
     def count(self, parts: int = 1) -> None:
         """Count so many parts. Raises OtlpError."""
@@ -75,9 +85,10 @@ class PointTally:
             raise OtlpError(text, 413)
 
     def refuse(self, why: str, points: int = 1) -> None:
-        """Count points that are refused. The first reason is kept."""
+        """Count points that are refused. The first ``MOST_REASONS`` reasons are kept."""
         self.refused += points
-        self.why = self.why or why
+        if why in self._reasons or len(self._reasons) < MOST_REASONS:
+            self._reasons[why] += points
 
 
 def squashed(name: str) -> str:

@@ -57,8 +57,8 @@ def has_meaning(point: Point) -> bool:
 
 
 def following(before: Tracked | None, point: Point, now: float) -> Tracked | None:
-    """The series after a point; None where the point repeats, or is older than, what is
-    counted, or where the sum would not be finite.
+    """The series after a point; None where the point repeats, or is older than, what is counted. The sum of finite
+    deltas may be infinite.
     """
     first = before is None or (before.temporality is Temporality.DELTA) != (point.temporality is Temporality.DELTA)
     tracked = Tracked(point.value, point.temporality, point.start, point.time, now)
@@ -73,5 +73,4 @@ def following(before: Tracked | None, point: Point, now: float) -> Tracked | Non
     # Intervals of one client follow each other without a gap, also where its clock was set back.
     if (point.start or point.time - 1) < before.time:
         return None
-    value = before.value + point.value
-    return tracked._replace(value=value) if math.isfinite(value) else None
+    return tracked._replace(value=before.value + point.value)

@@ -16,6 +16,7 @@ from exporter.ingest.budget import Budget
 from exporter.model import Deadline, Facts, Metric, Sample
 from exporter.telemetry.clients import MOST_SERIES, TelemetryReceiver
 from exporter.telemetry.otlp import MOST_BYTES, OtlpApp
+from exporter.telemetry.points import MOST_REASONS, PointTally
 from exporter.telemetry.source import TelemetrySource
 from exporter.web_server.messages import Answer, Request
 from tests.helpers.calls import calls_of
@@ -210,6 +211,46 @@ def test_a_sender_that_does_not_say_who_it_is_is_refused(world: World) -> None:
         "errorMessage": "the sender has no client_instance_id and no service.instance.id",
     }
     assert world.values(catalogue.TELEMETRY_POINTS_TOTAL)["refused",] == 2
+
+
+def test_an_answer_has_every_reason_with_its_number_of_points(world: World) -> None:
+    push = Push().sum(COMMIT, -1, 1, 2).sum(COMMIT, -2, 2, 3).sum(COMMIT, 1, 1, 0)
+    assert partial(world.post(push.json, CLIENT, "application/json")) == {
+        "rejectedDataPoints": "3",
+        "errorMessage": "a counter is negative (2); a delta has no time (1)",
+    }
+
+
+def test_reasons_beyond_the_limit_are_counted_together() -> None:
+    tally = PointTally()
+    for number in range(MOST_REASONS + 2):
+        tally.refuse(f"reason {number}")
+    *told, others = tally.why.split("; ")
+    assert told == [f"reason {number} (1)" for number in range(MOST_REASONS)]
+    assert others == "other reasons (2)"
+
+
+def test_a_delta_whose_sum_is_not_finite_is_refused_and_the_sum_stays(world: World) -> None:
+    world.push(producer(1, 2, sent=1.7e308))
+    answer = world.post(producer(2, 3, sent=1.7e308).json, CLIENT, "application/json")
+    assert partial(answer) == {
+        "rejectedDataPoints": "1",
+        "errorMessage": "the sum of a counter's deltas is not finite",
+    }
+    assert world.values(catalogue.PRODUCER_RECORDS_SENT_TOTAL) == {LABELS: 1.7e308}
+
+
+def test_a_resource_that_cannot_be_read_is_the_reason(world: World) -> None:
+    document = json.loads(Push({"service.instance.id": "jvm-1"}).sum(COMMIT, 1, 1, 2).json)
+    attributes = document["resourceMetrics"][0]["resource"]["attributes"]
+    attributes.append({"key": "application.id", "value": {"boolValue": True}})
+    assert partial(world.post(json.dumps(document).encode(), {}, "application/json")) == {
+        "rejectedDataPoints": "1",
+        "errorMessage": "a resource has an attribute that cannot be read",
+    }
+    attributes[1:] = [{"key": f"k{number}", "value": {"stringValue": "v"}} for number in range(64)]
+    answer = world.post(json.dumps(document).encode(), {}, "application/json")
+    assert (answer.status, json.loads(answer.body)["message"]) == (413, "has a resource of more than 64 attributes")
 
 
 def test_the_cluster_is_one_that_is_watched(world: World) -> None:

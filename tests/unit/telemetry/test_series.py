@@ -121,8 +121,3 @@ def test_names_of_pushed_metrics_are_those_of_the_mbeans(name: str, place: tuple
 def test_a_point_that_is_far_ahead_of_the_clock_is_refused() -> None:
     assert "ahead of the clock" in problem_of(point(1, 0, round((WALL + 3600) * 1e9)), WALL)
     assert problem_of(point(1, 0, round((WALL + 60) * 1e9)), WALL) == ""
-
-
-def test_a_sum_stays_finite() -> None:
-    tracked = following(None, point(1.7e308, 1, 2), 0.0)
-    assert following(tracked, point(1.7e308, 2, 3), 0.0) is None
