@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -41,7 +42,8 @@ def jvm_samples(head: tuple[str, str], readings: Sequence[MBeanValue]) -> Iterat
         if mbean.type == "stream-thread-metrics":
             threads[thread][attribute] = value
         elif mbean.type == "stream-state-updater-metrics":
-            restoring[thread] = restoring.get(thread, 0.0) + value
+            total = restoring.get(thread, 0.0) + value  # pushed numbers may be of any size: their sum stays finite
+            restoring[thread] = max(-sys.float_info.max, min(sys.float_info.max, total))
         elif mbean.type == "stream-task-metrics":
             remaining[thread, mbean.properties.get("task-id", "")] = value
     thread_states = states(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from exporter import catalogue
@@ -69,6 +71,13 @@ def test_states_of_client_and_threads_are_read() -> None:
     clients = [sample.labels[3] for sample in jvm_samples(HEAD, readings("running")) if sample.metric is state]
     assert clients == ["running"]
     assert {key[1] for key in values("restoring", catalogue.STREAMS_THREAD_STATE)} == {"partitions_assigned"}
+
+
+def test_the_sum_of_the_tasks_of_a_thread_stays_finite() -> None:
+    updater = parse_object_name("kafka.streams:type=stream-state-updater-metrics,thread-id=a-StateUpdater-1")
+    assert updater is not None
+    readings = [MBeanValue(updater, f"active-{kind}-tasks", 1.7e308) for kind in ("restoring", "paused")]
+    assert [sample.value for sample in jvm_samples(HEAD, readings)] == [sys.float_info.max]
 
 
 def test_a_restoration_shows_tasks_and_records_that_remain() -> None:
