@@ -75,7 +75,7 @@ class AuditReceiver:
 
 def _weight(key: AuditKey, result: AuditResult) -> int:
     """Most bytes of memory that a result takes, with its series in /metrics and its lines in the status document."""
-    labels = (*key, max(result.topics, key=len))
+    labels = (*key, max(result.topics, key=series_bytes))
     series = len(result.topics) * SERIES_OF_A_TOPIC + len(result.findings)
     lines = sum(LINE_BYTES + 4 * len(finding.topic) for finding in result.findings)
     return weight(result) + series * series_bytes(*labels) + lines

@@ -89,5 +89,14 @@ def text_bytes(*texts: str) -> int:
 
 def series_bytes(*labels: str) -> int:
     """Most that a series with these labels takes in /metrics."""
-    characters = _NAME_CHARACTERS + sum(map(len, labels))
+    characters = _NAME_CHARACTERS + sum(map(_escaped_length, labels))
     return _SERIES_BYTES + _COPIES * characters * (1 if all(map(str.isascii, labels)) else 4)
+
+
+def _escaped_length(label: str) -> int:
+    r"""Most characters of a label in /metrics, without escaping it: of a quote ``\"``, of a backslash ``\\x5c``, and of
+    what does not print ``\\x01`` in ASCII and ``\\U000e0001`` beyond.
+    """
+    if label.isprintable():
+        return len(label) + label.count('"') + 4 * label.count("\\")
+    return len(label) * (5 if label.isascii() else 11)

@@ -11,9 +11,10 @@ import pytest
 
 from exporter import catalogue
 from exporter.audit_results.posts import AuditReceiver
-from exporter.ingest.budget import Budget
+from exporter.exposition.text_format import block
+from exporter.ingest.budget import Budget, series_bytes
 from exporter.ingest.latest import RefusedError
-from exporter.model import Clock, Deadline, Facts, Sample
+from exporter.model import Clock, Deadline, Facts, Kind, Metric, Sample
 from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
 from exporter.producers.source.librdkafka import IngestSource
 from exporter.spark.posts import SparkReceiver
@@ -103,6 +104,27 @@ def test_nothing_that_is_kept_takes_more_than_it_is_weighed(inbox: str, make: Ca
     finally:
         tracemalloc.stop()
     assert taken <= world.budget.kept - weighed
+
+
+@pytest.mark.parametrize("text", ["a", '"', "\\", "\\x01", "\x01", "\u200b", "\U000e0001", '"\\\x01'])
+def test_a_line_is_weighed_as_it_is_escaped(text: str) -> None:
+    topic = text * (249 // len(text))
+    line = block(Metric("t_gauge", Kind.GAUGE, "A gauge.", ("topic",)), {(topic,): 1.0}).piece.data
+    around = block(Metric("t_gauge", Kind.GAUGE, "A gauge.", ("topic",)), {("",): 1.0}).piece.data
+    copies = 6
+    assert series_bytes(topic) - series_bytes("") >= copies * (len(line) - len(around))
+    assert series_bytes("a" * 249) - series_bytes("") == copies * 249
+
+
+def test_a_result_is_weighed_by_its_topic_that_takes_most_when_it_is_escaped() -> None:
+    def weighed(*topics: str) -> int:
+        world = AllReceivers()
+        named = {topic: {"verdict": "clean"} for topic in topics}
+        world.post(world.audits, {"audit": "a", "finished_at": 1.7e9, "verdict": "clean", "topics": named})
+        return world.budget.kept
+
+    series, copies, further = 6, 6, 5 * 100 - 101
+    assert weighed("\\" * 100, "t" * 101) - weighed("x" * 100, "t" * 101) == series * copies * further
 
 
 def test_the_oldest_of_all_senders_goes_first_and_is_counted() -> None:
