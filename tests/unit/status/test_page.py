@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from exporter import catalogue
 from exporter.status.filters import Filter
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions
 from exporter.words import TransactionState
 from tests.helpers.pages import page
-from tests.unit.status.test_status import EVIL, FINE, NOW, OPEN, status
+from tests.unit.status.test_status import EVIL, FINE, NOW, OPEN, hour, status
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
@@ -68,6 +69,14 @@ def test_names_of_events_are_text() -> None:
     html = page(status(*FINE), happened=[evil])
     assert "<script>" not in html
     assert "<img" not in html
+
+
+def test_fence_storms_beyond_those_that_are_listed_are_counted() -> None:
+    storms = [catalogue.RECENT_PRODUCER_FENCES(7.0, "prod", "pay", f"pay-{number}") for number in range(52)]
+    html = page(status(*FINE, hour(*storms)))
+    assert html.count("was fenced 7 times in 10 minutes") == 50
+    assert '<p class="warning">and 2 more ids: <a href="/api/v1/status">' in html
+    assert "more ids" not in page(status(*FINE, hour(*storms[:50])))
 
 
 def test_a_page_of_an_agent_without_a_journal_has_no_section_and_one_without_events_says_so() -> None:

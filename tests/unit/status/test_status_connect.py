@@ -72,6 +72,13 @@ def test_what_failed_is_listed_with_its_reason() -> None:
     }
 
 
+def test_states_of_tasks_beyond_those_that_are_listed_are_counted() -> None:
+    tasks = tuple(Task("orders", f"{number}", f"state_{number:02}", "w1:8083") for number in range(14))
+    html = page(status(ConnectState("main", (Connector("orders", "source", "running", tasks=tasks),), by_rest=True)))
+    assert "1 state_11</span> and 2 more: " in html
+    assert "state_12" not in html
+
+
 def test_the_page_shows_it_and_runs_nothing_of_it() -> None:
     html = page(status(STATE))
     assert "Connect main" in html
