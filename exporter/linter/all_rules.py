@@ -26,6 +26,8 @@ KNOWN_NAMES: frozenset[str] = frozenset({
 })  # fmt: skip
 """Names that rules read. A name close to one of these is reported as misspelt."""
 _CLOSE = 0.92
+_MOST_WORDS = 12
+"""Last words of a dotted name that are compared. KNOWN_NAMES have up to 6, and one with 6 more is not close to any."""
 _KNOWN_SPELLED = {name.replace("-", "."): name for name in sorted(KNOWN_NAMES)}
 
 
@@ -73,8 +75,8 @@ def misspelt(settings: Iterable[Setting]) -> tuple[Misspelt, ...]:
     """The settings that are probably misspelt: a client ignores an unknown name with at most a log line."""
     found = []
     for setting in settings:
-        plain = setting.name.lower()
-        tails = [plain, *(plain[at + 1 :] for at, sign in enumerate(plain) if sign == ".")]
+        words = setting.name.lower().split(".")[-_MOST_WORDS:]
+        tails = [".".join(words[at:]) for at in range(len(words))]
         spelled = [tail.replace("-", ".").replace("_", ".") for tail in tails]
         if any(tail in _KNOWN_SPELLED for tail in spelled):
             continue

@@ -18,6 +18,8 @@ MOST_BYTES = 1_000_000
 _DEEPEST = 30
 _MOST_VALUES = 20_000
 _MOST_NODES = 4 * _MOST_VALUES
+LONGEST_NAME = 500
+"""Characters of a flattened name; clients' own have about 100. Each of 20,000 settings repeats its parents' names."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; not every build of PyYAML has it
 _SECRET = re.compile(r"password|secret|jaas|credential|token|\.key$|key\.pem$|api[.-]?key|user\.info$", re.IGNORECASE)
 
@@ -77,7 +79,8 @@ def _properties(text: str) -> Iterator[Setting]:
     for entry in parse_properties(text):
         if "\0" in entry.name + entry.value:
             raise FileError(f"line {entry.line}: holds a NUL byte: no properties file")
-        yield Setting(entry.name, entry.value.strip(), entry.line)
+        name = _joined("", entry.name, f"line {entry.line}: ")
+        yield Setting(name, entry.value.strip(), entry.line)
 
 
 def _json(text: str) -> Iterator[Setting]:
@@ -90,7 +93,7 @@ def _json(text: str) -> Iterator[Setting]:
     if not isinstance(tree, dict):
         raise FileError("is no JSON object")
     lines = _lines_of_names(text)
-    for name, value, leaf in _flat(tree, (), 0):
+    for name, value, leaf in _flat(tree, "", 0):
         yield Setting(name, value, lines.get(leaf, 1))
 
 
@@ -103,16 +106,23 @@ def _lines_of_names(text: str) -> dict[str, int]:
     return found
 
 
-def _flat(tree: Mapping[str, Any], path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str, str]]:
+def _joined(prefix: str, key: str, where: str = "") -> str:
+    if len(prefix) + len(key) > LONGEST_NAME:
+        raise FileError(f"{where}has a name of more than {LONGEST_NAME} characters")
+    return prefix + key
+
+
+def _flat(tree: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, str, str]]:
     if depth > _DEEPEST:
         raise FileError("is nested too deeply")
     for key, value in tree.items():
+        name = _joined(prefix, key)
         if isinstance(value, dict):
-            yield from _flat(value, (*path, key), depth + 1)
+            yield from _flat(value, f"{name}.", depth + 1)
         elif isinstance(value, list):
-            yield ".".join((*path, key)), ",".join(map(_scalar, value)), key
+            yield name, ",".join(map(_scalar, value)), key
         else:
-            yield ".".join((*path, key)), _scalar(value), key
+            yield name, _scalar(value), key
 
 
 def _scalar(value: object) -> str:
@@ -132,7 +142,7 @@ def _yaml(text: str) -> Iterator[Setting]:
         for document in yaml.compose_all(text, _LOADER):
             if not isinstance(document, yaml.MappingNode):
                 raise FileError("is no YAML mapping")
-            yield from _yaml_flat(document, (), 0)
+            yield from _yaml_flat(document, "", 0)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise FileError(f"line {mark.line + 1 if mark else 1}: no YAML: {error.problem}") from None
@@ -142,18 +152,19 @@ def _yaml(text: str) -> Iterator[Setting]:
         raise FileError("is nested too deeply") from None
 
 
-def _yaml_flat(node: yaml.MappingNode, path: tuple[str, ...], depth: int) -> Iterator[Setting]:
+def _yaml_flat(node: yaml.MappingNode, prefix: str, depth: int) -> Iterator[Setting]:
     if depth > _DEEPEST:
         raise FileError("is nested too deeply")
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             continue
-        names = (*path, key.value)
+        line = key.start_mark.line + 1
+        name = _joined(prefix, key.value, f"line {line}: ")
         if isinstance(value, yaml.MappingNode):
-            yield from _yaml_flat(value, names, depth + 1)
+            yield from _yaml_flat(value, f"{name}.", depth + 1)
         elif isinstance(value, yaml.SequenceNode):
             texts = [element.value for element in value.value if isinstance(element, yaml.ScalarNode)]
-            yield Setting(".".join(names), ",".join(texts), key.start_mark.line + 1)
+            yield Setting(name, ",".join(texts), line)
         else:
             text = "" if value.tag == "tag:yaml.org,2002:null" else value.value
-            yield Setting(".".join(names), text, key.start_mark.line + 1)
+            yield Setting(name, text, line)

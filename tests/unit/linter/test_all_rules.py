@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from typing import Any
+
 import confluent_kafka
 import pytest
 
+from exporter.linter import all_rules
 from exporter.linter.all_rules import RULES, ClientFinding, findings, misspelt
 from exporter.linter.files import parse
 from exporter.linter.rule import Goal, Level
@@ -254,6 +258,22 @@ def test_a_misspelt_name_is_found_and_unknown_ones_are_not() -> None:
         ("enable.idempotance", "enable.idempotence"),
         ("producer.isolation.levels", "isolation.level"),
     ]
+
+
+def test_a_name_of_many_words_is_compared_a_few_times_and_a_long_known_one_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = []
+
+    def counted(tail: str, *rest: Any, **options: Any) -> list[str]:
+        compared.append(tail)
+        return get_close_matches(tail, *rest, **options)
+
+    monkeypatch.setattr(all_rules, "get_close_matches", counted)
+    meant = "max.in.flight.requests.per.connection"
+    long = parse("a." * 200 + "x=1\n" + "a." * 200 + f"{meant}s=1")
+    assert [found.meant for found in misspelt(long)] == [meant]
+    assert len(compared) < 25
 
 
 def test_sarif_has_a_rule_and_a_place_for_each_finding() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.linter.files import MOST_BYTES, FileError, Setting, parse, read
+from exporter.linter.files import LONGEST_NAME, MOST_BYTES, FileError, Setting, parse, read
 
 
 def test_properties_have_continued_lines_escapes_and_the_last_of_two_values() -> None:
@@ -69,6 +69,23 @@ def test_a_file_is_bounded_and_must_be_text(tmp_path: Path) -> None:
     for path, error in ((large, "larger than"), (binary, "no UTF-8"), (tmp_path / "gone", "cannot be read")):
         with pytest.raises(FileError, match=error):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("form", "suffix", "where"),
+    [
+        ('{{"{parent}": {{"{leaf}": 1}}}}', ".json", ""),
+        ("{parent}:\n  {leaf}: 1\n", ".yml", "line 2: "),
+        ("{parent}.{leaf}=1", ".properties", "line 1: "),
+    ],
+)
+def test_a_long_name_is_refused_with_its_parents_and_not_repeated(form: str, suffix: str, where: str) -> None:
+    parent, leaf = "p" * 100, "l" * (LONGEST_NAME - 101)
+    [setting] = parse(form.format(parent=parent, leaf=leaf), suffix)
+    assert setting.name == f"{parent}.{leaf}"
+    with pytest.raises(FileError) as refused:
+        parse(form.format(parent=parent, leaf=f"{leaf}l"), suffix)
+    assert str(refused.value) == f"{where}has a name of more than {LONGEST_NAME} characters"
 
 
 @pytest.mark.parametrize("name", ["sasl.jaas.config", "ssl.keystore.key", "ssl.key.pem", "basic.auth.user.info"])
