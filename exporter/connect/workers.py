@@ -112,19 +112,18 @@ class WorkerView:
 
     def connectors(self) -> tuple[Connector, ...]:
         """The connectors as far as MBeans know them: no settings, and no reason of a failure."""
-        names = {*self._types, *self._states, *(connector for connector, _ in self.tasks)}
+        tasks: dict[str, list[Task]] = defaultdict(list)
+        for (name, task), numbers in sorted(self.tasks.items()):
+            cause = FailureCause.OTHER if numbers.status == "failed" else None
+            tasks[name].append(Task(name, task, numbers.status, cause=cause))
         return tuple(
             Connector(
                 name=name,
                 type=self._type(name),
                 state=self._states.get(name, ""),
-                tasks=tuple(
-                    Task(name, task, numbers.status, cause=FailureCause.OTHER if numbers.status == "failed" else None)
-                    for (connector, task), numbers in sorted(self.tasks.items())
-                    if connector == name
-                ),
+                tasks=tuple(tasks.get(name, ())),
             )
-            for name in sorted(names)
+            for name in sorted({*self._types, *self._states, *tasks})
         )
 
     def _type(self, connector: str) -> str:
