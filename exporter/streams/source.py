@@ -118,13 +118,13 @@ def changelog_owners(topics: Iterable[str], applications: Iterable[str]) -> Mapp
 
     The longest name wins: of ``totals`` and ``totals-eu``, the latter has ``totals-eu-x-changelog``.
     """
-    longest_first = sorted(applications, key=len, reverse=True)
+    known = frozenset(applications)
     owners = {}
     for topic in topics:
         if topic.endswith(_CHANGELOG):
-            owner = next(
-                (application_id for application_id in longest_first if topic.startswith(application_id + "-")), None
-            )
+            # The applications are not gone through: there may be thousands, and as many topics.
+            dashes = [at for at, sign in enumerate(topic) if sign == "-"]
+            owner = next((topic[:at] for at in reversed(dashes) if topic[:at] in known), None)
             if owner is not None:
                 owners[topic] = owner
     return owners

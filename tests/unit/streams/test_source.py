@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import ClassVar
 
 import pytest
 
@@ -125,6 +126,30 @@ def test_changelogs_belong_to_the_application_with_the_longest_name() -> None:
         "totals-a-changelog": "totals",
         "totals-eu-b-changelog": "totals-eu",
     }
+
+
+class CountedName(str):
+    """An application.id that counts how often it is looked at."""
+
+    __slots__ = ()
+
+    looks: ClassVar[int] = 0
+
+    def __add__(self, other: str) -> str:
+        CountedName.looks += 1
+        return super().__add__(other)
+
+    def __hash__(self) -> int:
+        CountedName.looks += 1
+        return super().__hash__()
+
+
+def test_the_owner_of_a_changelog_is_found_without_a_pass_over_all_applications() -> None:
+    CountedName.looks = 0
+    topics = [f"other-{number}-changelog" for number in range(50)]
+    owners = changelog_owners([*topics, "a-7-x-changelog"], [CountedName(f"a-{number}") for number in range(50)])
+    assert owners == {"a-7-x-changelog": "a-7"}
+    assert CountedName.looks == 50
 
 
 @pytest.mark.parametrize("name", ["running", "restoring"])
