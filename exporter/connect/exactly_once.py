@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from exporter.connect.facts import ConnectState
@@ -80,13 +81,20 @@ class _Rival(NamedTuple):
 def _rivals(
     transactional_id: str, state: ConnectState, others: Sequence[ConnectState], groups: frozenset[str]
 ) -> Iterator[_Rival]:
-    read = {other.group_id for other in others if other.group_id}
+    read = frozenset(other.group_id for other in others if other.group_id)
+    head, dash, task = transactional_id.rpartition("-")
+    for group in _groups_before(head + dash, read, groups):
+        if group != state.group_id:
+            known = [other for other in others if other.group_id == group]
+            yield _Rival(group, head[len(group) + 1 :], task, known)
+
+
+@lru_cache(maxsize=1)
+def _groups_before(start: str, read: frozenset[str], groups: frozenset[str]) -> tuple[str, ...]:
+    """The groups that begin this start of an id, which all tasks of a connector have: kept for the next task."""
     # The groups are not gone through: any client may name its ids as leaders of Connect do.
-    for dash in re.finditer("-", transactional_id):
-        group = transactional_id[: dash.start()]
-        if group != state.group_id and (group in read or group in groups):
-            connector, _, task = transactional_id[dash.end() :].rpartition("-")
-            yield _Rival(group, connector, task, [other for other in others if other.group_id == group])
+    prefixes = (start[: dash.start()] for dash in re.finditer("-", start))
+    return tuple(prefix for prefix in prefixes if prefix in read or prefix in groups)
 
 
 def other_readings(

@@ -96,6 +96,20 @@ def test_the_evidence_of_a_task_is_found_without_a_pass_over_all_tasks() -> None
     assert not Walked.walks
 
 
+def test_the_groups_that_begin_an_id_are_looked_up_once_for_all_tasks_of_a_connector() -> None:
+    class Counted(frozenset[str]):
+        looks: ClassVar[int] = 0
+
+        def __contains__(self, group: object) -> bool:
+            Counted.looks += 1
+            return super().__contains__(group)
+
+    mine, groups = state("etl", "a-b-c"), Counted({"etl-a"})
+    found = [other_readings(f"etl-a-b-c-{task}", mine, (mine,), groups) for task in range(50)]
+    assert found[49] == ("task 49 of connector b-c of group etl-a",)
+    assert Counted.looks == 3, "etl-a, etl-a-b and etl-a-b-c; etl is read"
+
+
 def recorded(number: int) -> JvmAnswer:
     return jolokia_answer((RECORDINGS / "connect" / f"worker-{number}.json").read_text(), QUERIES)
 
