@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import ssl
 import tempfile
@@ -132,16 +133,25 @@ def _ask(where: str, properties: Mapping[str, str], fetch: Fetch, seconds: float
     try:
         with _endpoint(properties) as endpoint:
             reply = fetch(endpoint, urllib.parse.urlencode(form).encode(), Deadline.after(seconds))
-        answer: Any = json.loads(reply.body)
-        return str(answer["access_token"]), float(answer.get("expires_in", 60))
+        return _token_in(reply.body)
     except HttpError as error:
         raise (_refusal if error.status else _silence)(where, error) from None
     except OSError as error:
         text = f"https.ca.pem cannot be written to a file for {where}: {error.strerror}"
         raise TokenError(Reason.INTERNAL, text) from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        text = f"{where} gave no access_token: check sasl.oauthbearer.token.endpoint.url"
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        text = f"{where} gave no access_token, or no expires_in above 0: check sasl.oauthbearer.token.endpoint.url"
         raise TokenError(Reason.MALFORMED, text) from None
+
+
+def _token_in(body: bytes) -> tuple[str, float]:
+    """The token of an answer and its lifetime in seconds. Raises the errors of an answer of another form."""
+    answer: Any = json.loads(body)
+    token, life = answer["access_token"], float(answer.get("expires_in", 60))
+    good = isinstance(token, str) and token and token.isascii() and token.isprintable()  # RFC 6749, A.12
+    if not good or not 0 < life < math.inf:  # one without end would never be renewed
+        raise ValueError
+    return token, life
 
 
 @contextlib.contextmanager

@@ -109,6 +109,13 @@ def test_the_endpoint_gets_no_more_time_than_is_left() -> None:
         (b"<html>", Reason.MALFORMED, "gave no access_token"),
         (b"{}", Reason.MALFORMED, "gave no access_token"),
         (b"[]", Reason.MALFORMED, "gave no access_token"),
+        (b'{"access_token": null}', Reason.MALFORMED, "gave no access_token"),
+        (b'{"access_token": ""}', Reason.MALFORMED, "gave no access_token"),
+        (b'{"access_token": "\\ud800"}', Reason.MALFORMED, "gave no access_token"),
+        *(
+            (f'{{"access_token": "a", "expires_in": {life}}}'.encode(), Reason.MALFORMED, "no expires_in above 0")
+            for life in ("9" * 400, "Infinity", "NaN", "0", "-1")
+        ),
     ],
 )
 def test_no_token_is_reported_with_its_cause_and_without_the_secret(
