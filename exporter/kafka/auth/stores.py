@@ -97,6 +97,7 @@ def _authorities(path: str, password: str) -> str:
 
 
 def _load(name: str, path: str, password: str) -> PKCS12KeyAndCertificates:
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
 
     try:
@@ -112,3 +113,5 @@ def _load(name: str, path: str, password: str) -> PKCS12KeyAndCertificates:
     except ValueError:
         key = name.replace("location", "password")
         raise TlsError(key, f"does not open {path}, or it is no PKCS12 store") from None
+    except UnsupportedAlgorithm:
+        raise TlsError(name, f"{path} has a key or a cipher that is not supported, such as an old curve") from None

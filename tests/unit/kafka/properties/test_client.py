@@ -5,10 +5,12 @@ import os
 import ssl
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from confluent_kafka import Consumer
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from demo.certificates import Authority
 from exporter.kafka.auth.stores import TlsError, own_certificate_end
@@ -376,6 +378,18 @@ def test_a_store_that_is_no_store_or_locked_is_named(authority: Authority, tmp_p
     trusted.write_bytes(authority.trust_store("changeit"))
     empty = dotted | {"ssl.keystore.location": str(trusted), "ssl.keystore.password": "changeit"}
     assert "holds no private key" in problems(empty)["ssl.keystore.location"]
+
+
+def test_a_store_with_a_key_of_an_unsupported_curve_is_named(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object) -> NoReturn:
+        raise UnsupportedAlgorithm("Curve 1.2.840.10045.3.1.4 is not supported")  # of prime239v1, as openssl makes one
+
+    monkeypatch.setattr(pkcs12, "load_pkcs12", load)
+    keys = authority.issue_pkcs12("curve", "changeit")
+    dotted = SERVERS | {"security.protocol": "SSL", "ssl.keystore.location": keys, "ssl.keystore.password": "changeit"}
+    assert f"{keys} has a key or a cipher" in problems(dotted)["ssl.keystore.location"]
 
 
 def test_a_store_in_the_old_format_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
