@@ -180,6 +180,12 @@ def encode(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":")).replace("\x7f", r"\u007f").encode() + b"\n"
 
 
+_SUBJECT_TEXTS = frozenset({
+    "application", "transactional_id", "topic", "connect", "connector", "task", "source", "target", "check",
+})  # fmt: skip
+"""Keys of ``documents.SubjectDocument`` whose values are sorted and joined as texts; never null."""
+
+
 def is_event(document: Mapping[str, Any]) -> bool:
     """Return whether a line is an event, whose keys have the types of ``documents.EventDocument``."""
     known = {key: value for key, value in document.items() if value is not None}
@@ -197,6 +203,7 @@ def is_event(document: Mapping[str, Any]) -> bool:
             isinstance(fields, dict) and all(map(is_plain, fields.values()))
             for fields in (known.get("subject"), known.get("evidence", {}))
         )
+        and all(isinstance(document["subject"].get(name, ""), str) for name in _SUBJECT_TEXTS)
         and isinstance(partitions, list)
         and all(map(_is_held, partitions))
     )

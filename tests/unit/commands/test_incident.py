@@ -107,6 +107,20 @@ def test_a_stall_and_a_gap_that_have_lasted_for_days_are_in_the_report_of_the_la
     assert "the source txnlog did not answer in full" in [gap["why"] for gap in found["gaps"]]
 
 
+@pytest.mark.parametrize("application", [7, None])
+def test_an_event_whose_application_is_no_text_is_left_out(
+    application: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal(tmp_path)
+    (file,) = tmp_path.glob("*/journal/*")
+    fenced = {"recorded_timestamp": NOW + 2, "timestamp": NOW, "kind": "fenced", "key": "f", "cluster": "prod"}
+    with file.open("a") as lines:
+        for subject in ({"application": application}, {"application": "billing"}):
+            lines.write(json.dumps({**fenced, "subject": subject}) + "\n")
+    assert main(["incident", *SPAN, "--state-dir", str(tmp_path), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unclean_ends"] == {"billing": {"fenced": 1}}
+
+
 def test_the_report_as_html_has_no_markup_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal(tmp_path)
     assert main(["incident", *SPAN, "--state-dir", str(tmp_path), "--format", "html"]) == 0

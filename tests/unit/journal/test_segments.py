@@ -144,7 +144,10 @@ WRONG: Mapping[str, tuple[Any, ...]] = {
         *(5, "x", [5], [{}], [{**HELD, "topic": []}], [{**HELD, "offset": "1"}]),
         *([{**HELD, "since_timestamp": ENDLESS}], [{**HELD, "seconds": None}]),
     ),
-    "subject": ([], {"application": []}, {"topic": {}}, {"partition": NAN}),
+    "subject": (
+        *([], {"application": []}, {"application": 7}, {"application": None}),
+        *({"topic": {}}, {"topic": 7}, {"partition": NAN}),
+    ),
     "evidence": (5, [], [5], {"holder": []}, {"since_timestamp": ENDLESS}),
     "count": ("2", None),
     "cluster": (None, [1], {}),
