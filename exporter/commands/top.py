@@ -13,7 +13,7 @@ import select
 import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exporter.commands.agent_access import add_access_flags, agent_endpoint, check_access
@@ -74,19 +74,20 @@ def command(options: argparse.Namespace) -> int:
     endpoint = agent_endpoint(options.url, options)
     try:
         status = read(endpoint)
+        whole = drawn(status, options.url, 10_000)
     except HttpError as error:
         say(f"top: {error}")
         return 2
-    from exporter.commands.top_view import unreachable, view  # noqa: PLC0415 -- reads the page's templates
+    from exporter.commands.top_view import unreachable  # noqa: PLC0415 -- reads the page's templates
 
     if _printed_once(options):
-        _print(view(status, options.url, 10_000))
+        _print(whole)
         return 0
     latest = [status]  # the first screen is of the answer that is there
 
     def screen(height: int) -> RenderableType:
         try:
-            return view(latest.pop() if latest else read(endpoint), endpoint.url, height)
+            return drawn(latest.pop() if latest else read(endpoint), endpoint.url, height)
         except HttpError as error:
             return unreachable(endpoint.url, str(error))
 
@@ -130,9 +131,23 @@ def read(endpoint: Endpoint) -> dict[str, Any]:
         for cluster in status["clusters"]:
             _ = cluster["last_hour"], cluster["posture"]  # an agent of 0.1 has neither
     except (ValueError, KeyError, TypeError, RecursionError):
-        why = "is no status of version 0.2 or later: is the path right, and the agent new enough?"
-        raise HttpError(Fault(Reason.MALFORMED, f"{endpoint.url}/api/v1/status {why}")) from None
+        raise _no_status(endpoint.url) from None
     return dict(status)
+
+
+def drawn(status: Mapping[str, Any], url: str, height: int) -> RenderableType:
+    """Return the screen of a status. It is foreign: raises HttpError where any part of it has another form."""
+    from exporter.commands.top_view import view  # noqa: PLC0415 -- reads the page's templates
+
+    try:
+        return view(status, url, height)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError, RecursionError):
+        raise _no_status(url) from None
+
+
+def _no_status(url: str) -> HttpError:
+    why = "is no status of version 0.2 or later: is the path right, and the agent new enough?"
+    return HttpError(Fault(Reason.MALFORMED, f"{url}/api/v1/status {why}"))
 
 
 def _print(screen: RenderableType) -> None:

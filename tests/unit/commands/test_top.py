@@ -22,6 +22,7 @@ import pytest
 
 from exporter.cli import main
 from exporter.commands import top
+from exporter.http_client import HttpError
 from exporter.lso.facts import Stalls
 from tests.unit.status.test_status import FINE, STALL, hour, status
 
@@ -187,8 +188,34 @@ def test_an_agent_that_is_not_there_or_too_old_is_exit_code_2(
     with agent(lambda: b'{"version": "0.1.0", "clusters": [{}]}') as url:
         assert main(["top", url]) == 2
     assert "version 0.2 or later" in capsys.readouterr().err
+    with agent(lambda: b'{"version": 5, "clusters": []}') as url:
+        assert main(["top", url]) == 2
+    assert "version 0.2 or later" in capsys.readouterr().err
     assert main(["top", "kafka-1:9092"]) == 2
     assert "give the agent's address" in capsys.readouterr().err
+
+
+def places_in(document: Any) -> Iterator[tuple[Any, Any]]:
+    """Each container of a document with each of its keys."""
+    keys = document if isinstance(document, dict) else range(len(document)) if isinstance(document, list) else ()
+    for key in keys:
+        yield document, key
+        yield from places_in(document[key])
+
+
+@pytest.mark.parametrize("odd", [None, 7, -1e300, "x", [5], {}], ids=str)
+def test_a_part_of_another_form_is_drawn_or_no_status(odd: object) -> None:
+    sound = json.loads(document(Stalls((STALL,))))
+    refused = set()
+    for place, key in list(places_in(sound)):
+        kept, place[key] = place[key], odd
+        try:
+            top.drawn(sound, "http://eos:10618", 40)
+        except HttpError as error:
+            refused.add(str(error))
+        place[key] = kept
+    (text,) = refused
+    assert "http://eos:10618/api/v1/status is no status" in text
 
 
 def test_the_agent_itself_never_imports_what_top_needs() -> None:
