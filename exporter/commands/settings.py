@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.bounds.properties_text import parse_properties
-from exporter.core.durations import parse_duration
+from exporter.core.durations import LONGEST_DURATION, parse_duration
 from exporter.model import CommandError
 from exporter.settings.file_text import read_file_text
 from exporter.settings.layers import Path as SettingPath
@@ -130,6 +130,9 @@ def add_duration_flag(parser: argparse._ActionsContainer, name: str, default: fl
 def duration(text: str) -> float:
     """A flag's duration in seconds, for argparse."""
     try:
-        return parse_duration(text)
+        seconds = parse_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
+    if seconds > LONGEST_DURATION:
+        raise argparse.ArgumentTypeError(f"{text!r} must be 100y or less")
+    return seconds

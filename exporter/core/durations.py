@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _UNITS = {"y": 365 * 86400.0, "w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+LONGEST_DURATION = 100 * _UNITS["y"]
+"""The longest that settings and flags may have, in seconds: a thread cannot wait for 300 years."""
 _FORM = re.compile("".join(rf"(?:(?P<{unit}>[0-9]{{1,15}}){unit})?" for unit in _UNITS))
 
 _GO_UNITS = {

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from exporter.bounds.patterns import BoundedPattern, PatternError
-from exporter.core.durations import format_duration, parse_duration
+from exporter.core.durations import LONGEST_DURATION, format_duration, parse_duration
 from exporter.core.shard import Shard
 from exporter.kafka.properties.client import Properties, PropertiesError
 from exporter.settings.addresses import split_address
@@ -85,9 +85,6 @@ def wrong(text: str) -> PydanticCustomError:
     return PydanticCustomError("setting", "{text}", {"text": text})
 
 
-_LONGEST = parse_duration("100y")  # a thread cannot wait for 300
-
-
 def _seconds(value: object) -> float:
     if not isinstance(value, str):
         raise wrong("must be a duration such as 30s")
@@ -97,7 +94,7 @@ def _seconds(value: object) -> float:
         raise wrong(f"{value!r:.40} {error}") from None
     if seconds <= 0:
         raise wrong("must be longer than nothing, such as 30s")
-    if seconds > _LONGEST:
+    if seconds > LONGEST_DURATION:
         raise wrong("must be 100y or less")
     return seconds
 
