@@ -15,7 +15,7 @@ from exporter.catalogue import SPARK_TERMINATION_REASONS
 from exporter.cluster import Cluster, NamedCluster, TargetSource
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
-from exporter.model import Clock, Deadline, Fact, Facts, Fault, Sample, TopicPartition
+from exporter.model import Clock, Deadline, Fact, Facts, Fault, Reason, Sample, TopicPartition
 from exporter.spark.queries import Lag, QueryKey, SparkQueries, SparkView, StreamingQuery, merged
 
 MOST_QUERIES = 500
@@ -24,6 +24,8 @@ MOST_RUNS = 20_000
 """Largest number of queries whose counters are kept, and of runs known to be counted. The least recently reported are
 dropped.
 """
+MOST_FAULTS = 20
+"""Largest number of faults of one read of a folder that are reported one by one."""
 FORGET_TERMINATIONS = 7 * 86_400.0
 """Seconds after its last report for which the counters of a query are kept."""
 
@@ -54,11 +56,16 @@ class SparkFolderSource(TargetSource[NamedCluster]):
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del facts
         queries: list[StreamingQuery] = []
+        faults, more = 0, Counter[Reason]()
         for item in self._folder.read(deadline, self._clock.wall()):
-            if isinstance(item, Fault):
+            if not isinstance(item, Fault):
+                queries.append(item)
+            elif faults < MOST_FAULTS:
+                faults += 1
                 yield item
             else:
-                queries.append(item)
+                more[item.reason] += 1
+        yield from (Fault(reason, f"{self.target}: and {number} more") for reason, number in more.items())
         yield SparkQueries(tuple(queries), self._folder.left_out)
 
 

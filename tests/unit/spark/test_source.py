@@ -240,3 +240,23 @@ def test_a_folder_s_source_hands_on_what_it_can_read_and_says_what_it_cannot() -
     source = SparkFolderSource(world.cluster(), "/logs", SparkFolder(), clock=world.time.clock)
     assert source.target == "/logs"
     assert list(source.read(Deadline.after(1), Facts())) == [fault, SparkQueries((listener(),))]
+
+
+def test_of_many_faults_of_a_folder_the_first_are_told_and_the_others_counted_by_reason() -> None:
+    class BrokenFolder:
+        left_out = 0
+
+        def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]:
+            del deadline, now
+            yield from (Fault(Reason.MALFORMED, f"line {number}") for number in range(2_000))
+            yield Fault(Reason.TIMEOUT, "not all were read")
+            yield listener()
+
+    source = SparkFolderSource(FakeKafka().cluster(), "/logs", BrokenFolder())
+    *faults, queries = source.read(Deadline.after(1), Facts())
+    assert queries == SparkQueries((listener(),))
+    assert faults[:2] == [Fault(Reason.MALFORMED, "line 0"), Fault(Reason.MALFORMED, "line 1")]
+    assert faults[20:] == [
+        Fault(Reason.MALFORMED, "/logs: and 1980 more"),
+        Fault(Reason.TIMEOUT, "/logs: and 1 more"),
+    ]
