@@ -248,10 +248,9 @@ def _endpoint_problems(endpoint: str) -> Iterator[str]:
     """What is wrong with the token endpoint, which librdkafka logs whole with a refused token."""
     try:
         parts = urlsplit(endpoint)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
     except ValueError:
-        usable = False
-    if not usable:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
         yield "must be an address such as https://idp.example.com/token"
     elif "@" in parts.netloc or "client_secret" in parts.query:
         yield f"must not hold credentials: set {' and '.join(_OIDC_NEEDS[1:])}"
