@@ -31,16 +31,27 @@ class IngestApp:
         self._inbox = inbox
         self._token = token
 
-    def __call__(self, request: Request, body: bytes) -> Answer:
-        """204, or why the body is refused. May read the file of the token."""
+    def refusal(self, request: Request) -> Answer | None:
+        """Return why the head is refused. May read the file of the token."""
         try:
             check_request(request, self._token, ("application/json",), MAX_BYTES)
+        except RefusedError as error:
+            return _refused(request, error)
+        return None
+
+    def __call__(self, request: Request, body: bytes) -> Answer:
+        """204, or why the body is refused."""
+        try:
             self._inbox.take(body)
         except RefusedError as error:
-            where = {"path": request.path, "client": request.client}
-            log.debug("refused: %d %s", error.status, error, extra=where)
-            return plain(str(error), error.status, ADVICE.get(error.status, {}))
+            return _refused(request, error)
         return Answer(204)
+
+
+def _refused(request: Request, error: RefusedError) -> Answer:
+    where = {"path": request.path, "client": request.client}
+    log.debug("refused: %d %s", error.status, error, extra=where)
+    return plain(str(error), error.status, ADVICE.get(error.status, {}))
 
 
 def ingest_apps(inboxes: Receivers, token: Callable[[], str]) -> Mapping[str, PostHandler]:

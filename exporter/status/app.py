@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from email.utils import formatdate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from exporter.bounds.precedence import SCRAPES
 from exporter.core.owners import Owners
@@ -48,8 +48,14 @@ Taking = Callable[[bytes, int], bool]
 """Called with a body and how many bytes of it were sent; returns whether the client is still there."""
 
 
-PostHandler = Callable[[Request, bytes], Answer]
-"""Accepts documents posted to one path. It is called on workers."""
+class PostHandler(Protocol):
+    """Accepts documents posted to one path. It is called on workers."""
+
+    def refusal(self, request: Request) -> Answer | None:
+        """Return why the head of a request is refused, None where the body may be read."""
+
+    def __call__(self, request: Request, body: bytes) -> Answer:
+        """Read the body of a request whose head is not refused."""
 
 
 class Route(NamedTuple):
@@ -100,10 +106,10 @@ class App:
         self._exposition, self._ready, self._prefix = exposition, ready, prefix
         self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
-        # Scrapes, pages and posts do not wait for each other.
-        self._renderers, self._posts = Workers("metrics", 1), Workers("posts", 2)
+        # Scrapes, pages, posts and short calls (tokens, runbooks) do not wait for each other.
+        self._renderers, self._posts, self._short = Workers("metrics", 1), Workers("posts", 2), Workers("short", 1)
         self._pages: StatusPages | None = None
-        self._closing: list[Callable[[], None]] = [self._renderers.close, self._posts.close]
+        self._closing: list[Callable[[], None]] = [self._renderers.close, self._posts.close, self._short.close]
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
             prefix + "/metrics": Route("GET", self._metrics),
@@ -116,7 +122,7 @@ class App:
             self._routes[prefix + "/-/reload"] = Route("POST", reloads.answer)
         if status is not None:
             pages = self._pages = StatusPages(
-                status, prefix, self._posts, page_seconds, events, owners, rolls=queries is not None
+                status, prefix, self._short, page_seconds, events, owners, rolls=queries is not None
             )
             self._closing.append(pages.close)
             self._routes |= {
@@ -126,7 +132,7 @@ class App:
                 prefix + "/runbooks": Route("GET", pages.runbooks),
             }
         if queries is not None:
-            answers = QueryPages(queries, prefix, self._posts, page_seconds)
+            answers = QueryPages(queries, prefix, self._short, page_seconds)
             self._closing.append(answers.close)
             self._routes |= {
                 prefix + "/roll": Route("GET", answers.roll_page),
@@ -151,7 +157,10 @@ class App:
             return
         with contextlib.suppress(asyncio.CancelledError):  # the agent stops
             try:
-                answer = await self._answer(request, body, receive)
+                answering = self._answer(request, body)
+                # No connection counts the bytes of a body whose client left.
+                waits = bool(body) or self._is_page(request)
+                answer = await (_while_there(answering, receive) if waits else answering)
             except Exception:
                 log.exception("an answer failed", extra={"method": request.method, "path": request.path})
                 answer = refused(500)
@@ -159,8 +168,7 @@ class App:
                 log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
                 await _send(answer, {**_HEADERS, **self._guard.headers}, send, scope["state"].get("taking"))
 
-    async def _answer(self, request: Request, body: bytes, receive: Any) -> Answer | None:  # noqa: ANN401 -- ASGI
-        """The answer; None where the client left before it was made."""
+    async def _answer(self, request: Request, body: bytes) -> Answer:
         if request.path not in self._health and (request.path != f"{self._prefix}/metrics" or from_browser(request)):
             refusal = foreign(request, self._hosts)
             if refusal is not None:
@@ -172,9 +180,10 @@ class App:
             if refusal is not None:
                 return refusal
         if handler is not None:
-            return await self._posts.run(handler, request, body)
-        routed = self._routed(request)
-        return await (_while_there(routed, receive) if self._is_page(request) else routed)
+            # The token may be in a file. The body does not wait in the queue of posts before it is known.
+            refusal = await self._short.run(handler.refusal, request)
+            return await self._posts.run(handler, request, body) if refusal is None else refusal
+        return await self._routed(request)
 
     def _is_page(self, request: Request) -> bool:
         """Return whether the answer takes long enough to look whether its reader is still there."""

@@ -37,11 +37,11 @@ class ClusterQueries(Protocol):
 class QueryPages:
     """The handlers of these paths."""
 
-    def __init__(self, queries: ClusterQueries, prefix: str, posts: Workers, page_seconds: float) -> None:
-        """``page_seconds`` is for how long a page is given to further readers; queries are read on ``posts``."""
+    def __init__(self, queries: ClusterQueries, prefix: str, workers: Workers, page_seconds: float) -> None:
+        """``page_seconds`` is for how long a page is given to further readers; queries are read on ``workers``."""
         self._queries = queries
         self._prefix = prefix
-        self._posts = posts
+        self._workers = workers
         self._rolls, self._inventories = Renders(page_seconds), Renders(INVENTORY_SECONDS)
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class QueryPages:
         from exporter.status.roll_page import roll_page_pieces  # noqa: PLC0415
 
         try:
-            query = await self._posts.run(self._queries.named, ClusterQuery.parse(request.query, OF_ROLL))
+            query = await self._workers.run(self._queries.named, ClusterQuery.parse(request.query, OF_ROLL))
             pieces = lambda: roll_page_pieces(self._queries.roll(query), self._prefix)
             return await rendered(self._rolls.get(("page", query), pieces, request.client, whole=False), HTML)
         except QueryError as error:
@@ -74,11 +74,11 @@ class QueryPages:
         request: Request,
     ) -> Answer:
         try:
-            query = await self._posts.run(self._queries.named, ClusterQuery.parse(request.query, names))
+            query = await self._workers.run(self._queries.named, ClusterQuery.parse(request.query, names))
             pieces = lambda: json_pieces(answer(query), DOCUMENT_LEVELS)
             return await rendered(renders.get(query, pieces, request.client, whole=False))
         except QueryError as error:
             return plain(str(error), 400)
         except RefusedQueryError as error:  # not kept: the next request asks again
             refused = error.document
-            return await rendered(self._posts.run(lambda: b"".join(json_pieces(refused, DOCUMENT_LEVELS))))
+            return await rendered(self._workers.run(lambda: b"".join(json_pieces(refused, DOCUMENT_LEVELS))))

@@ -40,7 +40,7 @@ class StatusPages:
         self,
         status: Callable[[], Mapping[str, Any]],
         prefix: str,
-        posts: Workers,
+        workers: Workers,
         page_seconds: float,
         events: Events | None,
         owners: Callable[[], Owners],
@@ -48,11 +48,11 @@ class StatusPages:
         rolls: bool,
     ) -> None:
         """``page_seconds`` is for how long a page is given to further readers; ``rolls``: the page has a link to
-        ``/roll``. Runbooks are read on ``posts``.
+        ``/roll``. Runbooks are read on ``workers``.
         """
         self._status = status
         self._prefix = prefix
-        self._posts = posts
+        self._workers = workers
         self._pages = Renders(page_seconds)
         self._events = events
         self._owners = owners
@@ -96,16 +96,17 @@ class StatusPages:
 
     async def runbooks(self, request: Request) -> Answer:
         if takes_html(request.headers.get("accept", "")):
-            return _html(await self._posts.run(runbooks_page, self._prefix))
-        return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in await self._posts.run(names)))
+            return _html(await self._workers.run(runbooks_page, self._prefix))
+        found = await self._workers.run(names)
+        return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in found))
 
     async def runbook(self, request: Request) -> Answer:
         name = request.path.removeprefix(f"{self._prefix}/runbooks/")
         if not takes_html(request.headers.get("accept", "")):
-            text = await self._posts.run(runbook, name)
+            text = await self._workers.run(runbook, name)
             return refused(404) if text is None else plain(text.rstrip(), headers={"Vary": "Accept"})
         made = lambda: runbook_page(name, request.query, self._status()["clusters"], self._prefix)
-        page = await self._posts.run(made)
+        page = await self._workers.run(made)
         return refused(404) if page is None else _html(page)
 
 

@@ -50,25 +50,41 @@ class OtlpApp:
         self._receiver = receiver
         self._token = token
 
-    def __call__(self, request: Request, body: bytes) -> Answer:
-        """200, with how many points were refused and why, or why the body is refused."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        form = _FORMS.get(kind, json_form)
-        written = kind if kind in _FORMS else "application/json"
-        tally = PointTally()
+    def refusal(self, request: Request) -> Answer | None:
+        """Return why the head is refused. May read the file of the token."""
         try:
             check_request(request, self._token, tuple(_FORMS), MAX_TELEMETRY_BYTES)
+        except RefusedError as error:
+            return _refused(request, error)
+        return None
+
+    def __call__(self, request: Request, body: bytes) -> Answer:
+        """200, with how many points were refused and why, or why the body is refused."""
+        kind = _kind(request)
+        form, tally = _FORMS[kind], PointTally()
+        try:
             about = _about(request)
             self._receiver.admit()
             with one_heavy_at_a_time(len(body) * 8):
                 content = _decompressed(request, body)
                 self._receiver.take(form.decode(content, tally), about, tally)
         except (RefusedError, OtlpError) as error:
-            where = {"path": request.path, "client": request.client}
-            log.debug("refused: %d %s", error.status, error, extra=where)
-            refusal = form.status(_CODES.get(error.status, 2), str(error))
-            return Answer(error.status, refusal, written, ADVICE.get(error.status, {}))
-        return Answer(200, form.response(tally.refused, tally.why), written)
+            return _refused(request, error)
+        return Answer(200, form.response(tally.refused, tally.why), kind)
+
+
+def _kind(request: Request) -> str:
+    """The content type of the answer: that of the request, or JSON where that is none of ours."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind if kind in _FORMS else "application/json"
+
+
+def _refused(request: Request, error: RefusedError | OtlpError) -> Answer:
+    where = {"path": request.path, "client": request.client}
+    log.debug("refused: %d %s", error.status, error, extra=where)
+    kind = _kind(request)
+    refusal = _FORMS[kind].status(_CODES.get(error.status, 2), str(error))
+    return Answer(error.status, refusal, kind, ADVICE.get(error.status, {}))
 
 
 def _about(request: Request) -> About:

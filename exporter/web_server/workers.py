@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,12 +18,17 @@ class Workers:
 
     def __init__(self, name: str, threads: int) -> None:
         self._name, self._threads = name, threads
-        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._started = 0
-        self._busy = 0  # calls that run or wait; changed by the event loop's thread only
+        self._changed = threading.Condition()  # guards what follows
+        self._waiting: list[Callable[[], None]] = []  # the oldest comes first
+        self._idle = 0
+        self._closed = False
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401 -- as the function takes them
-        """Call the function on one of the threads and return or raise what it does. Call it in the event loop."""
+        """Call the function on one of the threads and return or raise what it does. Call it in the event loop.
+
+        A call that is cancelled before it is begun is not made, and keeps no argument.
+        """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
@@ -36,35 +40,37 @@ class Workers:
             else:
                 _tell(loop, _succeed, done, result)
 
-        if self._busy >= self._started < self._threads:
-            threading.Thread(target=self._work, name=f"{self._name} {self._started + 1}", daemon=True).start()
-            self._started += 1
-        self._busy += 1
-        self._calls.put(call)
+        with self._changed:
+            if len(self._waiting) >= self._idle and self._started < self._threads:
+                threading.Thread(target=self._work, name=f"{self._name} {self._started + 1}", daemon=True).start()
+                self._started += 1
+            self._waiting.append(call)
+            self._changed.notify()
         try:
             return await done
         finally:
-            self._busy -= 1
+            with self._changed:
+                if call in self._waiting:
+                    self._waiting.remove(call)
 
     def close(self) -> None:
         """End the threads once they have nothing to do."""
-        for _ in range(self._started):
-            self._calls.put(_leave)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
     def _work(self) -> None:
-        while True:
-            try:
-                self._calls.get()()
-            except _LeaveError:
-                return
+        while (call := self._next()) is not None:
+            call()
+            del call  # its arguments may be megabytes, and the next one may come in a month
 
-
-class _LeaveError(Exception):
-    """A thread has to end."""
-
-
-def _leave() -> None:
-    raise _LeaveError
+    def _next(self) -> Callable[[], None] | None:
+        """Wait for a call; None where no more comes."""
+        with self._changed:
+            self._idle += 1
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._idle -= 1
+            return self._waiting.pop(0) if self._waiting else None
 
 
 def _tell(loop: asyncio.AbstractEventLoop, outcome: Callable[..., None], *values: Any) -> None:  # noqa: ANN401 -- any

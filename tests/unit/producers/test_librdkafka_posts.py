@@ -180,7 +180,7 @@ class PostResult:
     def __init__(self, door: IngestApp, content: bytes = b"", method: str = "POST", **headers: str) -> None:
         given = {"content_type": "application/json", "content_length": str(len(content)), **headers}
         request = Request(method, "/ingest/x", headers={key.replace("_", "-"): text for key, text in given.items()})
-        answer = door(request, content)
+        answer = door.refusal(request) or door(request, content)
         self.status, self.headers, self.text = answer.status, answer.headers, answer.body.decode()
 
 

@@ -29,7 +29,7 @@ from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
 from exporter.status.command_documents import InventoryOutput, RollOutput
 from exporter.status.reloads import RELOAD_SECONDS
 from exporter.status.roll_documents import cluster_roll_document
-from exporter.web_server.messages import Answer, Request
+from exporter.web_server.messages import Answer, Request, refused
 from exporter.web_server.negotiation import MOST_CHOICES, _choices
 from exporter.web_server.server import ListenError, Server
 
@@ -629,3 +629,64 @@ def test_no_thread_of_an_application_that_is_closed_is_left(behind: AppInputs) -
     for thread in set(threading.enumerate()) - before:
         thread.join(20)
     assert set(threading.enumerate()) <= before
+
+
+class SlowPosts:
+    """Reads bodies when it may, and refuses a head without a token."""
+
+    def __init__(self) -> None:
+        self.may_read = threading.Event()
+        self.taken: list[bytes] = []
+
+    def refusal(self, request: Request) -> Answer | None:
+        return None if "authorization" in request.headers else refused(401)
+
+    def __call__(self, request: Request, body: bytes) -> Answer:
+        self.may_read.wait(60)
+        self.taken.append(body)
+        return Answer(204)
+
+
+async def status_of(
+    app: App, method: str, path: str, body: bytes = b"", *, token: bool = True, leaves: bool = False
+) -> int:
+    """The status of the answer; 0 where the client left before."""
+    sent: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = [{"type": "http.disconnect"}] if leaves else []
+    if body:
+        received.insert(0, {"type": "http.request", "body": body, "more_body": False})
+
+    async def receive() -> dict[str, Any]:
+        return received.pop(0) if received else await asyncio.get_running_loop().create_future()
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost")]
+    headers += [(b"content-length", b"%d" % len(body))] if body else []
+    headers += [(b"authorization", b"Bearer t0ken")] if token else []
+    scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "raw_path": path.encode()}
+    scope |= {"query_string": b"", "headers": headers, "client": ("127.0.0.1", 1), "state": {"loopback": True}}
+    await app(scope, receive, send)
+    return int(sent[0]["status"]) if sent else 0
+
+
+def test_posts_that_are_read_slowly_hold_neither_refusals_nor_runbooks_nor_the_bodies_of_clients_that_left() -> None:
+    posts = SlowPosts()
+    app = App(Exposition(), dict, lambda: True, None, post_handlers={"/post": posts}, posts_have_tokens=True)
+
+    async def ask() -> None:
+        reading = [asyncio.ensure_future(status_of(app, "POST", "/post", body)) for body in (b"a", b"b")]
+        await asyncio.sleep(0)
+        assert await status_of(app, "POST", "/post", b"no token", token=False) == 401
+        assert await status_of(app, "POST", "/post", b"left", leaves=True) == 0
+        assert await status_of(app, "GET", "/runbooks") == 200
+        posts.may_read.set()
+        assert await asyncio.gather(*reading) == [204, 204]
+
+    try:
+        asyncio.run(ask())
+        assert sorted(posts.taken) == [b"a", b"b"]
+    finally:
+        posts.may_read.set()
+        app.close()

@@ -48,7 +48,8 @@ class World:
 
     def post(self, body: bytes, headers: Mapping[str, str] = CLIENT, kind: str = "application/x-protobuf") -> Answer:
         head = {"content-type": kind, "content-length": str(len(body)), **headers}
-        return self.app(Request("POST", "/v1/metrics", headers=head), body)
+        request = Request("POST", "/v1/metrics", headers=head)
+        return self.app.refusal(request) or self.app(request, body)
 
     def push(self, push: Push, headers: Mapping[str, str] = CLIENT) -> None:
         answer = self.post(push.protobuf, headers)

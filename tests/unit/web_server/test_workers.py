@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 
 import pytest
 
@@ -29,3 +30,30 @@ def test_a_thread_that_cannot_be_started_costs_its_request_only(monkeypatch: pyt
     workers = Workers("work", 1)
     assert asyncio.run(ask_twice()) == 2
     workers.close()
+
+
+class Argument:
+    """An argument that a test can see the end of."""
+
+
+def test_a_call_that_is_cancelled_before_it_begins_keeps_no_argument() -> None:
+    async def cancel() -> None:
+        workers, go_on, made = Workers("work", 1), threading.Event(), list[Argument]()
+        running = asyncio.ensure_future(workers.run(go_on.wait))
+        argument = Argument()
+        seen = weakref.ref(argument)
+        waiting = asyncio.ensure_future(workers.run(made.append, argument))
+        del argument
+        await asyncio.sleep(0)
+        assert seen() is not None
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        del waiting
+        assert seen() is None
+        go_on.set()
+        await running
+        await workers.run(lambda: None)
+        assert made == []
+        workers.close()
+
+    asyncio.run(cancel())
