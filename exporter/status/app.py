@@ -181,8 +181,8 @@ class App:
                 return refusal
         if handler is not None:
             # The token may be in a file. The body does not wait in the queue of posts before it is known.
-            refusal = await self._short.run(handler.refusal, request)
-            return await self._posts.run(handler, request, body) if refusal is None else refusal
+            refusal = await self._short.run(handler.refusal, request, client=request.client)
+            return await self._posts.run(handler, request, body, client=request.client) if refusal is None else refusal
         return await self._routed(request)
 
     def _is_page(self, request: Request) -> bool:

@@ -96,17 +96,17 @@ class StatusPages:
 
     async def runbooks(self, request: Request) -> Answer:
         if takes_html(request.headers.get("accept", "")):
-            return _html(await self._workers.run(runbooks_page, self._prefix))
-        found = await self._workers.run(names)
+            return _html(await self._workers.run(runbooks_page, self._prefix, client=request.client))
+        found = await self._workers.run(names, client=request.client)
         return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in found))
 
     async def runbook(self, request: Request) -> Answer:
         name = request.path.removeprefix(f"{self._prefix}/runbooks/")
         if not takes_html(request.headers.get("accept", "")):
-            text = await self._workers.run(runbook, name)
+            text = await self._workers.run(runbook, name, client=request.client)
             return refused(404) if text is None else plain(text.rstrip(), headers={"Vary": "Accept"})
         made = lambda: runbook_page(name, request.query, self._status()["clusters"], self._prefix)
-        page = await self._workers.run(made)
+        page = await self._workers.run(made, client=request.client)
         return refused(404) if page is None else _html(page)
 
 

@@ -57,3 +57,19 @@ def test_a_call_that_is_cancelled_before_it_begins_keeps_no_argument() -> None:
         workers.close()
 
     asyncio.run(cancel())
+
+
+def test_networks_of_clients_take_turns() -> None:
+    async def ask() -> None:
+        workers, go_on, order = Workers("work", 1), threading.Event(), list[str]()
+        clients = ["2001:db8::2", "2001:db8::3", "10.0.0.1", "2001:db8::4", "10.0.0.1", "10.0.0.2"]
+        calls = (workers.run(order.append, client, client=client) for client in clients)
+        running = asyncio.gather(workers.run(go_on.wait, client="2001:db8::1"), *calls)
+        await asyncio.sleep(0)
+        go_on.set()
+        await running
+        one, other = "10.0.0.1", "10.0.0.2"
+        assert order == [one, other, "2001:db8::2", one, "2001:db8::3", "2001:db8::4"]
+        workers.close()
+
+    asyncio.run(ask())
