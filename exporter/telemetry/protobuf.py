@@ -43,7 +43,7 @@ class _Field(NamedTuple):
 
 def decode(body: bytes, tally: PointTally) -> Iterator[Pushed]:
     """The points of the metrics that are read, by resource. Raises OtlpError for what is no such message."""
-    for field in _fields(memoryview(body)):
+    for field in _fields(memoryview(body), tally):
         if field.number == _TOP:
             yield _resource(_length_delimited(field), tally)
 
@@ -66,7 +66,7 @@ def status(code: int, message: str) -> bytes:
 def _resource(content: memoryview, tally: PointTally) -> Pushed:
     tally.count()
     resource, metrics = Resource(), []
-    for field in _fields(content):
+    for field in _fields(content, tally):
         if field.number == _RESOURCE:
             raw = _length_delimited(field)
             if len(raw) > MOST_BYTES:
@@ -74,7 +74,7 @@ def _resource(content: memoryview, tally: PointTally) -> Pushed:
             _parse(resource, raw)
         elif field.number == _SCOPES:
             tally.count()
-            for inner in _fields(_length_delimited(field)):
+            for inner in _fields(_length_delimited(field), tally):
                 if inner.number == _METRICS_OF_SCOPE:
                     tally.count()
                     metrics.append(_length_delimited(inner))
@@ -86,7 +86,7 @@ def _resource(content: memoryview, tally: PointTally) -> Pushed:
 
 def _points(raw: memoryview, tally: PointTally) -> Iterator[Point]:
     try:
-        name = next((_text(field) for field in _fields(raw) if field.number == _NAME), "")
+        name = next((_text(field) for field in _fields(raw, tally) if field.number == _NAME), "")
         place = place_of(name)
         if place is None:
             tally.ignored += 1
@@ -96,7 +96,9 @@ def _points(raw: memoryview, tally: PointTally) -> Iterator[Point]:
             return
         metric = Metric()
         _parse(metric, raw)
-    except OtlpError:
+    except OtlpError as error:
+        if error.status == 413:  # of the whole body
+            raise
         tally.refuse("a metric is damaged")
         return
     kind = metric.WhichOneof("data")
@@ -157,10 +159,11 @@ def _value(value: AnyValue) -> str | float | None:
 # --- The wire: https://protobuf.dev/programming-guides/encoding ---
 
 
-def _fields(content: memoryview) -> Iterator[_Field]:
+def _fields(content: memoryview, tally: PointTally) -> Iterator[_Field]:
     """The fields of a message. Raises OtlpError."""
     at, end = 0, len(content)
     while at < end:
+        tally.count_field()
         tag, at = _number(content, at)
         number, wire = tag >> 3, tag & 7
         if wire == 2:

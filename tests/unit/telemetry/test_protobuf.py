@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from exporter.telemetry import json_form, protobuf
-from exporter.telemetry.points import MOST_PARTS, OtlpError, Point, PointTally, Pushed, Temporality
+from exporter.telemetry.points import MOST_FIELDS, MOST_PARTS, OtlpError, Point, PointTally, Pushed, Temporality
 from tests.helpers.otlp import COMMIT, CUMULATIVE, Push, pairs
 
 Decode = Callable[[bytes, PointTally], Iterator[Pushed]]
@@ -104,6 +104,23 @@ def test_more_parts_than_the_limit_are_refused_as_too_large() -> None:
     assert refusal(protobuf.decode, many).status == 413
     documents = json.dumps({"resourceMetrics": [{}] * (MOST_PARTS + 1)}).encode()
     assert refusal(json_form.decode, documents).status == 413
+
+
+@pytest.mark.parametrize("levels", range(4))
+def test_unknown_fields_are_walked_up_to_a_limit_of_the_body(levels: int) -> None:
+    def body(fields: int) -> bytes:
+        """A message at this level: of the request, a resource, a scope or a metric without a name."""
+        content = b"\x20\x00" * fields
+        for field in (2, 2, 1)[3 - levels :]:
+            content = wrapped(field, content)
+        return content
+
+    assert points(protobuf.decode, body(MOST_FIELDS - levels)) == []
+    tally = PointTally()
+    with pytest.raises(OtlpError) as caught:
+        points(protobuf.decode, body(2_000_000), tally)
+    assert caught.value.status == 413
+    assert tally.fields == MOST_FIELDS + 1
 
 
 def test_a_metric_of_a_million_points_is_refused_in_little_memory() -> None:
