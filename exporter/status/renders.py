@@ -74,6 +74,9 @@ class Renders:
             render.readers -= 1
             if not render.readers and not render.body.done():
                 render.body.cancel()
+                waiting = self._whole if whole else self._filtered
+                if render in waiting:  # its place is for others
+                    waiting.remove(render)
 
     def close(self) -> None:
         """End the thread once it has nothing to do."""
@@ -92,8 +95,6 @@ class Renders:
     async def _run(self) -> None:
         while waiting := self._whole or self._filtered:
             render = waiting.pop(0)
-            if render.body.done():  # no reader is left
-                continue
             try:
                 body = await self._worker.run(render.rendered)
             except Exception as error:  # noqa: BLE001 -- raised where it is awaited

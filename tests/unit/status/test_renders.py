@@ -105,6 +105,31 @@ def test_the_whole_page_goes_before_filtered_ones_and_one_client_does_not_take_a
     asyncio.run(ask())
 
 
+@pytest.mark.parametrize("client", ["attacker", "honest"])
+def test_pages_whose_readers_left_take_no_place_of_others(client: str) -> None:
+    async def ask() -> None:
+        renders, running = Renders(3600.0), Page()
+        first = asyncio.ensure_future(renders.get("running", running.make, "attacker", whole=False))
+        await begun(running)
+        left = [
+            asyncio.ensure_future(renders.get(at, ready(b"").make, "attacker", whole=False))
+            for at in range(MOST_WAITING)
+        ]
+        await asyncio.sleep(0)
+        for reader in left:
+            reader.cancel()
+        await asyncio.wait(left)
+        honest = [
+            asyncio.ensure_future(renders.get(f"honest {at}", ready(b"page").make, client, whole=False))
+            for at in range(MOST_WAITING)
+        ]
+        await asyncio.sleep(0)
+        running.may_end.set()
+        assert await asyncio.gather(first, *honest) == [b"page"] * (1 + MOST_WAITING)
+
+    asyncio.run(ask())
+
+
 def test_a_page_that_fails_fails_for_its_readers_and_is_tried_again() -> None:
     def fails() -> Iterator[bytes]:
         raise ValueError("no page")
