@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import sys
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -31,6 +32,11 @@ MAX_TELEMETRY_BYTES = 1024 * 1024
 """Largest body of ``/v1/metrics``: what a Kafka broker takes from a client at once (``telemetry.max.bytes``)."""
 MAX_PIPELINED = 16
 """Largest number of pipelined requests of one connection."""
+
+REQUEST_BYTES = 3000
+"""Memory of a request besides its texts."""
+HEADER_BYTES = 200
+"""Memory of a header besides its texts: the objects that hold them."""
 
 PIECE_BYTES = 4096
 """Bytes given to llhttp at once."""
@@ -105,8 +111,9 @@ class Connection(HttpToolsProtocol):
         self.descriptor = sock.fileno()  # TLS closes the socket before it says so
         self._timer: asyncio.TimerHandle | None = None
         self._requests = 0
-        self._head = self._fields = self._body = 0  # bytes of the request that is arriving
-        self._owed: deque[int] = deque()  # bytes of the bodies of whole requests that are not answered
+        self._head = self._fields = 0  # bytes of the request that is arriving
+        self._held = 0  # the memory that it takes
+        self._owed: deque[int] = deque()  # memory of whole requests that are not answered, the running one included
         self._skipped = 0  # bytes of a body that llhttp does not consume
         self._at_rest = self._broken = self._gone = self._in_head = self._whole = False
         self.cut_in(self._limits.arrival)
@@ -164,6 +171,10 @@ class Connection(HttpToolsProtocol):
             self._running.disconnected = True
             self._running.message_event.set()
         super().connection_lost(exc)
+        # What waited is freed now: not after the running request, which may take long, nor by the garbage collector.
+        for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None:
+                cycle.on_response = _nothing
         self._broken = True
         self._forget()
 
@@ -213,7 +224,7 @@ class Connection(HttpToolsProtocol):
         """Tell the server how many bytes of unanswered requests this connection holds."""
         if self._gone:
             return
-        arriving = 0 if self._whole else self._head + self._body
+        arriving = 0 if self._whole else max(self._head, self._held)
         self._watcher.holds(self, arriving + sum(self._owed))
 
     def _feed(self, data: bytes) -> None:
@@ -245,18 +256,21 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError("too many requests wait")
         self._requests += 1
-        self._head = self._fields = self._body = 0
+        self._head = self._fields = 0
+        self._held = REQUEST_BYTES
         self._whole, self._in_head = False, True
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
         self._fields += len(url)
+        self._held += len(url)
         self._check_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
         self._fields += len(name) + len(value) + 4
+        self._held += len(name) + len(value) + HEADER_BYTES
         self._check_head()
 
     def _check_head(self) -> None:
@@ -271,9 +285,12 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade() and status is None:
             self._skipped = length
         super().on_headers_complete()
+        # Measured: one character beyond the BMP makes each of a decoded path take four bytes.
+        copies = self.scope["path"], self.scope["raw_path"], self.scope["query_string"]
+        self._held += sum(map(sys.getsizeof, copies))
 
     def on_body(self, body: bytes) -> None:
-        self._body += len(body)
+        self._held += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -283,7 +300,7 @@ class Connection(HttpToolsProtocol):
     def _complete(self) -> None:
         self._whole = True
         if self.answering:
-            self._owed.append(self._body)
+            self._owed.append(self._held)
         super().on_message_complete()
         if self.answering:
             self.cut_in(self._limits.exchange)
@@ -331,6 +348,10 @@ class Connection(HttpToolsProtocol):
     def _rest(self) -> None:
         self._at_rest = True
         self.cut_in(self._limits.rest)
+
+
+def _nothing() -> None:
+    """No answer is completed for a client that left."""
 
 
 def _length(headers: Headers) -> int:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
+import socket
+import weakref
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
-from exporter.web_server.connection import MAX_BODY_BYTES, MAX_HEAD_BYTES, PIECE_BYTES
-from tests.helpers.wire import exchange, final
+from exporter.web_server.connection import (
+    HEADER_BYTES,
+    MAX_BODY_BYTES,
+    MAX_HEAD_BYTES,
+    PIECE_BYTES,
+    REQUEST_BYTES,
+    Connection,
+)
+from tests.helpers.wire import ConnectionEvents, RecordingTransport, exchange, final
 
 FRAGMENTS = (
     b"GET /-/healthy HTTP/1.1\r\n",
@@ -84,3 +96,66 @@ def test_bytes_one_by_one_are_what_they_are_together(stream: bytes) -> None:
 )
 def test_empty_lines_between_requests_are_skipped_in_whatever_pieces_they_come(pieces: list[bytes]) -> None:
     assert asyncio.run(exchange(pieces))[0] == [200, 200]
+
+
+def waiting_behind(unanswered: bytes, requests: bytes) -> tuple[int, bool]:
+    """The most bytes that a connection said it holds, of requests none of which is answered, and whether it was freed
+    when its client left, while the first one went on.
+    """
+
+    async def ask() -> tuple[int, bool]:
+        go = asyncio.Event()
+
+        async def app(_scope: object, _receive: object, _send: object) -> None:
+            await go.wait()
+
+        config = Config(app, http=Connection, ws="none", lifespan="off", log_config=None)
+        watched, state = ConnectionEvents(), ServerState()
+        with socket.socket() as sock:
+            conn = Connection(config, state, watched, sock, "127.0.0.1", loopback=True, tls=None)
+        conn.connection_made(RecordingTransport())
+        conn.data_received(unanswered)
+        await asyncio.sleep(0)
+        conn.data_received(requests)
+        conn.connection_lost(None)
+        left = weakref.ref(conn)
+        del conn
+        freed = left() is None
+        go.set()
+        while state.tasks:  # noqa: ASYNC110 -- tasks of uvicorn
+            await asyncio.sleep(0)
+        return watched.most, freed
+
+    gc.disable()
+    try:
+        return asyncio.run(ask())
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("target", "headers", "least"),
+    [
+        (b"/" + b"a" * 15_000, b"", 45_000),  # the target, its path, and that once more decoded
+        (b"/?" + b"a" * 15_000, b"", 30_000),
+        (b"/" + b"a" * 15_000 + b"%F0%9F%92%A9", b"", 90_000),
+        (b"/", b"ab:cd\r\n" * 1500, 1500 * (4 + HEADER_BYTES)),
+        (b"/", b"X: " + b"x" * 15_000 + b"\r\n", 15_000),
+    ],
+    ids=["path", "query", "wide path", "many headers", "long header"],
+)
+def test_requests_that_wait_count_with_their_heads_as_memory_holds_them(
+    target: bytes, headers: bytes, least: int
+) -> None:
+    request = b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n"
+    one, _ = waiting_behind(WELL_FORMED, request)
+    many, _ = waiting_behind(WELL_FORMED, request * 10)
+    running, _ = waiting_behind(request, b"")
+    first, _ = waiting_behind(WELL_FORMED, b"")
+    assert running == one - first == (many - first) // 10
+    assert least < running < least + REQUEST_BYTES + 1000
+
+
+def test_requests_that_wait_are_freed_when_their_client_leaves_while_the_first_one_runs() -> None:
+    assert waiting_behind(WELL_FORMED, WELL_FORMED * 10)[1]
+    assert waiting_behind(WELL_FORMED, b"")[1]
