@@ -170,6 +170,7 @@ class Connection(HttpToolsProtocol):
             # uvicorn tells the last request only: an earlier one would write to a TLS transport that is gone.
             self._running.disconnected = True
             self._running.message_event.set()
+        self._unset_keepalive_if_required()  # uvicorn does so unless it was reset: its timer would hold it for a day
         super().connection_lost(exc)
         # What waited is freed now: not after the running request, which may take long, nor by the garbage collector.
         for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):

@@ -7,6 +7,8 @@ import gc
 import itertools
 import socket
 import weakref
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from exporter.web_server.connection import (
     REQUEST_BYTES,
     Connection,
 )
+from exporter.web_server.server import Application
 from tests.helpers.wire import ConnectionEvents, RecordingTransport, exchange, final
 
 FRAGMENTS = (
@@ -98,6 +101,33 @@ def test_empty_lines_between_requests_are_skipped_in_whatever_pieces_they_come(p
     assert asyncio.run(exchange(pieces))[0] == [200, 200]
 
 
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Only what nothing refers to is freed."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def connected(app: Application) -> tuple[Connection, ConnectionEvents]:
+    config = Config(app, http=Connection, ws="none", lifespan="off", log_config=None)
+    events = ConnectionEvents()
+    with socket.socket() as sock:
+        conn = Connection(config, ServerState(), events, sock, "127.0.0.1", loopback=True, tls=None)
+    conn.connection_made(RecordingTransport())
+    return conn, events
+
+
+async def ended(tasks: Collection[object]) -> None:
+    while tasks:  # noqa: ASYNC110 -- tasks of uvicorn
+        await asyncio.sleep(0)
+
+
+async def healthy(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
 def waiting_behind(unanswered: bytes, requests: bytes) -> tuple[int, bool]:
     """The most bytes that a connection said it holds, of requests none of which is answered, and whether it was freed
     when its client left, while the first one went on.
@@ -106,31 +136,22 @@ def waiting_behind(unanswered: bytes, requests: bytes) -> tuple[int, bool]:
     async def ask() -> tuple[int, bool]:
         go = asyncio.Event()
 
-        async def app(_scope: object, _receive: object, _send: object) -> None:
+        async def app(_scope: Any, _receive: Any, _send: Any) -> None:
             await go.wait()
 
-        config = Config(app, http=Connection, ws="none", lifespan="off", log_config=None)
-        watched, state = ConnectionEvents(), ServerState()
-        with socket.socket() as sock:
-            conn = Connection(config, state, watched, sock, "127.0.0.1", loopback=True, tls=None)
-        conn.connection_made(RecordingTransport())
+        conn, events = connected(app)
         conn.data_received(unanswered)
         await asyncio.sleep(0)
         conn.data_received(requests)
         conn.connection_lost(None)
-        left = weakref.ref(conn)
+        left, tasks = weakref.ref(conn), conn.tasks
         del conn
         freed = left() is None
         go.set()
-        while state.tasks:  # noqa: ASYNC110 -- tasks of uvicorn
-            await asyncio.sleep(0)
-        return watched.most, freed
+        await ended(tasks)
+        return events.most, freed
 
-    gc.disable()
-    try:
-        return asyncio.run(ask())
-    finally:
-        gc.enable()
+    return asyncio.run(ask())
 
 
 @pytest.mark.parametrize(
@@ -156,6 +177,22 @@ def test_requests_that_wait_count_with_their_heads_as_memory_holds_them(
     assert least < running < least + REQUEST_BYTES + 1000
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_requests_that_wait_are_freed_when_their_client_leaves_while_the_first_one_runs() -> None:
     assert waiting_behind(WELL_FORMED, WELL_FORMED * 10)[1]
     assert waiting_behind(WELL_FORMED, b"")[1]
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("end", [None, ConnectionResetError()])
+def test_a_connection_is_freed_when_its_client_closes_or_resets_it_after_an_answer(end: Exception | None) -> None:
+    async def ask() -> None:
+        conn, _ = connected(healthy)
+        conn.data_received(WELL_FORMED)
+        await ended(conn.tasks)
+        conn.connection_lost(end)
+        left = weakref.ref(conn)
+        del conn
+        assert left() is None
+
+    asyncio.run(ask())
