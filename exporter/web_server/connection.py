@@ -348,6 +348,9 @@ class Connection(HttpToolsProtocol):
 
     def _rest(self) -> None:
         self._at_rest = True
+        # An answered request takes no memory until the next one.
+        self.headers, self.scope, self.cycle, self._running = [], None, None, None  # type: ignore[assignment]
+        self.url = b""
         self.cut_in(self._limits.rest)
 
 

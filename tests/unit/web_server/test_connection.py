@@ -196,3 +196,18 @@ def test_a_connection_is_freed_when_its_client_closes_or_resets_it_after_an_answ
         assert left() is None
 
     asyncio.run(ask())
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_an_answered_request_is_freed_while_its_connection_stays_open() -> None:
+    async def ask() -> None:
+        conn, _ = connected(healthy)
+        for _ in range(3):
+            conn.data_received(WELL_FORMED)
+            request = weakref.ref(conn.cycle)
+            await ended(conn.tasks)
+            assert request() is None
+            assert conn.headers == []
+        conn.connection_lost(None)
+
+    asyncio.run(ask())
