@@ -54,6 +54,11 @@ ACCEPTS_AT_ONCE = 2
 STOP_SECONDS = 1.0
 TLS_READ_BYTES = 16 * 1024
 
+SEND_BUFFER_BYTES = 64 * 1024
+"""The kernel's buffer of a connection, which takes twice this. It is in no budget, a pod pays for it, and the kernel
+itself would let it grow to 4 MB (``tcp_wmem``) for each client that does not read.
+"""
+
 RATE_SECONDS = 1.0
 """How long a client reads a large body before its rate is known."""
 _HELLO_BYTES = 6
@@ -215,6 +220,7 @@ class Server:
             else:
                 with contextlib.suppress(OSError):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
                 self._admit(sock, str(address[0]), loopback, tls)
 
     def _pause(self, listener: socket.socket, loopback: bool) -> None:

@@ -19,7 +19,7 @@ from exporter.exposition.text_format import Format
 from exporter.model import Clock, Snapshot
 from exporter.status.app import App
 from exporter.web_server.connection import Limits
-from exporter.web_server.server import Server
+from exporter.web_server.server import SEND_BUFFER_BYTES, Server
 from exporter.words import HeldBytes
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -198,6 +198,16 @@ def test_the_bodies_that_slow_readers_hold_are_bounded_in_bytes_and_those_who_re
             time.sleep(0.01)
     finally:
         server.close()
+
+
+def test_the_kernel_holds_a_bounded_number_of_bytes_for_a_client_that_does_not_read(
+    patient: Server, crowd: list[socket.socket]
+) -> None:
+    crowd.append(slow_reader(patient))
+    assert crowd[0].recv(1) == b"H"
+    [connection] = patient._connections()
+    accepted = connection.transport.get_extra_info("socket")
+    assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * SEND_BUFFER_BYTES  # Linux doubles it
 
 
 def half_closed(listener: Server, request: bytes) -> bytes:
