@@ -2,7 +2,7 @@
 
 A connection costs a socket until its first byte, a TLS session until its handshake is done, and the bytes of its
 request until that is complete. Nothing on the loop's thread waits, and a round of the loop is short (``Turns``). Above
-the limit of connections, each new one closes one of the client address with the most.
+the limit of connections, each new one closes one of the client network with the most.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Application = Callable[[Any, Any, Any], Coroutine[Any, Any, None]]
 """An application of ASGI 3."""
 
 ClientConnections = dict[Connection, None]
-"""Connections of one client's address, oldest first."""
+"""Connections of one client's network, oldest first."""
 
 MAX_CONNECTIONS = 256
 """Largest number of connections, and at most a quarter of the files that the process may open: brokers need some as
@@ -112,7 +112,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns = Turns()
         self._thread: threading.Thread | None = None
-        self._open: dict[str, ClientConnections] = {}  # by client's address
+        self._open: dict[str, ClientConnections] = {}  # by client's network
         self._pending: dict[Connection, int] = {}  # bytes, last changed at the end
         self._pending_bytes = 0
         self._readers: dict[Connection, _BodyReader] = {}
@@ -237,7 +237,7 @@ class Server:
             self._connection_to_close(self._open.values()).cut()
         conn = Connection(self._config, self._state, self, sock, client, loopback=loopback, tls=tls)
         self._turns.clients[conn.descriptor] = conn
-        self._open.setdefault(client, {})[conn] = None
+        self._open.setdefault(conn.network, {})[conn] = None
         if tls is None:
             self._enter(conn, sock)
         else:
@@ -282,7 +282,7 @@ class Server:
 
     @staticmethod
     def _connection_to_close(clients: Iterable[ClientConnections]) -> Connection:
-        """The connection to close: of the client address with the most, the oldest without a request in progress."""
+        """The connection to close: of the client network with the most, the oldest without a request in progress."""
         most = max(clients, key=len)
         return next((conn for conn in most if not conn.answering), next(iter(most)))
 
@@ -296,9 +296,9 @@ class Server:
         while self._pending_bytes > self._ledger.limits[HeldBytes.REQUESTS]:
             of_clients: Counter[str] = Counter()
             for waiting, held in self._pending.items():
-                of_clients[waiting.address] += held
+                of_clients[waiting.network] += held
             most = max(of_clients, key=of_clients.__getitem__)
-            next(waiting for waiting in self._pending if waiting.address == most).cut()
+            next(waiting for waiting in self._pending if waiting.network == most).cut()
         self._ledger.held[HeldBytes.REQUESTS] = self._pending_bytes
 
     def takes(self, connection: Connection, body: bytes, sent: int) -> None:
@@ -327,12 +327,12 @@ class Server:
         """Remove it: it is closed."""
         self.holds(connection, 0)
         self.takes(connection, b"", 0)
-        of_client = self._open.get(connection.address, {})
+        of_client = self._open.get(connection.network, {})
         of_client.pop(connection, None)
         if self._turns.clients.get(connection.descriptor) is connection:  # it may be that of another one by now
             del self._turns.clients[connection.descriptor]
         if not of_client:
-            self._open.pop(connection.address, None)
+            self._open.pop(connection.network, None)
         if self._all_left and not self._open:
             self._all_left.set()
 

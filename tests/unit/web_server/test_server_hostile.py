@@ -19,6 +19,7 @@ from exporter.exposition.text_format import Format
 from exporter.model import Clock, Snapshot
 from exporter.status.app import App
 from exporter.web_server.connection import Limits
+from exporter.web_server.hosts import network_of
 from exporter.web_server.server import SEND_BUFFER_BYTES, Server
 from exporter.words import HeldBytes
 
@@ -308,6 +309,52 @@ def test_when_it_is_crowded_those_who_hold_most_give_up_their_oldest(
     assert quiet.recv(65536).startswith(b"HTTP/1.1 200")
     crowd[-1].sendall(REQUEST)
     assert crowd[-1].recv(65536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.fixture
+def one_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """127.1.0.0/16 is one network, as 64 bits of IPv6 are, of which a test has one address only."""
+    monkeypatch.setattr(
+        "exporter.web_server.connection.network_of",
+        lambda client: "one" if client.startswith("127.1.") else network_of(client),
+    )
+
+
+@pytest.mark.usefixtures("one_network")
+def test_when_it_is_crowded_the_addresses_of_one_network_count_together(
+    patient: Server, crowd: list[socket.socket]
+) -> None:
+    quiet = connect(patient, "127.0.0.2")
+    crowd.append(quiet)
+    crowd += [
+        connect(patient, f"127.1.{number // 250}.{number % 250 + 1}") for number in range(patient.most_connections + 20)
+    ]
+    assert crowd[1].recv(1) == b""
+    for client in (crowd[-1], quiet):
+        client.sendall(REQUEST)
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.usefixtures("one_network")
+def test_the_requests_of_the_addresses_of_one_network_count_together(
+    patient: Server, crowd: list[socket.socket]
+) -> None:
+    honest = connect(patient)
+    crowd.append(honest)
+    honest.sendall(b"POST /v1/metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n" + b"x" * 250_000)
+    while pending_bytes(patient) < 250_000:  # the test's own time limit ends this
+        time.sleep(0.01)
+    head = b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65000\r\n\r\n"
+    many = LIMITS[HeldBytes.REQUESTS] // 64_000
+    for number in range(many):
+        crowd.append(connect(patient, f"127.1.0.{number + 1}"))
+        with contextlib.suppress(OSError):
+            crowd[-1].sendall(head + b"x" * 64_000)
+    while all(map(is_open, crowd)):  # the test's own time limit ends this
+        time.sleep(0.01)
+    honest.setblocking(True)
+    honest.sendall(b"x" * 50_000)
+    assert honest.recv(65536).startswith(b"HTTP/1.1 404 ")
 
 
 @pytest.mark.parametrize(
