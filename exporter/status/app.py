@@ -151,11 +151,11 @@ class App:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 -- ASGI
         request = _request(scope)
-        # Nothing is done before the whole request has arrived.
-        body = await _body(receive) if "content-length" in request.headers else b""
-        if body is None:
-            return
         with contextlib.suppress(asyncio.CancelledError):  # the agent stops
+            # Nothing is done before the whole request has arrived.
+            body = await _body(receive) if "content-length" in request.headers else b""
+            if body is None:
+                return
             try:
                 answering = self._answer(request, body)
                 # No connection counts the bytes of a body whose client left.

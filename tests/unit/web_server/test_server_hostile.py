@@ -451,6 +451,19 @@ def test_closing_does_not_wait_for_a_client_that_does_not_read(listener: Server,
     assert not closing.is_alive()
 
 
+def test_a_request_that_has_not_come_in_full_when_the_server_stops_is_no_error_of_ours(
+    exposition: Exposition, crowd: list[socket.socket], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server([("127.0.0.1", 0)], App(exposition, dict, lambda: True, list))
+    server.open()
+    crowd.append(connect(server))
+    crowd[0].sendall(UNFINISHED[0])
+    while not pending_bytes(server):  # the test's own time limit ends this
+        time.sleep(0.01)
+    server.close()
+    assert caplog.records == []
+
+
 def test_what_is_being_answered_is_answered_before_the_end(exposition: Exposition) -> None:
     begun, go = threading.Event(), threading.Event()
 
