@@ -34,8 +34,8 @@ class FleetApp(App):
         self._closing.append(self._renders.close)
         prefix = web.route_prefix
         self._routes |= {
-            f"{prefix}/": Route("GET", self._fleet_page),
-            f"{prefix}/api/v1/fleet": Route("GET", self._fleet_document),
+            f"{prefix}/": Route("GET", self._fleet_page, long=True),
+            f"{prefix}/api/v1/fleet": Route("GET", self._fleet_document, long=True),
         }
         if prefix:
             self._routes |= dict.fromkeys(("/", prefix), Route("GET", self._to_prefix))

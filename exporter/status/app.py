@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 CHUNK_BYTES = 64 * 1024
 PAGE_SECONDS = 1.0
 """Seconds for which a rendered page or document is reused: many readers cost no more than one."""
-_PAGES = ("", "roll", "api/v1/status", "api/v1/fleet", "api/v1/events", "api/v1/roll", "api/v1/inventory")
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -59,10 +58,14 @@ class PostHandler(Protocol):
 
 
 class Route(NamedTuple):
-    """The handler of a path and its method; HEAD is allowed with GET."""
+    """The handler of a path and its method; HEAD is allowed with GET.
+
+    ``long`` is whether the answer takes long enough to look whether its reader is still there.
+    """
 
     method: str
     handler: Handler
+    long: bool = False
 
     @property
     def allowed(self) -> Collection[str]:
@@ -126,18 +129,18 @@ class App:
             )
             self._closing.append(pages.close)
             self._routes |= {
-                prefix + "/": Route("GET", pages.page),
-                prefix + "/api/v1/status": Route("GET", pages.document),
-                prefix + "/api/v1/events": Route("GET", pages.what_happened),
+                prefix + "/": Route("GET", pages.page, long=True),
+                prefix + "/api/v1/status": Route("GET", pages.document, long=True),
+                prefix + "/api/v1/events": Route("GET", pages.what_happened, long=True),
                 prefix + "/runbooks": Route("GET", pages.runbooks),
             }
         if queries is not None:
             answers = QueryPages(queries, prefix, self._short, page_seconds)
             self._closing.append(answers.close)
             self._routes |= {
-                prefix + "/roll": Route("GET", answers.roll_page),
-                prefix + "/api/v1/roll": Route("GET", answers.roll),
-                prefix + "/api/v1/inventory": Route("GET", answers.inventory),
+                prefix + "/roll": Route("GET", answers.roll_page, long=True),
+                prefix + "/api/v1/roll": Route("GET", answers.roll, long=True),
+                prefix + "/api/v1/inventory": Route("GET", answers.inventory, long=True),
             }
         if prefix and status is not None:
             self._routes |= dict.fromkeys(("/", prefix), Route("GET", self._to_prefix))
@@ -157,10 +160,11 @@ class App:
             if body is None:
                 return
             try:
-                answering = self._answer(request, body)
+                route = self._route(request.path)
+                answering = self._answer(request, body, route)
                 # No connection counts the bytes of a body whose client left.
-                waits = bool(body) or self._is_page(request)
-                answer = await (_while_there(answering, receive) if waits else answering)
+                ends = bool(body) or (route is not None and route.long)
+                answer = await (_while_there(answering, receive) if ends else answering)
             except Exception:
                 log.exception("an answer failed", extra={"method": request.method, "path": request.path})
                 answer = refused(500)
@@ -168,7 +172,7 @@ class App:
                 log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
                 await _send(answer, {**_HEADERS, **self._guard.headers}, send, scope["state"].get("taking"))
 
-    async def _answer(self, request: Request, body: bytes) -> Answer:
+    async def _answer(self, request: Request, body: bytes, route: Route | None) -> Answer:
         if request.path not in self._health and (request.path != f"{self._prefix}/metrics" or from_browser(request)):
             refusal = foreign(request, self._hosts)
             if refusal is not None:
@@ -183,23 +187,18 @@ class App:
             # The token may be in a file. The body does not wait in the queue of posts before it is known.
             refusal = await self._short.run(handler.refusal, request, client=request.client)
             return await self._posts.run(handler, request, body, client=request.client) if refusal is None else refusal
-        return await self._routed(request)
-
-    def _is_page(self, request: Request) -> bool:
-        """Return whether the answer takes long enough to look whether its reader is still there."""
-        return request.path in {f"{self._prefix}/{page}" for page in _PAGES}
-
-    async def _routed(self, request: Request) -> Answer:
-        path = request.path
-        route = self._routes.get(path) or self._routes.get(path.removesuffix("/"))
-        of_runbooks = f"{self._prefix}/runbooks/"
-        if route is None and self._pages is not None and path.startswith(of_runbooks):
-            route = Route("GET", self._pages.runbook)
         if route is None:
             return refused(404)
         if request.method not in route.allowed:
             return refused(405, headers={"Allow": ", ".join(sorted(route.allowed))})
         return await route.handler(request)
+
+    def _route(self, path: str) -> Route | None:
+        """Return the route of a path, which may end with a slash."""
+        route = self._routes.get(path) or self._routes.get(path.removesuffix("/"))
+        if route is None and self._pages is not None and path.startswith(f"{self._prefix}/runbooks/"):
+            return Route("GET", self._pages.runbook)
+        return route
 
     # --- The answers --------------------------------------------------------------------------------------------------
 

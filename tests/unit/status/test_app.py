@@ -690,3 +690,17 @@ def test_posts_that_are_read_slowly_hold_neither_refusals_nor_runbooks_nor_the_b
     finally:
         posts.may_read.set()
         app.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/roll", "/roll/", "/api/v1/status", "/api/v1/status/", "/api/v1/inventory/"])
+def test_a_page_whose_reader_left_is_not_answered(behind: AppInputs, path: str) -> None:
+    app = behind.app()
+
+    async def ask() -> None:
+        assert await status_of(app, "GET", path, leaves=True) == 0
+        assert await status_of(app, "GET", path) == 200
+
+    try:
+        asyncio.run(ask())
+    finally:
+        app.close()
