@@ -49,7 +49,7 @@ class Renders:
         self._seconds = seconds
         self._worker = Workers("pages", 1)
         self._known: dict[Hashable, _Render] = {}  # rendered, being rendered, or waiting
-        self._whole: list[_Render] = []  # waiting; rendered before the filtered ones
+        self._whole: list[_Render] = []  # waiting; they take turns with the filtered ones
         self._filtered: list[_Render] = []
         self._running: asyncio.Task[None] | None = None
 
@@ -93,8 +93,12 @@ class Renders:
         given_up.body.set_exception(BusyError())
 
     async def _run(self) -> None:
-        while waiting := self._whole or self._filtered:
-            render = waiting.pop(0)
+        first, second = self._whole, self._filtered
+        while waiting := first or second:
+            first, second = (self._filtered, self._whole) if waiting is self._whole else (self._whole, self._filtered)
+            counts = Counter(render.client for render in waiting)
+            render = min(waiting, key=lambda render: counts[render.client])  # the oldest of those who wait for least
+            waiting.remove(render)
             try:
                 body = await self._worker.run(render.rendered)
             except Exception as error:  # noqa: BLE001 -- raised where it is awaited

@@ -130,6 +130,27 @@ def test_pages_whose_readers_left_take_no_place_of_others(client: str) -> None:
     asyncio.run(ask())
 
 
+def test_whole_pages_take_turns_with_filtered_ones_and_clients_with_few_come_first() -> None:
+    async def ask() -> None:
+        renders, running = Renders(3600.0), Page()
+        order: list[str] = []
+
+        async def get(key: str, client: str, *, whole: bool = False) -> None:
+            await renders.get(key, ready(b"").make, client, whole=whole)
+            order.append(key)
+
+        first = asyncio.ensure_future(renders.get("running", running.make, "x", whole=True))
+        await begun(running)
+        whole = (get(f"whole {at}", "x", whole=True) for at in range(3))
+        waiting = asyncio.gather(*whole, get("a", "many"), get("b", "many"), get("c", "one"))
+        await asyncio.sleep(0)
+        running.may_end.set()
+        await asyncio.gather(first, waiting)
+        assert order == ["c", "whole 0", "a", "whole 1", "b", "whole 2"]
+
+    asyncio.run(ask())
+
+
 def test_a_page_that_fails_fails_for_its_readers_and_is_tried_again() -> None:
     def fails() -> Iterator[bytes]:
         raise ValueError("no page")
