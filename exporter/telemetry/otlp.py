@@ -28,6 +28,7 @@ PATH = "/v1/metrics"
 MOST_BYTES = 4 * 1024 * 1024
 """Largest body once it is decompressed."""
 MOST_MEMBERS = 100
+_WEIGHT = 8  # bytes of memory that a byte of a decompressed body takes
 _FORMS: Mapping[str, ModuleType] = {"application/x-protobuf": protobuf, "application/json": json_form}
 _HEADERS = {
     "kafka-cluster": "cluster",
@@ -65,8 +66,8 @@ class OtlpApp:
         try:
             about = _about(request)
             self._receiver.admit()
-            with one_heavy_at_a_time(len(body) * 8):
-                content = _decompressed(request, body)
+            content = _decompressed(request, body)
+            with one_heavy_at_a_time(len(content) * _WEIGHT):
                 self._receiver.take(form.decode(content, tally), about, tally)
         except (RefusedError, OtlpError) as error:
             return _refused(request, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import sys
@@ -14,6 +15,7 @@ import pytest
 from exporter import catalogue
 from exporter.ingest.budget import Budget
 from exporter.model import Deadline, Facts, Metric, Sample
+from exporter.telemetry import otlp
 from exporter.telemetry.clients import MOST_SERIES, TelemetryReceiver
 from exporter.telemetry.otlp import MOST_BYTES, OtlpApp
 from exporter.telemetry.points import MOST_REASONS, PointTally
@@ -368,6 +370,20 @@ def test_a_gzip_bomb_is_unpacked_no_further_than_the_limit(world: World) -> None
     bomb = gzip.compress(gzip.compress(bytes(50_000_000), 1) + bytes(MOST_BYTES), 9)
     assert len(bomb) < 1024 * 1024
     assert world.post(bomb, GZIP, "application/json").status == 413
+
+
+def test_a_body_is_as_heavy_as_it_is_once_decompressed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights: list[int] = []
+
+    def lock(weight: int) -> contextlib.AbstractContextManager[None]:
+        weights.append(weight)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(otlp, "one_heavy_at_a_time", lock)
+    content = b"{" + b" " * 1_000_000 + b"}"
+    assert world.post(gzip.compress(content), GZIP, "application/json").status == 200
+    assert world.post(content, CLIENT, "application/json").status == 200
+    assert weights == [8 * len(content)] * 2
 
 
 def test_the_token_is_asked_for() -> None:
