@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 class Receiver(Protocol):
     """Accepts one document. Raises RefusedError."""
 
-    def take(self, body: bytes) -> None: ...
+    def take(self, body: bytes, client: str = "") -> None:
+        """``client`` is the address that it comes from."""
 
 
 class IngestApp:
@@ -42,7 +43,7 @@ class IngestApp:
     def __call__(self, request: Request, body: bytes) -> Answer:
         """204, or why the body is refused."""
         try:
-            self._inbox.take(body)
+            self._inbox.take(body, request.client)
         except RefusedError as error:
             return _refused(request, error)
         return Answer(204)

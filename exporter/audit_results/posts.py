@@ -39,9 +39,9 @@ class AuditReceiver:
             audits, KEEP_SECONDS, clock, _weight, senders="audits", budget=budget, replaces=True
         )
 
-    def take(self, body: bytes) -> None:
+    def take(self, body: bytes, client: str = "") -> None:
         """Accept one result. One that ended before the kept one changes nothing. Raises RefusedError."""
-        self._mail.admit()
+        self._mail.admit(client)
         try:
             result = parse_result(body)
         except AuditResultError as error:

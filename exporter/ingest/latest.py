@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.ingest.budget import ENTRY_BYTES, Budget
 from exporter.model import Clock
+from exporter.web_server.hosts import network_of
 
 RATE = 20.0
 BURST = 40.0
@@ -17,6 +18,12 @@ BURST = 40.0
 
 TOTAL_RATE = 500.0
 TOTAL_BURST = 1000.0
+RESERVED = 500.0
+"""Documents of the total burst that are for networks within their own rate: a single sender may take the rest."""
+NETWORK_RATE = 100.0
+NETWORK_BURST = 200.0
+MOST_NETWORKS = 1000
+"""Networks whose rate is known; those that posted last."""
 
 LONGEST_NAME = 200
 
@@ -42,10 +49,11 @@ class _TokenBucket:
         self._rate, self._burst = rate, burst
         self._left, self._at = burst, 0.0
 
-    def take(self, now: float) -> bool:
+    def take(self, now: float, reserved: float = 0.0) -> bool:
+        """Take a token, unless only the reserved ones are left."""
         self._left = min(self._burst, self._left + (now - self._at) * self._rate)
         self._at = now
-        if self._left < 1:
+        if self._left < 1 + reserved:
             return False
         self._left -= 1
         return True
@@ -85,17 +93,23 @@ class LatestBySender(Generic[K, V]):
         self._senders = senders
         self._budget = budget or Budget()
         self._replaces = replaces
-        self._lock = self._budget.lock  # guards the five below
+        self._lock = self._budget.lock  # guards the six below
         self._letters: dict[K, _LastReport[V]] = {}
         self._buckets: dict[K, _TokenBucket] = {}
         self._total = _TokenBucket(TOTAL_RATE, TOTAL_BURST)
+        self._networks: dict[str, _TokenBucket] = {}  # the one that posted last is the last
         self._left_out: dict[K, float] = {}
         self._first_end = float("-inf")  # nothing in the three above ends before it
 
-    def admit(self) -> None:
-        """Count a document before it is parsed. Raises RefusedError when there are too many."""
+    def admit(self, client: str = "") -> None:
+        """Count a document from this address before it is parsed. Raises RefusedError when there are too many."""
+        now, network = self._clock.monotonic(), network_of(client)
         with self._lock:
-            if not self._total.take(self._clock.monotonic()):
+            bucket = self._networks.pop(network, None) or _TokenBucket(NETWORK_RATE, NETWORK_BURST)
+            self._networks[network] = bucket
+            if len(self._networks) > MOST_NETWORKS:
+                del self._networks[next(iter(self._networks))]
+            if not self._total.take(now, 0.0 if bucket.take(now) else RESERVED):
                 raise RefusedError(429, f"too much from all {self._senders} together")
 
     def put(self, sender: K, make: Callable[[V | None], V]) -> None:

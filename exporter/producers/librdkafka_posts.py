@@ -71,11 +71,11 @@ class LibrdkafkaReceiver:
             clients, expire_after, self._clock, _weight, budget=self.budget
         )
 
-    def take(self, body: bytes) -> None:
+    def take(self, body: bytes, client: str = "") -> None:
         """Accept one client's statistics, as librdkafka writes them or reduced to the needed fields. Raises
         RefusedError.
         """
-        self._mail.admit()
+        self._mail.admit(client)
         report = _parsed(body)
         if report.key.cluster and report.key.cluster not in self._clusters:
             raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")

@@ -47,9 +47,9 @@ class SparkReceiver:
             queries, KEEP_SILENT, clock, _weight, senders="queries", budget=budget
         )
 
-    def take(self, body: bytes) -> None:
+    def take(self, body: bytes, client: str = "") -> None:
         """Take one query's state. Raises RefusedError."""
-        self._mail.admit()
+        self._mail.admit(client)
         try:
             place, query = _parsed(body, self._clock.wall())
         except EventError as error:

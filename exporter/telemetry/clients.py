@@ -107,9 +107,9 @@ class TelemetryReceiver:
         )
         self._points = {"taken": 0, "ignored": 0, "refused": 0}
 
-    def admit(self) -> None:
-        """Count a body before it is parsed. Raises RefusedError when there are too many."""
-        self._mail.admit()
+    def admit(self, client: str = "") -> None:
+        """Count a body from this address before it is parsed. Raises RefusedError when there are too many."""
+        self._mail.admit(client)
 
     def take(self, pushed: Iterator[Pushed], about: About, tally: PointTally) -> None:
         """Keep these points. ``about`` is what the request says of its client; refused points are put on the tally.

@@ -65,7 +65,7 @@ class OtlpApp:
         form, tally = _FORMS[kind], PointTally()
         try:
             about = _about(request)
-            self._receiver.admit()
+            self._receiver.admit(request.client)
             content = _decompressed(request, body)
             with one_heavy_at_a_time(len(content) * _WEIGHT):
                 self._receiver.take(form.decode(content, tally), about, tally)

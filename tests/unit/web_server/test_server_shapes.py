@@ -32,7 +32,7 @@ JSON = b"Content-Type: application/json\r\n"
 class AcceptingInbox:
     """Takes whatever is handed in."""
 
-    def take(self, body: bytes) -> None:
+    def take(self, body: bytes, client: str = "") -> None:
         assert body == STATISTICS
 
 
