@@ -433,10 +433,11 @@ def test_threads_that_read_foreign_data_wait_while_a_body_of_metrics_is_made() -
 
 
 def test_scrapes_that_wait_for_a_body_that_takes_long_share_the_next_one() -> None:
-    now, made = 1000.0, 0
+    now, made, all_asked = 1000.0, 0, threading.Event()
 
     def own(_: Format) -> bytes:
         nonlocal now, made
+        assert all_asked.wait(20)
         now, made = now + 1.0, made + 1
         exposition.swap({("a",): Snapshot("lso", "prod", "prod", 60.0, (), (), (), 0.1, now, 0.0)})
         return b""
@@ -446,7 +447,10 @@ def test_scrapes_that_wait_for_a_body_that_takes_long_share_the_next_one() -> No
 
     async def scrapes(number: int) -> list[Answer]:
         request = Request("GET", "/metrics", "", {}, "127.0.0.1")
-        return await asyncio.gather(*(app._metrics(request) for _ in range(number)))
+        asking = [asyncio.ensure_future(app._metrics(request)) for _ in range(number)]
+        await asyncio.sleep(0)  # each has come to where it waits
+        all_asked.set()
+        return await asyncio.gather(*asking)
 
     try:
         assert [answer.status for answer in asyncio.run(scrapes(10))] == [200] * 10
