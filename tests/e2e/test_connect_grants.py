@@ -16,6 +16,7 @@ from demo.cluster import KafkaCluster
 from demo.settings import Security
 from demo.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, in_proof
+from tests.helpers.offsets import commit_offsets
 from tests.helpers.schemas import conform
 
 USER = "worker"
@@ -50,7 +51,7 @@ def use_a_group(kafka: KafkaCluster) -> None:
     """Makes __consumer_offsets."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "before", "enable.auto.commit": False})
     try:
-        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+        commit_offsets(consumer, [TopicPartition("orders", 0, 1)])
     finally:
         consumer.close()
 

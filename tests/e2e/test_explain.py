@@ -28,6 +28,7 @@ from exporter.transactions.source.log_range import RangeConsumer
 from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
 from tests.e2e.ending_lines import explained, run
 from tests.e2e.record_oracle import PARTITIONS, KnownOffset, RecordOracle
+from tests.helpers.offsets import commit_offsets
 from tests.helpers.schemas import conform
 
 Fresh = Callable[[str], str]
@@ -131,7 +132,7 @@ def test_records_of_both_client_generations_are_explained_as_they_were_written(
 def _commit_first(kafka: KafkaCluster, group: str, topic: str, number: int) -> None:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "log_level": 0})
     try:
-        consumer.commit(offsets=[Position(topic, number, 0)], asynchronous=False)
+        commit_offsets(consumer, [Position(topic, number, 0)])
     finally:
         consumer.close()
 

@@ -11,6 +11,7 @@ from demo.cluster import KafkaCluster
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from tests.e2e.conftest import EnterContext, StartAgent
+from tests.helpers.offsets import commit_offsets
 
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "2s", "KAFKA_EOS_CLUSTERS__0__LSO__INTERVAL": "500ms"}
 
@@ -18,7 +19,7 @@ OFTEN = {"KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "2s", "KAFKA_EOS_CLUSTERS__0
 def commit(kafka: KafkaCluster, group: str, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
     try:
-        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        commit_offsets(consumer, [TopicPartition(topic, 0, offset)])
     finally:
         consumer.close()
 

@@ -12,6 +12,7 @@ from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
+from tests.helpers.offsets import commit_offsets
 
 INSIDE, BOTH, OUTSIDE, MEMBERS = "inside", "both", "copier", "members"
 ROUNDS = 12
@@ -85,6 +86,6 @@ def _join_and_leave(kafka: KafkaCluster) -> None:
 def _commit_outside(kafka: KafkaCluster, group: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "enable.auto.commit": False})
     try:
-        consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+        commit_offsets(consumer, [TopicPartition("orders", 0, offset)])
     finally:
         consumer.close()

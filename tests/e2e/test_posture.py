@@ -21,6 +21,7 @@ from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from exporter.posture.stable_ids import STABLE, START_GAP
 from tests.e2e.conftest import StartAgent
+from tests.helpers.offsets import commit_offsets
 from tests.helpers.schemas import conform
 
 GOOD, POOR = "well-kept", "poorly-kept"
@@ -54,7 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostureTarget]:
         plain.produce(GOOD, b"outside of a transaction")
         plain.flush(60)
         reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": READER})
-        reader.commit(offsets=[TopicPartition(topic, 0, 0) for topic in (GOOD, POOR)], asynchronous=False)
+        commit_offsets(reader, [TopicPartition(topic, 0, 0) for topic in (GOOD, POOR)])
         reader.close()
         config = folder / "config.yml"
         config.write_text(

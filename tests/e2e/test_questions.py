@@ -30,6 +30,7 @@ from exporter.kafka.requests.transactions import (
 )
 from exporter.model import Deadline, Reason, TopicPartition
 from tests.e2e.conftest import EnterContext
+from tests.helpers.offsets import commit_offsets
 
 Fresh = Callable[[str], str]
 
@@ -110,7 +111,7 @@ def test_each_id_and_each_group_is_asked_of_its_own_coordinator(keep: EnterConte
             producer.flush()
         for group in groups:
             reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
-            reader.commit(offsets=[Position("orders", 0, 3)], asynchronous=False)
+            commit_offsets(reader, [Position("orders", 0, 3)])
             reader.close()
         with client_of(kafka) as client:
             metadata = client.metadata(soon())

@@ -19,6 +19,7 @@ from exporter import catalogue
 from exporter.core.shard import Shard
 from exporter.model import Deadline
 from tests.e2e.conftest import StartAgent
+from tests.helpers.offsets import commit_offsets
 
 pytestmark = pytest.mark.proof
 
@@ -70,7 +71,7 @@ def kafka(names: ShardNames) -> Iterator[KafkaCluster]:
         make_orphan(cluster, names.topics[0])
         for group, topic in zip(names.groups, names.topics, strict=True):
             reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-            reader.commit(offsets=[TopicPartition(topic, 1, 0)], asynchronous=False)
+            commit_offsets(reader, [TopicPartition(topic, 1, 0)])
             reader.close()
         yield cluster
 

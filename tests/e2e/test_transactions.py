@@ -24,6 +24,7 @@ from exporter import catalogue
 from exporter.core.shard import Shard
 from exporter.model import Metric
 from tests.e2e.conftest import VERSIONS, StartAgent, in_proof
+from tests.helpers.offsets import commit_offsets
 
 STALL_AFTER = 6.0
 CLUSTER = "e2e"
@@ -101,12 +102,12 @@ def _play(world: ObservedRun, make: ProducerClass, stack: ExitStack, stem: str) 
     behind.commit()
 
     reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": world.names["group"], "log_level": 0})
-    reader.commit(offsets=[TopicPartition(offsets, 0, 0)], asynchronous=False)
+    commit_offsets(reader, [TopicPartition(offsets, 0, 0)])
     offsets_holder = producer("consuming", timeout=600.0)
     offsets_holder.begin()
     offsets_holder.send_offsets(world.names["group"], offsets, 0, 0)
 
-    reader.commit(offsets=[TopicPartition(orders, 0, 0), TopicPartition(orders, 1, 0)], asynchronous=False)
+    commit_offsets(reader, [TopicPartition(orders, 0, 0), TopicPartition(orders, 1, 0)])
     reader.close()
 
 
