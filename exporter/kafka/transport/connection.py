@@ -13,6 +13,7 @@ import socket
 import ssl
 import struct
 import sys
+import threading
 from typing import Any, Protocol, runtime_checkable
 
 from kafka.errors import IncompatibleBrokerVersion
@@ -38,6 +39,13 @@ MAX_FRAME = 100_000_000
 
 REAUTHENTICATE = 0.85
 """Share of its lifetime after which a SASL session (KIP-368) is replaced by a new connection."""
+
+_COMPILING = threading.Lock()
+"""Held while an answer of a form is decoded first: kafka-python compiles its decoder then, and keeps a wrong one where
+two threads do so (``StructField.compiled_decode_from`` sets the class of the struct meanwhile).
+"""
+_COMPILED: set[tuple[type[Request], int]] = set()
+
 
 FAMILIES = {"any": socket.AF_UNSPEC, "v4": socket.AF_INET, "v6": socket.AF_INET6}
 TLS_ALERT = b"\x15\x03"
@@ -224,13 +232,12 @@ class BrokerConnection:
         self._send(request.encode(framed=True, header=True), deadline, _name(request))
         self._owed = self._correlation
         frame = self._frame(deadline, _name(request))
+        form = type(request), version
         try:
-            kind = request.header.get_response_class()
-            body = io.BytesIO(frame)
-            kind.parse_header(body)
-            if isinstance(request, ReadsAnswer):
-                return request.read_answer(frame[body.tell() :], kind)
-            return kind.decode(body)
+            with contextlib.nullcontext() if form in _COMPILED else _COMPILING:
+                answer = _decoded(request, frame)
+                _COMPILED.add(form)
+                return answer
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error):
             # the errors of kafka-python's decoder on a corrupt or unknown layout
             text = f"{self._label}: the answer to {_name(request)} v{version} cannot be decoded"
@@ -339,6 +346,15 @@ class BrokerConnection:
             return Fault(Reason.MALFORMED, f"{self._label} speaks HTTP, not Kafka: check the port")
         size = int.from_bytes(self._buffer[:4], "big")
         return Fault(Reason.MALFORMED, f"{self._label} sent {size} bytes at once: no Kafka broker, or too much for us")
+
+
+def _decoded(request: Request, frame: bytes) -> Response:
+    kind = request.header.get_response_class()
+    body = io.BytesIO(frame)
+    kind.parse_header(body)
+    if isinstance(request, ReadsAnswer):
+        return request.read_answer(frame[body.tell() :], kind)
+    return kind.decode(body)
 
 
 def _name(request: Request) -> str:
