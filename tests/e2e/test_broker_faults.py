@@ -175,7 +175,7 @@ def test_a_paused_broker_costs_its_own_samples_only(
             metrics = agent.metrics()
             assert metrics.value(catalogue.TOPIC_LSO_LAG_OFFSETS, topic=topic) == 0
             assert metrics.value(catalogue.STALLED_PARTITIONS, topic=topic) == 0
-        assert metrics.total(catalogue.SOURCE_FAULTS_TOTAL) > 0
+        agent.wait_until(lambda seen: seen.total(catalogue.SOURCE_FAULTS_TOTAL) > 0)
     finally:
         paused.resume()
         three.wait_ready()
