@@ -20,7 +20,7 @@ WORKERS ?= 4
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden rules rules-lint rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof rolls spark spark-versions spark-install real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden weight rules rules-lint rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof rolls spark spark-versions spark-install real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -240,6 +240,9 @@ lock: $(READY) ## write constraints.txt and docker/requirements*.txt anew from t
 	@{ sed -n '/^#/p' constraints.txt; $(PY) -m pip freeze --exclude-editable --all | grep -v '^pip==' | sort -f; } > constraints.new
 	@mv constraints.new constraints.txt
 	@scripts/lock-image $(PY)
+
+weight: ## code lines, modules, lines of tests, docs and generated files
+	@$(PYTHON) -m scripts.weight
 
 clean: ## remove what was built here (Kafka's jars stay in the user's cache)
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
