@@ -18,7 +18,9 @@ WHAT_TO_SET = {
     "transaction_log_partitions": (
         "transaction.state.log.num.partitions=50 (the default) before the first transaction of a cluster"
     ),
-    "transaction_log_min_isr": ("transaction.state.log.min.isr=2, and min.insync.replicas=2 on __transaction_state"),
+    "transaction_log_min_isr": (
+        "transaction.state.log.min.isr=2, and min.insync.replicas=2 on __transaction_state, with three replicas"
+    ),
     "transaction_log_isr": ("restore the missing replicas: check for brokers that are down or lag behind"),
     "transaction_max_timeout": ("transaction.max.timeout.ms=900000 or less, as far as the applications allow"),
     "transaction_timeout": (

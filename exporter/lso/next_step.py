@@ -12,6 +12,7 @@ from typing import NamedTuple, assert_never
 
 from exporter.bounds.text import some
 from exporter.core.durations import format_age
+from exporter.core.replication import effective_min_isr
 from exporter.flink.facts import FlinkTransaction
 from exporter.lso.ending import Ending, abort_marker, force_terminate
 from exporter.lso.facts import Blocker, Completion, Stall
@@ -185,11 +186,15 @@ def _waits(stall: Stall) -> str:
 
 def _too_few_in_sync(seen: Completion | None) -> str:
     """Why a write with acks=all fails, "" where it succeeds or that is not known."""
-    if seen is None or seen.min_isr is None or len(seen.isr) >= seen.min_isr:
+    if seen is None or seen.min_isr is None:
         return ""
-    advice = f"Bring back {_brokers(seen.missing)}" if seen.missing else "Add replicas, or lower min.insync.replicas"
+    needed = effective_min_isr(seen.min_isr, (*seen.isr, *seen.missing))
+    if len(seen.isr) >= needed:
+        return ""
+    of = f", of {needed} replicas" if needed < seen.min_isr else ""
     return (
-        f"Too few replicas are in sync: min.insync.replicas is {seen.min_isr}, in sync: {_brokers(seen.isr)}. {advice}."
+        f"Too few replicas are in sync: min.insync.replicas is {seen.min_isr}{of}, in sync: {_brokers(seen.isr)}. "
+        f"Bring back {_brokers(seen.missing)}."
     )
 
 

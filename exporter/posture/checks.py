@@ -8,11 +8,12 @@ information, not a failure.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from exporter.applications.proposed_patterns import propose
 from exporter.bounds.text import some
-from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
+from exporter.core.replication import effective_min_isr, is_under_min_isr
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.posture.check import CheckResult, PostureCheck, Rule
 from exporter.posture.client_telemetry import telemetry_checks
 from exporter.posture.connect import connect_checks
@@ -46,8 +47,9 @@ LOG_REPLICATION = Rule(
 )
 LOG_MIN_ISR = Rule(
     "transaction_log_min_isr",
-    "With a minimum ISR of one, a decision to commit can be acknowledged and lost with a single broker.",
-    "transaction.state.log.min.isr=2, and min.insync.replicas=2 on __transaction_state",
+    "With a minimum ISR of one, a decision to commit can be acknowledged and lost with a single broker; with one of all"
+    " replicas, a single broker that stops halts every transaction.",
+    "transaction.state.log.min.isr=2, and min.insync.replicas=2 on __transaction_state, with three replicas",
 )
 LOG_ISR = Rule(
     "transaction_log_isr",
@@ -129,12 +131,12 @@ def checks_of(evidence: PostureEvidence) -> tuple[PostureCheck, ...]:
 def _replication(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
         if partitions := evidence.topics.get(topic):
-            fewest = min(len(partition.replicas) for partition in partitions.values())
+            fewest = _fewest_replicas(partitions)
             yield LOG_REPLICATION.says(topic, passed=fewest >= 3, found=f"replication factor {fewest}")
 
 
 def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    if TRANSACTION_STATE not in evidence.topics:
+    if not (partitions := evidence.topics.get(TRANSACTION_STATE)):
         return
     value = _topic_setting(evidence, LOG_MIN_ISR, TRANSACTION_STATE, MIN_ISR)
     if isinstance(value, PostureCheck):
@@ -142,10 +144,10 @@ def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         return
     minimum = int(value)
     wanted = max([2, *broker_numbers(evidence, "transaction.state.log.min.isr")])
-    found = f"min.insync.replicas={minimum}"
+    found = _minimum_found(minimum, fewest := _fewest_replicas(partitions))
     if wanted > 2:
         found += f", the brokers say transaction.state.log.min.isr={wanted}"
-    yield LOG_MIN_ISR.says(TRANSACTION_STATE, passed=minimum >= wanted, found=found)
+    yield LOG_MIN_ISR.says(TRANSACTION_STATE, passed=wanted <= minimum < fewest, found=found)
 
 
 def _log_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -156,7 +158,10 @@ def _log_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     if isinstance(value, PostureCheck):
         yield value
         return
-    short = sum(partition.leader is None or len(partition.isr) < int(value) for partition in partitions.values())
+    short = sum(
+        partition.leader is None or is_under_min_isr(partition.isr, partition.replicas, int(value))
+        for partition in partitions.values()
+    )
     yield LOG_ISR.says(TRANSACTION_STATE, passed=not short, found=f"{short} of {len(partitions)} partitions below it")
 
 
@@ -215,9 +220,20 @@ def _topic_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
         if isinstance(value, PostureCheck):
             yield value
             continue
-        replicas = min(len(partition.replicas) for partition in partitions.values())
-        found = f"replication factor {replicas}, {MIN_ISR}={value}"
-        yield TOPIC_MIN_ISR.says(topic, passed=2 <= int(value) < replicas, found=found)
+        found = _minimum_found(int(value), fewest := _fewest_replicas(partitions))
+        yield TOPIC_MIN_ISR.says(topic, passed=2 <= int(value) < fewest, found=found)
+
+
+def _fewest_replicas(partitions: Mapping[int, PartitionMetadata]) -> int:
+    return min(len(partition.replicas) for partition in partitions.values())
+
+
+def _minimum_found(minimum: int, replicas: int) -> str:
+    """Both numbers, and what Kafka takes where the minimum is above the replicas: it protects nothing more then."""
+    found = f"replication factor {replicas}, {MIN_ISR}={minimum}"
+    if (taken := effective_min_isr(minimum, range(replicas))) < minimum:
+        found += f": higher than the number of replicas, Kafka takes {taken}"
+    return found
 
 
 def _topic_setting(evidence: PostureEvidence, rule: Rule, topic: str, key: str) -> str | PostureCheck:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from exporter.core.replication import effective_min_isr
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
 
@@ -68,11 +69,14 @@ def _below_minimum(topic: str, led: Mapping[int, PartitionMetadata], broker: int
     short = [
         number
         for number, partition in led.items()
-        if set(partition.isr) != {broker} and len(set(partition.isr) - {broker}) < minimum
+        if set(partition.isr) != {broker}
+        and len(set(partition.isr) - {broker}) < effective_min_isr(minimum, partition.replicas)
     ]
     if short:
         left = min(len(set(led[number].isr) - {broker}) for number in short)
-        text = f"{_numbers(short)} {left} in sync without it, and min.insync.replicas={minimum}: {_role(topic)}"
+        fewest = min(effective_min_isr(minimum, led[number].replicas) for number in short)
+        of = f", of {fewest} replicas" if fewest < minimum else ""
+        text = f"{_numbers(short)} {left} in sync without it, and min.insync.replicas={minimum}{of}: {_role(topic)}"
         yield RollRow(RollAnswer.NO, RollReason.BELOW_MIN_ISR, topic, text)
 
 
@@ -81,7 +85,8 @@ def _under_replicated(topic: str, led: Mapping[int, PartitionMetadata], broker: 
     behind = {
         number: set(partition.replicas) - set(partition.isr) - {broker}
         for number, partition in led.items()
-        if broker in partition.isr and len(set(partition.isr) - {broker}) >= max(1, minimum)
+        if broker in partition.isr
+        and len(set(partition.isr) - {broker}) >= max(1, effective_min_isr(minimum, partition.replicas))
     }
     behind = {number: nodes for number, nodes in behind.items() if nodes}
     if behind:

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator, Mapping
 from exporter import catalogue
 from exporter.cluster import Cluster
 from exporter.core.derived import Derived
+from exporter.core.replication import is_under_min_isr
 from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata, PartitionMetadata
 from exporter.model import Deadline, Fault, Reason, Sample, SampleBatch
@@ -71,7 +72,9 @@ class InternalTopics:
                 ),
             }
             if (minimum := self._min_isr.get(topic)) is not None:
-                values["under_min_isr"] = sum(len(partition.isr) < minimum for partition in partitions.values())
+                values["under_min_isr"] = sum(
+                    is_under_min_isr(partition.isr, partition.replicas, minimum) for partition in partitions.values()
+                )
             for condition, count in values.items():
                 yield catalogue.INTERNAL_TOPIC_PARTITIONS(float(count), self._cluster.name, topic, condition)
             yield from self._broken(topic, partitions)
@@ -86,7 +89,11 @@ class InternalTopics:
         minimum = self._min_isr.get(topic, 0)
         broken = {
             "offline": {number for number, partition in partitions.items() if partition.leader is None},
-            "under_min_isr": {number for number, partition in partitions.items() if len(partition.isr) < minimum},
+            "under_min_isr": {
+                number
+                for number, partition in partitions.items()
+                if is_under_min_isr(partition.isr, partition.replicas, minimum)
+            },
         }
         for condition, numbers in broken.items():
             before = self._broken_since.get((topic, condition), {})
@@ -118,4 +125,4 @@ def unavailable_ids(cluster: str, known: KnownIds, lost: Container[int]) -> tupl
 
 def _cannot_write(partition: PartitionMetadata | None, minimum: int) -> bool:
     """The coordinator writes with acks=all: without a leader or enough in-sync replicas no transaction moves."""
-    return partition is None or partition.leader is None or len(partition.isr) < minimum
+    return partition is None or partition.leader is None or is_under_min_isr(partition.isr, partition.replicas, minimum)

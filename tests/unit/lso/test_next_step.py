@@ -304,7 +304,11 @@ ORDERS_7, ORDERS_2 = TopicPartition("orders", 7), TopicPartition("orders", 2)
         ),
         (
             Completion(MarkerWait.NOT_WRITTEN, 2, (2,), (), 2),
-            "min.insync.replicas is 2, in sync: broker 2. Add replicas, or lower min.insync.replicas.",
+            "The log of orders-7 lacks the marker; it is led by broker 2. Look whether that broker is up",
+        ),
+        (
+            Completion(MarkerWait.NOT_WRITTEN, 2, (2,), (1,), 3),
+            "min.insync.replicas is 3, of 2 replicas, in sync: broker 2. Bring back broker 1.",
         ),
         (
             Completion(MarkerWait.NOT_REPLICATED, 2, (2,), (1,), 2),

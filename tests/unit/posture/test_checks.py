@@ -84,7 +84,6 @@ def test_a_sound_cluster_passes_every_check() -> None:
 
 
 BROKEN = {
-    ("internal_topic_replication", TRANSACTION_STATE): _topic(TRANSACTION_STATE, PartitionMetadata(1, (1, 2), (1, 2))),
     ("internal_topic_replication", CONSUMER_OFFSETS): _topic(CONSUMER_OFFSETS, PartitionMetadata(1, (1,), (1,))),
     ("transaction_log_isr", TRANSACTION_STATE): _topic(TRANSACTION_STATE, PartitionMetadata(1, (1, 2, 3), (1,))),
     ("transaction_log_min_isr", TRANSACTION_STATE): _topic_settings(TRANSACTION_STATE, min_insync_replicas="1"),
@@ -124,6 +123,40 @@ def test_each_check_fails_when_its_subject_is_broken_and_no_other_does(
     assert check.found
     assert check.why
     assert check.fix
+
+
+@pytest.mark.parametrize(
+    ("replicas", "minimum", "failed", "said"),
+    [
+        (
+            1,
+            1,
+            {"internal_topic_replication", "transaction_log_min_isr"},
+            "replication factor 1, min.insync.replicas=1",
+        ),
+        (1, 2, {"internal_topic_replication", "transaction_log_min_isr"}, "the number of replicas, Kafka takes 1"),
+        (
+            2,
+            2,
+            {"internal_topic_replication", "transaction_log_min_isr"},
+            "replication factor 2, min.insync.replicas=2",
+        ),
+        (2, 3, {"internal_topic_replication", "transaction_log_min_isr"}, "the number of replicas, Kafka takes 2"),
+        (3, 2, set(), "replication factor 3, min.insync.replicas=2"),
+        (3, 3, {"transaction_log_min_isr"}, "replication factor 3, min.insync.replicas=3"),
+        (4, 2, set(), "replication factor 4, min.insync.replicas=2"),
+    ],
+)
+def test_the_minimum_of_the_log_is_compared_with_its_replicas_and_no_partition_in_full_sync_is_below_it(
+    replicas: int, minimum: int, failed: set[str], said: str
+) -> None:
+    nodes = tuple(range(1, replicas + 1))
+    log = dict.fromkeys(range(3), PartitionMetadata(1, nodes, nodes))
+    settings = _topic_settings(TRANSACTION_STATE, min_insync_replicas=str(minimum))
+    evidence = replace(settings, topics={**SOUND.topics, TRANSACTION_STATE: log})
+    assert _failed(evidence) == {(name, TRANSACTION_STATE) for name in failed}
+    (found,) = (check.found for check in checks_of(evidence) if check.name == "transaction_log_min_isr")
+    assert found.endswith(said)
 
 
 def test_old_clients_are_information_and_no_failure_as_librdkafka_has_no_transactions_v2() -> None:

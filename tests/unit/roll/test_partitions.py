@@ -44,6 +44,26 @@ def test_fewer_than_the_minimum_in_sync_says_no(topic: str) -> None:
     assert "partition 0 has 1 in sync without it, and min.insync.replicas=2" in only(found).text
 
 
+@pytest.mark.parametrize(
+    ("replicas", "isr", "minimum", "said"),
+    [
+        ([2, 3], [2, 3], 3, "1 in sync without it, and min.insync.replicas=3, of 2 replicas"),
+        ([2, 3], [2, 3], 2, "1 in sync without it, and min.insync.replicas=2:"),
+    ],
+)
+def test_no_more_replicas_than_there_are_have_to_be_in_sync(
+    replicas: list[int], isr: list[int], minimum: int, said: str
+) -> None:
+    found = list(partition_rows(evidence(partition(replicas, isr), minimum=minimum), 3))
+    assert [row.reason for row in found] == [RollReason.BELOW_MIN_ISR, RollReason.TWO_REPLICAS]
+    assert said in found[0].text
+
+
+def test_the_only_replica_of_a_partition_is_not_below_a_higher_minimum() -> None:
+    assert rows(evidence(partition([3], [3]), minimum=2)) == [(RollAnswer.NO, RollReason.LAST_IN_SYNC)]
+    assert rows(evidence(partition([1], [1]), minimum=2)) == []
+
+
 def test_a_broker_that_is_not_in_sync_takes_nothing_away_where_enough_are() -> None:
     assert rows(evidence(partition([1, 2, 3], [1, 2]))) == []
 

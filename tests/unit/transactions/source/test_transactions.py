@@ -82,6 +82,28 @@ def test_internal_topics_are_counted_by_condition() -> None:
     assert seen.reasons == {Reason.NO_LEADER}
 
 
+@pytest.mark.parametrize(
+    ("replicas", "isr", "minimum", "short"),
+    [
+        ((1,), (1,), "2", 0),
+        ((1, 2), (1, 2), "3", 0),
+        ((1, 2), (1,), "3", 1),
+        ((1, 2, 3), (1, 2), "2", 0),
+        ((1, 2, 3), (1,), "2", 1),
+    ],
+)
+def test_no_more_replicas_than_a_partition_has_must_be_in_sync(
+    replicas: tuple[int, ...], isr: tuple[int, ...], minimum: str, short: int
+) -> None:
+    world = whole_world()
+    world.settings[LOG] = {"min.insync.replicas": minimum}
+    world.topics[LOG][0].replicas, world.topics[LOG][0].isr = replicas, isr
+    seen = read(world, transactions_source(world))
+    assert seen.value(TOPICS, LOG, "under_min_isr") == short
+    broken = catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS
+    assert ((LOG, "under_min_isr") in seen.values(broken)) is bool(short)
+
+
 def test_partitions_of_an_internal_topic_that_break_one_after_the_other_are_no_long_gap() -> None:
     world = whole_world()
     source = transactions_source(world)
