@@ -50,9 +50,10 @@ class MBeanValue(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """An attribute that every such JVM has and this jmx_exporter does not show.
+    """An attribute that every such JVM has and this page does not show.
 
-    ``remedy`` is the line that shows it when put first into ``rules`` of the jmx_exporter's configuration.
+    ``remedy`` is the line that shows it when put first into ``rules`` of the jmx_exporter's configuration, "" where the
+    page is another exporter's.
     """
 
     query: MBeanQuery
@@ -84,12 +85,14 @@ class JvmAnswer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Messages about what the rules of the jmx_exporter leave out, each once, with the rule that would add it."""
-        kinds = {missing.remedy: f"{missing.attribute} of {missing.kind}" for missing in self.missing}
+        """Messages about what a page leaves out, each once, with the rule of the jmx_exporter that would add it."""
+        kinds = {(f"{missing.attribute} of {missing.kind}", missing.remedy): None for missing in self.missing}
         return tuple(
             f"the rules leave out {what}; put first into them (and its name into includeObjectNames, where there is "
             f"one): {remedy}"
-            for remedy, what in kinds.items()
+            if remedy
+            else f"the page has no {what}: see what its exporter selects (an allowlist, or a filter in the address)"
+            for what, remedy in kinds
         )
 
 

@@ -24,6 +24,8 @@ _NAME = re.compile("[A-Za-z_:][A-Za-z0-9_:]*+")
 _ALL_CONNECTORS = "aggregate"
 """The label value that Confluent's rules give to MBeans without the property."""
 
+_OWN_SERIES = ("jmx_scrape_", "jmx_config_", "jmx_exporter_")
+
 MOST_LINES = 500_000
 """Lines of a page. One of a broker with 10,000 partitions, by a catch-all rule, has 110,000."""
 LONGEST_LINE = 16 * 1024
@@ -71,7 +73,7 @@ def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str
     asked = [_Asked(query, parse_object_name(query.pattern)) for query in queries]
     wanted = {name for question in asked for name in question.names(profile)}
     try:
-        page, unreadable = parse_page(body, frozenset(wanted))
+        page, unreadable, by_rules = parse_page(body, frozenset(wanted))
     except PageError as error:
         return JvmAnswer(faults=(Fault(Reason.MALFORMED, f"{url}: {error}"),), failed=tuple(queries))
     values: list[MBeanValue] = []
@@ -89,7 +91,7 @@ def read_page(queries: Sequence[MBeanQuery], body: bytes, url: str, profile: str
     # Where a line cannot be parsed, neither the value nor its absence is known.
     failed = tuple(question.query for question in asked if not question.names(profile).isdisjoint(unreadable))
     missing = tuple(
-        Missing(question.query, name, rule_for(question.mbean, name, known))
+        Missing(question.query, name, rule_for(question.mbean, name, known) if by_rules else "")
         for question, name in lost
         if question.query not in failed
     )
@@ -132,7 +134,7 @@ class _Asked(NamedTuple):
     def _found(self, way: Spelt, attribute: str, series: JmxSeries) -> _Match | None:
         """The MBean of a series of this kind; None when it is of another kind."""
         labels = {squashed(key): value for key, value in series.labels.items() if value != _ALL_CONNECTORS}
-        if any(labels.pop(squashed(key), None) != value for key, value in way.labels.items()):
+        if not all(_equal(labels.pop(squashed(key), ""), value) for key, value in way.labels.items()):
             return None
         if "quantile" in labels:
             return None
@@ -152,6 +154,16 @@ class _Asked(NamedTuple):
 
     def _is_wanted(self, reading: MBeanValue) -> bool:
         return matches(self.mbean.properties, reading.mbean.properties)
+
+
+def _equal(label: str, wanted: str) -> bool:
+    """Whether two values of a label are one text or one number: quantiles are written 0.5, 0.50 and 5.0E-1."""
+    if label == wanted:
+        return True
+    try:
+        return float(label) == float(wanted)
+    except ValueError:
+        return False
 
 
 def _label(key: str, labels: Mapping[str, str]) -> str:
@@ -197,10 +209,14 @@ class PageError(ValueError):
 
 
 class ParsedPage(NamedTuple):
-    """The wanted series, and how many lines of each wanted name could not be read."""
+    """The wanted series, and how many lines of each wanted name could not be read.
+
+    ``by_rules``: it is a jmx_exporter's, which shows series of its own on each page (JmxCollector, BuildInfoMetrics).
+    """
 
     page: Page
     unreadable: Mapping[str, int]
+    by_rules: bool
 
 
 def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
@@ -209,6 +225,7 @@ def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
     page: dict[str, list[JmxSeries]] = {}
     unreadable: dict[str, int] = {}
     series = 0
+    by_rules = False
     _check_lines(body)
     parsed = 0
     for content in BytesIO(body):  # a line at a time: the page is in memory once
@@ -229,6 +246,7 @@ def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
                 what = "HTML" if written.startswith(b"<") else "no page of metrics"
                 raise PageError(f"the answer is {what}: is this the address of a jmx_exporter?")
             name = plain(text)
+            by_rules = by_rules or name.startswith(_OWN_SERIES)
             if len(names) < MOST_NAMES:
                 names[written] = name
         if name in wanted:
@@ -243,7 +261,7 @@ def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
         raise PageError("the page has no series")
     if not body.endswith(b"\n"):
         raise PageError("the page is cut off")
-    return ParsedPage(page, unreadable)
+    return ParsedPage(page, unreadable, by_rules)
 
 
 def _check_lines(body: bytes) -> None:

@@ -1,8 +1,8 @@
 """How the public rule files of the jmx_exporter spell Kafka's MBeans, and the rule that adds a dropped one.
 
-There are three spellings: ``jmx_exporter`` (its own examples, and Strimzi's), ``confluent`` (jmx-monitoring-stacks, and
-Grafana's mixin) and ``default`` (no rule with a name). Letters' case, and the ``_total`` that versions 1.x add to every
-counter and take from every gauge, differ within each and mean nothing.
+There are three spellings: ``jmx_exporter`` (its own examples, and Strimzi's), ``confluent`` (jmx-monitoring-stacks,
+Grafana's mixin, and Strimzi's Metrics Reporter) and ``default`` (no rule with a name). Letters' case, and the
+``_total`` that versions 1.x add to every counter and take from every gauge, differ within each and mean nothing.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ SPELLINGS = (
     ),
     Spelling(CONFLUENT, r"kafka\.streams:stream-metrics::(.+)", r"kafka_streams_stream_metrics", ((r"\1", STRING),)),
     Spelling(CONFLUENT, r"kafka\.(.+):(.+)::(.+)", r"kafka_\1_\2_\3"),
+    # Texts of the Metrics Reporter (KafkaCollector).
+    Spelling(CONFLUENT, r"kafka\.(.+):(.+)::(.+)", r"kafka_\1_\2_\3_info", ((r"\3", STRING),)),
     Spelling(DEFAULT, r"(.+):(.+):(.+):(.+)", r"\1_\2_\4", (("name", r"\3"),)),
     Spelling(DEFAULT, r"(.+):(.+)::(.+)", r"\1_\2_\3"),
 )

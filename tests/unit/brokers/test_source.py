@@ -15,6 +15,7 @@ from exporter.jvm.mbeans import MBeanQuery, parse_object_name
 from exporter.kafka.faults import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Distribution, Facts, Fault, Notes, Reason, Sample
+from tests.helpers.metrics_reporter import reporter_page
 from tests.helpers.recordings import RECORDINGS, jolokia_answer, recorded
 
 CAPTURES = RECORDINGS / "jvms"
@@ -88,6 +89,22 @@ def test_a_real_broker_says_the_same_in_every_spelling_as_through_jolokia(joloki
     }
     lost = {missing.attribute for missing in answer.missing}
     assert lost == ({"partition-load-time-avg", "partition-load-time-max"} if spelling == "jmx_exporter" else set())
+
+
+def test_a_real_broker_says_the_same_through_strimzi_s_metrics_reporter(jolokia: Values) -> None:
+    """It has no rules, so that none is advice."""
+    page = reporter_page((CAPTURES / "default-broker-1.txt").read_text())
+    answer = read_page(recorded(RECORDING, QUERIES), page.encode(), "page")
+    load = catalogue.BROKER_TXN_COORDINATOR_LOAD_SECONDS.name
+    found = values(read(answer, node_id=1))
+    assert {key: value for key, value in found.items() if key[0] != load} == {
+        key: value for key, value in jolokia.items() if key[0] != load
+    }
+    assert answer.missing == ()
+    without = "".join(line for line in page.splitlines(keepends=True) if "quantile" not in line)
+    notes = read_page(recorded(RECORDING, QUERIES), without.encode(), "page").notes
+    assert "the page has no 50thPercentile of kafka.network:type=RequestMetrics,name=TotalTimeMs" in "\n".join(notes)
+    assert not [note for note in notes if "rule" in note]
 
 
 def test_what_the_real_broker_counted_is_what_was_done(jolokia: Values) -> None:

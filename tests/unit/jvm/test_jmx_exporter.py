@@ -87,7 +87,8 @@ def test_nan_is_no_reading_and_yet_the_rules_show_it() -> None:
 
 
 def test_what_the_rules_drop_is_missing_with_the_line_that_shows_it() -> None:
-    answer = read_page([LOAD, ERRORS], b'kafka_network_requestmetrics_errors_total{request="Fetch",error="X"} 1\n', URL)
+    page = b'jmx_scrape_error 0\nkafka_network_requestmetrics_errors_total{request="Fetch",error="X"} 1\n'
+    answer = read_page([LOAD, ERRORS], page, URL)
     assert [(missing.query, missing.attribute) for missing in answer.missing] == [(LOAD, "partition-load-time-max")]
     assert answer.missing[0].remedy == (
         "- {pattern: 'kafka.server<type=transaction-coordinator-metrics><>partition-load-time-max:', "
@@ -100,10 +101,39 @@ def test_requests_that_lack_the_same_are_reported_in_one_note() -> None:
         MBeanQuery(f"kafka.network:type=RequestMetrics,name=TotalTimeMs,request={request}", ("Count",), expected=True)
         for request in ("EndTxn", "Produce")
     ]
-    answer = read_page(queries, b"jvm_info 1\n", URL)
+    answer = read_page(queries, b'jmx_exporter_build_info{version="1.0.1"} 1\n', URL)
     assert len(answer.missing) == 2
     assert len(answer.notes) == 1
     assert 'request: "$1"' in answer.notes[0]
+
+
+def test_a_page_that_is_no_jmx_exporter_s_gets_no_advice_about_rules() -> None:
+    (note,) = read_page([LOAD], b"jvm_info 1\n", URL).notes
+    assert note.startswith(
+        "the page has no partition-load-time-max of kafka.server:type=transaction-coordinator-metrics: see what"
+    )
+
+
+@pytest.mark.parametrize("written", ["0.5", "0.50", "0.500", ".5", "5.0E-1"])
+def test_a_quantile_is_a_number_however_it_is_written(written: str) -> None:
+    query = MBeanQuery("kafka.network:type=RequestMetrics,name=TotalTimeMs,request=EndTxn", ("50thPercentile",))
+    name = "kafka_network_requestmetrics_totaltimems"
+    lines = [f'{name}{{request="EndTxn",quantile="{quantile}"}} {at}' for at, quantile in enumerate(("0.95", written))]
+    assert values(query, *lines) == [("50thPercentile", 1.0)]
+
+
+def test_names_that_look_like_numbers_are_texts() -> None:
+    name = "kafka_producer_txn_commit_time_ns_total"
+    query = MBeanQuery("kafka.producer:type=producer-metrics,client-id=7", ("txn-commit-time-ns-total",))
+    assert values(query, f'{name}{{client_id="07"}} 1', f'{name}{{client_id="7"}} 2') == [
+        ("txn-commit-time-ns-total", 2.0)
+    ]
+
+
+def test_a_text_of_the_metrics_reporter_is_found_in_its_label() -> None:
+    query = MBeanQuery("kafka.connect:type=connector-task-metrics,connector=*,task=*", ("status",))
+    line = 'kafka_connect_connector_task_metrics_status_info{connector="c",task="0",status="running"} 1.0'
+    assert values(query, line) == [("status", "running")]
 
 
 def test_a_string_is_found_in_the_label_that_holds_it() -> None:
