@@ -22,6 +22,7 @@ from exporter.bounds.text import printable
 from exporter.exposition.revision import revision
 from exporter.model import CommandError
 from exporter.settings.layers import ConfigError
+from exporter.settings.removed import removed_argument
 
 CLEAN, FOUND, UNKNOWN, INTERRUPTED = 0, 1, 2, 130
 
@@ -110,6 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    if removed := removed_argument(arguments):
+        print(f"kafka-eos-exporter: {removed}", file=sys.stderr)
+        return UNKNOWN
     command_line = parser(arguments[:1])
     try:
         options, unknown = command_line.parse_known_args(arguments)

@@ -22,6 +22,7 @@ from exporter.settings.layers import (
     dotted,
     shown_key,
 )
+from exporter.settings.removed import removed_setting
 from exporter.settings.yaml_layer import TooMuchError, loaded
 
 # Kubernetes puts such variables into every pod of a namespace for a Service kafka-eos, or whose name begins so.
@@ -70,6 +71,8 @@ def _resolve(steps: Sequence[str], shape: Shape) -> tuple[Path, str]:
         elif isinstance(shape, str):
             raise KeyError(f"unknown variable: {dotted(path)} has no keys below it")
         elif step.lower() not in shape:
+            if removed := removed_setting((*path, step.lower())):
+                raise KeyError(f"{dotted((*path, step.lower()))} {removed}")
             place = f" in {dotted(path)}" if path else ""
             hint = did_you_mean(step, filter(None, shape))
             raise KeyError(f"unknown variable: no key {shown_key(step.lower())}{place}; {hint}")

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from exporter.kafka.properties.client import Properties
 from exporter.settings.layers import LIST, PROPERTIES, TEXT, Path, Problem, Shape, did_you_mean
+from exporter.settings.removed import removed_setting
 
 _WORDS = {
     "missing": "is required",
@@ -29,7 +30,7 @@ def problem_of(details: Any, model: type[BaseModel], origins: Mapping[Path, str]
     path: Path = tuple(details["loc"])
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        text = f"unknown key; {did_you_mean(str(path[-1]), _known(model, path[:-1]))}"
+        text = removed_setting(path) or f"unknown key; {did_you_mean(str(path[-1]), _known(model, path[:-1]))}"
     elif kind == "literal_error":
         text = f"must be one of {context['expected']}"
     elif kind == "greater_than_equal":

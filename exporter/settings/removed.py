@@ -1,0 +1,51 @@
+"""What earlier versions had and this one has not: commands, flags and settings, each with what to use instead.
+
+A row here gives the error that names the page of upgrading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+UPGRADING = "docs/upgrading.md"
+
+ARGUMENTS: Mapping[str, str] = {}
+"""By the words of the command line: ``"fleet"`` for a command, ``"generate man"`` for one of another command,
+``"run --shard"`` for its flag, ``"audit --output junit"`` for a value of its flag, ``"--flag"`` for one of any command.
+The value is the end of a sentence, such as ``"use the overview board"``.
+"""
+
+SETTINGS: Mapping[str, str] = {}
+"""By path, such as ``"shard"`` for a section, ``"clusters[].lso.interval"`` for a key in one of a list."""
+
+
+def removed_argument(arguments: Sequence[str], rows: Mapping[str, str] = ARGUMENTS) -> str:
+    """Return the error on the first removed command, flag or value among the arguments, "" where there is none."""
+    words = [word for argument in arguments for word in _split(argument)]
+    for row, instead in rows.items():
+        parts = row.split()
+        named = next((at for at, part in enumerate(parts) if part.startswith("-")), len(parts))
+        command, flag = parts[:named], parts[named:]
+        rest = words[named:]
+        places = range(len(rest) - len(flag) + 1)
+        if words[:named] == command and any(rest[at : at + len(flag)] == flag for at in places):
+            return f"{row} {_sentence(instead)}"
+    return ""
+
+
+def removed_setting(path: Sequence[str | int], rows: Mapping[str, str] = SETTINGS) -> str:
+    """Return the end of the error on a setting that was removed, "" for one that never was."""
+    text = ""
+    for step in path:
+        text += "[]" if isinstance(step, int) else f".{step}" if text else step
+    return _sentence(rows[text]) if text in rows else ""
+
+
+def _split(argument: str) -> list[str]:
+    """``--flag=value`` as two words."""
+    flag, equals, value = argument.partition("=")
+    return [flag, value] if equals and flag.startswith("--") else [argument]
+
+
+def _sentence(instead: str) -> str:
+    return f"was removed: {instead}; see {UPGRADING}"
