@@ -219,6 +219,7 @@ stack: $(READY) ## the demo with Connect, Streams, Spark, two agents, and Promet
 
 bench: $(READY) ## the speed tables, side by side with Kafka's own tools and Spark's raw read
 	@$(PY) -m tests.bench
+	@$(PY) -m tests.bench.log_read
 	@$(PY) -m tests.bench.audit
 	@$(PY) -m tests.bench.history
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
 
 from exporter.core.derived import Derived
 from exporter.model import Clock
@@ -16,35 +14,12 @@ from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
 from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.state_machine import StateMachine
+from exporter.transactions.open_view import OpenView, scans_of
 from exporter.transactions.saved import SavedClocks, partition_position
 
-NOTICEABLE_BEHIND_SECONDS = 2.0
-"""Difference of two coordinators' clocks, in seconds, from which they are told apart: delays of records are less."""
-ELECTED_SECONDS = 60.0
-"""How long a coordinator that was elected is one that may not have ended what is due yet."""
 STUCK_SECONDS = 10.0
 """Seconds without a record of a partition that has more of them, from which this is a fault."""
 _COUNTED = (Ended, Initialised)
-
-
-class _Scan(NamedTuple):
-    """The clock of the coordinator of a partition: see ``OpenTransaction.scan_behind``. ``elected`` is when it took
-    over, by the coordinators' common time, where that was lately.
-    """
-
-    behind: float | None
-    elected: float
-
-    def behind_for(self, opened: OpenTransaction) -> float | None:
-        """How much later it ends a transaction: it compares its clock with the start as it was stamped, and ends none
-        before it was elected.
-        """
-        if self.behind is None:
-            return None
-        if opened.due is None:
-            return 0.0
-        seconds = max(self.behind + opened.stamp_ahead, self.elected - opened.due)
-        return 0.0 if abs(seconds) < NOTICEABLE_BEHIND_SECONDS else float(math.ceil(seconds))
 
 
 class KnownLog:
@@ -65,11 +40,10 @@ class KnownLog:
         self.changes = 0
         """How often records were taken: without that, no id changes."""
         self.revision = 0
-        """How often something was read, or an end was requested: without that, neither ``open`` nor ``positions``
-        changes.
-        """
+        """How often something was read, or an end was requested: without that, ``positions`` do not change."""
         self.losses = 0
         """How often a partition lost records."""
+        self._view = OpenView()
         self._positions = Derived(self._positions_at)
         self._unseen = Derived(self._find_unseen)
 
@@ -128,6 +102,7 @@ class KnownLog:
     def machine(self, number: int) -> StateMachine:
         if (found := self.machines.get(number)) is None:
             found = self.machines[number] = StateMachine(number)
+            found.touched = {}
         return found
 
     def entries(self) -> Iterator[Entry]:
@@ -167,23 +142,13 @@ class KnownLog:
         """The partitions in which a transaction is open."""
         return [number for number in self.progress if self.machine(number).open]
 
-    def opened(self) -> Iterator[OpenTransaction]:
-        """Yield the transactions of ``open``, each with the clock of the coordinator that has it now."""
+    def opened(self) -> tuple[OpenTransaction, ...]:
+        """The transactions of ``open``, each with the clock of the coordinator that has it now; the same tuple while
+        they do not change.
+        """
         monotonic, wall = self._clock.monotonic(), self._clock.wall()
-        at_most = self.coordinators.time(monotonic, wall).at_most or 0.0
-        scans: dict[int, _Scan] = {}
-        for number, progress in self.progress.items():
-            elected = progress.led.since
-            recent = monotonic - elected < ELECTED_SECONDS
-            behind = self.coordinators.behind(progress.led.leader, monotonic, wall)
-            scans[number] = _Scan(behind, elected - at_most if recent else -math.inf)
-        for entry in self.open():
-            opened = entry.view or entry.transaction()
-            seconds = scans[entry.log_partition].behind_for(opened)
-            if self.scans_late:
-                leader = self.progress[entry.log_partition].led.leader
-                opened = opened._replace(scan_late=0.0 if leader is None else self.scans_late.get(leader, 0.0))
-            yield opened if seconds == 0.0 else opened._replace(scan_behind=seconds)
+        scans = scans_of(self.coordinators, self.progress, self.scans_late, monotonic, wall)
+        return self._view.read(self.machines, self.progress, scans)
 
     @property
     def unknown(self) -> dict[int, int]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from types import SimpleNamespace as Answer
 from typing import Any, NamedTuple, cast
@@ -42,6 +44,7 @@ UNKNOWN_TOPIC = 3
 NOT_LEADER = 6
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
+_offset = attrgetter("offset")
 
 
 @dataclass
@@ -601,8 +604,10 @@ class FakeTail:
                 continue
             if partition.leader is None or number in self._world.log_reads.silent:
                 continue
-            records = [record for record in self._world.log.get(number, ()) if record.offset >= position]
-            records = [record for record in records if record.offset < partition.high_watermark]
+            log = self._world.log.get(number, [])  # by offset
+            first = bisect_left(log, position, key=_offset)
+            last = bisect_left(log, partition.high_watermark, key=_offset)
+            records = log[first:last]
             for record in records[: max(0, limit - len(found))]:
                 epoch = partition.epoch - (record.offset < partition.epoch_begins)
                 found.append(FakeMessage(None, number, record.offset, record.ms, record.key, record.value, epoch))

@@ -56,6 +56,7 @@ class StateMachine:
         self.finished = FinishedIds(number)  # all others, once they were put there
         self._room = ROOM
         self.open: dict[bytes, Entry] = {}
+        self.touched: dict[bytes, None] | None = None  # ids whose open transaction may have changed; None: not kept
         self.unknown: dict[bytes, Entry] = {}  # the log lost their newest record, and their coordinator did not answer
         self._counted: dict[str, int] = {}  # the begin of the last one passed on before the log lost records of the id
         self.log_ms = -1
@@ -70,6 +71,8 @@ class StateMachine:
 
         This is the hot path: the partitions stay encoded, and numbers are used for the members of ``Status``.
         """
+        if self.touched is not None:
+            self.touched[key] = None
         entry = self.entries.get(key)
         if entry is None:
             entry = self._take_back(key)
@@ -191,6 +194,7 @@ class StateMachine:
         entry.client_version = UNKNOWN_VERSION
         entry.view = None
         self.open[key] = entry
+        self._touch(key)
         return events
 
     def lose(self, offset: int) -> int:
@@ -212,6 +216,7 @@ class StateMachine:
                     self._counted[entry.transactional_id] = begun_ms
                 self.unknown[key] = entry
                 self.open.pop(key, None)
+                self._touch(key)
         return len(self.unknown)
 
     def settle_unknown(self) -> None:
@@ -243,6 +248,7 @@ class StateMachine:
             else:
                 entry.application = known.application
             self.entries[key] = entry
+            self._touch(key)
             if entry.open:
                 self.open[key] = entry
             else:
@@ -251,6 +257,10 @@ class StateMachine:
             if due_ms is not None and entry.pending is not None:
                 self._pending.add(entry.pending, due_ms)
         return events
+
+    def _touch(self, key: bytes) -> None:
+        if self.touched is not None:
+            self.touched[key] = None
 
     # --- Memory ---
 

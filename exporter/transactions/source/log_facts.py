@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from exporter import catalogue
 from exporter.cluster import Cluster
-from exporter.core.derived import Derived
 from exporter.flink.facts import FlinkJobs, FlinkLosses, FlinkTransactions
 from exporter.flink.places import PrecommitPlaces
 from exporter.flink.samples import flink_samples
@@ -25,7 +24,6 @@ from exporter.transactions.facts import (
     ReleaseTimes,
     UncleanEnds,
 )
-from exporter.transactions.known_log import KnownLog
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.source.log_partitions import LogPartitions
 from exporter.transactions.source.log_seed import LogSeed
@@ -47,7 +45,6 @@ class LogFacts:
         self._census = Census(cluster.clock, aggregates, cluster.grouping, first_shard=cluster.shard.first)
         self._hour = LastHour(cluster.clock)
         self._series = LogSeries(aggregates)
-        self._opened = Derived(_opened_by)
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
         self._releases: ReleaseTimes | None = None
@@ -111,7 +108,7 @@ class LogFacts:
 
     def _open_transactions(self) -> tuple[OpenTransaction, ...]:
         """The open transactions; the same tuple as in the last read if they are the same."""
-        return self._opened(self._log, self._log.revision)
+        return self._log.opened()
 
     def flink(self, time: CoordinatorTime, *, gauges: bool) -> Iterator[Sample | Fact]:
         """Yield what waits for a checkpoint at every read, also of partitions that do not answer or were not read to
@@ -152,7 +149,3 @@ class LogFacts:
         fences = self._series.fences if gauges else None
         self._hour.note({name: counters.outcomes for name, counters in counted.items()}, fences)
         return self._hour
-
-
-def _opened_by(log: KnownLog, _revision: int) -> tuple[OpenTransaction, ...]:
-    return tuple(log.opened())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.transactions.machine.entries import Entry, encode_key
-from exporter.transactions.machine.finished import _NUMBERS, _ROW, _USE, NEVER_MS, FinishedIds
+from exporter.transactions.machine.finished import _NUMBERS, _ROW, _USE, FinishedIds
 from tests.helpers.calls import calls_of
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -61,7 +61,7 @@ def test_it_is_a_dictionary_of_ids(steps: list[Entry | str], since: int) -> None
     assert {entry.transactional_id for entry in kept.entries_of({"pay", "another"})} == of_pay
     unseen = [entry.application for entry in meant.values() if entry.record_ms < since]
     assert Counter(kept.unseen_since(since)) == Counter(unseen)
-    seen = [entry for entry in meant.values() if NEVER_MS > entry.record_ms >= since]
+    seen = [entry for entry in meant.values() if entry.record_ms >= since]
     used = [(ended.application, ended.client_version, ended.timeout_ms, bool(ended.section)) for ended in seen]
     assert Counter(kept.used_since(since)) == Counter(used)
 
@@ -83,12 +83,27 @@ def test_numbers_that_no_record_has_are_refused_and_change_nothing() -> None:
     assert encode_key("orders-1") not in kept
 
 
-def test_an_id_takes_at_most_150_bytes() -> None:
+def test_an_id_takes_at_most_260_bytes() -> None:
     kept = FinishedIds(0)
     for number in range(20_000):
         entry = Entry(f"flink-orders-{number % 16}-{number}", 0, "flink-orders")
         entry.section = b"section of a topic"
         kept.put(encode_key(entry.transactional_id), entry)
-    held = (kept._rows, kept._keys, kept._slots)
     assert _USE.size == _ROW.size
-    assert sum(ended.__sizeof__() for ended in held) <= 150 * 20_000
+    held = sum(key.__sizeof__() + row.__sizeof__() for key, row in kept._rows.items()) + kept._rows.__sizeof__()
+    assert held <= 260 * 20_000
+
+
+def test_names_of_ids_that_were_taken_out_are_forgotten() -> None:
+    kept = FinishedIds(0)
+    for number in range(10_000):
+        entry = Entry(f"id-{number}", 0, f"application-{number}")
+        entry.section = str(number).encode()
+        kept.put(encode_key(entry.transactional_id), entry)
+        if number >= 100:
+            kept.take(encode_key(f"id-{number - 100}"))
+    assert len(kept) == 100
+    assert len(kept._sections.values) <= 2 * 100 + 64
+    assert {entry.application for entry in kept.entries()} == {
+        f"application-{number}" for number in range(9900, 10_000)
+    }
