@@ -11,10 +11,6 @@ from exporter.catalogue import (
     EVENTS_TOTAL,
     EXPORTER_BUILD_INFO,
     EXPORTER_HELD_BYTES,
-    FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS,
-    FLEET_AGENT_UP,
-    FLEET_CLUSTER_STALLED_PARTITIONS,
-    FLEET_CLUSTER_STATE,
     JOURNAL_LOST_EVENTS_TOTAL,
     JOURNAL_SIZE_BYTES,
     SOURCE_FAULTS_TOTAL,
@@ -49,7 +45,6 @@ def board() -> Board:
             PanelRow("The tail of the transaction log", (Line(7, (_tail(), _clock(), _records())),)),
             PanelRow("What it costs", (Line(7, (_durations(), _cpu(), _memory())),)),
             PanelRow("The journal", (Line(7, (_events(), _journal())),)),
-            PanelRow("The fleet", (Line(7, (_fleet_clusters(), _fleet_agents()), (12, 12)),)),
             PanelRow("Who watches what", (Line(6, (_clusters(), _builds(), _dropped()), (10, 8, 6)),)),
         ),
     )
@@ -222,37 +217,6 @@ def _journal() -> core.Panel:
     )
 
 
-def _fleet_clusters() -> core.Panel:
-    return table(
-        "Clusters of the fleet",
-        "The state of each cluster on the page of kafka-eos-exporter fleet, of all its agents.",
-        [f"{now(FLEET_CLUSTER_STATE)} == 1", now(FLEET_CLUSTER_STALLED_PARTITIONS)],
-        [
-            Column("kafka_cluster", "Cluster"),
-            Column("state", "State", width=90),
-            Column("Value #B", "Stalled", "short", width=90),
-        ],
-        sort=["Stalled"],
-        none="no fleet runs here",
-    )
-
-
-def _fleet_agents() -> core.Panel:
-    return table(
-        "Agents of the fleet",
-        "Whether each agent answers the fleet, and how old its last answer is.",
-        [now(FLEET_AGENT_UP), age(now(FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS))],
-        [
-            Column("agent", "Agent"),
-            Column("Value #A", "Answers", "none", steps=((None, RED), (1, GREEN)), width=90),
-            Column("Value #B", "Last answer", "s", width=110),
-        ],
-        sort=["Last answer"],
-        none="no fleet runs here",
-        cluster=False,
-    )
-
-
 def _clusters() -> core.Panel:
     return table(
         "Clusters",
@@ -278,6 +242,7 @@ def _builds() -> core.Panel:
             Column("version", "Version", width=90),
             Column("revision", "Revision", width=120),
             Column("python", "Python", width=90),
+            Column("external_url", "Page", page=("The agent's page", "${__value.raw}")),
         ],
         sort=["Instance"],
         cluster=False,

@@ -26,7 +26,7 @@ from exporter.dashboards.engines import (
     topics_with_findings,
 )
 from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, Column, Query, lines, stat, table
-from exporter.dashboards.queries import answered, gained, now, of_threshold, per_second, total
+from exporter.dashboards.queries import agents, answered, gained, now, of_threshold, per_second, total
 from exporter.dashboards.shared import (
     AUDIT,
     BROKERS,
@@ -73,6 +73,7 @@ def board() -> Board:
                 ),
             ),
             PanelRow("What rests on it", (Line(3, (*_objectives(), *_engines())),)),
+            PanelRow("Who watches", (Line(6, (_agents(),)),)),
             PanelRow(
                 "Outcomes of transactions",
                 (
@@ -137,6 +138,28 @@ def _figures() -> tuple[core.Panel, ...]:
             steps=NEUTRAL,
             link=TRANSACTIONS,
         ),
+    )
+
+
+_ANSWERS = {"0": "not all answer", "1": "answer"}
+
+
+def _agents() -> core.Panel:
+    return table(
+        "Agents",
+        "Each agent with each cluster that it reads, first those of which a source does not answer. Page is its"
+        " web.external_url, where that is set. An agent that Prometheus cannot scrape is not here: its alert says so.",
+        [agents()],
+        [
+            Column("Value #A", "Sources", "none", steps=((None, RED), (1, GREEN)), width=150, texts=_ANSWERS),
+            Column("kafka_cluster", "Cluster"),
+            Column("instance", "Instance"),
+            Column("version", "Version", width=110),
+            Column("external_url", "Page", page=("The agent's page", "${__value.raw}")),
+        ],
+        sort=["Sources"],
+        smallest_first=True,
+        none="no agent is known",
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from exporter.alerts.rule import Record
-from exporter.catalogue import SERIES_DROPPED, SOURCE_UP
+from exporter.catalogue import EXPORTER_BUILD_INFO, SERIES_DROPPED, SOURCE_UP
 from exporter.model import Kind, Metric
 
 _SELECTED = ('job=~"$job"', 'instance=~"$instance"')
@@ -76,6 +76,13 @@ def own(metric: Metric, *matchers: str) -> str:
 def answered() -> str:
     """Return whether a source answers in full to every replica and shard of the agent."""
     return _by("min", SOURCE_UP.labels, series(SOURCE_UP))
+
+
+def agents() -> str:
+    """Return 1 for each agent and cluster where every source answers, 0 where one does not, with version and page."""
+    answers = _by("min", ("kafka_cluster", "job", "instance"), series(SOURCE_UP))
+    builds = _by("max", ("job", "instance", "version", "external_url"), series(EXPORTER_BUILD_INFO))
+    return f"{answers} * on (job, instance) group_left (version, external_url) {builds}"
 
 
 def dropped() -> str:

@@ -51,7 +51,6 @@ _STREAMS = Rows("streams")
 _SPARK = Rows("spark")
 _AUDITS = Rows("audits")
 _CANARY = Rows("canary")
-_FLEET = Rows("fleet")
 
 OVERFLOW = "_other"
 """The application that takes what overflows the cap, so that sums stay true."""
@@ -114,7 +113,7 @@ APPLICATION_KINDS = ("canary", "connect_leader", "connect_task", "streams", "fli
 # --- The agent itself ---------------------------------------------------------------------------------------------
 
 EXPORTER_BUILD_INFO = _AGENT.gauge(
-    "kafka_eos_exporter_build_info{version,revision,python}",
+    "kafka_eos_exporter_build_info{version,revision,python,external_url}",
     "Version and revision of the exporter and of the Python it runs on; always 1.",
 )
 EXPORTER_SHARDS = _AGENT.gauge(
@@ -851,25 +850,6 @@ CANARY_FAILING_PARTITIONS = _CANARY.gauge(
 CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS = _CANARY.gauge(
     "kafka_eos_canary_last_success_timestamp_seconds{kafka_cluster}",
     "Unix time of the canary's last turn that succeeded, or of its start before the first.",
-)
-
-# --- The fleet ----------------------------------------------------------------------------------------------------
-
-FLEET_AGENT_UP = _FLEET.gauge(
-    "kafka_eos_fleet_agent_up{agent}",
-    "1 if the last request to this agent was answered, 0 if not.",
-)
-FLEET_AGENT_LAST_ANSWER_TIMESTAMP_SECONDS = _FLEET.gauge(
-    "kafka_eos_fleet_agent_last_answer_timestamp_seconds{agent}",
-    "Unix time of this agent's last answer.",
-)
-FLEET_CLUSTER_STATE = _FLEET.gauge(
-    "kafka_eos_fleet_cluster_state{kafka_cluster,state}",
-    "1 for the state of a cluster on the fleet's page, 0 for the other states.",
-)
-FLEET_CLUSTER_STALLED_PARTITIONS = _FLEET.gauge(
-    "kafka_eos_fleet_cluster_stalled_partitions{kafka_cluster}",
-    "Stalled partitions of a cluster by all its agents; absent while a shard's are not known.",
 )
 
 

@@ -30,7 +30,6 @@ COMMANDS = {
     "run": "run the agent",
     "top": "a live view of an agent: stalls, applications, open transactions, fences",
     "incident": "what happened between two instants: a report from the journals of agents",
-    "fleet": "one page over many agents: the worst cluster first, and agents that do not answer",
     "transactions": "open, hanging and stalled transactions, and how the last ones ended",
     "history": "keep the history of all transactions (Spark), and report on it",
     "audit": "duplicates, gaps and aborted records in a topic or its sink (Spark)",

@@ -16,7 +16,7 @@ from exporter.settings.child import ask_child
 from exporter.settings.file_text import read_file_text
 from exporter.settings.from_document import DocumentError, from_document
 from exporter.settings.layers import ENVIRONMENT_PREFIX, ConfigError, Path, Problem, dotted
-from exporter.settings.plain import ClusterConfig, Config, ServingConfig
+from exporter.settings.plain import ClusterConfig, Config
 from exporter.web_server.config import read_web_config
 
 if TYPE_CHECKING:
@@ -77,26 +77,12 @@ class ConfigSource:
         return config
 
 
-def serving_config(flags: Mapping[Path, tuple[str, object]]) -> ServingConfig:
-    """Return the settings of flags, by path as in ``ConfigSource``. Raises ConfigError with every problem found."""
-    given = [(path, flag, value) for path, (flag, value) in flags.items()]
-    document, problems = ask_child({"kind": "serving", "file": None, "flags": given})
-    if document is None:
-        raise ConfigError(problems)
-    config = from_document(ServingConfig, document)
-    if config.web.config_file and (found := read_web_config(config.web.config_file, apart=True).problems):
-        raise ConfigError(found)
-    return config
-
-
 __all__ = [
     "ClusterConfig",
     "Config",
     "ConfigError",
     "ConfigSource",
     "Problem",
-    "ServingConfig",
     "dotted",
-    "serving_config",
     "split_address",
 ]

@@ -209,25 +209,3 @@ class StallEnd(Word):
     TIMED_OUT = "timed_out"
     PRODUCER_BACK = "producer_back"  # the id was initialised again, or its producer's next transaction ended there
     UNKNOWN = "unknown"
-
-
-class FleetState(Word):
-    """State of a cluster or an agent of a fleet, best first: the label values of ``fleet_cluster_state{state}``."""
-
-    GOOD = "good"
-    WARN = "warn"  # something that may be intended
-    BLIND = "blind"  # something is not known
-    BAD = "bad"
-
-
-class FleetChangeKind(Word):
-    """The kinds of changes in a fleet: ``changes[].kind`` of the fleet's document."""
-
-    STALL_BEGAN = "stall_began"
-    STALL_ENDED = "stall_ended"
-    CLUSTER_STATE = "cluster_state"
-    AGENT_LOST = "agent_lost"  # stopped answering
-    AGENT_ANSWERS = "agent_answers"  # after it did not
-    AGENT_LISTED = "agent_listed"
-    AGENT_UNLISTED = "agent_unlisted"
-    AGENT_VERSION = "agent_version"

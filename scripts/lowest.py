@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("dns", "generate", "msk", "spark")
+EXTRAS = ("generate", "msk", "spark")
 
 
 def lowest(project: str, extras: tuple[str, ...]) -> Iterator[str]:

@@ -35,11 +35,11 @@ class _Running(NamedTuple):
 
 
 class Clients:
-    """Keeps the fleet's groups of JVMs as in the settings and the target files."""
+    """Keeps the runner's groups of JVMs as in the settings and the target files."""
 
-    def __init__(self, fleet: Runner, receivers: Receivers | None, clock: Clock) -> None:
+    def __init__(self, runner: Runner, receivers: Receivers | None, clock: Clock) -> None:
         """``receivers`` is None where nothing is posted."""
-        self._fleet = fleet
+        self._runner = runner
         self._receivers = receivers
         self._clock = clock
         self._lock = threading.Lock()  # guards the four below
@@ -54,7 +54,7 @@ class Clients:
         """Apply these settings; ``clusters`` are those that are read, by key."""
         with self._lock:
             if self._receivers is not None and self._config is None:
-                self._fleet.add(Group(_INGEST, self._posted(self._receivers), common=True))
+                self._runner.add(Group(_INGEST, self._posted(self._receivers), common=True))
             self._config, self._clusters = config, dict(clusters)
             wanted = {entry.file_sd for entry in _entries(config) if entry.file_sd}
             self._files = {paths: self._files.get(paths) or TargetFiles(paths) for paths in wanted}
@@ -115,14 +115,14 @@ class Clients:
         for key, running in list(self._running.items()):
             if wanted.get(key) != running.jvm or self._clusters.get(running.jvm.cluster) is not running.cluster:
                 del self._running[key]
-                self._fleet.remove(key, deadline)
+                self._runner.remove(key, deadline)
                 log.info("no longer reading %s", key)
         for key, jvm in wanted.items():
             if key not in self._running:
                 cluster = self._clusters[jvm.cluster]
                 group = Group(key, (self._source(jvm, cluster),), common=True)
                 self._running[key] = _Running(jvm, cluster)
-                self._fleet.add(group)
+                self._runner.add(group)
 
     def _source(self, jvm: WatchedJvm, cluster: Cluster) -> Source:
         from exporter.agent.jvm_sources import jvm_source  # noqa: PLC0415 -- see there

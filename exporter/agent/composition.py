@@ -203,4 +203,4 @@ class Agent:
 
     def _own_snapshot(self) -> Snapshot:
         shards = () if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),)
-        return Snapshot.until_replaced("agent", (build_info(), *shards), self._clock)
+        return Snapshot.until_replaced("agent", (build_info(self._config.web.external_url), *shards), self._clock)

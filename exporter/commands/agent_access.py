@@ -12,28 +12,19 @@ from exporter.commands.settings import UsageError
 from exporter.http_client import Endpoint
 
 
-def add_access_flags(parser: argparse.ArgumentParser, whose: str, *, token: bool = False) -> None:
-    """Flags of how an agent lets the command in; ``token`` for one that also sends a bearer token."""
+def add_access_flags(parser: argparse.ArgumentParser, whose: str) -> None:
+    """Flags of how an agent lets the command in."""
     parser.add_argument("--username", default="", metavar="NAME", help=f"user of the {whose} web configuration")
     parser.add_argument("--password-file", type=Path, default=None, metavar="FILE", help="file with the password")
-    if token:
-        parser.add_argument("--token-file", type=Path, default=None, metavar="FILE", help="file with a bearer token")
     parser.add_argument("--ca-file", type=Path, default=None, metavar="FILE", help="authorities in PEM, for https")
-
-
-def check_access(options: argparse.Namespace) -> None:
-    """Check the flags of ``add_access_flags``. Raises UsageError for those that would not be used."""
-    if vars(options).get("token_file") and (options.username or options.password_file):
-        raise UsageError("--token-file: a request has one Authorization header; leave out --username")
-    if options.password_file and not options.username:
-        raise UsageError("--password-file needs --username")
-    for file in filter(None, (options.password_file, vars(options).get("token_file"))):
-        warn_of_writers(file)
 
 
 def agent_endpoint(url: str, options: argparse.Namespace) -> Endpoint:
     """Return the endpoint of an agent, by the flags of ``add_access_flags``. Raises UsageError."""
-    check_access(options)
+    if options.password_file and not options.username:
+        raise UsageError("--password-file needs --username")
+    if options.password_file:
+        warn_of_writers(options.password_file)
     try:
         parts = urlsplit(url)
     except ValueError:

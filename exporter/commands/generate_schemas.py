@@ -1,4 +1,4 @@
-"""The JSON Schemas of docs/schemas, from the types of ``exporter.status`` and ``exporter.fleet``."""
+"""The JSON Schemas of docs/schemas, from the types of ``exporter.status`` and ``exporter.journal``."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from exporter.fleet import documents as fleet
 from exporter.journal import beside_history, incident
 from exporter.journal import documents as journal
 from exporter.status import command_documents as commands
 from exporter.status import documents as status
 
 FOLDER = Path("docs/schemas")
-MODULES = (status, commands, fleet, journal, beside_history, incident)
+MODULES = (status, commands, journal, beside_history, incident)
 """Each after those whose classes it extends."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 DOCUMENTS: dict[str, Any] = {
     "status": status.StatusDocument,
-    "fleet": fleet.FleetDocument,
     "events": journal.EventsDocument,
     "incident": incident.IncidentDocument,
     "transactions-open": commands.OpenTransactionsOutput,

@@ -1,4 +1,4 @@
-"""``top``: a live view of an agent's status, or of many agents, for the terminal.
+"""``top``: a live view of an agent's status for the terminal.
 
 It reads the agent's ``/api/v1/status`` and sends no request to Kafka, however many people use it.
 """
@@ -16,12 +16,11 @@ import tty
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from exporter.commands.agent_access import add_access_flags, agent_endpoint, check_access
+from exporter.commands.agent_access import add_access_flags, agent_endpoint
 from exporter.commands.output import say
 from exporter.commands.settings import add_duration_flag
-from exporter.core import logs
 from exporter.http_client import Endpoint, HttpError, ask
-from exporter.model import Clock, Deadline, Fault, Reason
+from exporter.model import Deadline, Fault, Reason
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,7 +33,6 @@ examples:
   kafka-eos-exporter top
   kafka-eos-exporter top http://eos-exporter-1:10618
   kafka-eos-exporter top https://eos:10618 --username me --password-file ~/.eos --ca-file ca.pem
-  kafka-eos-exporter top --agents agents.txt
   kafka-eos-exporter top --once | less
 
 Keys: q ends it. Into a pipe it is printed once.
@@ -58,9 +56,6 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
         metavar="URL",
         help="the agent, with its route prefix (http://127.0.0.1:10618)",
     )
-    parser.add_argument(
-        "--agents", action="append", metavar="FILE|URL", help="many agents instead of one, listed as for `fleet`"
-    )
     add_duration_flag(parser, "--interval", 2.0, "how often (2s)")
     parser.add_argument("--once", action="store_true", help="print it once and end")
     add_access_flags(parser, "agent's")
@@ -69,8 +64,6 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
 
 def command(options: argparse.Namespace) -> int:
     """Run the command. Returns the exit code."""
-    if options.agents:
-        return _many(options)
     endpoint = agent_endpoint(options.url, options)
     try:
         status = read(endpoint)
@@ -92,28 +85,6 @@ def command(options: argparse.Namespace) -> int:
             return unreachable(endpoint.url, str(error))
 
     _follow(screen, max(SHORTEST_INTERVAL, options.interval))
-    return 0
-
-
-def _many(options: argparse.Namespace) -> int:
-    """The view of many agents. Raises UsageError."""
-    check_access(options)
-    from exporter.commands.fleet import ASK_INTERVAL, ASK_TIMEOUT, fleet_agents  # noqa: PLC0415 -- one agent needs none
-    from exporter.commands.fleet_view import fleet_view  # noqa: PLC0415 -- as above
-    from exporter.fleet.fleet import RunningFleet, links  # noqa: PLC0415 -- as above
-    from exporter.fleet.source.agents import AgentCredentials  # noqa: PLC0415 -- as above
-
-    logs.configure("error", "text")
-    credentials = AgentCredentials(options.username, options.password_file, ca_file=options.ca_file)
-    fleet = RunningFleet(fleet_agents(options.agents, credentials, ASK_INTERVAL, ASK_TIMEOUT), links(""), Clock())
-    document = fleet.once()
-    if _printed_once(options):
-        _print(fleet_view(document, 10_000))
-    else:
-        fleet.start()
-        interval = max(SHORTEST_INTERVAL, options.interval)
-        _follow(lambda height: fleet_view(fleet.document(), height), interval)
-    fleet.stop()
     return 0
 
 

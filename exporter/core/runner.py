@@ -67,7 +67,7 @@ class Runner:
         self._watch.start()
 
     def add(self, group: Group) -> None:
-        """Add a group, and start it if the fleet runs."""
+        """Add a group, and start it if the runner runs."""
         fact_store = self._common if group.common else FactStore(self._common)
         names: Counter[str] = Counter()
         workers = []

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
-def build_info() -> Sample:
-    """Which build this is."""
-    return EXPORTER_BUILD_INFO(1, __version__, revision(), platform.python_version())
+def build_info(external_url: str | None = None) -> Sample:
+    """Which build this is, and the address of its page, where ``web.external_url`` has one."""
+    return EXPORTER_BUILD_INFO(1, __version__, revision(), platform.python_version(), external_url or "")
 
 
 class ProcessMetrics:

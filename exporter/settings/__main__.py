@@ -39,7 +39,7 @@ def main() -> int:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     from exporter.settings.file_text import FileText  # noqa: PLC0415 -- below the limits
-    from exporter.settings.root import document_of, read_serving, read_settings  # noqa: PLC0415
+    from exporter.settings.root import document_of, read_settings  # noqa: PLC0415
     from exporter.settings.web_file import read_web_file  # noqa: PLC0415
 
     file = FileText(*request["file"]) if request["file"] else None
@@ -48,9 +48,6 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         document, problems = read_web_file(file)
         return {"document": document, "problems": problems}
     flags = {tuple(path): (flag, value) for path, flag, value in request["flags"]}
-    if request["kind"] == "serving":
-        serving, found = read_serving(flags)
-        return {"document": None if serving is None else document_of(serving), "problems": found}
     config, found = read_settings(file, request["environ"], flags)
     return {"document": None if config is None else document_of(config), "problems": found}
 

@@ -57,6 +57,7 @@ class EndpointConfig:
     route_prefix: str
     dashboard_url: str | None
     alertmanager_url: str | None
+    external_url: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,14 +66,6 @@ class LogConfig:
 
     level: Literal["debug", "info", "warning", "error"]
     format: Literal["text", "json"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServingConfig:
-    """The settings of a command that serves and reads no cluster itself."""
-
-    web: EndpointConfig
-    log: LogConfig
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 
 UPGRADING = "docs/upgrading.md"
 
-ARGUMENTS: Mapping[str, str] = {}
-"""By the words of the command line: ``"fleet"`` for a command, ``"generate man"`` for one of another command,
+ARGUMENTS: Mapping[str, str] = {
+    "fleet": "use the table of agents on the overview dashboard",
+    "top --agents": "give the address of one agent",
+}
+"""By the words of the command line: ``"name"`` for a command, ``"generate man"`` for one of another command,
 ``"run --shard"`` for its flag, ``"audit --output junit"`` for a value of its flag, ``"--flag"`` for one of any command.
 The value is the end of a sentence, such as ``"use the overview board"``.
 """

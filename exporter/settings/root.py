@@ -59,13 +59,6 @@ class ConfigSection(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=1000)
 
 
-class ServingSection(Section):
-    """The settings of a command that serves and reads no cluster itself."""
-
-    web: EndpointSection
-    log: LogSection = LogSection()
-
-
 class SettingsReading(NamedTuple):
     """All settings, None where they are not usable at all, and every problem of them."""
 
@@ -85,16 +78,6 @@ def read_settings(file: FileText | None, environ: Mapping[str, str], flags: Flag
     problems = [*below.problems, *environment.problems, *above.problems]
     problems += found if not below.problems else [problem for problem in found if problem.origin]
     return SettingsReading(config, tuple(problems))
-
-
-def read_serving(flags: Flags) -> tuple[ServingSection | None, tuple[Problem, ...]]:
-    """Check the settings of flags for a command that serves and reads no cluster itself. Never raises."""
-    layer = _from_flags(flags, 0)
-    try:
-        return ServingSection.model_validate(layer.tree), ()
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        return None, tuple(problem_of(detail, ServingSection, layer.origins) for detail in details)
 
 
 def document_of(value: object) -> Any:  # noqa: ANN401 -- a document is anything

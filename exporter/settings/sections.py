@@ -70,6 +70,9 @@ class EndpointSection(Section):
     """Base of links from a stall to its dashboard: Grafana's `/d`, such as `https://grafana.example.com/d`."""
     alertmanager_url: Url | None = None
     """Base of links from a stall that silence its alerts, such as `https://alertmanager.example.com`."""
+    external_url: Url | None = None
+    """Where this agent's page is reached, such as `https://eos.example.com`: a label of
+    `kafka_eos_exporter_build_info`, by which the overview dashboard links to it."""
 
 
 class LogSection(Section):

@@ -181,9 +181,8 @@ def test_a_network_policy_is_closed_but_for_prometheus_and_the_ingress_of_the_va
     assert peers(ingress=[namespace("web")]) == [namespace("monitoring"), namespace("web")]
 
 
-@pytest.mark.parametrize("part", ["fleet", "audits"])
-def test_a_network_policy_lets_in_the_parts_of_the_release_that_ask_the_agent(charts: Charts, part: str) -> None:
-    objects = charts.objects(CHART / "ci" / f"{part}-values.yaml")
+def test_a_network_policy_lets_in_the_audits_of_the_release(charts: Charts) -> None:
+    objects = charts.objects(CHART / "ci" / "audits-values.yaml")
     asking = [
         manifest["spec"].get("jobTemplate", manifest)["spec"]["template"]["metadata"]["labels"]
         for manifest in (*of_kind(objects, "Deployment"), *of_kind(objects, "CronJob"))

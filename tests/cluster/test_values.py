@@ -36,7 +36,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
         "ConfigMap/krb5": {"krb5.conf": "[libdefaults]\n"},
         "Secret/eos": {"password": "made-up"},
         "Secret/eos-canary": {"password": "made-up"},
-        "Secret/eos-fleet": {"password": "made-up", "ca.crt": ""},
         "Secret/eos-kafka": {"password": "made-up", "ca.crt": ca},
         "Secret/eos-settings": {"settings.yaml": PLAIN},
         "Secret/eos-scrape": {"username": "prometheus", "password": "password"},

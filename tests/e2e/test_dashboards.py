@@ -71,8 +71,6 @@ MAY_BE_EMPTY = {
     "Last stable offset and consumers: Ignored by the agent's settings": "no threshold ignores anything",
     "The exporter itself: Events by kind": "nothing may happen in a minute",
     "The exporter itself: Size of the journals, and events lost": "the agents here have no state.dir",
-    "The exporter itself: Clusters of the fleet": "no fleet runs here",
-    "The exporter itself: Agents of the fleet": "no fleet runs here",
     "The exporter itself: Series kept out by a cap": "no cap is reached",
     "The exporter itself: Kept out by a cap": "no cap is reached",
     "The exporter itself: Faults by reason": "everything answers",

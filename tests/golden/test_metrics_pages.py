@@ -43,10 +43,10 @@ def pages(groups: list[Group]) -> dict[Format, str]:
     clock = Clock(lambda: 1000.0, lambda: WALL)
     exposition = Exposition(clock)
     watched = WaitingExposition(exposition, sum(len(group.sources) for group in groups))
-    fleet = Runner(groups, watched, clock)
-    fleet.start()
+    runner = Runner(groups, watched, clock)
+    runner.start()
     assert watched.complete.wait(20)
-    fleet.stop(Deadline.after(20))
+    runner.stop(Deadline.after(20))
     return {fmt: exposition.body(fmt).decode() for fmt in Format}
 
 

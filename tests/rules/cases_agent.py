@@ -142,7 +142,7 @@ def _removed() -> Iterator[Case]:
     ours = absent("cluster")
 
     def build(values: str, agent: str = "a", **labels: str) -> Series:
-        made = scraped(EXPORTER_BUILD_INFO, "1.0", "abc", "3.11", values=values, agent=agent)
+        made = scraped(EXPORTER_BUILD_INFO, "1.0", "abc", "3.11", "", values=values, agent=agent)
         return replace(made, labels={**made.labels, **labels})
 
     quiet: Checks = {"21m": [], "30m": [], "60m": [], "85m": []}
@@ -459,7 +459,7 @@ def _of(agent: str) -> dict[str, str]:
 
 def _never() -> Iterator[Case]:
     def build(values: str, agent: str = "a") -> Series:
-        return scraped(EXPORTER_BUILD_INFO, "1.0", "abc", "3.11", values=values, agent=agent)
+        return scraped(EXPORTER_BUILD_INFO, "1.0", "abc", "3.11", "", values=values, agent=agent)
 
     def aside(values: str, agent: str = "a") -> Series:
         """An agent that watches no cluster, such as a sidecar."""

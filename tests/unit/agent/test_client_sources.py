@@ -45,75 +45,75 @@ def config(tmp_path: Path, **settings: Any) -> Config:
     return ConfigSource(file, {}).load()
 
 
-def read(fleet: Runner) -> set[tuple[str, str]]:
-    return {(source.source, source.target) for state in fleet.states() for source in state.sources}
+def read(runner: Runner) -> set[tuple[str, str]]:
+    return {(source.source, source.target) for state in runner.states() for source in state.sources}
 
 
 JOLOKIA = "http://127.0.0.1:1/jolokia"
 
 
 def test_jvms_of_the_settings_are_read_each_in_a_group_of_its_own(tmp_path: Path) -> None:
-    fleet = Runner((), DroppingSink())
-    clients = Clients(fleet, None, Clock())
+    runner = Runner((), DroppingSink())
+    clients = Clients(runner, None, Clock())
     clients.apply(
         config(tmp_path, brokers=[{"jolokia": JOLOKIA}], producers=[{"jmx_exporter": "http://127.0.0.1:2/metrics"}]),
         clusters("prod"),
     )
-    assert read(fleet) == {("brokers", "127.0.0.1:1"), ("producers", "127.0.0.1:2")}
-    assert len(fleet.states()) == 2
+    assert read(runner) == {("brokers", "127.0.0.1:1"), ("producers", "127.0.0.1:2")}
+    assert len(runner.states()) == 2
 
 
 def test_what_did_not_change_is_read_on_and_what_is_gone_is_not(tmp_path: Path) -> None:
-    fleet = Runner((), DroppingSink())
-    clients = Clients(fleet, None, Clock())
+    runner = Runner((), DroppingSink())
+    clients = Clients(runner, None, Clock())
     here = clusters("prod")
     clients.apply(config(tmp_path, brokers=[{"jolokia": JOLOKIA}, {"jolokia": "http://127.0.0.1:2/"}]), here)
-    kept = dict(fleet._members)
+    kept = dict(runner._members)
     clients.apply(config(tmp_path, brokers=[{"jolokia": JOLOKIA}]), here)
-    assert read(fleet) == {("brokers", "127.0.0.1:1")}
-    assert all(kept[key] is member for key, member in fleet._members.items())
+    assert read(runner) == {("brokers", "127.0.0.1:1")}
+    assert all(kept[key] is member for key, member in runner._members.items())
     clients.apply(config(tmp_path, brokers=[{"jolokia": JOLOKIA, "id": 7}]), here)
-    assert not any(kept.get(key) is member for key, member in fleet._members.items())
+    assert not any(kept.get(key) is member for key, member in runner._members.items())
 
 
 def test_a_cluster_that_was_made_anew_takes_its_jvms_along(tmp_path: Path) -> None:
-    fleet = Runner((), DroppingSink())
-    clients = Clients(fleet, None, Clock())
+    runner = Runner((), DroppingSink())
+    clients = Clients(runner, None, Clock())
     settings = config(tmp_path, brokers=[{"jolokia": JOLOKIA}])
     clients.apply(settings, clusters("prod"))
-    before = dict(fleet._members)
+    before = dict(runner._members)
     clients.apply(settings, clusters("prod"))
-    assert all(before[key] is not member for key, member in fleet._members.items())
+    assert all(before[key] is not member for key, member in runner._members.items())
 
 
 @pytest.mark.parametrize("source", ["brokers", "producers", "streams"])
 def test_targets_of_a_file_come_and_go_with_it(source: str, tmp_path: Path) -> None:
-    fleet = Runner((), DroppingSink())
-    clients = Clients(fleet, None, Clock())
+    runner = Runner((), DroppingSink())
+    clients = Clients(runner, None, Clock())
     file = tmp_path / "apps.yml"
     settings = config(tmp_path, **{source: [{"jolokia": "http://{target}/jolokia", "file_sd": str(file)}]})
     clients.apply(settings, clusters("prod"))
-    assert read(fleet) == set()
+    assert read(runner) == set()
     file.write_text("- targets: ['127.0.0.1:5', '127.0.0.1:6']")
     clients._follow()
-    assert read(fleet) == {(source, "127.0.0.1:5"), (source, "127.0.0.1:6")}
+    assert read(runner) == {(source, "127.0.0.1:5"), (source, "127.0.0.1:6")}
     file.write_text("- targets: ['127.0.0.1:6']")
     clients._follow()
-    assert read(fleet) == {(source, "127.0.0.1:6")}
+    assert read(runner) == {(source, "127.0.0.1:6")}
 
 
 @pytest.mark.parametrize("address", ["a:99999", "[::::]:1", "[1.2]:80"])
 def test_a_target_that_is_no_address_is_a_fault_of_its_own_and_the_others_are_followed(
     address: str, tmp_path: Path
 ) -> None:
-    fleet = Runner((), DroppingSink())
-    clients = Clients(fleet, None, Clock())
+    runner = Runner((), DroppingSink())
+    clients = Clients(runner, None, Clock())
     file = tmp_path / "apps.yml"
     sections = {kind: [{"jolokia": "http://{target}/jolokia", "file_sd": str(file)}] for kind in ("brokers", "streams")}
     file.write_text(f"- targets: ['{address}', '127.0.0.1:6']")
     clients.apply(config(tmp_path, **sections), clusters("prod"))
     url = f"http://{address}/jolokia"
-    assert read(fleet) == {(kind, target) for kind in sections for target in (url, "127.0.0.1:6")}
+    assert read(runner) == {(kind, target) for kind in sections for target in (url, "127.0.0.1:6")}
     with pytest.raises(HttpError, match="http://"):
         ask(Endpoint(url), Deadline.after(1))
 
@@ -138,14 +138,14 @@ def test_workers_of_connect_come_and_go_with_their_file_and_those_that_stay_are_
 
 
 def test_jvms_are_reported_with_their_cluster(tmp_path: Path) -> None:
-    fleet = Runner((), DroppingSink())
+    runner = Runner((), DroppingSink())
     (tmp_path / "token").write_text("a token")
     ingest = {"enabled": True, "token_file": str(tmp_path / "token")}
     settings = config(tmp_path, brokers=[{"jolokia": JOLOKIA}], ingest=ingest)
-    clients = Clients(fleet, receivers_of(settings, Clock()), Clock())
+    clients = Clients(runner, receivers_of(settings, Clock()), Clock())
     clients.apply(settings, clusters("prod"))
-    (own, *_) = fleet.states()
-    told = clients.states([own.__class__("prod", own.facts, ()), *fleet.states()])
+    (own, *_) = runner.states()
+    told = clients.states([own.__class__("prod", own.facts, ()), *runner.states()])
     assert [state.key for state in told] == ["prod"]
     assert {source.source for source in told[0].sources} == {"brokers", "ingest"}
 

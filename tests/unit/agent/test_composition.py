@@ -36,9 +36,11 @@ class SettingsFile:
     def __init__(self, file: Path) -> None:
         self.file = file
         self.source = ConfigSource(file, {})
+        self.external_url = ""
 
     def write(self, *clusters: str, **others: str) -> None:
-        lines = ["web: {listen_address: '127.0.0.1:0'}", *(f"{key}: {value}" for key, value in others.items())]
+        web = f"web: {{listen_address: '127.0.0.1:0', external_url: {self.external_url}}}"
+        lines = [web, *(f"{key}: {value}" for key, value in others.items())]
         lines += ["clusters:", *(f"  - {{{cluster}, kafka: {{bootstrap.servers: '{DEAD}'}}}}" for cluster in clusters)]
         self.file.write_text("\n".join(lines))
 
@@ -82,6 +84,14 @@ def until(condition: Callable[[], bool]) -> None:
 
 def clusters(agent: Agent) -> dict[str, Any]:
     return {cluster["name"]: cluster for cluster in json.loads(get(agent, "/api/v1/status")[1])["clusters"]}
+
+
+def test_the_address_of_the_page_is_a_label_of_the_build(settings: SettingsFile, start: Callable[[], Agent]) -> None:
+    settings.write("name: prod")
+    assert 'external_url=""' in get(start(), "/metrics")[1]
+    settings.external_url = "https://eos.example.com"
+    settings.write("name: prod")
+    assert 'external_url="https://eos.example.com"' in get(start(), "/metrics")[1]
 
 
 def test_a_cluster_that_is_down_is_said_everywhere_and_makes_nothing_unready(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.commands.agent_access import add_access_flags, agent_endpoint, check_access
+from exporter.commands.agent_access import add_access_flags, agent_endpoint
 from exporter.commands.settings import UsageError
 
 PARSER = argparse.ArgumentParser()
@@ -29,18 +29,12 @@ def test_credentials_in_it_are_refused_and_not_repeated(url: str, text: str) -> 
     assert str(raised.value).startswith(text)
 
 
-@pytest.mark.parametrize("flag", ["--password-file", "--token-file"])
-def test_a_file_of_a_secret_that_everybody_may_write_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, flag: str
-) -> None:
+def test_a_file_of_a_secret_that_everybody_may_write_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "secret"
     file.touch()
     file.chmod(0o666)
-    parser = argparse.ArgumentParser()
-    add_access_flags(parser, "agent's")
-    parser.add_argument("--token-file", type=Path)
-    options = [] if flag == "--token-file" else ["--username", "eos"]
-    check_access(parser.parse_args([flag, str(file), *options]))
+    options = PARSER.parse_args(["--password-file", str(file), "--username", "eos"])
+    agent_endpoint("http://eos:10618", options)
     assert f"{file} is about access, and everybody may write it" in caplog.text
 
 

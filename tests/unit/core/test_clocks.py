@@ -20,8 +20,6 @@ WALL = {
     "agent/with_thresholds.py": "the window of the day of a threshold",
     "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
     "inventory/source.py": "dates the document and the hour that it is about",
-    "fleet/fleet.py": "dates a view; its ages go by the monotonic clock",
-    "fleet/source/agents.py": "dates answers and faults that are shown",
     "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",
     "producers/librdkafka_posts.py": "dates a client's states",
     "telemetry/clients.py": "refuses points that are dated later than now; what is kept goes by the monotonic clock",

@@ -102,17 +102,17 @@ def notebook() -> RecordingSink:
 
 @pytest.fixture
 def run(notebook: RecordingSink) -> Iterator[Callable[..., Runner]]:
-    fleets: list[Runner] = []
+    runners: list[Runner] = []
 
     def start(*groups: Group, clock: Clock | None = None) -> Runner:
-        fleet = Runner(groups, notebook, clock)
-        fleets.append(fleet)
-        fleet.start()
-        return fleet
+        runner = Runner(groups, notebook, clock)
+        runners.append(runner)
+        runner.start()
+        return runner
 
     yield start
-    for fleet in fleets:
-        fleet.stop(Deadline.after(WAIT))
+    for runner in runners:
+        runner.stop(Deadline.after(WAIT))
 
 
 def group(*sources: Source, key: str = "prod") -> Group:
@@ -373,20 +373,20 @@ def test_of_a_read_in_which_the_process_did_not_move_only_counters_are_left(
             now[0] = deadline.at + stood
 
     assert (stood > STOOD_GRACE) is not shown
-    fleet = run(group(ScriptedSource(answer, pace=1000.0)), clock=Clock(monotonic=lambda: now[0]))
+    runner = run(group(ScriptedSource(answer, pace=1000.0)), clock=Clock(monotonic=lambda: now[0]))
     notebook.wait_for(lambda: bool(notebook.reads()))
     [read] = notebook.reads()
     assert [sample.metric for sample in read.samples] == ([AGE, OPEN] if shown else [OPEN])
     assert (IDENTITY in read.facts) is shown
     assert [fault.detail.split(" s ")[0] for fault in read.faults] == ([] if shown else ["a read came back 40"])
-    assert [source.up for source in fleet.states()[0].sources] == [shown]
+    assert [source.up for source in runner.states()[0].sources] == [shown]
 
 
 def test_a_read_that_hangs_is_a_fault_and_is_never_doubled(notebook: RecordingSink, run: Callable[..., Runner]) -> None:
     source = Hanging()
-    fleet = run(group(source, ScriptedSource(lambda *_: (AGE(1, "x"),), name="fine")))
+    runner = run(group(source, ScriptedSource(lambda *_: (AGE(1, "x"),), name="fine")))
     notebook.wait_for(lambda: [sample.value for sample in notebook.own() if sample.labels[1] == "hanging"] == [0.0])
-    [state] = [state for state in fleet.states()[0].sources if state.source == "hanging"]
+    [state] = [state for state in runner.states()[0].sources if state.source == "hanging"]
     assert state.faults[0].reason is Reason.TIMEOUT
     assert [sample.value for sample in notebook.own() if sample.labels[1] == "fine"] == [1.0]
     source.let_go.set()
@@ -396,7 +396,7 @@ def test_a_read_that_hangs_is_a_fault_and_is_never_doubled(notebook: RecordingSi
     assert [sample.value for sample in late] == [1]
 
 
-def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
+def test_a_runner_is_ready_once_every_source_answered_failed_or_hung(
     notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
     gate, hanging = threading.Event(), Hanging()
@@ -405,7 +405,7 @@ def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
         gate.wait(WAIT)
         return ()
 
-    fleet = run(
+    runner = run(
         group(
             ScriptedSource(lambda *_: (), name="answers"), ScriptedSource(lambda *_: (FAULT,), name="fails"), key="a"
         ),
@@ -413,10 +413,10 @@ def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
         group(ScriptedSource(slow, name="slow"), key="c"),
     )
     notebook.wait_for(lambda: len({sample.labels[1] for sample in notebook.own()}) == 3)
-    assert not fleet.ready()
+    assert not runner.ready()
     gate.set()
     notebook.wait_for(lambda: len({sample.labels[1] for sample in notebook.own()}) == 4)
-    assert fleet.ready()
+    assert runner.ready()
     hanging.let_go.set()
 
 
@@ -427,53 +427,53 @@ def test_a_fleet_is_ready_once_every_source_answered_failed_or_hung(
 def test_stop_ends_every_thread_and_closes_each_source_once(notebook: RecordingSink) -> None:
     before = set(threading.enumerate())
     sources = [ScriptedSource(lambda *_: (AGE(1, "x"),)) for _ in range(4)]
-    fleet = Runner([group(*sources)], notebook)
-    fleet.start()
+    runner = Runner([group(*sources)], notebook)
+    runner.start()
     notebook.wait_for(lambda: len(notebook.reads()) > 8)
-    assert fleet.stop(Deadline.after(WAIT)) == []
+    assert runner.stop(Deadline.after(WAIT)) == []
     assert [len(source.closed) for source in sources] == [1, 1, 1, 1]
-    fleet._watch.join(WAIT)
+    runner._watch.join(WAIT)
     assert not set(threading.enumerate()) - before
 
 
 def test_stop_returns_at_its_deadline_and_names_the_read_that_hangs(notebook: RecordingSink) -> None:
     source = Hanging()
-    fleet = Runner([group(source)], notebook)
-    fleet.start()
+    runner = Runner([group(source)], notebook)
+    runner.start()
     assert source.entered.acquire(timeout=WAIT)
-    assert fleet.stop(Deadline.after(0.05)) == [("prod", "hanging", "0")]
+    assert runner.stop(Deadline.after(0.05)) == [("prod", "hanging", "0")]
     source.let_go.set()
 
 
 def test_connections_are_released_before_reads_are_waited_for(notebook: RecordingSink) -> None:
     source = Hanging()
-    fleet = Runner([Group("prod", (source,), release=source.let_go.set)], notebook)
-    fleet.start()
+    runner = Runner([Group("prod", (source,), release=source.let_go.set)], notebook)
+    runner.start()
     assert source.entered.acquire(timeout=WAIT)
-    assert fleet.stop(Deadline.after(WAIT)) == []
+    assert runner.stop(Deadline.after(WAIT)) == []
 
 
 def test_a_removed_group_is_forgotten_and_what_it_still_reads_is_not_published(
     notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
     source = Hanging(timeout=60.0)
-    fleet = run(group(source, key="gone"), group(ScriptedSource(lambda *_: (AGE(1, "x"),)), key="stays"))
+    runner = run(group(source, key="gone"), group(ScriptedSource(lambda *_: (AGE(1, "x"),)), key="stays"))
     assert source.entered.acquire(timeout=WAIT)
-    assert fleet.remove("gone", Deadline.after(0.05)) == [("gone", "hanging", "0")]
+    assert runner.remove("gone", Deadline.after(0.05)) == [("gone", "hanging", "0")]
     assert ("gone", "hanging", "0") in notebook.dropped
     count = len(notebook.swaps)
     source.let_go.set()
     notebook.wait_for(lambda: bool(source.closed) and len(notebook.swaps) > count + 3)
     assert all(key[0] == "stays" for swap in notebook.swaps[count + 1 :] for key in swap)
-    assert [state.key for state in fleet.states()] == ["stays"]
+    assert [state.key for state in runner.states()] == ["stays"]
 
 
 def test_a_group_added_while_running_is_read_and_others_keep_their_counters(
     notebook: RecordingSink, run: Callable[..., Runner]
 ) -> None:
-    fleet = run(group(ScriptedSource(lambda *_: (FAULT,), name="old"), key="a"))
+    runner = run(group(ScriptedSource(lambda *_: (FAULT,), name="old"), key="a"))
     notebook.wait_for(lambda: len(notebook.reads()) >= 3)
-    fleet.add(group(ScriptedSource(lambda *_: (AGE(1, "x"),), name="new"), key="b"))
+    runner.add(group(ScriptedSource(lambda *_: (AGE(1, "x"),), name="new"), key="b"))
     notebook.wait_for(lambda: any(sample.labels[1] == "new" for sample in notebook.own()))
     [count] = [
         sample.value
@@ -483,7 +483,7 @@ def test_a_group_added_while_running_is_read_and_others_keep_their_counters(
     assert isinstance(count, int)
     assert count >= 3
     with pytest.raises(ValueError, match="already"):
-        fleet.add(group(key="a"))
+        runner.add(group(key="a"))
 
 
 def test_a_source_whose_name_is_found_out_later_changes_its_labels(

@@ -96,7 +96,8 @@ def test_every_selected_series_is_one_truth_over_the_replicas(board: Board, dash
             first &= board.uid != AGENT or "source_up" not in selector[1]
             # The smallest of a budget is the worst, and of those that are left the largest is.
             assert ":" in selector[1] or operator == ("min" if first else "max"), query
-            if board.uid != AGENT and not selector[1].startswith("ALERTS"):
+            of_agents = board.uid == AGENT or "group_left (version, external_url)" in query
+            if not of_agents and not selector[1].startswith("ALERTS"):
                 assert not {"instance", "pod"} & set(labels.split(", ")), query
 
 
@@ -183,7 +184,7 @@ def test_a_line_or_band_that_names_something_of_a_cluster_names_the_cluster(dash
                 assert "kafka_cluster" not in named or "kafka_cluster" in around[0], panel["title"]
 
 
-NO_CLUSTER = {"Agents of the fleet", "Builds", "Kept out by a cap", "Request versions in use"}
+NO_CLUSTER = {"Builds", "Kept out by a cap", "Request versions in use"}
 """Tables whose rows are of no cluster, or of all of them."""
 
 
@@ -209,6 +210,18 @@ def test_the_worst_row_of_a_table_is_on_top() -> None:
     assert sorted_by["Posture checks that failed, and information"][0] == ("Verdict", False)
     nearest = "Open transactions, nearest to or furthest past their timeout"
     assert sorted_by[nearest][0] == ("Of its timeout", True)
+
+
+def test_the_overview_links_each_agent_to_its_page_by_a_label_that_may_be_empty() -> None:
+    overview = next(json.loads(text) for name, text in files().items() if name.stem.endswith("overview"))
+    [agents] = [panel for panel in panels(overview) if panel["title"] == "Agents"]
+    [target] = agents["targets"]
+    assert "group_left (version, external_url)" in target["expr"]
+    overrides = {
+        override["matcher"]["options"]: override["properties"] for override in agents["fieldConfig"]["overrides"]
+    }
+    [link] = [entry["value"] for entry in overrides["Page"] if entry["id"] == "links"]
+    assert link == [{"title": "The agent's page", "url": "${__value.raw}", "targetBlank": True}]
 
 
 def test_the_axis_of_a_value_that_may_be_negative_does_not_begin_at_0() -> None:

@@ -116,34 +116,34 @@ def test_an_id_that_came_back_shows_that_ids_are_stable_after_an_hour_without_a_
 
 
 @dataclass(frozen=True)
-class Fleet:
+class Population:
     """Ids of an application, as a hypothesis example."""
 
     ids: tuple[IdLife, ...]
 
 
 @st.composite
-def fleets(draw: st.DrawFn) -> Fleet:
+def populations(draw: st.DrawFn) -> Population:
     count = draw(st.integers(0, 12))
     found = []
     for at in range(count):
         first = draw(st.none() | st.floats(NOW - 90_000, NOW))
         last = draw(st.floats(first if first is not None else NOW - 90_000, NOW))
         found.append(IdLife(f"pay-{draw(st.sampled_from('abcdef'))}-{at}", first, last))
-    return Fleet(tuple(found))
+    return Population(tuple(found))
 
 
-@given(fleets())
-def test_no_finding_without_three_new_ids_and_three_others_that_are_silent(fleet: Fleet) -> None:
-    found = judge(fleet.ids)
-    new = [life for life in fleet.ids if life.first is not None]
-    silent = [life for life in fleet.ids if NOW - life.last > 60]
+@given(populations())
+def test_no_finding_without_three_new_ids_and_three_others_that_are_silent(population: Population) -> None:
+    found = judge(population.ids)
+    new = [life for life in population.ids if life.first is not None]
+    silent = [life for life in population.ids if NOW - life.last > 60]
     if found:
         assert len(new) >= LEAST_STARTS
         assert len(silent) >= LEAST_STARTS
-        assert len(fleet.ids) > LEAST_STARTS
+        assert len(population.ids) > LEAST_STARTS
 
 
-@given(fleets())
-def test_no_finding_while_every_id_is_in_use(fleet: Fleet) -> None:
-    assert judge(tuple(life._replace(last=NOW) for life in fleet.ids)) == []
+@given(populations())
+def test_no_finding_while_every_id_is_in_use(population: Population) -> None:
+    assert judge(tuple(life._replace(last=NOW) for life in population.ids)) == []

@@ -110,7 +110,7 @@ def test_a_process_that_fails_is_a_problem_and_no_secret_is_an_argument(
 
 def test_an_answer_that_is_too_large_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "MOST_ANSWER_BYTES", 1)
-    [problem] = child.ask_child({"kind": "serving", "file": None, "flags": []}).problems
+    [problem] = child.ask_child({"kind": "settings", "file": None, "environ": {}, "flags": []}).problems
     assert problem.text == "cannot be read: they make more than 0 MB"
 
 

@@ -267,7 +267,7 @@ def test_a_body_larger_than_any_buffer_arrives_whole() -> None:
     assert answer.body == behind.exposition.body(Format.TEXT)
 
 
-def test_readiness_follows_the_fleet_and_health_does_not(ask: EndpointClient, behind: AppInputs) -> None:
+def test_readiness_follows_the_runner_and_health_does_not(ask: EndpointClient, behind: AppInputs) -> None:
     behind.ready = False
     assert ask("GET", "/-/ready").status == 503
     assert ask("GET", "/-/healthy").status == 200

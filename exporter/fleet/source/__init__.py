@@ -1,1 +1,0 @@
-"""Sources of the fleet: agents, and the lists of them."""
