@@ -34,7 +34,7 @@ NO_PARTITIONS = b"\x01"
 ENDED = (Status.ONGOING, Status.ONGOING, Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT)
 
 
-class Shape(NamedTuple):
+class LogShape(NamedTuple):
     """What the log has. ``transactions`` end in each second."""
 
     partitions: int = 50
@@ -44,19 +44,19 @@ class Shape(NamedTuple):
 
 
 SHAPES = {
-    "as in production": Shape(),
-    "no open transaction": Shape(opened=0),
-    "20,000 open": Shape(opened=20_000),
-    "1,000 ids": Shape(ids=1_000),
-    "200,000 ids": Shape(ids=200_000),
-    "no record": Shape(transactions=0),
+    "as in production": LogShape(),
+    "no open transaction": LogShape(opened=0),
+    "20,000 open": LogShape(opened=20_000),
+    "1,000 ids": LogShape(ids=1_000),
+    "200,000 ids": LogShape(ids=200_000),
+    "no record": LogShape(transactions=0),
 }
 
 
 class LogOfShape:
     """A log that grows, and the source that reads it."""
 
-    def __init__(self, shape: Shape, directory: Path) -> None:
+    def __init__(self, shape: LogShape, directory: Path) -> None:
         self.shape = shape
         self.world: FakeKafka = world_of(shape.partitions)
         self.world.time.wall = BEGIN_MS / 1000 + 3600
