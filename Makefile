@@ -59,7 +59,7 @@ rules: $(READY) ## the alerts, by Prometheus' own rule engine, and a sample of t
 	@scripts/install-prometheus
 	$(BIN)/pytest tests/rules $(ARGS)
 
-rules-proof: $(READY) ## the long cases of the alerts as replicas and shards see them
+rules-proof: $(READY) ## the long cases of the alerts as replicas see them
 	@scripts/install-prometheus
 	$(BIN)/pytest tests/rules -m proof -k "not mutants" -n 2 $(ARGS)
 

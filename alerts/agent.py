@@ -1,6 +1,6 @@
-"""Rows about the agent itself: missing agents, shards and replicas of each cluster, and sources that fail.
+"""Rows about the agent itself: missing agents and replicas of each cluster, and sources that fail.
 
-An agent watches a cluster when it exposes source ``lso`` of it. A missing cluster, shard or replica is found by a
+An agent watches a cluster when it exposes source ``lso`` of it. A missing cluster or replica is found by a
 recorded series that is 0 while there is none, over the evaluations of Prometheus: an outage of Prometheus is no outage
 of the agent.
 """
@@ -15,7 +15,6 @@ from exporter.alerts.rule import SCRAPED, Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     EXPORTER_BUILD_INFO,
-    EXPORTER_SHARDS,
     IGNORED_INFO,
     SOURCE_BLIND,
     SOURCE_FAULTS_TOTAL,
@@ -26,30 +25,19 @@ from exporter.catalogue import (
 DASHBOARD = "kafka-eos-exporter"
 ABSENT = "KafkaEosExporterAbsent"
 _WATCHES = f'{SOURCE_UP}{{source="lso"}}'
-_SHARD = "kafka_cluster, shard"
 _AGENT = "kafka_cluster, job, instance"
 _READ = "kafka_cluster, source, target"
 _READ_LABELS = ("kafka_cluster", "source", "target")
 _STARTED = "process_start_time_seconds"
 
 AGENTS = Record(
-    "kafka_cluster_shard:kafka_eos_agents:count",
+    "kafka_cluster:kafka_eos_agents:count",
     f"""\
-count by ({_SHARD}) (group by ({_SHARD}, job, instance) ({_WATCHES}))
+count by (kafka_cluster) (group by ({_AGENT}) ({_WATCHES}))
 or
-0 * group by ({_SHARD}) (present_over_time({_WATCHES}[1d]))""",
+0 * group by (kafka_cluster) (present_over_time({_WATCHES}[1d]))""",
 )
-"""How many agents watch each shard of each cluster: 0, not absent, for a day after the last of them."""
-
-SHARDS = Record(
-    "kafka_cluster_shard:kafka_eos_exporter_shards:avg",
-    f"""\
-avg by ({_SHARD}) (
-  group by ({_SHARD}, job, instance) ({_WATCHES})
-  * on (shard, job, instance) group_left () {EXPORTER_SHARDS}
-)""",
-)
-"""The number of shards of a cluster by the settings of each agent."""
+"""How many agents watch each cluster: 0, not absent, for a day after the last of them."""
 
 _REMOVED = "kafka_cluster:kafka_eos_cluster_removed:max"
 REMOVED = Record(
@@ -88,12 +76,11 @@ _source_down = partial(Alert, "KafkaEosSourceDown", Severity.WARNING, dashboard=
 def records() -> Iterator[Record]:
     """Recording rules that the alerts evaluate over time."""
     yield AGENTS
-    yield SHARDS
     yield REMOVED
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """A missing agent, replica or shard, and a cluster or a source that the running agents cannot read."""
+    """A missing agent or replica, and a cluster or a source that the running agents cannot read."""
     yield from _absent()
     yield from _blind()
     yield from _sources()
@@ -102,7 +89,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
 def _absent() -> Iterator[Alert]:
     yield _missing(
         Severity.CRITICAL,
-        f"max by (kafka_cluster) ({_THERE}) < 0.5\nunless on (kafka_cluster) {REMOVED} == 1",
+        f"{_THERE} < 0.5\nunless on (kafka_cluster) {REMOVED} == 1",
         "{{ $labels.kafka_cluster }}: no agent has watched this Kafka cluster for 4 minutes. No alert about its"
         " transactions can fire.",
         "First: see whether the agent runs, was killed for memory, answers GET /-/healthy, and is found by Prometheus"
@@ -115,40 +102,6 @@ def _absent() -> Iterator[Alert]:
         labels=(("reason", "cluster"),),
         when="a cluster that was watched in the last day has no agent for 4m, or has one for less than half of 4m,"
         " for 2m",
-    )
-    yield _missing(
-        Severity.CRITICAL,
-        # Running shards, each by the share of time that it runs, compared with their configured number.
-        f"sum by (kafka_cluster) (clamp_max({_THERE}, 1)) < max by (kafka_cluster) ({SHARDS}) - 0.5",
-        "{{ $labels.kafka_cluster }}: a shard of the agent is missing. No alert fires about its topics, applications"
-        " and groups.",
-        "First: start the missing shard, one agent with --shard INDEX/COUNT for each INDEX from 0 to COUNT - 1, all"
-        " with the same COUNT."
-        + per_row(
-            f'topk(20, group by (shard, instance) ({_WATCHES[:-1]}, shard!="", kafka_cluster=%q}}))',
-            "\n- shard {{ .Labels.shard }} is there, {{ .Labels.instance }}",
-            "kafka_cluster",
-        )
-        + _GONE,
-        hold="2m",
-        labels=(("reason", "shard"),),
-        when="in half of 4m a shard of a cluster is missing, for 2m",
-    )
-    yield _missing(
-        Severity.CRITICAL,
-        f"max by (kafka_cluster) ({SHARDS}) != min by (kafka_cluster) ({SHARDS})",
-        "{{ $labels.kafka_cluster }}: the shards of the agent were started with different counts. A part of the"
-        " cluster may be watched by none.",
-        "First: give all of them the same COUNT in --shard INDEX/COUNT."
-        + per_row(
-            f"topk(20, group by (shard, job, instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}) * on (job, instance)"
-            f" group_left () max by (job, instance) ({EXPORTER_SHARDS}))",
-            "\n- shard {{ .Labels.shard }}/{{ .Value }}, {{ .Labels.instance }}",
-            "kafka_cluster",
-        ),
-        hold="5m",
-        labels=(("reason", "shard_count"),),
-        when="the shards of a cluster do not agree on how many they are, for 5m",
     )
     yield _missing(
         Severity.WARNING,
@@ -186,7 +139,7 @@ and on (job, instance)
         Severity.WARNING,
         # A pod of a Deployment has a new name each time. A rollout replaces all of them once.
         f"""\
-count by (kafka_cluster, shard) (group by ({_AGENT}, shard) (present_over_time({_WATCHES}[1h])))
+count by (kafka_cluster) (group by ({_AGENT}) (present_over_time({_WATCHES}[1h])))
 > 3 * max_over_time({AGENTS}[1h])""",
         "{{ $labels.kafka_cluster }}: {{ $value }} different agents watched the cluster in the last hour. Each new one"
         " knows nothing of what happened before it.",
@@ -213,12 +166,11 @@ def _blind() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosClusterBlind",
         Severity.CRITICAL,
-        # Of one shard: other shards do not see its sources.
         f"""\
 group by (kafka_cluster) (
-  min by (kafka_cluster, source, shard) (min_over_time({SOURCE_BLIND}{{source="lso"}}[3m])) > 0
+  min by (kafka_cluster, source) (min_over_time({SOURCE_BLIND}{{source="lso"}}[3m])) > 0
   or
-  min by (kafka_cluster, source, shard) (min_over_time({SOURCE_BLIND}{{source="txnlog"}}[3m])) > 0
+  min by (kafka_cluster, source) (min_over_time({SOURCE_BLIND}{{source="txnlog"}}[3m])) > 0
   and on (kafka_cluster)
   present_over_time({SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{{source="txnlog"}}[3d])
 )""",

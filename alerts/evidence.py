@@ -113,7 +113,7 @@ STEP = (
 
 HELD = (
     per_row(
-        f"sum by (kind) (max by (kind, shard) ({LSO_HOLDER_PARTITIONS}{_AT}))",
+        f"max by (kind) ({LSO_HOLDER_PARTITIONS}{_AT})",
         "\n{{ .Value }} partition(s) held, {{ .Labels.kind }}.",
         *_HOLDER,
     )

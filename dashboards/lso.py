@@ -42,7 +42,7 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import gained, now, numbered, per_second, series, total
+from exporter.dashboards.queries import gained, now, numbered, per_second, total
 from exporter.dashboards.shared import (
     LSO,
     TO_APPLICATION,
@@ -167,7 +167,7 @@ def _transactions() -> core.Panel:
         "One row for each holder, however many partitions it holds. Below 0: the alert fires. The next step is on the "
         "agent's status page.",
         [
-            f"sum by ({by}) (max by ({by}, shard) ({series(LSO_HOLDER_PARTITIONS)}))",
+            now(LSO_HOLDER_PARTITIONS),
             *(
                 f"min by ({by}) ({now(LSO_HOLDER_DUE_TIMESTAMP_SECONDS, severity)}) - time()"
                 for severity in ('severity="warning"', 'severity="critical"')

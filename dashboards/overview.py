@@ -105,7 +105,7 @@ def _health() -> tuple[core.Panel, ...]:
         timeouts(link=TRANSACTIONS),
         stat(
             "Sources not answering",
-            "What a replica or shard of the agent got no full answer from. While this is not 0, a part of this page is"
+            "What a replica of the agent got no full answer from. While this is not 0, a part of this page is"
             " unknown, or rests on one replica.",
             total(f"1 - {answered()}"),
             link=AGENT,

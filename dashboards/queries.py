@@ -2,8 +2,7 @@
 
 Several replicas of the agent may watch one cluster. They tell one truth, so every query takes the largest over them
 (the smallest for instants at which something began) before it adds up anything: ``max by`` of all labels of the metric
-but ``instance`` and ``pod``. Shards of the agent never say the same, so that is right for them, too; what each says of
-itself has a label ``shard`` there, which stays.
+but ``instance`` and ``pod``.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def own(metric: Metric, *matchers: str) -> str:
 
 
 def answered() -> str:
-    """Return whether a source answers in full to every replica and shard of the agent."""
+    """Return whether a source answers in full to every replica of the agent."""
     return _by("min", SOURCE_UP.labels, series(SOURCE_UP))
 
 
@@ -87,7 +86,7 @@ def agents() -> str:
 
 def dropped() -> str:
     """Series that a cap keeps out, by metric."""
-    return total(_by("max", (*SERIES_DROPPED.labels, "shard"), series(SERIES_DROPPED)), "metric")
+    return total(_by("max", SERIES_DROPPED.labels, series(SERIES_DROPPED)), "metric")
 
 
 def own_per_second(metric: Metric, *matchers: str) -> str:

@@ -222,12 +222,11 @@ ALERT_SUBJECTS = (
     "target",
     "error",
     "metric",
-    "shard",
     "job",
     "instance",
 )
 """Labels of alerts that tell two of one name, cluster and application apart."""
-_NUMBERED = {"producer_id": "producer", "task": "task", "broker": "broker", "coordinator": "broker", "shard": "shard"}
+_NUMBERED = {"producer_id": "producer", "task": "task", "broker": "broker", "coordinator": "broker"}
 
 
 def firing() -> core.Panel:

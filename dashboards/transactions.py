@@ -109,7 +109,7 @@ def _now() -> tuple[core.Panel, ...]:
             "New applications, 1h",
             "Applications that appeared in the last hour. Many: ids with a host or a counter in them that need a"
             " pattern.",
-            total(f"max by (kafka_cluster, shard) ({series(RECENT_APPLICATIONS)})"),
+            total(now(RECENT_APPLICATIONS)),
             "none",
             ((None, NEUTRAL[0][1]), (20, YELLOW)),
         ),

@@ -102,13 +102,12 @@ class PrometheusServer:
 class FullStack:
     """The whole stack, as a context manager. ``prometheus`` may be asked at once; things show up within a minute.
 
-    With ``shards``, as many further agents share the stack, and ``others`` are two more servers: one that scrapes one
-    replica alone, and one that scrapes the shards. Each should answer what ``prometheus`` answers.
+    With ``one_replica``, the server of that name scrapes one replica alone, and should answer what ``prometheus`` does.
     """
 
-    def __init__(self, progress: jars.Progress = jars.say, shards: int = 0) -> None:
+    def __init__(self, progress: jars.Progress = jars.say, *, one_replica: bool = False) -> None:
         self._progress = progress
-        self._shards = shards
+        self._with_one = one_replica
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -146,29 +145,23 @@ class FullStack:
         settings = folder / "agent.yml"
         pipelines.start()
         made = {**_settings(cluster, connect, jvms), **pipelines.settings}
-        if self._shards:  # each has caps of its own: together they would expose more than one agent
-            made["clusters"][0]["transactions"] = {"unclean_ends": 1000}
         settings.write_text(yaml.safe_dump(made))
         self._progress("starting the agents, Prometheus and the applications")
         options = ("--config", str(settings))
         agents = [enter(AgentProcess(cluster.processes, *options, name=f"agent-{replica}")) for replica in (1, 2)]
         self.pages = [agent.url for agent in agents]
-        shards = [
-            enter(AgentProcess(cluster.processes, *options, "--shard", f"{at}/{self._shards}", name=f"shard-{at}"))
-            for at in range(self._shards)
-        ]
         self.prometheus = self._scrape(cluster.processes, folder, agents, "prometheus")
-        self.others: dict[str, PrometheusServer] = {}
-        for name, watched in {"one-replica": agents[:1], "shards": shards}.items() if shards else ():
-            self.others[name] = self._scrape(cluster.processes, folder, watched, name)
-        for server in (self.prometheus, *self.others.values()):
+        self.one_replica: PrometheusServer | None = None
+        if self._with_one:
+            self.one_replica = self._scrape(cluster.processes, folder, agents[:1], "one-replica")
+        for server in filter(None, (self.prometheus, self.one_replica)):
             # Prometheus does not see an increase before its first scrape: scraping begins before the first failure.
             server.wait_for(str(BROKER_TRANSACTION_VERSION), SHOWN_SECONDS)
         make_orphan(cluster, ORPHAN_TOPIC)
         self._stage = enter(ApplicationRunner(cluster))
         pipelines.fail()
         self._over = over = threading.Event()
-        tell = [EosStats(agent.url, client_id="metered-1") for agent in (*agents, *shards[:1])]
+        tell = [EosStats(agent.url, client_id="metered-1") for agent in agents]
         for actor, whom in ((_write, (client,)), (_write_metered, (cluster.bootstrap, tell))):
             threading.Thread(target=actor, args=(*whom, over), daemon=True).start()
         self._stack.callback(over.set)

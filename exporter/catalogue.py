@@ -116,10 +116,6 @@ EXPORTER_BUILD_INFO = _AGENT.gauge(
     "kafka_eos_exporter_build_info{version,revision,python,external_url}",
     "Version and revision of the exporter and of the Python it runs on; always 1.",
 )
-EXPORTER_SHARDS = _AGENT.gauge(
-    "kafka_eos_exporter_shards",
-    "Number of shards, as given to each of them by --shard; absent without it.",
-)
 EXPORTER_HELD_BYTES = _AGENT.gauge(
     "kafka_eos_exporter_held_bytes{kind}",
     "Estimated memory whose size others choose: posted data with its series, requests without an answer, large bodies "
@@ -232,7 +228,6 @@ JOURNAL_SIZE_BYTES = _AGENT.gauge(
 
 OF_EACH_AGENT = (
     EXPORTER_BUILD_INFO,
-    EXPORTER_SHARDS,
     EXPORTER_HELD_BYTES,
     EXPORTER_HELD_LIMIT_BYTES,
     SOURCE_UP,
@@ -248,7 +243,7 @@ OF_EACH_AGENT = (
     TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
     TRANSACTION_LOG_LOST_RECORDS_TOTAL,
 )
-"""Metrics of the agent itself. Every shard exposes them, with a label ``shard``."""
+"""Metrics of the agent itself: each replica is a fact of its own."""
 
 # --- Transactions, from the log -----------------------------------------------------------------------------------
 
@@ -381,12 +376,6 @@ LSO_HOLDER_DUE_TIMESTAMP_SECONDS = _LSO.gauge(
     "Unix time from which on the first stall of a holder is a ticket (warning) or a page (critical), by the "
     "thresholds of its topics, its timeout and whether it hangs.",
 )
-OF_EACH_SHARD = (*OF_EACH_AGENT, RECENT_APPLICATIONS, LSO_HOLDER_PARTITIONS, LSO_HOLDER_DUE_TIMESTAMP_SECONDS)
-"""Metrics that every shard exposes, with a label ``shard``: a transaction holds partitions of several shards' topics.
-
-A holder has the sum of its partitions, and the earliest of its instants; each shard counts its own new applications.
-All other metrics are exposed by one shard.
-"""
 HANGING_TRANSACTIONS = _LSO.gauge(
     "kafka_eos_hanging_transactions{kafka_cluster,topic}",
     "Transactions open in the logs of the topic's stalled partitions that no coordinator has; absent where that "

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from exporter.applications.applications import Grouping
-from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient, Metadata
 from exporter.kafka.properties.client import Properties
@@ -32,7 +31,6 @@ class Cluster:
     configured_name: str = ""
     clock: Clock = field(default_factory=Clock)
     cluster_id: str = ""
-    shard: Shard = WHOLE
 
     @property
     def name(self) -> str:

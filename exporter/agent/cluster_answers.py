@@ -58,9 +58,6 @@ class ClusterAnswers:
         """The document of ``/api/v1/roll``. Raises QueryError."""
         cluster, facts = self._asked(query)
         as_of = cluster.clock.wall()
-        if not cluster.shard.first:
-            why = f"only the agent of shard 0/{cluster.shard.count} knows what transactions write to: ask that one"
-            return {"clusters": [cluster_roll_document(cluster.name, query.outage, (), [why], as_of)]}
         time = facts.get(CoordinatorTime) or CoordinatorTime()
         rolls: list[BrokerRoll] = []
         not_asked: list[str] = []

@@ -83,7 +83,6 @@ class Clusters:
         self._owners = config.owned()
         self._links = Links(config.web.route_prefix, config.web.dashboard_url or "", config.web.alertmanager_url or "")
         self._state = StateDir(config.state.dir, held)
-        self._shard = config.shard.shard()
         self.journals = Journals(config, lambda: self._owners, sink, clock, held)
         self._watched = {key: self._watch(key, cluster, config) for key, cluster in _by_key(config).items()}
         self._runner = Runner((cluster.group for cluster in self._watched.values()), sink, clock)
@@ -123,7 +122,6 @@ class Clusters:
             now=self._clock.wall(),
             ready=self.ready(),
             version=__version__,
-            shard=self._shard,
         )
 
     @property
@@ -147,8 +145,7 @@ class Clusters:
         }
         gone = [self._watched[key] for key in self._watched if key not in kept]
         came = {key: self._watch(key, cluster, config) for key, cluster in wanted.items() if key not in kept}
-        if self._shard.first:
-            self._clients.prepare(config)
+        self._clients.prepare(config)
         self._config = config
         self._thresholds = config.in_force()
         self._owners = config.owned()
@@ -177,8 +174,7 @@ class Clusters:
         return group if state is None else replace(group, sources=(*group.sources, state))
 
     def _read_clients(self) -> None:
-        if self._shard.first:
-            self._clients.apply(self._config, {key: watched.cluster for key, watched in self._watched.items()})
+        self._clients.apply(self._config, {key: watched.cluster for key, watched in self._watched.items()})
 
     def _keep_journals(self, clusters: Mapping[str, _Watched]) -> None:
         for key, watched in clusters.items():
@@ -197,7 +193,6 @@ class Clusters:
             self._state,
             config.name,
             self._clock,
-            shard=self._shard,
         )
         sources = sources_of(cluster, config, engines, self._receivers, lambda: frozenset(_by_key(self._config)))
         judged = tuple(
@@ -214,7 +209,7 @@ def sources_of(
 
     ``names`` returns the names of all clusters that are watched.
     """
-    around = _around(cluster, engines, receivers, names) if cluster.shard.first else ()
+    around = _around(cluster, engines, receivers, names)
     if not config.watch:
         return around
     return (

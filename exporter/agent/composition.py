@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from exporter import __version__
 from exporter.bounds.ledger import Ledger
 from exporter.bounds.memory import MEMORY
-from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES, EXPORTER_SHARDS
+from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES
 from exporter.core import logs
 from exporter.core.boot import boot_id
 from exporter.core.owners import Owners
@@ -49,9 +49,8 @@ class Agent:
         self._config = config
         self._load = load
         self._clock = clock or Clock(boot=boot_id())
-        self._shard = config.shard.shard()
         self._ledger = Ledger(config.ingest.memory if config.ingest.enabled else 0)
-        self._exposition = Exposition(self._clock, own=ProcessMetrics(), shard=self._shard, held=self._held)
+        self._exposition = Exposition(self._clock, own=ProcessMetrics(), held=self._held)
         self._receivers, post_handlers = self._ingest(config)
         self._web = WebFile(config.web.config_file, apart=True)
         self._app = App(
@@ -90,8 +89,7 @@ class Agent:
             clusters = Clusters(self._config, self._receivers, self._exposition, self._clock, self._state_lock)
             clusters.start()
             self._built = clusters  # not before all sources are there: until then the agent is not ready
-        part = "" if self._shard.whole else f", shard {self._shard}"
-        log.info("watching %d cluster(s)%s, version %s", len(self._config.clusters), part, __version__)
+        log.info("watching %d cluster(s), version %s", len(self._config.clusters), __version__)
 
     def stop(self) -> None:
         """Stop within five seconds, reads that hang or not."""
@@ -176,16 +174,16 @@ class Agent:
         """Raises ImportError, and then changes no cluster."""
         if config.log != self._config.log:
             logs.configure(config.log.level, config.log.format)
-        at_start = ("web", "state", "journal", "ingest", "shard")
+        at_start = ("web", "state", "journal", "ingest")
         if any(getattr(config, key) != getattr(self._config, key) for key in at_start):
-            log.warning("web, state, journal, ingest and shard take effect at the next start only")
+            log.warning("web, state, journal and ingest take effect at the next start only")
         changes = clusters.apply(config, STOP_SECONDS)
         self._config = config
         log.info("settings reread: %d cluster(s) as before, %d new or changed", changes.kept, changes.came)
 
     def _ingest(self, config: Config) -> tuple[Receivers | None, Mapping[str, PostHandler]]:
         """The receivers of what is posted, and what serves their paths."""
-        if not (config.ingest.enabled and self._shard.first):
+        if not config.ingest.enabled:
             return None, {}
         # What is not posted need not be read: these take time at the start, and memory.
         from exporter.agent.ingest_apps import ingest_apps  # noqa: PLC0415
@@ -202,5 +200,4 @@ class Agent:
             yield EXPORTER_HELD_LIMIT_BYTES(float(self._ledger.limits[kind]), kind)
 
     def _own_snapshot(self) -> Snapshot:
-        shards = () if self._shard.whole else (EXPORTER_SHARDS(float(self._shard.count)),)
-        return Snapshot.until_replaced("agent", (build_info(self._config.web.external_url), *shards), self._clock)
+        return Snapshot.until_replaced("agent", [build_info(self._config.web.external_url)], self._clock)

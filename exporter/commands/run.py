@@ -19,7 +19,7 @@ examples:
 Every setting of the file has an environment variable, KAFKA_EOS_ and its path with __ between levels:
   KAFKA_EOS_CLUSTERS__0__KAFKA__SASL_PASSWORD=... KAFKA_EOS_LOG__LEVEL=debug
 Flags override the environment, the environment overrides the file. SIGHUP rereads all settings but web, state,
-journal, ingest and shard.
+journal and ingest.
 """
 
 

@@ -56,7 +56,6 @@ RUN = (
         "DURATION",
         "how long an LSO must not move to be stalled (30s)",
     ),
-    Flag("--shard", ("shard",), "INDEX/COUNT", "expose this part only, such as 0/3 for the first of three (0/1)"),
     Flag("--log.level", ("log", "level"), "LEVEL", "debug, info, warning or error (info)"),
     Flag("--log.format", ("log", "format"), "FORMAT", "text or json (text)"),
 )

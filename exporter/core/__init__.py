@@ -1,1 +1,1 @@
-"""The base of every other package: runner, facts between sources, state and target files, shards, logging."""
+"""The base of every other package: runner, facts between sources, state and target files, logging."""

@@ -10,11 +10,10 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter import catalogue
-from exporter.core.shard import WHOLE, Shard
 from exporter.exposition.slots import NOTHING, Blocks, Part, Slot, Unwritten
 from exporter.exposition.text_format import (
     END_OF_OPENMETRICS,
@@ -71,19 +70,14 @@ class Exposition:
         clock: Clock | None = None,
         families: Iterable[Metric] | None = None,
         own: Callable[[Format], bytes] | None = None,
-        shard: Shard = WHOLE,
         held: Callable[[], Iterable[Sample]] = tuple,
     ) -> None:
         """``families`` give the order; ``own`` writes the families of the process itself, at the end. ``held`` gives
         samples that are made anew for each body.
-
-        Metrics that every shard exposes get a label ``shard``, unless there is only one.
         """
         self.clock = clock or Clock()
-        self._shard = (str(shard.index),)
-        self._sharded = {} if shard.whole else {metric: _with_shard(metric) for metric in catalogue.OF_EACH_SHARD}
         rows = catalogue.rows() if families is None else families
-        self._order = {self._sharded.get(metric, metric): place for place, metric in enumerate(rows)}
+        self._order = {metric: place for place, metric in enumerate(rows)}
         self._own, self._held = own, held
         self._headers: dict[tuple[Metric, Format], Chunk] = {}
         self._lock = threading.Lock()  # guards the three below; held only briefly
@@ -148,13 +142,9 @@ class Exposition:
         families: dict[Metric, dict[Labels, Value]] = {}
         current: Metric | None = None
         values: dict[Labels, Value] = {}
-        shard: Labels = ()
         for metric, labels, value in samples:
             if metric is not current:
-                current, sharded = metric, self._sharded.get(metric)
-                values, shard = families.setdefault(sharded or metric, {}), self._shard if sharded else ()
-            if shard:
-                labels += shard  # noqa: PLW2901  # as it is exposed
+                current, values = metric, families.setdefault(metric, {})
             if labels in values:
                 value = self._settle(metric, values[labels], value, one_source=True)  # noqa: PLW2901  # the merged one
             values[labels] = value
@@ -251,10 +241,6 @@ class Exposition:
         if piece is None:
             piece = self._headers[metric, fmt] = Chunk(header(metric, fmt))
         return piece
-
-
-def _with_shard(metric: Metric) -> Metric:
-    return replace(metric, labels=(*metric.labels, "shard"))
 
 
 def _number(value: Value) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from exporter import catalogue
 from exporter.flink.facts import FlinkTransaction, Loss
@@ -22,15 +22,12 @@ def flink_samples(
     opened: Iterable[OpenTransaction],
     judged: Mapping[int, FlinkTransaction],
     now: float,
-    exposes: Callable[[str], bool],
 ) -> Iterator[Sample]:
     """Samples of jobs, of transactions at risk (the earliest deadline first), and of losses in the last hour.
 
-    ``now`` is Unix seconds by the coordinators' clock; ``exposes`` says of an application whether this shard shows it.
+    ``now`` is Unix seconds by the coordinators' clock.
     """
     for job in jobs:
-        if not exposes(job.application):
-            continue
         labels = (cluster, job.application, job.prefix)
         if job.interval is not None:
             yield catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS(job.interval, *labels)
@@ -39,13 +36,13 @@ def flink_samples(
     risks = []
     for transaction in opened if judged else ():
         found = judged.get(transaction.producer_id)
-        if found is not None and found.at_risk and found.deadline is not None and exposes(transaction.application):
+        if found is not None and found.at_risk and found.deadline is not None:
             risks.append((found.deadline, transaction, found.precommit.value))
     for deadline, transaction, precommit in sorted(risks, key=lambda risk: risk[0])[:MOST_AT_RISK]:
         who = (transaction.application, transaction.transactional_id, str(transaction.producer_id), precommit)
         yield catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS(deadline, cluster, *who)
     yield from _dropped(len(risks) - MOST_AT_RISK, catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS.name)
-    losses = [job_loss for job_loss in jobs.losses(now) if exposes(job_loss.application)]
+    losses = jobs.losses(now)
     for loss in losses[:MOST_LOSSES]:
         yield from _loss(cluster, loss)
     yield from _dropped(len(losses) - MOST_LOSSES, catalogue.FLINK_LOSS_TIMESTAMP_SECONDS.name)

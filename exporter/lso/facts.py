@@ -74,14 +74,12 @@ class Stall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stalls(Fact):
-    """The stalled partitions of one cluster, longest first; with shards, those of this shard's topics.
+    """The stalled partitions of one cluster, longest first.
 
-    ``elsewhere`` are producer ids of this shard's applications that hold stalled partitions of other shards' topics.
     ``unread`` are partitions that do not answer: whether they still stand is not known.
     """
 
     stalls: tuple[Stall, ...]
-    elsewhere: frozenset[int] = frozenset()
     unread: frozenset[TopicPartition] = frozenset()
 
 

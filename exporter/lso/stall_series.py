@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Self
 
 from exporter import catalogue
@@ -25,18 +24,14 @@ class ShownStalls(NamedTuple):
         cls,
         cluster: str,
         found: Sequence[Stall],
-        elsewhere: AbstractSet[TopicPartition],
         unread: frozenset[TopicPartition],
     ) -> Self:
-        stalls = [stall for stall in found if stall.partition not in elsewhere]
-        kept = shown(stalls)
+        kept = shown(found)
         samples = [sample for stall in kept for sample in stall_samples(cluster, stall)]
-        dropped = float(len(stalls) - len(kept))
+        dropped = float(len(found) - len(kept))
         samples.append(catalogue.SERIES_DROPPED(dropped, catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS.name))
-        blockers = (stall.blocker.producer_id for stall in found if stall.partition in elsewhere)
-        holders = frozenset(blocker for blocker in blockers if blocker is not None)
-        fact = Stalls(tuple(stalls), holders, unread)
-        return cls(Counter(stall.partition.topic for stall in stalls), SampleBatch(tuple(samples)), fact)
+        fact = Stalls(tuple(found), unread)
+        return cls(Counter(stall.partition.topic for stall in found), SampleBatch(tuple(samples)), fact)
 
 
 def stall_samples(cluster: str, stall: Stall) -> Iterator[Sample]:

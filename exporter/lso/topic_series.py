@@ -76,7 +76,7 @@ class _Withheld(NamedTuple):
 
 
 class TopicSeries:
-    """The topics of one cluster. ``elsewhere`` are partitions of other shards' topics, which get no series."""
+    """The topics of one cluster."""
 
     def __init__(self, watch: StallTracker) -> None:
         self._watch = watch
@@ -89,7 +89,6 @@ class TopicSeries:
     def lags(
         self,
         cluster: str,
-        elsewhere: frozenset[TopicPartition],
         stalled: Counter[str],
         hanging: Mapping[str, int],
         unknown: AbstractSet[str],
@@ -97,13 +96,12 @@ class TopicSeries:
         """Return the series of every topic that was read. Of topics of ``unknown`` the hanging transactions are not
         known.
         """
-        lags = dict.fromkeys(self._topics(elsewhere), 0) | self._lags(self._watch.version, elsewhere)
+        lags = dict.fromkeys(self._watch.readings.topics, 0) | self._lags(self._watch.version)
         return self._series(cluster, lags, dict(stalled), dict(hanging), frozenset(unknown))
 
     def withheld(
         self,
         cluster: str,
-        elsewhere: frozenset[TopicPartition],
         transactions: tuple[OpenTransaction, ...],
         coordinators: Coordinators,
         now: float,
@@ -113,12 +111,12 @@ class TopicSeries:
         """
         watch = self._watch
         starts = self._starts(transactions)
-        since = self._withheld(watch.standing.version, watch.producers.version, coordinators, starts, elsewhere)
+        since = self._withheld(watch.standing.version, watch.producers.version, coordinators, starts)
         ages = {topic: found.age(now, watch.anchor.monotonic) for topic, found in since.topics.items()}
         # Ends and LSOs are two answers: writes between them look like an open transaction for a moment, on any topic.
         stalled = (topic for topic, age in ages.items() if age >= watch.stall_after)
         self._transactional.update(since.described, stalled, (partition.topic for partition in starts))
-        self._transactional.intersection_update(self._topics(elsewhere))
+        self._transactional.intersection_update(watch.readings.topics)
         for topic in sorted(self._transactional - ({place.topic for place in watch.unread_standing} - ages.keys())):
             yield catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS(max(0.0, ages.get(topic, 0.0)), cluster, topic)
 
@@ -128,25 +126,17 @@ class TopicSeries:
         _producers: int,
         coordinators: Coordinators,
         starts: Earliest,
-        elsewhere: frozenset[TopicPartition],
     ) -> _Withheld:
         watch = self._watch
-        standing = {place: state for place, state in watch.standing.items() if place not in elsewhere}
-        topics = withheld_since(standing, watch.producers.of, coordinators, starts)
-        return _Withheld(topics, frozenset(place.topic for place in standing if watch.producers.of(place)))
+        topics = withheld_since(watch.standing, watch.producers.of, coordinators, starts)
+        return _Withheld(topics, frozenset(place.topic for place in watch.standing if watch.producers.of(place)))
 
-    def _worst_lags(self, _version: object, elsewhere: frozenset[TopicPartition]) -> dict[str, int]:
+    def _worst_lags(self, _version: object) -> dict[str, int]:
         """By topic the largest lag: only where the LSO is below the high watermark is there one."""
         found: dict[str, int] = {}
-        for partition in self._watch.standing.keys() - elsewhere:
+        for partition in self._watch.standing:
             found[partition.topic] = max(found.get(partition.topic, 0), self._watch.readings[partition].lag)
         return found
-
-    def _topics(self, elsewhere: frozenset[TopicPartition]) -> Iterable[str]:
-        """The topics with a partition that was read, without those of other shards."""
-        if not elsewhere:
-            return self._watch.readings.topics
-        return {topic for topic, _ in self._watch.readings.keys() - elsewhere}
 
 
 def _lag_series(

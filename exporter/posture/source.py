@@ -17,7 +17,7 @@ from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
-from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of, group_checks
+from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of
 from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.plain_writers import WriterSamples
@@ -42,9 +42,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class PostureSource(KafkaSource):
-    """Source ``posture`` of one cluster. Of several shards the first sends requests; the others check only their own
-    groups.
-    """
+    """Source ``posture`` of one cluster."""
 
     name = "posture"
 
@@ -56,14 +54,6 @@ class PostureSource(KafkaSource):
         self._begun = False
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
-        if self._cluster.shard.first:
-            yield from self._read(deadline, facts)
-        else:
-            self.pace = min(self.interval, 15.0)  # no request is sent
-            beyond = facts.get(GroupsBeyondLso)
-            yield from self._say(group_checks(beyond.pairs if beyond is not None else frozenset()))
-
-    def _read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         use = facts.get(TransactionUse)
         # Soon after the start the facts of other sources are incomplete: read again early.
         self.pace = self.interval if use is not None and self._begun else min(self.interval, 15.0)

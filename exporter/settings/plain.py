@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 from exporter.bounds.patterns import BoundedPattern
 from exporter.catalogue import CANARY
 from exporter.core.owners import Owners, Team
-from exporter.core.shard import Shard
 from exporter.core.thresholds import DEFAULTS, Override, Thresholds
 from exporter.http_client import Endpoint
 from exporter.jvm.answers import AgentKind, JvmTarget
@@ -66,18 +65,6 @@ class LogConfig:
 
     level: Literal["debug", "info", "warning", "error"]
     format: Literal["text", "json"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sharding:
-    """``shard``."""
-
-    index: int
-    count: int
-
-    def shard(self) -> Shard:
-        """Return the shard of these settings."""
-        return Shard(self.index, self.count)
 
 
 # --- Of a cluster -----------------------------------------------------------------------------------------------------
@@ -358,7 +345,6 @@ class Config:
     journal: JournalConfig
     web: EndpointConfig
     log: LogConfig
-    shard: Sharding
     clusters: tuple[ClusterConfig, ...]
     applications: tuple[ApplicationPattern, ...]
     producers: tuple[Producers, ...]

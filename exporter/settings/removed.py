@@ -11,15 +11,18 @@ UPGRADING = "docs/upgrading.md"
 
 ARGUMENTS: Mapping[str, str] = {
     "fleet": "use the table of agents on the overview dashboard",
+    "run --shard": "one agent reads the whole cluster",
     "top --agents": "give the address of one agent",
 }
 """By the words of the command line: ``"name"`` for a command, ``"generate man"`` for one of another command,
-``"run --shard"`` for its flag, ``"audit --output junit"`` for a value of its flag, ``"--flag"`` for one of any command.
+``"name --flag"`` for its flag, ``"audit --output junit"`` for a value of its flag, ``"--flag"`` for one of any command.
 The value is the end of a sentence, such as ``"use the overview board"``.
 """
 
-SETTINGS: Mapping[str, str] = {}
-"""By path, such as ``"shard"`` for a section, ``"clusters[].lso.interval"`` for a key in one of a list."""
+SETTINGS: Mapping[str, str] = {
+    "shard": "one agent reads the whole cluster",
+}
+"""By path, such as ``"section"`` for a whole one, ``"clusters[].lso.interval"`` for a key in one of a list."""
 
 
 def removed_argument(arguments: Sequence[str], rows: Mapping[str, str] = ARGUMENTS) -> str:

@@ -28,7 +28,7 @@ from exporter.settings.sections import (
 )
 from exporter.settings.targets import AuditsSection, ConnectSection, SparkSection, StreamsSection
 from exporter.settings.thresholds import ThresholdSection
-from exporter.settings.values import Section, ShardingSection
+from exporter.settings.values import Section
 from exporter.settings.yaml_layer import layer_of
 
 Flags = Mapping[Path, tuple[str, object]]
@@ -42,7 +42,6 @@ class ConfigSection(Section):
     journal: JournalSection = JournalSection()
     web: EndpointSection = EndpointSection()
     log: LogSection = LogSection()
-    shard: ShardingSection = ShardingSection()
     clusters: tuple[ClusterSection, ...]
     applications: tuple[ApplicationSection, ...] = ()
     producers: tuple[ProducersSection, ...] = ()

@@ -7,7 +7,7 @@ secret.
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +23,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from exporter.bounds.patterns import BoundedPattern, PatternError
 from exporter.core.durations import LONGEST_DURATION, format_duration, parse_duration
-from exporter.core.shard import Shard
 from exporter.kafka.properties.client import Properties, PropertiesError
 from exporter.settings.addresses import split_address
 
@@ -47,37 +46,6 @@ class Section(BaseModel):
         if not isinstance(value, dict):
             return value
         return {key: child for key, child in value.items() if child is not None or key not in cls.model_fields}
-
-
-class ShardingSection(Section):
-    """Which part of the clusters this agent reads: ``INDEX/COUNT``, or both as keys. Flag: ``--shard``.
-
-    See [high-availability.md](high-availability.md).
-    """
-
-    written_as_text: ClassVar[bool] = True
-
-    index: Annotated[int, Field(ge=0)] = 0
-    """Number of this shard, from 0."""
-    count: Annotated[int, Field(ge=1)] = 1
-    """Number of shards."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        try:
-            shard = Shard.parse(value)
-        except ValueError as error:
-            raise wrong(f"{value!r:.40} {error}") from None
-        return {"index": shard.index, "count": shard.count}
-
-    @model_validator(mode="after")
-    def _is_one(self) -> ShardingSection:
-        if problem := Shard(self.index, self.count).problem:
-            raise wrong(problem)
-        return self
 
 
 def wrong(text: str) -> PydanticCustomError:

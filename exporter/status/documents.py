@@ -483,13 +483,6 @@ class ClusterDocument(TypedDict):
     ignored: list[IgnoredDocument]
 
 
-class ShardDocument(TypedDict):
-    """The part of the topics and applications that an agent has."""
-
-    index: int
-    count: int
-
-
 class StatusDocument(TypedDict):
     """The state of the agent and its clusters, in one document."""
 
@@ -498,5 +491,4 @@ class StatusDocument(TypedDict):
     generated_at_timestamp: float
     ready: bool
     """Every source has answered or failed once."""
-    shard: ShardDocument | None
     clusters: list[ClusterDocument]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from exporter.core.documents import document_of
-from exporter.core.shard import Shard
 from exporter.posture.check import CheckResult
 from exporter.posture.evidence import Posture
 from exporter.status import documents as docs
@@ -11,7 +10,7 @@ from exporter.transactions.counting.last_hour import LastHour
 from exporter.words import Outcome
 
 
-def last_hour_document(noted: LastHour | None, shard: Shard) -> docs.LastHourDocument | None:
+def last_hour_document(noted: LastHour | None) -> docs.LastHourDocument | None:
     """How transactions ended in the last hour: None where the transaction log is not read.
 
     Lists by minute have ``minutes`` numbers, the oldest first; the last minute is not over. ``stopped_minutes`` is for
@@ -28,16 +27,13 @@ def last_hour_document(noted: LastHour | None, shard: Shard) -> docs.LastHourDoc
             "stopped_minutes": minutes.stopped(),
         }
         for name, minutes in view.applications.items()
-        if shard.exposes(name)
     ]
     return {
         "minutes": len(view.together.counts[Outcome.COMMITTED]),
         "outcomes_per_minute": {outcome: list(view.together.counts[outcome]) for outcome in Outcome},
         "applications": sorted(applications, key=_most_trouble),
         "applications_left_out": view.left_out,
-        "fence_storms": [
-            document_of(docs.FenceStormDocument, storm) for storm in view.storms if shard.exposes(storm.application)
-        ],
+        "fence_storms": [document_of(docs.FenceStormDocument, storm) for storm in view.storms],
     }
 
 

@@ -12,7 +12,6 @@ from exporter.core.documents import document_of
 from exporter.core.instants import instant
 from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
-from exporter.core.shard import WHOLE, Shard
 from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.facts import Stalls, StallWatch
@@ -52,13 +51,11 @@ def document(
     now: float,
     ready: bool,
     version: str,
-    shard: Shard = WHOLE,
 ) -> docs.StatusDocument:
     """The document of ``/api/v1/status``. ``settings`` are by group key, ``now`` is Unix seconds.
 
     Each stalled partition and each open transaction in it is made when it is looked at.
 
-    With shards it is of this shard: the stalled partitions of its topics, and its applications.
     Instants are RFC 3339 in UTC, and ``*_timestamp`` beside them Unix seconds. An empty list means none only where
     ``known`` is true.
     """
@@ -67,12 +64,11 @@ def document(
         "generated_at": instant(now),
         "generated_at_timestamp": now,
         "ready": ready,
-        "shard": None if shard.whole else {"index": shard.index, "count": shard.count},
-        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now, shard) for group in groups],
+        "clusters": [_cluster(group, settings.get(group.key, ClusterSettings("", "")), now) for group in groups],
     }
 
 
-def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Shard) -> docs.ClusterDocument:
+def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> docs.ClusterDocument:
     identity = group.facts.get(ClusterIdentity)
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
@@ -112,9 +108,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
         "clock_distance_seconds": time.distance,
         "sources": [_source(state) for state in group.sources],
         "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), context.document),
-        "open_transactions": LateDocuments(
-            [transaction for transaction in transactions if shard.exposes(transaction.application)], open_transaction
-        ),
+        "open_transactions": LateDocuments(transactions, open_transaction),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
         "torn_markers": None if torn is None else [torn_marker_document(watched) for watched in torn.found],
         "unclean_ids": [unclean_id_document(unclean, theirs) for unclean in (ends.ids if ends else ())],
@@ -130,7 +124,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float, shard: Sh
             sorted(audits.results if audits else (), key=lambda result: result.verdict is not AuditVerdict.FINDINGS),
             lambda result: audit_document(result, now),
         ),
-        "last_hour": last_hour_document(group.facts.get(LastHour), shard),
+        "last_hour": last_hour_document(group.facts.get(LastHour)),
         "posture": posture_document(group.facts.get(Posture)),
         "ignored": [document_of(docs.IgnoredDocument, subject) for subject in ignored],
     }

@@ -30,7 +30,7 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
     """The most important state; good only where every request was answered. ``hidden`` are the stalled partitions that
     a filter took out of the status.
     """
-    clusters, shard = status["clusters"], status["shard"]
+    clusters = status["clusters"]
     every = [stall for cluster in clusters for stall in cluster["stalled_partitions"]]
     stalled = [stall for stall in every if stall["ignored"] is None]
     ignored = len(every) - len(stalled)
@@ -57,10 +57,9 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
         return PageVerdict("blind", "Starting: too early to know every stall", early)
     if not status["ready"]:
         return PageVerdict("blind", "Starting: not every source has answered yet")
-    part = "" if shard is None else f" of this shard ({shard['index']}/{shard['count']})"
     down = any(source["up"] is False for cluster in clusters for source in cluster["sources"])
     answers = "every source answers" + (" but those that are ignored" if down else "")
-    return PageVerdict("good", "All fine", (f"No partition{part} is stalled{beside}, and {answers}.",))
+    return PageVerdict("good", "All fine", (f"No partition is stalled{beside}, and {answers}.",))
 
 
 def _early(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:

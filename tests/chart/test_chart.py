@@ -114,25 +114,6 @@ def test_changed_settings_bring_new_pods_and_nothing_else_does(charts: Charts) -
     assert pod() != pod(posture={"interval": "10m"})
 
 
-def test_shards_share_one_service_and_no_pod(charts: Charts) -> None:
-    objects = charts.objects(CHART / "ci" / "shards-values.yaml")
-    shards = workloads(objects)
-    flags = [next(word for word in container(shard)["args"] if word.startswith("--shard=")) for shard in shards]
-    assert flags == ["--shard=0/3", "--shard=1/3", "--shard=2/3"]
-    selectors = [shard["spec"]["selector"]["matchLabels"] for shard in shards]
-    assert len({json.dumps(selector, sort_keys=True) for selector in selectors}) == 3
-    [service] = of_kind(objects, "Service")
-    [monitor] = of_kind(objects, "PodMonitor")
-    for resource, selector in zip(shards, selectors, strict=True):
-        labels = resource["spec"]["template"]["metadata"]["labels"]
-        assert selector.items() <= labels.items()
-        assert service["spec"]["selector"].items() <= labels.items()
-        assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    budgets = of_kind(objects, "PodDisruptionBudget")
-    assert [budget["spec"]["selector"]["matchLabels"] for budget in budgets] == selectors
-    assert [budget["spec"]["maxUnavailable"] for budget in budgets] == ["50%"] * 3
-
-
 def test_the_service_monitor_selects_the_service(charts: Charts) -> None:
     objects = charts.objects(EVERYTHING)
     [service], [monitor] = of_kind(objects, "Service"), of_kind(objects, "ServiceMonitor")
@@ -234,7 +215,7 @@ def test_the_dashboards_are_the_generated_ones(charts: Charts) -> None:
         assert len(resource["metadata"]["name"]) <= 63
 
 
-@pytest.mark.parametrize("name", ["default", "persistence", "shards", "shards-persistence"])
+@pytest.mark.parametrize("name", ["default", "persistence"])
 def test_an_upgrade_changes_no_selector(charts: Charts, name: str) -> None:
     """Kubernetes refuses that. The file is what the first version of the chart selected: it is never changed."""
     before = yaml.safe_load(SELECTORS.read_text())[name]
@@ -273,7 +254,6 @@ def test_the_chart_installs_this_version_of_the_agent() -> None:
         ({"serviceMonitor": {"interval": "15"}}, "interval"),
         ({"state": {"persistence": {"size": "lots"}}}, "size"),
         ({"secretMounts": [{"secretName": "a", "mount": "/x"}]}, "mount"),
-        ({"shards": 0}, "shards"),
         ({"fullnameOverride": "EOS_agent"}, "fullnameOverride"),
         ({"podLabels": {"app.kubernetes.io/name": "mine"}}, "podLabels/app.kubernetes.io"),
         ({"webConfig": {"content": {"basic_auth": {}}}}, "basic_auth"),
@@ -332,5 +312,4 @@ def test_the_notes_say_what_to_do_next(charts: Charts) -> None:
     assert "check connection --bootstrap-server kafka-1:9092,kafka-2:9092" in notes("default")
     assert "Nothing scrapes it yet" in notes("default")
     assert "Nothing scrapes it yet" not in notes("everything")
-    assert "deployment/eos-kafka-eos-exporter-shard-0" in notes("shards")
     assert "kafka-eos-exporter.sidecar" in notes("sidecar")

@@ -1,4 +1,4 @@
-"""Two replicas through an upgrade and a drain, shards, volumes, probes: what only a cluster shows."""
+"""Two replicas through an upgrade and a drain, volumes, probes: what only a cluster shows."""
 
 from __future__ import annotations
 
@@ -194,27 +194,6 @@ def test_a_rollback_to_the_previous_chart_is_taken(pair: kube.Release, api: kube
     deployment = api.get(f"/apis/apps/v1/namespaces/{pair.namespace}/deployments/{pair.fullname}")
     assert deployment["status"]["readyReplicas"] == 2
     assert "upgraded" not in deployment["spec"]["template"]["metadata"]["annotations"]
-
-
-def test_every_application_has_one_shard(api: kube.Api, charts: Charts, broker: BrokerPod, namespace: str) -> None:
-    applications = ("alpha", "beta", "gamma")
-    with kube.release(charts, "eos", namespace) as release:
-        release.install([{**pair_values(broker), "replicas": 1, "shards": 3}])
-        pods = [kube.name_of(pod) for pod in api.pods(namespace, "eos")]
-        assert len(pods) == 3
-        for application in applications:
-            broker.produce("orders", f"{application}-1", 50)
-
-        def owners() -> dict[str, list[str]]:
-            pages = {pod: api.page(namespace, pod, "/metrics") or "" for pod in pods}
-            wanted = r'kafka_eos_transactions_total\{[^}]*application="%s"[^}]*outcome="committed"\} [1-9]'
-            return {
-                application: [pod for pod, page in pages.items() if re.search(wanted % application, page)]
-                for application in applications
-            }
-
-        kube.wait("an owner of each", lambda: all(owners().values()), 120)
-        assert all(len(found) == 1 for found in owners().values()), owners()
 
 
 def test_a_volume_outlives_its_pod(api: kube.Api, charts: Charts, broker: BrokerPod, namespace: str) -> None:

@@ -105,7 +105,7 @@ def zones(api: kube.Api, stack: ExitStack) -> int:
 
 def agents(given: dict[str, Any]) -> int:
     """How many pods of agents these values ask for."""
-    return 0 if given.get("mode") == "sidecar" else int(given.get("replicas", 1)) * int(given.get("shards", 1))
+    return 0 if given.get("mode") == "sidecar" else int(given.get("replicas", 1))
 
 
 @pytest.mark.usefixtures("definitions")

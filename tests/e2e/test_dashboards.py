@@ -85,13 +85,13 @@ EACH_FOR_ITSELF = (
     "Service level objectives: ",
     "Overview: Applications without budget",
     "Overview: Topics without budget",
-    "kafka_cluster_shard:kafka_eos_agents:count",
-    "kafka_cluster_shard:kafka_eos_exporter_shards:avg",
+    "Overview: Agents",
+    "kafka_cluster:kafka_eos_agents:count",
 )
-"""Panels and records that count agents and shards are meant to differ. Objectives are shown from recorded series, as
+"""Panels and records that count agents are meant to differ. Objectives are shown from recorded series, as
 their ruler evaluated them last; the rules themselves are compared.
 """
-TELLER = {"instance", "pod", "shard"}
+TELLER = {"instance", "pod"}
 ONCE = "stuck"
 """An application that commits once, right after its first record: whether a scrape falls between is luck."""
 BY_SAMPLING = "group_isolation"
@@ -196,15 +196,15 @@ def test_two_replicas_are_one_truth(prometheus: PrometheusServer) -> None:
 
 
 @pytest.mark.proof
-def test_one_agent_two_replicas_and_three_shards_give_the_same_answers() -> None:
+def test_one_agent_and_two_replicas_give_the_same_answers() -> None:
     """Values scraped at different instants must agree once nothing is written."""
-    with shown(FullStack(shards=3)) as full_stack:
+    with shown(FullStack(one_replica=True)) as full_stack:
         _same_answers(full_stack)
 
 
 def _same_answers(full_stack: FullStack) -> None:
-    servers = (full_stack.prometheus, *full_stack.others.values())
-    assert len(servers) == 3
+    assert full_stack.one_replica is not None
+    servers = (full_stack.prometheus, full_stack.one_replica)
     asked = [panel for panel in (*_panels(), *_rules()) if not panel.panel.startswith(EACH_FOR_ITSELF)]
     # Which of those that are equal are among the ten is nobody's to say.
     asked = [query._replace(expr=query.expr.replace("topk(10, ", "(")) for query in asked]

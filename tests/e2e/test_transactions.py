@@ -21,9 +21,8 @@ from demo.processes import ProcessGroup
 from demo.workloads.outcome_counts import OutcomeCounts
 from demo.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter import catalogue
-from exporter.core.shard import Shard
 from exporter.model import Metric
-from tests.e2e.conftest import VERSIONS, StartAgent, in_proof
+from tests.e2e.conftest import VERSIONS, in_proof
 from tests.helpers.offsets import commit_offsets
 
 STALL_AFTER = 6.0
@@ -327,25 +326,6 @@ def test_all_sources_answer_and_nothing_was_lost(world: ObservedRun) -> None:
     assert {sample.labels["target"] for sample in ups} == {CLUSTER}
     assert world.value(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL) == 0
     assert world.value(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL) == 0
-
-
-def test_two_shards_say_together_what_one_agent_says(world: ObservedRun, start_agent: StartAgent) -> None:
-    topics = [world.names[name] for name in ("orders", "ledger", "offsets")]
-    options = ("--bootstrap-server", world.kafka.bootstrap, "--lso.stall-after", f"{STALL_AFTER:.0f}s")
-    for shard in (Shard(0, 2), Shard(1, 2)):
-        agent = start_agent(*options, "--shard", str(shard), name=f"shard-{shard.index}", environment=SWEEP_OFTEN)
-        mine = {topic: world.value(catalogue.STALLED_PARTITIONS, topic=topic) for topic in topics if shard.holds(topic)}
-        agent.wait_until(
-            lambda metrics, mine=mine: (  # type: ignore[misc]  # of this round
-                metrics.value(catalogue.SOURCE_UP, source="lso") == 1
-                and {
-                    sample.labels["topic"]: sample.value
-                    for sample in metrics.samples(catalogue.STALLED_PARTITIONS)
-                    if sample.labels["topic"] in topics
-                }
-                == mine
-            )
-        )
 
 
 def test_a_repaired_partition_is_no_longer_stalled(world: ObservedRun) -> None:

@@ -27,7 +27,6 @@ from exporter.bounds.yaml_text import YamlError, parse_yaml
 from exporter.config import ConfigError, ConfigSource
 from exporter.connect import rest, trace
 from exporter.core.durations import parse_duration, parse_go_duration
-from exporter.core.shard import Shard
 from exporter.core.state import StateDir
 from exporter.core.target_files import LeftOut, TargetFileError, parse_targets
 from exporter.exposition.text_format import block
@@ -430,9 +429,9 @@ def client_settings(data: bytes) -> None:
 
 @target
 def short_texts(data: bytes) -> None:
-    """Durations, shards and addresses: of settings, and of web-config files."""
+    """Durations and addresses: of settings, and of web-config files."""
     text = data.decode("utf-8", "replace")
-    for parse in (parse_duration, parse_go_duration, Shard.parse, split_address):
+    for parse in (parse_duration, parse_go_duration, split_address):
         try:
             parse(text)
         except ValueError as error:

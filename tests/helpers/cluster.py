@@ -15,7 +15,6 @@ from confluent_kafka import KafkaError
 
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
-from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.tail import Polled
@@ -517,7 +516,6 @@ class FakeKafka:
         directory: Path | None = None,
         name: str = "prod",
         grouping: Grouping | None = None,
-        shard: Shard = WHOLE,
     ) -> Cluster:
         return Cluster(
             Properties({"bootstrap.servers": "k1:9092"}),
@@ -526,7 +524,6 @@ class FakeKafka:
             StateDir(directory),
             name,
             self.time.clock,
-            shard=shard,
         )
 
     def reader(self) -> FakeTail:

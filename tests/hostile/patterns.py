@@ -45,7 +45,6 @@ FOREIGN: dict[str, Use] = {
     "exporter.core.durations:_GO_PART": ("match", "1", ("1.", "1h")),
     "exporter.core.logs:_NUMBERS": ("sub", "", ("0x", "0xa")),
     "exporter.core.logs:_PLAIN": ("fullmatch", "", ("[",)),
-    "exporter.core.shard:_FORM": ("fullmatch", "", ("1/",)),
     "exporter.core.target_files:_ADDRESS": ("fullmatch", "[", ("a:1",)),
     "exporter.telemetry.clients:_OF_PROCESS": (
         "search",

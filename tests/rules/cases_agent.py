@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from exporter.catalogue import (
     EXPORTER_BUILD_INFO,
-    EXPORTER_SHARDS,
     IGNORED_INFO,
     SOURCE_BLIND,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
@@ -16,18 +15,17 @@ from exporter.catalogue import (
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
 ABSENT, DOWN, BLIND = "KafkaEosExporterAbsent", "KafkaEosSourceDown", "KafkaEosClusterBlind"
-CLUSTER, SHARD, COUNT, REPLICA, RESTARTS, REPLACED, NEVER = (
-    f"{ABSENT} {reason}" for reason in ("cluster", "shard", "shard_count", "replica", "restarts", "replaced", "never")
+CLUSTER, REPLICA, RESTARTS, REPLACED, NEVER = (
+    f"{ABSENT} {reason}" for reason in ("cluster", "replica", "restarts", "replaced", "never")
 )
 LOST, PARTIAL = f"{DOWN} blind", f"{DOWN} partial"
 GONE = "stale " * 60
 Checks = Mapping[str, Sequence[Mapping[str, str]]]
 
 
-def watches(values: str, cluster: str = "prod", agent: str = "a", shard: str = "") -> Series:
+def watches(values: str, cluster: str = "prod", agent: str = "a") -> Series:
     """An agent that watches a cluster, while it is there."""
-    more = {"shard": shard} if shard else {}
-    return scraped(SOURCE_UP, cluster, "lso", cluster, values=values, agent=agent, **more)
+    return scraped(SOURCE_UP, cluster, "lso", cluster, values=values, agent=agent)
 
 
 def absent(reason: str, severity: str = "critical", cluster: str = "prod") -> dict[str, str]:
@@ -45,7 +43,6 @@ MOSTLY = "1 1 1 1 1 1 stale stale stale stale stale " * 9
 
 def cases() -> Iterator[Case]:
     yield from _clusters()
-    yield from _shards()
     yield from _replicas()
     yield from _restarts()
     yield from _replaced()
@@ -125,14 +122,7 @@ def _clusters() -> Iterator[Case]:
     )
     yield case(CLUSTER, "there for less than half of the time", [watches(SOMETIMES)], {"30m": [ours]}, step="24s")
     yield case(CLUSTER, "there for more than half of it", [watches(MOSTLY)], {"20m": [], "30m": []}, step="24s")
-    loops = [
-        watches("1 stale stale stale " * 12, shard="0"),
-        watches("stale stale 1 stale " * 12, agent="b", shard="1"),
-    ]
-    yield case(CLUSTER, "two shards, each in a crash loop", loops, {"20m": [ours], "33m": [ours]})
     yield case(CLUSTER, "there for half of it", [watches("1 stale " * 30)], silent(range(8, 76, 4)), step="80s")
-    one = [watches("1x60", shard="0"), watches("1x10 " + GONE, agent="b", shard="1")]
-    yield case(CLUSTER, "one shard of two is another matter", one, {"30m": []})
     yield from _removed()
     yield case(CLUSTER, "one that has just come", [watches("_ _ _ 1x60")], silent(range(30)))
 
@@ -189,109 +179,6 @@ def _removed() -> Iterator[Case]:
     )
 
 
-def _shards() -> Iterator[Case]:
-    def shards(
-        *told: str, there: Mapping[int, str] | None = None, cluster: str = "prod", replica: str = ""
-    ) -> list[Series]:
-        """A shard for each; ``told`` is of how many it believes to be one, ``there`` when it is scraped."""
-        made = []
-        for index, count in enumerate(told):
-            values = (there or {}).get(index, "1x60")
-            agent = f"{cluster}{index}{replica}"
-            made.append(watches(values, cluster, agent, str(index)))
-            known = " ".join(count if part == "1" else part for part in values.replace("1x60", "1 " * 60).split())
-            made.append(scraped(EXPORTER_SHARDS, values=known, agent=agent, shard=str(index)))
-        return made
-
-    ours = absent("shard")
-    yield case(SHARD, "all three", shards("3", "3", "3"), silent(range(0, 60, 5)))
-    yield case(SHARD, "the last one never came", shards("3", "3"), {"1m": [], "2m": [ours], "50m": [ours]})
-    gone = {1: "1 " * 10 + "stale " * 20 + "1 " * 30}
-    yield case(
-        SHARD,
-        "one goes, and comes back",
-        shards("3", "3", "3", there=gone),
-        {"10m": [], "13m": [], "14m": [ours], "29m": [ours], "33m": []},
-    )
-    yield case(
-        SHARD,
-        "another cluster's shards of the same number do not stand in",
-        [*shards("3", "3", "3", there=gone), *shards("3", "3", "3", cluster="other")],
-        {"15m": [ours]},
-    )
-    yield case(
-        SHARD,
-        "a shard in a crash loop",
-        shards("2", "2", there={1: "1 1 1 1 1 1 1 1 " + "stale stale stale 1 " * 12}),
-        {"7m": [], "16m": [ours], "30m": [ours]},
-    )
-    yield case(
-        SHARD,
-        "one of two replicas of a shard is left",
-        [*shards("3", "3", "3", there=gone), *shards("3", "3", "3", replica="b")],
-        silent(range(0, 60, 5)),
-    )
-    yield case(
-        SHARD,
-        "two replicas of two shards are not three",
-        [*shards("3", "3"), *shards("3", "3", replica="b")],
-        {"5m": [ours]},
-    )
-    yield case(
-        SHARD,
-        "fewer shards on purpose: what is left is the whole",
-        [
-            *shards("2", "2", there={0: "_ " * 10 + "1 " * 50, 1: "_ " * 10 + "1 " * 50}, replica="new"),
-            *shards("3", "3", "3", there=dict.fromkeys(range(3), "1 " * 10 + "stale " * 50)),
-        ],
-        {"9m": [], "20m": [], "30m": []},
-    )
-    yield case(SHARD, "they disagree, and the more are not there", shards("3", "2"), {"9m": [ours]})
-    part = shards("2", "2", there={1: SOMETIMES, 0: "1 " * 99})
-    yield case(SHARD, "there for less than half of the time", part, {"30m": [ours]}, step="24s")
-    part = shards("2", "2", there={1: MOSTLY, 0: "1 " * 99})
-    yield case(SHARD, "there for more than half of it", part, {"20m": [], "30m": []}, step="24s")
-    half = shards("2", "2", there={1: "1 stale " * 30})
-    yield case(SHARD, "there for half of it", half, silent(range(8, 76, 4)), step="80s")
-    yield case(SHARD, "a whole agent is no shard", [watches("1x60")], {"5m": []})
-    yield case(
-        SHARD,
-        "two clusters with different numbers of shards",
-        [*shards("2", "2"), *shards("3", "3", "3", cluster="other")],
-        {"5m": []},
-    )
-    yield case(
-        SHARD,
-        "the cluster where one is missing is named",
-        [*shards("3", "3", cluster="other"), *shards("3", "3", "3")],
-        {"5m": [absent("shard", cluster="other")]},
-    )
-    count = absent("shard_count")
-    yield case(COUNT, "they agree", shards("2", "2"), silent(range(0, 60, 5)))
-    yield case(COUNT, "one of three was told less", shards("3", "3", "2"), {"4m": [], "5m": [count]})
-    for wrong in ("2", "4"):
-        told = [*shards("3", "3", "3"), *shards(wrong, replica="b")]
-        yield case(COUNT, f"a replica of a shard was told {wrong}", told, {"4m": [], "5m": [count]})
-    aside = [
-        scraped(SOURCE_UP, "prod", "producers", "app", values="1x60", agent="side", shard="0"),
-        scraped(EXPORTER_SHARDS, values="5x60", agent="side", shard="0"),
-    ]
-    yield case(COUNT, "a sidecar shares nothing of the cluster", [*shards("2", "2"), *aside], {"9m": []})
-    alike = [replace(series, labels={**series.labels, "job": "other"}) for series in shards("2", "2")]
-    yield case(COUNT, "two jobs at the same addresses", [*shards("2", "2"), *alike], {"9m": []})
-    mended = shards("3", "3", "2", there={2: "1 " * 20 + GONE})
-    yield case(COUNT, "mended", mended, {"10m": [count], "22m": [], "30m": []})
-    yield case(
-        COUNT, "two clusters need not agree", [*shards("2", "2"), *shards("3", "3", "3", cluster="other")], {"9m": []}
-    )
-    yield case(
-        COUNT,
-        "each cluster",
-        [*shards("2", "3"), *shards("2", "3", cluster="other")],
-        {"9m": [count, absent("shard_count", cluster="other")]},
-    )
-
-
 def _replicas() -> Iterator[Case]:
     ours = absent("replica", "warning")
     both = [watches("1x200 " + GONE), watches("1x300", agent="b")]
@@ -344,15 +231,6 @@ def _replicas() -> Iterator[Case]:
         [*both, watches("1x300", "other"), watches("1x300", "other", agent="b")],
         {"210m": [ours]},
     )
-    yield case(
-        REPLICA,
-        "each shard has its own",
-        [
-            *(watches("1x200 " + GONE, shard=shard, agent=f"a{shard}") for shard in "01"),
-            *(watches("1x300", shard=shard, agent=f"b{shard}") for shard in "01"),
-        ],
-        {"210m": [ours]},
-    )
 
 
 def _scrapes() -> Iterator[Case]:
@@ -386,8 +264,8 @@ def _replaced() -> Iterator[Case]:
     ours = absent("replaced", "warning")
     gone = "stale " + "_ " * 200
 
-    def lives(start: int, minutes: int, agent: str, shard: str = "") -> Series:
-        return watches("_ " * start + "1 " * minutes + gone, agent=agent, shard=shard)
+    def lives(start: int, minutes: int, agent: str) -> Series:
+        return watches("_ " * start + "1 " * minutes + gone, agent=agent)
 
     loop = [lives(5 * at, 5, f"pod{at}") for at in range(30)]
     yield case(REPLACED, "a new pod every five minutes", loop, {"14m": [], "16m": [ours], "100m": [ours]})
@@ -399,10 +277,6 @@ def _replaced() -> Iterator[Case]:
         for series in (lives(0, 31 + at, f"old{at}"), lives(30 + at, 40, f"new{at}"), lives(70, 100, f"newer{at}"))
     ]
     yield case(REPLACED, "two rollouts of two replicas", rollout, silent(range(0, 150, 7)))
-    shards = [
-        series for shard in "01" for series in (lives(0, 30, f"x{shard}", shard), lives(30, 60, f"y{shard}", shard))
-    ]
-    yield case(REPLACED, "shards do not add up", shards, silent(range(0, 90, 7)))
     other = [lives(5 * at, 5, f"pod{at}") for at in range(3)] + [
         watches("_ " * (15 + 5 * at) + "1 " * 5 + gone, "other", f"pod{3 + at}") for at in range(3)
     ]
@@ -477,9 +351,8 @@ def _never() -> Iterator[Case]:
 
 
 def _blind() -> Iterator[Case]:
-    def blind(values: str, source: str = "lso", cluster: str = "prod", agent: str = "a", shard: str = "") -> Series:
-        more = {"shard": shard} if shard else {}
-        return scraped(SOURCE_BLIND, cluster, source, cluster, values=values, agent=agent, **more)
+    def blind(values: str, source: str = "lso", cluster: str = "prod", agent: str = "a") -> Series:
+        return scraped(SOURCE_BLIND, cluster, source, cluster, values=values, agent=agent)
 
     def succeeded(values: str, source: str = "txnlog", cluster: str = "prod", agent: str = "a") -> Series:
         return scraped(SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS, cluster, source, cluster, values=values, agent=agent)
@@ -496,12 +369,6 @@ def _blind() -> Iterator[Case]:
         "a replica is gone, the other one is blind",
         [blind("0x10 stale"), blind("1x60", agent="b")],
         {"10m": [], "15m": [ours()]},
-    )
-    yield case(
-        BLIND,
-        "a shard of it",
-        [blind("1x60", shard="0"), blind("0x60", agent="b", shard="1")],
-        {"1m": [ours()]},
     )
     yield case(BLIND, "another cluster sees", [blind("1x60"), blind("0x60", cluster="other")], {"9m": [ours()]})
     yield case(BLIND, "other sources are tickets", [blind("1x60", source="groups")], {"9m": []})
@@ -530,12 +397,6 @@ def _blind() -> Iterator[Case]:
         step="1h",
     )
     yield case(BLIND, "not at once", [blind("1x60")], {"30s": [], "1m": [ours()]}, step="30s")
-    yield case(
-        BLIND,
-        "the log, by a shard of it",
-        [blind("1x60", "txnlog", shard="0"), blind("0x60", "txnlog", agent="b", shard="1"), succeeded("5x60")],
-        {"9m": [ours()]},
-    )
     yield case(
         BLIND,
         "the log, by one replica of two",

@@ -1,4 +1,4 @@
-"""Caps, grants and shards that are missing."""
+"""Caps and grants that are missing."""
 
 from __future__ import annotations
 

@@ -290,7 +290,7 @@ def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, .
     yield case(alert, "pages at once", found(), {"0m": [CRITICAL]})
     yield case(alert, "in an ignored topic", found(at=9999999999), {"0m": [], "30m": []})
     part = [*found(at=9999999999), *found(agent="b")]
-    yield case(alert, "in an ignored topic of one shard, and in another topic of another", part, {"0m": [CRITICAL]})
+    yield case(alert, "in an ignored topic by one agent, and in another topic by another", part, {"0m": [CRITICAL]})
     yield case(alert, "due in a day", found(at=86400), {"0m": [], "1m": [CRITICAL]})
     yield case(alert, "due in less than a day", found(at=86399.5), {"0m": [CRITICAL]})
     yield case(alert, "a ticket alone", [holds(ours), due("warning", "0x60", kind=ours)], {"1m": [], "30m": []})

@@ -106,7 +106,7 @@ nonsense: []
         (
             "nonsense: unknown key; known here: applications, audits, clusters, connect, ingest, journal, "
             "log, owners, producers, "
-            "shard, spark, state, streams, thresholds, web"
+            "spark, state, streams, thresholds, web"
         ),
     ]
 

@@ -87,8 +87,7 @@ class GroupsSource(KafkaSource):
         # Brokers leave out groups without DESCRIBE and report no error.
         if (refused := describe_group_grant(client, metadata, deadline)) is not None:
             yield refused
-        shard = self._cluster.shard
-        kinds = {group: kind for groups in listed.values.values() for group, kind in groups if shard.holds(group)}
+        kinds = {group: kind for groups in listed.values.values() for group, kind in groups}
         names = sorted(group for group, kind in kinds.items() if kind is not GroupKind.SHARE)
         chosen, dropped = choose(names, self._settings.limit, self._include, self._exclude)
         yield from given_up((*self._include, *self._exclude))
@@ -101,7 +100,7 @@ class GroupsSource(KafkaSource):
         yield from ends.faults
         for group, offsets in committed.values.items():
             yield from group_samples(self.cluster, group, offsets, ends.stable, ends.high)
-        every = shard.whole and not (dropped or listed.faults or refused or committed.faults)
+        every = not (dropped or listed.faults or refused or committed.faults)
         yield blocked_groups(facts.get(Stalls), committed.values, ends, every_group=every)
         yield from self._records(metadata, committed.values, ends.stable, deadline)
         yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, kinds, deadline))

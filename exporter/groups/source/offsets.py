@@ -63,10 +63,9 @@ class OffsetsSource(KafkaSource):
             if isinstance(commits, EndedCommits):
                 self._rewinds.end(commits, self._began)
                 continue
-            if self._cluster.shard.holds(commits.group):
-                self._rewinds.take(commits, self._began)
-                if commits.records:
-                    self._take(commits)
+            self._rewinds.take(commits, self._began)
+            if commits.records:
+                self._take(commits)
         self._take_generations()
         yield from dict.fromkeys(self._reader.faults)
         yield from self._counters()
@@ -109,9 +108,7 @@ class OffsetsSource(KafkaSource):
         found, self._reader.generations = self._reader.generations, []
         for group, kind, number in found:
             key = (group, kind)
-            if not self._cluster.shard.holds(group) or (
-                key not in self._generations and len(self._generations) >= MOST_SERIES
-            ):
+            if key not in self._generations and len(self._generations) >= MOST_SERIES:
                 continue
             before = self._generations.get(key, number)
             self._rebalances[key] = self._rebalances.get(key, 0) + max(0, number - before)

@@ -31,9 +31,6 @@ class LsoSource(KafkaSource):
     Cost follows open transactions, not partitions: those of open transactions, and those last seen with the LSO below
     the high watermark, are read at every ``interval``; all others once in ``sweep_interval``, a part at every read. The
     first read is of all.
-
-    A shard reads its own topics. Of other topics it reads the partitions in which its own applications have had a
-    transaction open for a while: these get no series, but a transaction that holds one is shown by id like any holder.
     """
 
     name = "lso"
@@ -74,11 +71,7 @@ class LsoSource(KafkaSource):
         # Our clock as it was beside theirs: it may have been set since.
         wall = clock.wall() if time.ahead is None or time.beyond is None else now + time.beyond
         self._watch.date(now, wall, time.ahead, clock.boot)
-        written, held = self._written(transactions), self._partitions.elsewhere
-        if not self._cluster.shard.whole:
-            if opened is not None:
-                held = self._partitions.held_elsewhere(transactions, time, self.interval)
-            written = self._partitions.of_shard(written) | held
+        written = self._written(transactions)
         self._partitions.notice_topics(written)
         try:
             metadata = self._reads.refresh(deadline, now)
@@ -86,7 +79,6 @@ class LsoSource(KafkaSource):
             yield error.fault
             return
         yield from self._partitions.faults
-        self._watch.forget(self._partitions.select_elsewhere(held, metadata))
         faults, answered, targets = self._reads.read_due(metadata, written, deadline, now)
         yield from faults
         self._reads.expire(answered)
@@ -106,26 +98,24 @@ class LsoSource(KafkaSource):
         if self._watching is None:
             self._watching = StallWatch(clock.wall(), self._settings.stall_after)
         yield self._watching
-        name, elsewhere = self.cluster, self._partitions.elsewhere
-        yield from self._series.withheld(name, elsewhere, transactions, coordinators, clock.monotonic())
+        yield from self._series.withheld(self.cluster, transactions, coordinators, clock.monotonic())
         self._saved.save()
         self.pace = self._pace.after(now, clock.monotonic(), proving=self._holders.proving)
 
     # --- Samples ---
 
     def _samples(self, found: list[Stall], coordinators: Coordinators) -> Iterator[Sample | SampleBatch | Fact]:
-        name, elsewhere = self.cluster, self._partitions.elsewhere
         hanging = Counter[str]()
         unknown = {partition.topic for partition in self._watch.producers.unasked() | self._watch.unread_standing}
         for partition, producers in self._watch.unknown_to(coordinators).items():
-            for producer in producers if partition not in elsewhere else ():
+            for producer in producers:
                 held = OpenStart(partition, producer.producer_id, producer.start_offset)
                 if self._holders.proof(held) is not None:
                     hanging[partition.topic] += 1
                 elif self._holders.committed(held) is None and self._holders.missing(held):
                     unknown.add(partition.topic)
-        stalls = self._shown(name, found, elsewhere, self._watch.unread)
-        yield self._series.lags(name, elsewhere, stalls.by_topic, hanging, unknown)
+        stalls = self._shown(self.cluster, found, self._watch.unread)
+        yield self._series.lags(self.cluster, stalls.by_topic, hanging, unknown)
         yield stalls.series
         yield stalls.fact
 

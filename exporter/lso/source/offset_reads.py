@@ -48,7 +48,7 @@ class OffsetReads:
             self._sweep.of(partitions.in_order)
             self._grown = True
         self._saved.restore(metadata)
-        self._watch.keep(partitions.own | partitions.elsewhere)
+        self._watch.keep(partitions.own)
         self._watch.identify(metadata.topic_ids)
         return metadata
 
@@ -56,8 +56,8 @@ class OffsetReads:
         self, metadata: Metadata, written: frozenset[TopicPartition], deadline: Deadline, now: float
     ) -> tuple[tuple[Fault, ...], AbstractSet[TopicPartition], frozenset[TopicPartition]]:
         """Read the offsets of the partitions whose turn it is. Returns the faults, which answered, and all of them."""
-        own, elsewhere = self.partitions.own, self.partitions.elsewhere
-        often = (written & own, written & elsewhere, self._watch.standing.keys())
+        own = self.partitions.own
+        often = (written & own, self._watch.standing.keys())
         targets = self._sweep.due(now).union(*often, self.partitions.of_leaders(metadata))
         if self._grown or self._stale:  # a topic that disappeared is requested until it is back
             targets |= own - self._watch.readings.keys()

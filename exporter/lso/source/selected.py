@@ -1,8 +1,7 @@
-"""The partitions whose offsets are read: those of the topics of the settings, and of the shard, by the metadata."""
+"""The partitions whose offsets are read: those of the topics of the settings, by the metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from exporter.bounds.patterns import BoundedPattern, given_up
@@ -10,7 +9,6 @@ from exporter.cluster import Cluster
 from exporter.core.derived import Derived
 from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Fault, TopicPartition
-from exporter.transactions.facts import CoordinatorTime, OpenTransaction
 
 
 class SelectedPartitions:
@@ -25,11 +23,9 @@ class SelectedPartitions:
         self.read_at: float | None = None
         """The monotonic instant of the last metadata of all topics."""
         self.in_order: tuple[TopicPartition, ...] = ()
-        """Those of topics of this shard; those of a topic side by side."""
+        """Those of a topic side by side."""
         self.own: frozenset[TopicPartition] = frozenset()
         """The same as a set."""
-        self.elsewhere: frozenset[TopicPartition] = frozenset()
-        """Those of topics of other shards."""
         self.faults: tuple[Fault, ...] = ()
         """Patterns that took too long on a topic."""
         self._unknown: frozenset[str] = frozenset()
@@ -76,42 +72,9 @@ class SelectedPartitions:
         return tuple(
             TopicPartition(topic, number)
             for topic, partitions in metadata.topics.items()
-            if self.is_meant(topic, metadata) and self._cluster.shard.holds(topic)
+            if self.is_meant(topic, metadata)
             for number in partitions
         )
-
-    # --- Of other shards' topics ---
-
-    def of_shard(self, partitions: AbstractSet[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those of them whose topic is of this shard."""
-        topics = {topic for topic in {place.topic for place in partitions} if self._cluster.shard.holds(topic)}
-        return frozenset(place for place in partitions if place.topic in topics)
-
-    def held_elsewhere(
-        self, transactions: tuple[OpenTransaction, ...], time: CoordinatorTime, seconds: float
-    ) -> frozenset[TopicPartition]:
-        """The partitions of other shards' topics in which an application of this shard has had a transaction open for
-        so long.
-        """
-        before = time.now(self._cluster.clock.wall()) - seconds
-        found = {
-            partition
-            for transaction in transactions
-            if (transaction.started is None or transaction.started <= before)
-            and self._cluster.shard.exposes(transaction.application)
-            for partition in transaction.partitions
-        }
-        return frozenset(found - self.of_shard(found))
-
-    def select_elsewhere(self, held: AbstractSet[TopicPartition], metadata: Metadata) -> frozenset[TopicPartition]:
-        """Select these of other shards' topics, as far as the settings include them. Returns those that are not
-        selected any more.
-        """
-        before = self.elsewhere
-        topics = {place.topic for place in held} & metadata.topics.keys()
-        meant = {topic for topic in topics if self.is_meant(topic, metadata)}
-        self.elsewhere = frozenset(place for place in held if place.topic in meant)
-        return before - self.elsewhere
 
 
 def with_answer(metadata: Metadata, newest: Metadata) -> Metadata:

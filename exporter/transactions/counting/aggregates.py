@@ -14,7 +14,6 @@ from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.derived import Derived
 from exporter.core.instants import seconds_of
-from exporter.core.shard import WHOLE, Shard
 from exporter.flink.jobs import Jobs
 from exporter.model import Sample
 from exporter.settings.plain import TransactionsConfig
@@ -34,16 +33,12 @@ _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
 class Aggregates:
-    """Takes the events of every partition of the log. ``caps`` has the most series of each kind.
+    """Takes the events of every partition of the log. ``caps`` has the most series of each kind."""
 
-    Only the applications of ``shard`` are counted; commits of Connect tasks are counted for all, and which
-    applications are new is judged by all of them.
-    """
-
-    def __init__(self, grouping: Grouping, caps: TransactionsConfig, shard: Shard = WHOLE) -> None:
+    def __init__(self, grouping: Grouping, caps: TransactionsConfig) -> None:
         self._grouping = grouping
         self._caps = caps
-        self.applications = KnownApplications(grouping, caps.applications, shard)
+        self.applications = KnownApplications(grouping, caps.applications)
         self._by_name = self.applications.by_name  # for the path of every record
         self.unclean = UncleanHistory(caps.unclean_ends)
         self._lists = PartitionLists()
@@ -104,7 +99,7 @@ class Aggregates:
         if new and outcome is _COMMITTED and entry.transactional_id in self._tasks.counts:
             self._tasks.committed(entry.transactional_id)
         own = self._by_name.get(application)
-        if own is None:  # another shard's
+        if own is None:
             return
         if section:
             own.named += 1
@@ -192,7 +187,7 @@ class Aggregates:
         """Gauges that change with time, about the last hour, and what caps leave out. ``log_now`` is log time in Unix
         seconds.
         """
-        if (recent := self.applications.new.recent(log_now, of_shard=True)) is not None:
+        if (recent := self.applications.new.recent(log_now)) is not None:
             yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
         for transactional_id, application, fences in self._fences.worst(log_now, self._caps.fenced_ids, self._by_name):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)

@@ -28,12 +28,11 @@ MINUTE_MS = 60_000
 class Census:
     """The counts of one cluster."""
 
-    def __init__(self, clock: Clock, aggregates: Aggregates, grouping: Grouping, *, first_shard: bool) -> None:
+    def __init__(self, clock: Clock, aggregates: Aggregates, grouping: Grouping) -> None:
         self._clock = clock
         self._aggregates = aggregates
         self._applications = aggregates.applications
         self._grouping = grouping
-        self._first_shard = first_shard
         self._counted_at: float | None = None
         self._known_ids = Derived(self._count_ids)
         self._counted = KnownIds({})
@@ -45,18 +44,13 @@ class Census:
         self._used_at = 0.0
 
     def read(self, log: KnownLog, log_now: float) -> Iterator[Fact]:
-        """The known ids, and the use of transactions; counted again when due. ``log_now`` is log time in Unix seconds.
-
-        Only the first shard has the use of transactions: the posture of the cluster is checked there.
-        """
+        """The known ids, and the use of transactions; counted again when due. ``log_now`` is log time, Unix seconds."""
         now, hour_ago = self._clock.monotonic(), MINUTE_MS * int((log_now - HOUR) // 60)
         if self._counted_at is None or now - self._counted_at >= CENSUS_INTERVAL or self._applications.uncounted:
             self._counted_at = now
             self._applications.census(log.unseen_since(hour_ago))
             self._counted = self._known_ids(self._applications.id_changes, tuple(self._applications.by_name))
         yield self._counted
-        if not self._first_shard:
-            return
         if self._use is None or now - self._used_at >= USE_INTERVAL * (1 + self._ids // IDS_PER_INTERVAL):
             self._used_at = now
             self._use = replace(

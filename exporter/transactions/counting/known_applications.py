@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from exporter.applications.applications import Application, Grouping
-from exporter.core.shard import Shard
+from exporter.catalogue import OVERFLOW
 from exporter.transactions.counting.application_counters import ApplicationCounters
 from exporter.transactions.counting.id_changes import NewIds
 from exporter.transactions.counting.new_applications import NewApplications
@@ -18,44 +18,42 @@ MOST_FREE_NAMES = 10_000
 
 
 class KnownApplications:
-    """The applications that have an id, of all shards. ``by_name`` has those of this shard that are counted: at
-    most ``most``, and one for all others.
+    """The applications that have an id. ``by_name`` has those that are counted: at most ``most``, and one for the
+    others.
     """
 
-    def __init__(self, grouping: Grouping, most: int, shard: Shard) -> None:
+    def __init__(self, grouping: Grouping, most: int) -> None:
         self._grouping = grouping
         self._most = most
-        self._shard = shard
         self.by_name: dict[str, ApplicationCounters] = {}
         self.folded: dict[str, int] = {}  # applications in the overflow with their number of ids
-        self._others: dict[str, int] = {}  # applications of other shards with their number of ids
         self._ids_known = True
         self.new = NewApplications()
         self.new_ids = NewIds(grouping)
-        self.ids = defaultdict[int, Counter[str]](Counter)  # by partition of the log and application, of all shards
+        self.ids = defaultdict[int, Counter[str]](Counter)  # by partition of the log and application
         self.id_changes = 0  # how often ``ids`` changed
         self.seen: dict[str, int] = {}
         """By application its ids with a record in the last hour, as of the last census. Another mapping after each."""
 
     def appeared(self, entry: Entry) -> None:
         """Note a new id, and set its application."""
-        before, others = self._number, len(self._others)
+        before = self._number
         entry.application = self.group(entry.transactional_id)
         self._count_id(entry, 1)
         instant = entry.record_ms / 1000
         if not self.new.is_new(instant):
             return
-        if entry.application != self._shard.overflow:  # ids of many applications
+        if entry.application != OVERFLOW:  # ids of many applications
             self.new_ids.appeared(entry)
         if self._number > before:
-            self.new.appeared(instant, of_shard=len(self._others) == others)
+            self.new.appeared(instant)
 
     @property
     def _number(self) -> int:
-        return len(self.by_name) + len(self.folded) + len(self._others)
+        return len(self.by_name) + len(self.folded)
 
     def group(self, transactional_id: str) -> str:
-        """Return the application of a new id: its own, or the overflow when this shard has too many."""
+        """Return the application of a new id: its own, or the overflow when there are too many."""
         if self._grouping.learn(transactional_id):
             for name, known in self.by_name.items():
                 if self._grouping.may_describe(name, known.example):
@@ -63,14 +61,11 @@ class KnownApplications:
                     if better.name == name:
                         known.describe(better)
         application = self._grouping.of(transactional_id)
-        if not self._shard.holds(application.name):
-            self._others[application.name] = self._others.get(application.name, 0) + 1
-            return application.name
         own = self.by_name.get(application.name)
         if own is None:
             if len(self.by_name) >= self._most:
                 self.folded[application.name] = self.folded.get(application.name, 0) + 1
-                application = Application(self._shard.overflow, "other")
+                application = Application(OVERFLOW, "other")
             own = self.by_name.setdefault(application.name, ApplicationCounters(application, transactional_id))
         own.ids += 1
         return own.application.name  # the shared object: thousands of ids have it
@@ -79,11 +74,9 @@ class KnownApplications:
         """Note that an id expired. Returns whether its application is dropped with it."""
         self._count_id(entry, -1)
         name = entry.application
-        own = self.by_name.get(name)
-        if own is None:
-            return self._forget_other(name)
+        own = self.by_name[name]
         own.ids -= 1
-        if name == self._shard.overflow:
+        if name == OVERFLOW:
             self._forget_folded(self._grouping.of(entry.transactional_id).name)
         if own.ids <= 0 and self._ids_known:
             self._drop(name)
@@ -97,14 +90,6 @@ class KnownApplications:
             del found[entry.application]
         self.id_changes += 1
 
-    def _forget_other(self, name: str) -> bool:
-        if name not in self._others:
-            return False
-        self._others[name] -= 1
-        if dropped := self._others[name] <= 0 and self._ids_known:
-            del self._others[name]
-        return dropped
-
     def _forget_folded(self, name: str) -> None:
         """An id of the overflow expired. Flink makes new names for years: those without an id are no longer counted."""
         if (left := self.folded.get(name, 0) - 1) > 0:
@@ -115,7 +100,7 @@ class KnownApplications:
     def _drop(self, name: str) -> None:
         del self.by_name[name]
         self.seen.pop(name, None)
-        if name == self._shard.overflow:
+        if name == OVERFLOW:
             self.folded.clear()
 
     def restore(self, counted: Mapping[str, ApplicationCounters]) -> None:
@@ -148,9 +133,9 @@ class KnownApplications:
         return tuple([own.application for own in self.by_name.values()])
 
     def free_names(self) -> tuple[str, ...]:
-        """Applications of all shards that neither a pattern of the settings nor the form of a framework names."""
-        examples = {name: own.example for name, own in self.by_name.items() if name != self._shard.overflow}
-        for name in (*self.folded, *self._others):
+        """Applications that neither a pattern of the settings nor the form of a framework names."""
+        examples = {name: own.example for name, own in self.by_name.items() if name != OVERFLOW}
+        for name in self.folded:
             examples.setdefault(name, name)
         some = islice(examples.items(), MOST_FREE_NAMES)
         return tuple(name for name, example in some if self._grouping.names_freely(example))

@@ -14,7 +14,7 @@ class NewApplications:
 
     def __init__(self) -> None:
         self._complete_since: float | None = None
-        self._appeared: deque[tuple[float, bool]] = deque(maxlen=MOST_NEW)  # when, and whether it is of this shard
+        self._appeared: deque[float] = deque(maxlen=MOST_NEW)  # when
 
     def complete_since(self, instant: float) -> None:
         """Note that every application with an id by this instant is known."""
@@ -25,16 +25,12 @@ class NewApplications:
         """Return whether what appears at this instant is new."""
         return self._complete_since is not None and instant >= self._complete_since
 
-    def appeared(self, instant: float, *, of_shard: bool) -> None:
+    def appeared(self, instant: float) -> None:
         """Note a new application."""
-        self._appeared.append((instant, of_shard))
+        self._appeared.append(instant)
 
-    def recent(self, log_now: float, *, of_shard: bool = False) -> int | None:
-        """How many applications appeared in the last hour, in the cluster or of this shard; None while those before are
-        not all known.
-        """
-        while self._appeared and self._appeared[0][0] < log_now - HOUR:
+    def recent(self, log_now: float) -> int | None:
+        """How many applications appeared in the last hour; None while those before are not all known."""
+        while self._appeared and self._appeared[0] < log_now - HOUR:
             self._appeared.popleft()
-        if self._complete_since is None:
-            return None
-        return sum(own or not of_shard for _, own in self._appeared)
+        return None if self._complete_since is None else len(self._appeared)

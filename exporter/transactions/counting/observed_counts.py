@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.applications.applications import Grouping
-from exporter.core.shard import WHOLE, Shard
 from exporter.kafka.requests.transactions import OPEN_STATES, Description, Listing
 from exporter.model import Sample
 from exporter.transactions.counting.observed import CoordinatorLook, DescribedId, SeenId, compare, first_seen
@@ -45,11 +44,10 @@ class ObservedCounts:
 class ObservedTransactions:
     """The counts of one cluster since the first look. Not thread-safe: for one worker."""
 
-    def __init__(self, grouping: Grouping, applications: int, shard: Shard = WHOLE) -> None:
+    def __init__(self, grouping: Grouping, applications: int) -> None:
         """``applications`` is the most that have counts of their own."""
         self._grouping = grouping
         self._most = applications
-        self._shard = shard
         self._ids: dict[str, TrackedId] = {}
         self._counts: dict[str, ObservedCounts] = {}
         self._whole: CoordinatorLook | None = None  # the last look, where it had every id
@@ -59,7 +57,6 @@ class ObservedTransactions:
 
     def choose(self, rows: Sequence[Listing], now: float) -> list[str]:
         """Return the ids to describe at a look, from all that are listed. Those that are left out are forgotten."""
-        rows = [row for row in rows if self._shard.holds(self._application(row.transactional_id))]
         self._left_out = max(0, len(rows) - MOST_IDS)
         if self._left_out:
             order = sorted(rows, key=lambda row: (not self._is_active(row, now), -row.producer_id))
@@ -103,8 +100,6 @@ class ObservedTransactions:
         newest = self._newest
         for key, description in described.items():
             application = self._application(key)
-            if not self._shard.holds(application):
-                continue
             now = _described(description)
             known = self._ids.get(key)
             if known is None:
@@ -139,7 +134,7 @@ class ObservedTransactions:
         own = self._counts.get(application)
         if own is None:
             if len(self._counts) >= self._most:
-                application = self._shard.overflow
+                application = catalogue.OVERFLOW
             own = self._counts.setdefault(application, ObservedCounts())
         own.epochs += epochs
         for outcome in ended:

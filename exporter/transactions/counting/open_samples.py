@@ -97,7 +97,7 @@ def blocking_producers(stalls: Stalls | None) -> frozenset[int | None]:
     """The producer ids of the transactions that hold stalled partitions."""
     if stalls is None:
         return frozenset()
-    return frozenset({stall.blocker.producer_id for stall in stalls.stalls} | stalls.elsewhere)
+    return frozenset({stall.blocker.producer_id for stall in stalls.stalls})
 
 
 def first_overdue(transactions: Iterable[OpenTransaction]) -> float:

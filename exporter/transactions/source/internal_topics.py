@@ -57,12 +57,12 @@ class InternalTopics:
         return self._faults
 
     def samples(self, metadata: Metadata) -> Iterator[Sample | Fault]:
-        """Yield how many partitions of each topic are in which condition. The first shard has the samples."""
+        """Yield how many partitions of each topic are in which condition."""
         for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
             fault = metadata.errors.get(topic)
             if fault is not None and fault.reason is not Reason.UNKNOWN_TOPIC:
                 yield fault
-            if (partitions := metadata.topics.get(topic)) is None or not self._cluster.shard.first:
+            if (partitions := metadata.topics.get(topic)) is None:
                 continue
             values = {
                 "total": len(partitions),

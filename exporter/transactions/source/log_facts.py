@@ -42,7 +42,7 @@ class LogFacts:
         self._partitions = partitions
         self._log = partitions.log
         self._seed = seed
-        self._census = Census(cluster.clock, aggregates, cluster.grouping, first_shard=cluster.shard.first)
+        self._census = Census(cluster.clock, aggregates, cluster.grouping)
         self._hour = LastHour(cluster.clock)
         self._series = LogSeries(aggregates)
         self._places = PrecommitPlaces()
@@ -98,9 +98,8 @@ class LogFacts:
         skews = self._log.coordinators.skews(clock.monotonic(), clock.wall())
         apart = self._log.coordinators.apart(clock.monotonic(), clock.wall())
         yield ClocksApart(round(apart), frozenset(skews))
-        if self._cluster.shard.first:
-            for broker, skew in skews.items():
-                yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self._cluster.name, str(broker))
+        for broker, skew in skews.items():
+            yield catalogue.COORDINATOR_CLOCK_SKEW_SECONDS(skew, self._cluster.name, str(broker))
         if self._releases is None and self._log.current:  # the tail has caught up for the first time
             self._releases = release_times(self._log.entries())
         if self._releases is not None:
@@ -129,7 +128,7 @@ class LogFacts:
         self._places.complete(jobs, now)
         if losses := jobs.losses(now):
             yield FlinkLosses(losses)
-        yield from flink_samples(self._cluster.name, jobs, opened, judged, now, self._cluster.shard.exposes)
+        yield from flink_samples(self._cluster.name, jobs, opened, judged, now)
 
     def _missing(self) -> tuple[str, ...]:
         """Why the open transactions may be incomplete."""

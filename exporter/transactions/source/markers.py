@@ -85,7 +85,7 @@ class MarkersSource(KafkaSource):
         yield from self._notes(current=decided is not None)
 
     def _is_ours(self, topic: str) -> bool:
-        return self._cluster.shard.holds(topic) and topic not in self._refused
+        return topic not in self._refused
 
     def _fill(self, now: float) -> None:
         """Add the bytes of the time that has passed, a minute's at most."""

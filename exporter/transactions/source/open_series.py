@@ -39,7 +39,6 @@ class OpenSeries:
         self._most = most
         self._longest = interval - SLACK
         self._overdue = OverdueTransactions(cluster, interval)
-        self._own = Derived(self._of_shard)
         self._first_overdue = Derived(first_overdue)
         self._blockers = Derived(blocking_producers)
         self._samples = Derived(lambda *inputs: tuple(open_transaction_samples(*inputs)))
@@ -62,7 +61,7 @@ class OpenSeries:
         if monotonic - self._made_at < min(self._longest, len(opened.transactions) / OPEN_PER_SECOND):
             return self._last
         self._made_at = monotonic
-        own = self._own(opened.transactions)
+        own = opened.transactions
         late = -math.inf if now is None or now < self._first_overdue(own) else now
         if late > -math.inf:
             overdue = [transaction for transaction in own if is_overdue(transaction, late)]
@@ -73,10 +72,6 @@ class OpenSeries:
             self._samples(self._cluster.name, own, applications, blockers, self._most, late),
         )
         return self._last
-
-    def _of_shard(self, transactions: tuple[OpenTransaction, ...]) -> tuple[OpenTransaction, ...]:
-        shard = self._cluster.shard
-        return tuple(transaction for transaction in transactions if shard.exposes(transaction.application))
 
 
 class OverdueTransactions:

@@ -44,7 +44,7 @@ class PolledOutcomes:
         if self._observed is not None:
             return False
         cluster = self._cluster
-        self._observed = ObservedTransactions(cluster.grouping, self._applications, cluster.shard)
+        self._observed = ObservedTransactions(cluster.grouping, self._applications)
         return True
 
     @property

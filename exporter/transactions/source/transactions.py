@@ -61,9 +61,8 @@ class TransactionsSource(KafkaSource):
         # By the brokers' answers to that: an upgrade of the feature is seen at once.
         level = self._cluster.client.finalized_features.get("transaction.version")
         servers = self._cluster.properties.bootstrap_servers
-        if self._cluster.shard.first:
-            version = "" if level is None else str(level)
-            yield catalogue.CLUSTER_INFO(1.0, self.cluster, metadata.cluster_id, servers, version)
+        version = "" if level is None else str(level)
+        yield catalogue.CLUSTER_INFO(1.0, self.cluster, metadata.cluster_id, servers, version)
         yield ClusterIdentity(metadata.cluster_id, servers, level, len(metadata.brokers))
         yield from self._topics.samples(metadata)
         if (known := facts.get(KnownIds)) is not None:
@@ -96,7 +95,7 @@ class TransactionsSource(KafkaSource):
         time = time.beside(wall - monotonic)
         yield opened
         yield time
-        if time.distance is not None and self._cluster.shard.first:
+        if time.distance is not None:
             yield catalogue.CLOCK_DISTANCE_SECONDS(time.distance, self.cluster)
         as_of = wall if opened.as_of is None else wall - (monotonic - opened.as_of)
         yield self._series.batch(opened, applications, facts.get(Stalls), time.earliest(as_of), deadline)

@@ -56,7 +56,7 @@ class TxnlogSource(KafkaSource):
         super().__init__(cluster, CHECK_INTERVAL, timeout)
         self._or_polling = settings.outcomes == "auto"
         self.pace = PACE
-        self._aggregates = Aggregates(cluster.grouping, settings, cluster.shard)
+        self._aggregates = Aggregates(cluster.grouping, settings)
         self._saved = SavedLog(cluster, self._aggregates, self.name)
         self._decisions = DecisionTail()
         self._partitions = LogPartitions(cluster, self._aggregates, self._saved, open_tail, self._decisions.take)

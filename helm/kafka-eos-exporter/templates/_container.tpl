@@ -1,4 +1,4 @@
-{{/* The container of the agent, the same in its own pods and beside others. Takes root and shard. */}}
+{{/* The container of the agent, the same in its own pods and beside others. Takes root. */}}
 {{- define "kafka-eos-exporter.container" -}}
 {{- $root := .root -}}
 {{- $values := $root.Values -}}
@@ -20,9 +20,6 @@ args:
   - --web.config.file=/etc/kafka-eos-exporter/web/{{ $values.webConfig.key }}
   {{- end }}
   - --state.dir={{ $values.state.path }}
-  {{- if gt (int $values.shards) 1 }}
-  - --shard={{ .shard }}/{{ int $values.shards }}
-  {{- end }}
   - --log.level={{ $values.log.level }}
   - --log.format={{ $values.log.format }}
   {{- with $values.extraArgs }}
@@ -161,7 +158,7 @@ For pods of your own, with this chart as a dependency and mode: sidecar. Both ta
 */}}
 {{- define "kafka-eos-exporter.sidecar" -}}
 {{- if ne .Values.mode "sidecar" -}}{{- fail "the sidecar's template wants mode: sidecar in the values of kafka-eos-exporter" -}}{{- end -}}
-{{- include "kafka-eos-exporter.container" (dict "root" . "shard" 0) -}}
+{{- include "kafka-eos-exporter.container" (dict "root" .) -}}
 {{- end -}}
 
 {{- define "kafka-eos-exporter.sidecar-volumes" -}}

@@ -18,19 +18,11 @@
 {{- default (ternary (include "kafka-eos-exporter.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name -}}
 {{- end -}}
 
-{{/* What the Service and the monitors select: the agents of this release. */}}
+{{/* What workloads, the Service and the monitors select: the agents of this release. */}}
 {{- define "kafka-eos-exporter.selector" -}}
 app.kubernetes.io/name: {{ include "kafka-eos-exporter.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: agent
-{{- end -}}
-
-{{/* What one workload selects. Takes root and shard. */}}
-{{- define "kafka-eos-exporter.workload-selector" -}}
-{{ include "kafka-eos-exporter.selector" .root }}
-{{- if gt (int .root.Values.shards) 1 }}
-kafka-eos-exporter/shard: {{ .shard | quote }}
-{{- end }}
 {{- end -}}
 
 {{/* Labels of every object. */}}

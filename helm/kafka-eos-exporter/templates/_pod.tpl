@@ -1,8 +1,8 @@
-{{/* The pod of an agent. Takes root and shard. */}}
+{{/* The pod of an agent. */}}
 {{- define "kafka-eos-exporter.pod" -}}
-{{- $root := .root -}}
+{{- $root := . -}}
 {{- $values := $root.Values -}}
-{{- $selector := include "kafka-eos-exporter.workload-selector" . | fromYaml -}}
+{{- $selector := include "kafka-eos-exporter.selector" . | fromYaml -}}
 metadata:
   labels:
     {{- toYaml $selector | nindent 4 }}
@@ -40,7 +40,7 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
-    - {{- include "kafka-eos-exporter.container" . | nindent 6 }}
+    - {{- include "kafka-eos-exporter.container" (dict "root" $root) | nindent 6 }}
     {{- with $values.extraContainers }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -8,7 +8,6 @@ from exporter.agent.cluster_answers import ClusterAnswers, WatchedCluster
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
 from exporter.core.owners import Owners
-from exporter.core.shard import WHOLE, Shard
 from exporter.core.state import StateDir
 from exporter.journal.query import QueryError
 from exporter.kafka.client import ClusterClient
@@ -18,13 +17,10 @@ from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
 from tests.helpers.schemas import conform
 
 
-def answers(*names: str, shard: Shard = WHOLE) -> ClusterAnswers:
+def answers(*names: str) -> ClusterAnswers:
     """Looks at clusters of which none answers."""
     properties = Properties.parse({"bootstrap.servers": "127.0.0.1:1"})
-    clusters = [
-        Cluster(properties, ClusterClient(properties), Grouping([]), StateDir(None), name, shard=shard)
-        for name in names
-    ]
+    clusters = [Cluster(properties, ClusterClient(properties), Grouping([]), StateDir(None), name) for name in names]
     return ClusterAnswers(lambda: {cluster.name: WatchedCluster(cluster, Facts()) for cluster in clusters}, Owners)
 
 
@@ -65,8 +61,3 @@ def test_an_inventory_of_no_named_cluster_is_of_all_and_says_which_it_leaves_out
     assert [cluster["kafka_cluster"] for cluster in found["clusters"]] == ["prod", "test", "more"]
     assert found["clusters"][2]["not_asked"] == ["too many clusters for one answer: ask with cluster="]
     assert found["copies"] is None
-
-
-def test_a_shard_that_does_not_know_what_transactions_write_to_names_the_one_that_does() -> None:
-    (roll,) = answers("prod", shard=Shard(1, 3)).roll(ClusterQuery())["clusters"]
-    assert roll["not_asked"] == ["only the agent of shard 0/3 knows what transactions write to: ask that one"]

@@ -178,7 +178,7 @@ def test_a_reload_names_the_settings_that_it_does_not_change(
         assert "at the next start only" not in caplog.text
         settings.write("name: prod", journal="{size: 60MiB}")
         agent.reload()
-    assert "journal, ingest and shard take effect at the next start only" in caplog.text
+    assert "journal and ingest take effect at the next start only" in caplog.text
 
 
 def test_what_is_posted_may_name_a_cluster_that_a_reload_added_and_not_one_that_it_removed(

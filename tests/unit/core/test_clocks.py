@@ -35,7 +35,6 @@ WALL = {
     "transactions/source/polled_outcomes.py": "kafka_eos_last_transaction_observed_timestamp_seconds",
     "lso/proof/rounds.py": "dates a proof that is shown",
     "spark/source.py": "compares with Spark's timestamps, of its own clock; nothing is forgotten for good by it",
-    "lso/source/selected.py": "from when on a transaction in another shard's topic is old",
     "transactions/source/internal_topics.py": "dates a broken partition",
     "transactions/source/log_partitions.py": "from when on the log is read at the start; dates elections",
     "transactions/source/transactions.py": "the distance of the clocks",

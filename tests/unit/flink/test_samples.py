@@ -36,9 +36,9 @@ def stall(producer_id: int, kind: BlockerKind = BlockerKind.OPEN) -> Stall:
     return Stall(OUT, NOW - 60, 1, 9, 1, Blocker("sums-0-7", "sums", producer_id, 0, 1, kind))
 
 
-def samples(jobs: Jobs, numbers: range, *, mine: bool = True) -> list[Sample]:
+def samples(jobs: Jobs, numbers: range) -> list[Sample]:
     judged = {number: transaction(number) for number in numbers}
-    return list(flink_samples("prod", jobs, [opened(number) for number in numbers], judged, NOW, lambda _: mine))
+    return list(flink_samples("prod", jobs, [opened(number) for number in numbers], judged, NOW))
 
 
 def test_a_transaction_that_waits_for_a_checkpoint_in_time_is_no_stall() -> None:
@@ -73,7 +73,6 @@ def test_the_first_deadlines_are_series_and_the_others_are_counted() -> None:
     assert [deadline.value for deadline in deadlines] == [NOW + number for number in range(MOST_AT_RISK)]
     (dropped,) = [sample.value for sample in found if sample.metric is catalogue.SERIES_DROPPED]
     assert dropped == 3
-    assert samples(Jobs(), range(5), mine=False) == []
 
 
 def test_a_loss_names_its_partitions_and_the_offsets_that_were_seen() -> None:

@@ -116,9 +116,7 @@ def test_a_proof_about_the_holder_is_an_event(kind: BlockerKind, told: EventKind
         (Outcome.FENCED, StallEnd.PRODUCER_BACK),
     ],
 )
-def test_how_a_stall_ended_is_what_the_log_decided_whichever_shard_counts_its_application(
-    outcome: Outcome, how: StallEnd
-) -> None:
+def test_how_a_stall_ended_is_what_the_log_decided(outcome: Outcome, how: StallEnd) -> None:
     (decision,) = decided(commit=outcome is Outcome.COMMITTED, completed=NOW + 3).since(0)
     log = RecentDecisions(0, ((decision._replace(outcome=outcome),),))
     (event,) = begun().events(reading(Stalls(()), log, wall=NOW + 5))

@@ -64,7 +64,6 @@ class AppInputs:
             "generated_at": "2026-11-21T10:00:00.000Z",
             "generated_at_timestamp": 1795255200.0,
             "ready": True,
-            "shard": None,
             "clusters": [],
         }
     )

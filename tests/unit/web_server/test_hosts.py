@@ -21,7 +21,6 @@ STATUS = {
     "generated_at": "2026-11-21T10:00:00.000Z",
     "generated_at_timestamp": 1795255200.0,
     "ready": True,
-    "shard": None,
     "clusters": [],
 }
 BROWSER = {"Accept-Language": "en", "User-Agent": "Mozilla/5.0"}

@@ -16,7 +16,7 @@ NOW = 1_000_000.0
 
 
 def source() -> OffsetsSource:
-    holder = SimpleNamespace(name="demo", target="demo", shard=SimpleNamespace(holds=lambda _: True), world=FakeKafka())
+    holder = SimpleNamespace(name="demo", target="demo", world=FakeKafka())
     made = OffsetsSource(cast("Any", holder), 1.0)
     made._began = NOW
     return made

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from exporter import catalogue
 from exporter.applications.applications import Grouping
-from exporter.core.shard import Shard
 from exporter.model import Distribution, Metric, Sample, TopicPartition
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
@@ -109,21 +108,6 @@ def test_applications_that_appear_count_for_an_hour_once_those_before_are_known(
     appear(aggregates, "newer-1", ago=500)
     assert gauges(aggregates, catalogue.RECENT_APPLICATIONS) == {(): 2.0}
     assert gauges(aggregates, catalogue.RECENT_APPLICATIONS, NOW + 3000) == {(): 1.0}
-
-
-def test_new_applications_of_all_shards_are_judged_and_each_shard_exposes_its_own() -> None:
-    shards = [Aggregates(Grouping(), TransactionsConfig(), shard) for shard in (Shard(0, 2), Shard(1, 2))]
-    for shard in shards:
-        shard.applications.new.complete_since(NOW - 2000)
-        for name in "abcdefgh":
-            appear(shard, f"app{name}-1", ago=100)
-            appear(shard, f"app{name}-2", ago=50)
-        gone = Entry("appa-9", 0)
-        shard.take(Appeared(gone), new=False)
-        shard.take(Forgotten(gone), new=False)
-    assert [shard.applications.new.recent(NOW) for shard in shards] == [8, 8]
-    own = [shard.applications.new.recent(NOW, of_shard=True) or 0 for shard in shards]
-    assert (sum(own), min(own) > 0) == (8, True)
 
 
 def test_a_flink_job_is_fenced_only_while_it_starts_and_does_not_commit() -> None:
