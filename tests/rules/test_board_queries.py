@@ -96,3 +96,34 @@ def test_series_that_no_cap_keeps_out_are_0_and_unknown_without_an_agent(tmp_pat
     up = 'kafka_eos_source_up{job="a", instance="b", kafka_cluster="eu", source="lso", target="eu"}'
     _value("kafka-eos-exporter", "Series kept out by a cap", [up], 0, tmp_path)
     _value("kafka-eos-exporter", "Series kept out by a cap", [], None, tmp_path)
+
+
+def test_the_table_of_agents_has_a_row_for_each_agent_and_cluster_with_its_page_where_it_is_set(tmp_path: Path) -> None:
+    (panel,) = (
+        panel
+        for panel in json.loads(files()[GENERATED / "kafka-eos-overview.json"])["panels"]
+        if panel["title"] == "Agents"
+    )
+    build = 'version="1.0", revision="abc", python="3.11", job="eos"'
+    page = "https://eos.example.com"
+    series = {
+        'kafka_eos_source_up{kafka_cluster="prod", source="lso", target="prod", job="eos", instance="a"}': "1x60",
+        'kafka_eos_source_up{kafka_cluster="prod", source="groups", target="prod", job="eos", instance="a"}': "0x60",
+        'kafka_eos_source_up{kafka_cluster="prod", source="lso", target="prod", job="eos", instance="b"}': "1x60",
+        'kafka_eos_source_up{kafka_cluster="test", source="lso", target="test", job="eos", instance="b"}': "1x60",
+        f'kafka_eos_exporter_build_info{{{build}, external_url="{page}", instance="a"}}': "1x60",
+        f'kafka_eos_exporter_build_info{{{build}, external_url="", instance="b"}}': "1x60",
+    }
+    rows = {
+        f'{{kafka_cluster="prod", job="eos", instance="a", version="1.0", external_url="{page}"}}': 0,
+        '{kafka_cluster="prod", job="eos", instance="b", version="1.0"}': 1,
+        '{kafka_cluster="test", job="eos", instance="b", version="1.0"}': 1,
+    }
+    (target,) = panel["targets"]
+    samples = [{"labels": labels, "value": value} for labels, value in rows.items()]
+    asked = [{"expr": _plain(target["expr"]), "eval_time": "10m", "exp_samples": samples}]
+    given = [{"series": name, "values": values} for name, values in series.items()]
+    path = tmp_path / "test.yaml"
+    test = {"interval": "1m", "input_series": given, "promql_expr_test": asked}
+    path.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
+    _promtool("test", "rules", path)
