@@ -20,7 +20,7 @@ WORKERS ?= 4
 # `make unit ARGS="-k stall -x"` and the like.
 ARGS ?=
 
-.PHONY: help setup check format unit lowest hostile fuzz golden weight rules rules-lint rules-proof versions mutants chaos chaos-short soak lab chart container image compose cluster dist site e2e e2e-proof rolls spark spark-versions spark-install real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
+.PHONY: help setup check format unit lowest hostile fuzz golden weight rules rules-lint rules-proof versions mutants chaos chaos-short soak chart container image compose cluster dist site e2e e2e-proof rolls spark spark-versions spark-install real quick test proof proof-of-changes demo stack bench generate captures telemetry release lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -156,9 +156,6 @@ SOAK_MINUTES ?= $(shell echo $$(($(HOURS) * 60)))
 soak: $(READY) ## 100 transactions/s of applications that come and go: what the agent takes; HOURS=2, SOAK_MINUTES=10
 	@mkdir -p build/soak
 	$(PY) -m tests.chaos.soak --minutes $(SOAK_MINUTES)
-
-lab: $(READY) ## exactly-once from PostgreSQL by Debezium under kills, and what exactly-once costs: docs/lab.md; 15 minutes
-	$(PY) -m demo.lab $(ARGS)
 
 site: $(READY) ## the documentation site in build/site, with warnings as errors and every link checked
 	scripts/build-site $(PY)

@@ -6,11 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from exporter.alerts.chart import PATH as CHART_RULES
-from exporter.alerts.chart import ROUTES as CHART_ROUTES
 from exporter.alerts.chart import marked_rules
-from exporter.alerts.grafana import grafana
 from exporter.alerts.notification import TEMPLATES
-from exporter.alerts.owners import relabelling
 from exporter.alerts.routing import alertmanager, alertmanager_config
 from exporter.alerts.rules import prometheus_rule, rules_file
 from exporter.alerts.settings import Settings
@@ -19,26 +16,22 @@ FORMATS: Mapping[str, Callable[[Settings], str]] = MappingProxyType(
     {
         "rules": rules_file,
         "prometheusrule": prometheus_rule,
-        "alertmanager": lambda settings: alertmanager(settings.owners),
+        "alertmanager": lambda settings: alertmanager(settings.teams),
         "alertmanagerconfig": lambda _: alertmanager_config(),
         "templates": lambda _: TEMPLATES,
-        "relabel": lambda settings: relabelling(settings.owners),
-        "grafana": grafana,
     }
 )
 """By the name that ``generate alerts --format`` takes."""
 
 _NAMES = {
     "rules": "rules.yaml",
-    "prometheusrule": "prometheusrule.yaml",
     "alertmanager": "alertmanager.yaml",
     "alertmanagerconfig": "alertmanagerconfig.yaml",
     "templates": "kafka-eos.tmpl",
-    "grafana": "grafana-alerting.yaml",
 }
 
 
 def generated() -> dict[str, str]:
-    """Text by path within a checkout, with the default settings; the Helm chart fills those of its own files."""
+    """Text by path within a checkout, with the default settings; the Helm chart fills those of its own rules."""
     ours = {f"alerts/generated/{file}": FORMATS[name](Settings()) for name, file in _NAMES.items()}
-    return {**ours, CHART_RULES: marked_rules(), CHART_ROUTES: alertmanager_config()}
+    return {**ours, CHART_RULES: marked_rules()}

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from exporter.alerts.owners import Owner, teams
 from exporter.alerts.rule import Severity
 from exporter.alerts.text import document
 
@@ -36,14 +35,14 @@ _REST_ON_THE_LOG = (
 """Alerts that follow when the transaction log accepts no writes. A hanging transaction does not follow from that."""
 
 
-def alertmanager(owners: Sequence[Owner] = ()) -> str:
-    """A whole configuration, so that ``amtool check-config`` can check it. With owners, each team has its receivers;
+def alertmanager(teams: Sequence[str] = ()) -> str:
+    """A whole configuration, so that ``amtool check-config`` can check it. Each team has its receivers;
     what no team owns goes to those of the platform.
     """
-    names = [_PAGES, _TICKETS, _WATCHDOG, *(name for team in teams(owners) for name in _receivers(team))]
+    names = [_PAGES, _TICKETS, _WATCHDOG, *(name for team in teams for name in _receivers(team))]
     return document(
         {
-            "route": {"receiver": _TICKETS, "routes": [*_of_teams(owners), *_routes()]},
+            "route": {"receiver": _TICKETS, "routes": [*_of_teams(teams), *_routes()]},
             "inhibit_rules": _inhibitions(),
             "receivers": [{"name": name} for name in names],
         },
@@ -109,10 +108,10 @@ def _receivers(team: str) -> tuple[str, str]:
     return f"{team}-pages", f"{team}-tickets"
 
 
-def _of_teams(owners: Sequence[Owner]) -> list[dict[str, Any]]:
+def _of_teams(teams: Sequence[str]) -> list[dict[str, Any]]:
     """A page and a ticket of each team, before the routes of what no team owns."""
     made = []
-    for team in teams(owners):
+    for team in teams:
         for severity, receiver, wait, again in zip(
             Severity, _receivers(team), ("15s", "1m"), ("1h", "12h"), strict=False
         ):

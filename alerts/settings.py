@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Self
 
-from exporter.alerts.owners import Owner
 from exporter.alerts.rule import Severity
 from exporter.core.durations import parse_duration
 
@@ -41,7 +40,7 @@ class Duration(str):
 @dataclass(frozen=True)
 class Settings:
     """The knobs, with their defaults. ``overrides`` are by alert name, then by one of for, keep_firing_for, severity,
-    enabled. ``owners`` are the teams of the agent's settings.
+    enabled. ``teams`` are the owners of the agent's settings.
     """
 
     runbook_url: str = field(
@@ -54,9 +53,6 @@ class Settings:
     page_url: str = field(
         default="http://kafka-eos-exporter:10618",
         metadata={"meaning": "the agent's status page, which has the next step"},
-    )
-    datasource_uid: str = field(
-        default="prometheus", metadata={"meaning": "uid of Grafana's Prometheus, for Grafana-managed rules"}
     )
     selector: str = field(
         default="",
@@ -76,7 +72,7 @@ class Settings:
         },
     )
     overrides: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
-    owners: tuple[Owner, ...] = ()
+    teams: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -28,10 +28,3 @@ _Dumper.add_multi_representer(str, _text)  # durations are text too
 def document(content: Mapping[str, Any], header: str = HEADER) -> str:
     """The file's text, the same for the same content."""
     return header + yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
-
-
-def documents(contents: Iterable[Mapping[str, Any]], header: str = HEADER) -> str:
-    """A stream of documents, in their order."""
-    return header + yaml.dump_all(
-        contents, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True, explicit_start=True
-    )

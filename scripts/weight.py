@@ -69,7 +69,7 @@ def main() -> None:
         ("modules", f"{len(modules):,}"),
         ("lines of tests/, all of them", f"{sum(len(p.read_text().splitlines()) for p in tests):,}"),
         ("docs by hand", size(p for p in pages if p.name not in generated_pages)),
-        ("generated rules, boards, schemas and copies of them", size(generated)),
+        ("generated rules, boards and schemas", size(generated)),
     )
     for name, value in rows:
         print(f"{name:<55}{value:>10}")

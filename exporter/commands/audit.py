@@ -120,7 +120,7 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add("--name", default="", metavar="NAME", help="name of the audit in metrics and files (the topic's name)")
     add(
         "--output",
-        choices=("text", "json", "html", "junit"),
+        choices=("text", "json", "html"),
         default="text",
         help="for people, machines, a browser or a pipeline",
     )

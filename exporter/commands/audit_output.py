@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from exporter.audit_results.result import AuditResult, dump_result
 from exporter.bounds.text import printable
-from exporter.commands.audit_junit import junit
 from exporter.commands.audit_settings import AgentAddress
 from exporter.commands.output import print_table, say
 from exporter.http_client import Endpoint, HttpError, ask
@@ -37,8 +36,6 @@ def print_report(report: AuditReport, form: str) -> None:
         print(dump_result(report.result))
     elif form == "html":
         print(report.html)
-    elif form == "junit":
-        print(junit(report.result))
     else:
         _print_text(report)
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable
 from exporter.cluster import Cluster
 from exporter.commands.clusters import opened
-from exporter.commands.connection_connect import documents as grant_documents
-from exporter.commands.connection_connect import grants_of, print_grants, worker_of
 from exporter.commands.output import print_json, print_table, say
 from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_reading_flags
 from exporter.commands.works import Capability, Feature, features
-from exporter.connect.grants import GrantVerdict, WorkerSettings
 from exporter.core.documents import document_of
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
@@ -39,7 +35,6 @@ _EXAMPLES = """\
 examples:
   kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
   kafka-eos-exporter check connection --config /etc/kafka-eos-exporter.yml --output json
-  kafka-eos-exporter check connection --command-config connect-principal.properties --connect connect.properties
 
 exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answers
 """
@@ -54,53 +49,12 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         epilog=_EXAMPLES,
     )
     add_reading_flags(parser, 15.0, "how long each answer may take (15s)")
-    connect = parser.add_argument_group("a Connect worker's principal, for exactly-once sources")
-    connect.add_argument(
-        "--connect",
-        type=Path,
-        metavar="WORKER_PROPERTIES",
-        help="which grants a worker with this settings file needs: connect as its principal, by --command-config",
-    )
-    connect.add_argument(
-        "--connector", action="append", default=[], metavar="NAME[=TASKS]", help="a source connector; may be repeated"
-    )
-    connect.add_argument(
-        "--topic", action="append", default=[], metavar="TOPIC", help="a topic that it writes to; may be repeated"
-    )
     parser.set_defaults(command=_command)
-
-
-class _ClusterAnswer(NamedTuple):
-    """The answers of one cluster. ``missing``: some of what was asked about; ``show`` prints it for people."""
-
-    document: ConnectionDocument
-    missing: bool
-    show: Callable[[], None]
-
-
-def _about_cluster(cluster: Cluster, outcomes: str, deadline: Callable[[], Deadline]) -> _ClusterAnswer:
-    capabilities = tuple(capabilities_of(cluster, deadline))
-    works = features(capabilities, outcomes)
-    return _ClusterAnswer(
-        _connection(cluster, None, capabilities, works),
-        any(capability.faults for capability in capabilities),
-        lambda: _print(cluster, capabilities, works),
-    )
-
-
-def _about_worker(cluster: Cluster, worker: WorkerSettings, deadline: Callable[[], Deadline]) -> _ClusterAnswer:
-    grants = grants_of(cluster, worker, deadline)
-    return _ClusterAnswer(
-        {**_connection(cluster, None), "connect": grant_documents(grants)},
-        any(grant.verdict is GrantVerdict.REFUSED for grant in grants),
-        lambda: print_grants(worker, grants),
-    )
 
 
 def _command(options: argparse.Namespace) -> int:
     code = 0
     documents: list[ConnectionDocument] = []
-    worker = worker_of(options.connect, options.connector, options.topic) if options.connect else None
 
     def deadline() -> Deadline:
         return Deadline.after(options.timeout)
@@ -109,20 +63,18 @@ def _command(options: argparse.Namespace) -> int:
         for cluster, settings in clusters:
             say(f"asking {cluster.target} ...")
             try:
-                if worker is None:
-                    answer = _about_cluster(cluster, settings.transactions.outcomes, deadline)
-                else:
-                    answer = _about_worker(cluster, worker, deadline)
+                capabilities = tuple(capabilities_of(cluster, deadline))
             except AskError as error:
                 documents.append(_connection(cluster, error.fault.detail))
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
                 code = 2
                 continue
-            if answer.missing:
+            works = features(capabilities, settings.transactions.outcomes)
+            if any(capability.faults for capability in capabilities):
                 code = max(code, 1)
-            documents.append(answer.document)
+            documents.append(_connection(cluster, None, capabilities, works))
             if options.output == "text":
-                answer.show()
+                _print(cluster, capabilities, works)
     if options.output == "json":
         print_json({"clusters": documents})
     return code

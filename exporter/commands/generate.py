@@ -17,11 +17,10 @@ from exporter.alerts import reference as alert_tables
 from exporter.alerts.files import generated
 from exporter.commands import (
     generate_alerts,
+    generate_completion,
     generate_dashboards,
     generate_reference,
     generate_schemas,
-    generate_shell,
-    generate_slo,
 )
 from exporter.linter.reference import page as client_settings_page
 
@@ -35,7 +34,6 @@ _PAGES: Mapping[str, Tables] = {
 """Pages with generated tables: the name in the table's markers, and the function that returns the table."""
 _GUIDE = "ten-minutes.md", "last-stable-offset.svg"
 """Files of docs/ that the agent shows, too."""
-_CHART_DASHBOARDS = Path("helm/kafka-eos-exporter/files/dashboards")
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter generate alerts    # print the alert rules; its --help has the keys of --set
@@ -57,7 +55,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser.add_argument("--directory", type=Path, metavar="DIR", default=Path(), help="the checkout (.)")
     parser.set_defaults(command=_generate)
     what = parser.add_subparsers(title="for your own use", metavar="WHAT")
-    for printed in (generate_alerts, generate_slo, generate_dashboards, generate_shell):
+    for printed in (generate_alerts, generate_dashboards, generate_completion):
         printed.add_to(what)
 
 
@@ -73,9 +71,7 @@ def _generate(options: argparse.Namespace) -> int:
         wanted |= {options.directory / path: text for path, text in generated().items()}
         wanted |= {options.directory / path: text for path, text in generate_schemas.files().items()}
         wanted[options.directory / "docs" / "client-settings.md"] = client_settings_page()
-        for path, text in generate_dashboards.files().items():
-            # The chart holds copies: what helm packages must lie within it.
-            wanted |= {options.directory / folder / path.name: text for folder in (path.parent, _CHART_DASHBOARDS)}
+        wanted |= {options.directory / path: text for path, text in generate_dashboards.files().items()}
         stale = {path: text for path, text in wanted.items() if _read(path) != text}
         for path, text in stale.items() if not options.check else ():
             path.parent.mkdir(parents=True, exist_ok=True)

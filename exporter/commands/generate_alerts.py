@@ -18,7 +18,7 @@ examples:
   kafka-eos-exporter generate alerts > kafka-eos.rules.yaml
   kafka-eos-exporter generate alerts --set runbook_url=https://wiki.example.com/eos
   kafka-eos-exporter generate alerts --set KafkaEosTransactionTimeouts.enabled=false --format prometheusrule
-  kafka-eos-exporter generate alerts --format relabel --owners eos.yaml > owners.yaml
+  kafka-eos-exporter generate alerts --format alertmanager --owners eos.yaml > alertmanager.yml
 
 """
 
@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     parser = commands.add_parser(
         "alerts",
         help="print alert rules with your links and severities",
-        description="Print the alert and recording rules, or the configuration of Alertmanager or Grafana for them.",
+        description="Print the alert and recording rules, or the configuration of Alertmanager for them.",
         epilog=f"{_EXAMPLES}keys of --set, with their defaults:\n{keys}"
         "  ALERT.for, ALERT.keep_firing_for, ALERT.severity, ALERT.enabled\n"
         "      for every alert by its name, such as KafkaEosProducerFenced.severity=critical\n",
@@ -40,7 +40,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
         "--owners",
         type=Path,
         metavar="FILE",
-        help="the agent's settings, whose `owners` give a label and routes: for the formats relabel and alertmanager",
+        help="the agent's settings, each team of whose `owners` gets routes: for the format alertmanager",
     )
     parser.set_defaults(command=_generate)
 
@@ -52,6 +52,6 @@ def _generate(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     if options.owners is not None:
         config = ConfigSource(options.owners).load()
-        chosen = replace(chosen, owners=tuple(owner.owner() for owner in config.owners))
+        chosen = replace(chosen, teams=tuple(dict.fromkeys(owner.team for owner in config.owners)))
     print(FORMATS[options.format](chosen), end="")
     return 0

@@ -12,13 +12,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from exporter.journal import beside_history, incident
 from exporter.journal import documents as journal
+from exporter.journal import incident
 from exporter.status import command_documents as commands
 from exporter.status import documents as status
 
 FOLDER = Path("docs/schemas")
-MODULES = (status, commands, journal, beside_history, incident)
+MODULES = (status, commands, journal, incident)
 """Each after those whose classes it extends."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -7,26 +7,23 @@ import json
 import math
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from exporter.bounds.text import printable
 from exporter.commands.agent_access import add_access_flags, agent_endpoint
-from exporter.commands.history_report import check_pyarrow
-from exporter.commands.incident_text import markdown, report_page
+from exporter.commands.incident_text import markdown
 from exporter.commands.instants import CLOCK, parse_instant
 from exporter.commands.settings import UsageError
 from exporter.http_client import Endpoint, HttpError, ask
-from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import Wanted, incident
 from exporter.journal.query import MOST_EVENTS
 from exporter.journal.rebuild import LASTING_KINDS, KeptJournal
 from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
 from exporter.model import CommandError, Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
-from exporter.words import Outcome
 
 ANSWER_SECONDS = 30.0
 AGENT_SECONDS = 120.0
@@ -38,19 +35,16 @@ MOST_EMPTY = 100
 REPORT_LEVELS = 2
 _LASTING = tuple(f'"kind":"{kind}"'.encode() for kind in LASTING_KINDS)
 """As lines of a journal have them."""
-_STATUS = "/api/v1/status?without=open_transactions,unclean_ends,unclean_ids"
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter incident --from 02:00 --to 04:00
   kafka-eos-exporter incident --from 2h --application payments --agent http://eos-exporter:10618
-  kafka-eos-exporter incident --from 02:00 --to 04:00 --state-dir one --state-dir two --format html > night.html
+  kafka-eos-exporter incident --from 02:00 --to 04:00 --state-dir one --state-dir two > night.md
 
 An instant is RFC 3339, Unix seconds, a time of the day in UTC (the last such), or a duration before now.
-Several agents of one cluster are merged: what both saw is told once, and only what none could see is a gap.
-With --history DIR, the --output of `history run`, it adds how transactions ended, and where that and the journals
-differ: this needs pip install 'kafka-eos-exporter[report]', no Java and no Spark.
+Of several agents of one cluster, an event that two recorded is shown once, and only what none could see is a gap.
 
-exit codes: 0 the report is made, 2 no journal, or not the history, could be read
+exit codes: 0 the report is made, 2 no journal could be read
 """
 
 
@@ -78,11 +72,8 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser.add_argument(
         "--state-dir", action="append", default=[], type=Path, metavar="DIR", help="a state.dir, instead; repeatable"
     )
-    parser.add_argument("--history", type=Path, metavar="DIR", help="a history of this cluster, beside the journals")
     add_access_flags(parser, "agents'")
-    parser.add_argument(
-        "--format", "--output", choices=("markdown", "html", "json"), default="markdown", help="(markdown)"
-    )
+    parser.add_argument("--format", "--output", choices=("markdown", "json"), default="markdown", help="(markdown)")
     parser.set_defaults(command=_run)
 
 
@@ -105,9 +96,8 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(f"incident: which cluster? {known}")
     wanted = Wanted(cluster, begin, end, frozenset(options.application))
     ids = {cluster_id for journal in journals for cluster_id in journal.ids.get(cluster, ())}
-    history = _history(options.history, wanted, ids) if options.history else None
     chosen = [journal for journal in journals if cluster in journal.events]
-    document = incident([journal.of(cluster) for journal in chosen], wanted, history)
+    document = incident([journal.of(cluster) for journal in chosen], wanted)
     document["unknown"] += [journal.unread for journal in journals if journal.unread]
     if len(ids) > 1:
         document["unknown"].append(
@@ -115,44 +105,13 @@ def _run(options: argparse.Namespace) -> int:
         )
     if options.format == "json":
         sys.stdout.buffer.write(json_lines(document, REPORT_LEVELS) + b"\n")
-    elif options.format == "html":
-        from exporter.jobs.report.html_page import render  # noqa: PLC0415 -- reads its templates
-
-        print(render(report_page(document)))
     else:
         print("\n".join(markdown(document)))
     return 0
 
 
-def _history(folder: Path, wanted: Wanted, ids: Collection[str]) -> HistoryRows:
-    """The outcomes of a history in the time of the report. ``ids`` are the cluster's, where they are known.
-
-    Raises CommandError where it cannot be read, or is of another cluster.
-    """
-    check_pyarrow()
-    from exporter.jobs.history.files import HistoryFiles, ReportRange  # noqa: PLC0415 -- pyarrow is an extra
-    from exporter.jobs.history.report import report  # noqa: PLC0415 -- as above
-
-    try:
-        files = HistoryFiles(folder)
-        if files.cluster_id not in ids if ids else wanted.cluster not in {files.cluster, files.cluster_id}:
-            whose = f"{files.cluster} (cluster id {files.cluster_id})"
-            raise UsageError(f"incident: --history {folder}: is of the cluster {whose}, not of {wanted.cluster}")
-        span = ReportRange(round(wanted.begin * 1000), math.floor(wanted.end * 1000) + 1)
-        found = report(files, span)
-    except OSError as error:
-        raise UsageError(f"incident: --history {folder}: cannot be read: {error.strerror}") from None
-    return HistoryRows(
-        files.cluster,
-        None if found.until_ms is None else found.until_ms / 1000,
-        {summary.name: dict(zip(Outcome, summary.counts, strict=True)) for summary in found.applications},
-        {summary.name: summary.longest for summary in found.applications},
-        found.caveats,
-    )
-
-
 class AgentJournals(NamedTuple):
-    """The events of one agent, the cluster id where it is known, from when on events are kept, and of a folder when an
+    """The events of one agent, the cluster ids of a folder, from when on events are kept, and of a folder when an
     agent last wrote there (Unix seconds), all by the cluster's name. ``unread`` is a sentence on events that were not
     read, "" where all were.
     """
@@ -176,8 +135,7 @@ def _journals(options: argparse.Namespace, begin: float) -> Iterator[AgentJourna
         yield of_folder(folder, begin - DAY)
     for url in options.agent or ([] if options.state_dir else ["http://127.0.0.1:10618"]):
         endpoint = agent_endpoint(url, options)
-        ids = _ids_of_agent(endpoint) if options.history else {}
-        yield _of_agent(endpoint, begin - DAY)._replace(ids=ids)
+        yield _of_agent(endpoint, begin - DAY)
 
 
 def of_folder(folder: Path, since: float) -> AgentJournals:
@@ -244,13 +202,3 @@ def _read_pages(endpoint: Endpoint, query: str, limit: Deadline, found: AgentJou
 
 def _unread(whose: str, read: int) -> str:
     return f"Events of {whose} are missing: it has more than the {read} that were read."
-
-
-def _ids_of_agent(endpoint: Endpoint) -> dict[str, set[str]]:
-    """The cluster ids of an agent by name, by its status. Raises HttpError."""
-    reply = ask(endpoint, Deadline.after(ANSWER_SECONDS), path=_STATUS)
-    try:
-        clusters = json.loads(reply.body)["clusters"]
-        return {str(cluster["name"]): {str(cluster["cluster_id"])} for cluster in clusters if cluster["cluster_id"]}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise HttpError(Fault(Reason.MALFORMED, f"{endpoint.url}{_STATUS} is no status of an agent")) from None

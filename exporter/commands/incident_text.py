@@ -1,30 +1,22 @@
-"""The report of an incident as Markdown, and as a page."""
+"""The report of an incident as Markdown."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from exporter.bounds.text import printable
 from exporter.core.durations import format_age
-from exporter.journal.beside_history import HistoryApplicationDocument, HistoryDocument
 from exporter.journal.documents import EventDocument
 from exporter.journal.incident import BlockedDocument, IncidentDocument
 from exporter.lso.next_step import clock_time
-
-if TYPE_CHECKING:
-    from exporter.jobs.report.html_page import ReportPage
 
 DAY = 86_400.0
 MOST_ROWS = 500
 """Rows of one table. The JSON has all."""
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
-SAME = "History and journals have the same numbers of what timed out and what was fenced."
 NOTHING_UNKNOWN = "Nothing that the journal knows of."
 BLOCKED = ("partition", "stalled", "for", "records", "held by", "application", "ended")
-BY_HISTORY = "How transactions ended, by the history"
-HISTORY = ("application", "committed", "aborted", "timed out", "fenced", "longest open", "by the journals")
 TIMELINE = ("when", "kind", "what", "for")
 
 
@@ -43,11 +35,6 @@ def markdown(report: IncidentDocument) -> Iterator[str]:
     if not report["ends"]:
         yield "No stall ended in this time."
     yield from _section("Timeline", TIMELINE, [_event(event, report) for event in report["timeline"]])
-    if (history := report["history"]) is not None:
-        yield from _section(BY_HISTORY, HISTORY, [_of_history(row) for row in history["applications"]])
-        yield ""
-        for sentence in _beside(history):
-            yield f"- {_escaped(sentence)}"
     yield "\n## What is not known\n"
     for sentence in report["unknown"] or [NOTHING_UNKNOWN]:
         yield f"- {_escaped(sentence)}"
@@ -55,54 +42,6 @@ def markdown(report: IncidentDocument) -> Iterator[str]:
         begin, end = _time(gap["begin_timestamp"], report), _time(gap["end_timestamp"], report)
         yield f"- Gap from {begin} to {end}: {_escaped(gap['why'])}"
     yield f"\nBy the journals of {_escaped(', '.join(report['agents'])) or 'no agent'}."
-
-
-def report_page(report: IncidentDocument) -> ReportPage:
-    """Return the report as a page."""
-    from exporter.jobs.report.html_page import Note, PageSection, ReportPage, Table  # noqa: PLC0415 -- templates
-
-    def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table | Note:
-        more = f"{len(rows) - MOST_ROWS} more: --format json has all." if len(rows) > MOST_ROWS else ""
-        return Table(columns, rows[:MOST_ROWS], more=more) if rows else Note("None.")
-
-    history = report["history"]
-    rows = [_of_history(row) for row in history["applications"]] if history is not None else []
-    gaps = [
-        (_time(gap["begin_timestamp"], report), _time(gap["end_timestamp"], report), gap["why"])
-        for gap in report["gaps"]
-    ]
-    ends = [(how.replace("_", " "), str(number)) for how, number in sorted(report["ends"].items())]
-    level = "bad" if report["blocked"] else "blind" if report["unknown"] else "good"
-    return ReportPage(
-        title=f"Incident on {report['cluster']}",
-        level=level,
-        verdict=report["summary"][0],
-        details=report["summary"][1:],
-        facts=[
-            ("cluster", report["cluster"]),
-            ("time", _span(report)),
-            ("applications", ", ".join(report["applications"]) or "all"),
-            ("by the journals of", ", ".join(report["agents"]) or "no agent"),
-        ],
-        sections=[
-            PageSection("Who was blocked", [table(BLOCKED, [_blocked(stall, report) for stall in report["blocked"]])]),
-            PageSection("How it ended", [table(("how", "stalls"), ends)]),
-            PageSection("Timeline", [table(TIMELINE, [_event(event, report) for event in report["timeline"]])]),
-            *(
-                [PageSection(BY_HISTORY, [table(HISTORY, rows), *map(Note, _beside(history))])]
-                if history is not None
-                else []
-            ),
-            PageSection(
-                "What is not known",
-                [
-                    *map(Note, report["unknown"] or [NOTHING_UNKNOWN]),
-                    *([table(("from", "to", "why"), gaps)] if gaps else []),
-                ],
-            ),
-        ],
-        footer=f"Made from the journals{'' if history is None else ' and the history'}: kafka-eos-exporter incident.",
-    )
 
 
 def _section(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -148,23 +87,6 @@ def _event(event: EventDocument, report: IncidentDocument) -> tuple[str, ...]:
         event["what"],
         "" if duration is None else format_age(duration),
     )
-
-
-def _of_history(row: HistoryApplicationDocument) -> tuple[str, ...]:
-    longest = row["longest_seconds"]
-    return (
-        row["application"] or "not known",
-        *(str(row[outcome]) for outcome in ("committed", "aborted", "timed_out", "fenced")),
-        "not known" if longest is None else format_age(longest),
-        f"{row['journal_timed_out']} timed out, {row['journal_fenced']} fenced",
-    )
-
-
-def _beside(history: HistoryDocument) -> list[str]:
-    """How far the history goes, and where it and the journals differ."""
-    written = f"The history of {history['cluster']} was written until {history['written_until'] or 'an unknown time'}."
-    caveats = [f"{text[:1].upper()}{text[1:]}." for text in history["caveats"]]
-    return [written, *(history["differences"] or [SAME]), *caveats]
 
 
 def _time(instant: float, report: IncidentDocument) -> str:

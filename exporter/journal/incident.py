@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 from exporter.core.documents import document_of
 from exporter.core.durations import format_age
 from exporter.core.instants import instant
-from exporter.journal.beside_history import HistoryDocument, HistoryRows, beside_history
 from exporter.journal.documents import EventDocument
 from exporter.journal.query import filled
 from exporter.journal.rebuild import (
@@ -91,8 +90,6 @@ class IncidentDocument(TypedDict):
     gaps: list[GapDocument]
     unknown: list[str]
     """Sentences on facts that are not known."""
-    history: HistoryDocument | None
-    """null where no history was read."""
 
 
 class Wanted(NamedTuple):
@@ -104,10 +101,8 @@ class Wanted(NamedTuple):
     applications: frozenset[str] = frozenset()
 
 
-def incident(journals: Sequence[KeptJournal], wanted: Wanted, history: HistoryRows | None = None) -> IncidentDocument:
-    """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well;
-    ``history`` is of the same cluster, and of the time of the report.
-    """
+def incident(journals: Sequence[KeptJournal], wanted: Wanted) -> IncidentDocument:
+    """Return the report. ``journals`` are those of the agents of one cluster, with events before and after as well."""
     events = merged(journal.events for journal in journals)
     stalls = [
         stall
@@ -138,10 +133,7 @@ def incident(journals: Sequence[KeptJournal], wanted: Wanted, history: HistoryRo
         "unclean_ends": unclean,
         "timeline": [_shown(event) for event in timeline],
         "gaps": [_gap(gap) for gap in gaps],
-        "unknown": list(_unknown(stalls, gaps, events)),
-        "history": None
-        if history is None
-        else beside_history(history, unclean, wanted.applications, list(_reasons(events, gaps, history, wanted))),
+        "unknown": list(_unknown(stalls, gaps, events, timeline)),
     }
 
 
@@ -204,7 +196,9 @@ def _summary(
             yield f"{number} {text}."
 
 
-def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], events: Sequence[Event]) -> Iterable[str]:
+def _unknown(
+    stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], events: Sequence[Event], timeline: Sequence[Event]
+) -> Iterable[str]:
     if not events:
         yield "No journal has any event of this time."
     if gaps:
@@ -216,17 +210,8 @@ def _unknown(stalls: Sequence[RebuiltStall], gaps: Sequence[Gap], events: Sequen
             f"How {_count(unknown, 'stall', 'stalls')} ended is not known: no decision of the transaction was read, as"
             " after a marker that was written by hand, or after records that were deleted."
         )
-
-
-def _reasons(events: Sequence[Event], gaps: Sequence[Gap], history: HistoryRows, wanted: Wanted) -> Iterable[str]:
-    """Why journals and history may differ, as far as they know it."""
-    if gaps:
-        yield f"the journals have {_count(len(gaps), 'gap', 'gaps')}"
-    counted = (event for event in events if (since := counted_since(event)) is not None and since <= wanted.end)
-    if any(event["timestamp"] >= wanted.begin for event in counted):
-        yield "some ends were only counted by an agent, and told within ten minutes after"
-    if history.until is None or history.until < wanted.end:
-        yield f"the history was written until {instant(history.until) or 'an unknown time'}"
+    if len({event.get("agent") for event in timeline if counted_since(event) is not None}) > 1:
+        yield "Some ends were only counted, and by more than one agent: the numbers may have them twice."
 
 
 def _within(gaps: Iterable[Gap], wanted: Wanted) -> list[Gap]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -83,42 +82,20 @@ class Gap(NamedTuple):
 
 
 def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
-    """Return the events of several journals of one cluster in the order in which they happened, each once.
+    """Return the events of several journals of one cluster in the order in which they happened, equal ones once.
 
-    What two agents saw has the same key. Partitions that stalled together for one agent may not for the other: an event
-    whose partitions were all told before, of the same stall, is left out. Of ends that two agents only counted, in
-    times that overlap, the larger count is kept.
+    What two agents saw has the same key. Partitions that stalled together for one agent may not for the other, and only
+    one may know how a stall ended: such events are not equal.
     """
-    seen: dict[tuple[str, str], Event] = {}
-    places: set[tuple[object, ...]] = set()
-    ends: defaultdict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
-    counted: dict[tuple[str, str], list[Event]] = {}
+    seen: dict[tuple[object, ...], Event] = {}
     found: list[Event] = []
     for event in sorted((entry for journal in journals for entry in journal), key=_order):
-        kind, key = event["kind"], event["key"]
-        if kind in _STALL_KINDS:
-            held = event.get("partitions") or ()
-            told = {(kind, event.get("how"), *_place(one), _earlier(one, event, ends[_place(one)])) for one in held}
-            if told and told <= places:
+        if event["kind"] not in OF_ONE_AGENT:
+            places = frozenset(map(_place, event.get("partitions") or ()))
+            identity = event["kind"], event["key"], event.get("how"), places
+            if (before := seen.get(identity)) is not None and _is_same(event, before):
                 continue
-            places |= told
-            for partition in held if kind == EventKind.STALL_ENDED.value else ():
-                ends[_place(partition)].append((_end_of(partition), event["recorded_timestamp"]))
-        elif (since := counted_since(event)) is not None:
-            several = counted.setdefault((kind, event["subject"].get("application", "")), [])
-            other = next(
-                (one for one in several if one["timestamp"] >= since and one.get("agent") != event.get("agent")), None
-            )
-            if other is not None and other["count"] >= event["count"]:
-                continue
-            if other is not None:
-                several.remove(other)
-                found.remove(other)
-            several.append(event)
-        elif kind not in OF_ONE_AGENT:
-            if (before := seen.get((kind, key))) is not None and _is_same(event, before):
-                continue
-            seen[kind, key] = event
+            seen[identity] = event
         found.append(event)
     return found
 
@@ -217,18 +194,10 @@ def _order(event: Event) -> tuple[float, bool, float]:
 
 
 def _was_before(event: Event, end: Event) -> bool:
-    """Return whether an agent recorded a stall before its end although it dated it later: it did not know yet how far
+    """Return whether a stall was recorded before its end although it is dated later: the agent did not know yet how far
     its clock was off.
     """
-    return bool(event.get("agent") == end.get("agent") and event["recorded_timestamp"] < end["recorded_timestamp"])
-
-
-def _earlier(held: Mapping[str, Any], event: Event, ends: Iterable[tuple[float, float]]) -> float:
-    """The end of the stall before this one at the same offset, 0 for the first. ``ends`` are those that were told, each
-    with when it was recorded: a stall that was recorded before an end is not another one, whatever it is dated.
-    """
-    since, recorded = held["since_timestamp"], event["recorded_timestamp"]
-    return max((end for end, at in ends if end < since and at < recorded), default=0.0)
+    return bool(event["recorded_timestamp"] < end["recorded_timestamp"])
 
 
 def _end_of(held: Mapping[str, Any]) -> float:

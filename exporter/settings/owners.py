@@ -19,7 +19,7 @@ class OwnerSection(Section):
     team: Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$")]
     """Name of the team: the value of the label `owner`, and part of the names of its receivers."""
     channel: Annotated[str, Field(max_length=200)] = ""
-    """Where the team is reached, such as `#payments-oncall`: a label `channel` of its alerts."""
+    """Where the team is reached, such as `#payments-oncall`: the page has it beside the team."""
     applications: tuple[Pattern, ...] = ()
     """Applications; Spark applications as well."""
     topics: tuple[Pattern, ...] = ()

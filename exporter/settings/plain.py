@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from exporter.bounds.patterns import BoundedPattern
 from exporter.catalogue import CANARY
@@ -20,9 +20,6 @@ from exporter.http_client import Endpoint
 from exporter.jvm.answers import AgentKind, JvmTarget
 from exporter.kafka.properties.client import Properties
 from exporter.settings.token_file import read_token
-
-if TYPE_CHECKING:
-    from exporter.alerts.owners import Owner
 
 TARGET = "{target}"
 """Placeholder in an address; each target of the files of `file_sd` replaces it."""
@@ -319,12 +316,6 @@ class OwnerConfig:
             for kind, texts in subjects.items()
         }
         return Team(self.team, self.channel, patterns)
-
-    def owner(self) -> Owner:
-        """Return what this entry means to the rules of alerts."""
-        from exporter.alerts.owners import Owner  # noqa: PLC0415 -- the agent has no use for the rules of alerts
-
-        return Owner(self.team, self.channel, self.applications, self.topics, self.groups, self.connectors)
 
 
 _CANARY = Override(

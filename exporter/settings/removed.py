@@ -10,8 +10,19 @@ from collections.abc import Mapping, Sequence
 UPGRADING = "docs/upgrading.md"
 
 ARGUMENTS: Mapping[str, str] = {
+    "audit --output junit": "use --output json",
+    "check connection --connect": "kafka-acls.sh --list shows the grants",
+    "check connection --connector": "kafka-acls.sh --list shows the grants",
+    "check connection --topic": "kafka-acls.sh --list shows the grants",
     "fleet": "use the table of agents on the overview dashboard",
     "run --shard": "one agent reads the whole cluster",
+    "incident --format html": "use --format markdown or json",
+    "incident --history": "use history report for the same time",
+    "incident --output html": "use --format markdown or json",
+    "generate alerts --format grafana": "load the rules into Prometheus or Mimir",
+    "generate alerts --format relabel": "alerts have the label owner",
+    "generate man": "use --help",
+    "generate slo": "use the recording rules of objectives, and their dashboard",
     "top --agents": "give the address of one agent",
 }
 """By the words of the command line: ``"name"`` for a command, ``"generate man"`` for one of another command,

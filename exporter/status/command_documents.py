@@ -222,19 +222,6 @@ class CapabilityDocument(TypedDict):
     verdict: Literal["ok", "missing", "unproven"]
 
 
-class GrantDocument(TypedDict):
-    """A grant that the principal of a Connect worker needs."""
-
-    operation: str
-    resource_type: Literal["Cluster", "Group", "Topic", "TransactionalId"]
-    resource: str
-    why: str
-    """Purpose of the grant."""
-    verdict: Literal["granted", "refused", "not known"]
-    note: str
-    """Why it is not known, or what stands in for it; "" otherwise."""
-
-
 class FeatureDocument(TypedDict):
     """A part of the agent, and whether it works on the cluster."""
 
@@ -252,8 +239,6 @@ class ConnectionDocument(TypedDict):
     """Why no broker answered."""
     capabilities: list[CapabilityDocument]
     works: list[FeatureDocument]
-    connect: NotRequired[list[GrantDocument]]
-    """With --connect."""
 
 
 class ConnectionOutput(TypedDict):

@@ -9,7 +9,7 @@ which the audit sets for itself.
 ``python -m tests.bench.audit --grow 1000000 10000000 100000000`` writes that many small records with Spark, and audits
 the first of them, more each time: time, and the largest memory of Spark's JVM and of its Python workers. With
 ``--workers 1 2`` each audit is on a standalone cluster of so many workers of one core, and the memory is that of the
-driver, master, workers and executors together. ``--picture`` plots time and memory by records and workers.
+driver, master, workers and executors together.
 """
 
 from __future__ import annotations
@@ -316,30 +316,6 @@ def grow(cluster: KafkaCluster, counts: Sequence[int], workers: Sequence[int]) -
         yield GrowthCost(count, number, timing, peak.jvm, peak.workers, load())
 
 
-def picture(costs: Sequence[GrowthCost], path: Path) -> None:
-    """Time on the left and memory of the JVMs on the right by records, a line for each number of workers."""
-    import matplotlib as mpl  # noqa: PLC0415 - only this function needs it, and it loads for a second
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2))
-    for number in sorted({cost.workers for cost in costs}):
-        line = [cost for cost in costs if cost.workers == number]
-        millions = [cost.records / 1e6 for cost in line]
-        left.plot(millions, [cost.timing.wall for cost in line], marker="o", label=f"{number} worker(s)")
-        right.plot(millions, [cost.jvm for cost in line], marker="o")
-    left.set_ylabel("time of an audit, s")
-    right.set_ylabel("memory of Spark's JVMs, MB")
-    left.legend()
-    for plot in (left, right):
-        plot.set_ylim(bottom=0)
-        plot.set_xlabel("million records")
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
-
-
 @contextlib.contextmanager
 def _master(workers: int) -> Iterator[str]:
     """The URL of a new cluster of so many workers; for none, of a Spark in one process."""
@@ -376,19 +352,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="half a million records: to see that the bench works")
     parser.add_argument("--grow", type=int, nargs="+", metavar="RECORDS", help="only memory, as records grow")
     parser.add_argument("--workers", type=int, nargs="+", default=[], help="with --grow: on clusters of so many")
-    parser.add_argument("--picture", type=Path, help="with --grow: where to write the plot")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args(argv)
     records = QUICK_RECORDS if options.quick else RECORDS
     with KafkaCluster(heap_mb=1024, progress=say) as cluster:
         if options.grow:
-            costs = []
+            rows = []
             for cost in grow(cluster, options.grow, options.workers):
-                say(str(cost.row()))
-                costs.append(cost)
-            rows = [cost.row() for cost in costs]
-            if options.picture:
-                picture(costs, options.picture)
+                rows.append(cost.row())
+                say(str(rows[-1]))
         else:
             rows = measure(cluster, records)
     print(as_json(rows, {"records": records}) if options.output == "json" else table(rows))

@@ -19,13 +19,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from demo.monitoring import Monitoring, Pace
 from demo.processes import ProcessGroup
 from exporter import catalogue
 from exporter.alerts import table
-from exporter.alerts.files import generated
 from exporter.alerts.settings import Settings
 from exporter.core.thresholds import DEFAULTS
 from exporter.exposition.process_metrics import build_info
@@ -158,10 +155,6 @@ def main(seconds: float = 150, producers: int = PRODUCERS) -> None:
             print(f"{agents} agent(s): {cost:.2f} CPU s an evaluation, {_took(monitoring):.2f} s by the clock")
             print("   dearest:", ", ".join(f"{name} {took:.3f} s" for name, took in _dearest(monitoring)))
             print("   firing:", {row["metric"]["alertname"]: row["value"][1] for row in firing})
-        managed = yaml.safe_load(generated()["alerts/generated/grafana-alerting.yaml"])
-        queries = [rule["data"][0]["model"]["expr"] for group in managed["groups"] for rule in group["rules"]]
-        rows = [len(runs[1][1].query(query)) for query in queries]
-        print(f"queries of Grafana's rules that Prometheus answers: {len(rows)}, with {sum(rows)} rows")
     for path in sorted({path for path, _, _ in _Handler.posted}):
         size, alerts = max((size, alerts) for where, size, alerts in _Handler.posted if where == path)
         print(f"largest notification of {path}: {size:,} bytes, {alerts} alerts")

@@ -12,9 +12,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from exporter.agent.allocator import share_one_arena
@@ -159,46 +158,18 @@ def in_fresh_process(partitions: int, opened: int) -> SizeCost:
     return SizeCost(*json.loads(done.stdout))
 
 
-def picture(by_partitions: Sequence[SizeCost], by_open: Sequence[SizeCost], path: Path) -> None:
-    """CPU of a minute and memory, by partitions on the left and by open transactions on the right."""
-    import matplotlib as mpl  # noqa: PLC0415 - only this function needs it, and it loads for a second
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    figure, axes = plt.subplots(2, 2, sharex="col", figsize=(8, 6))
-    for column, costs, name in ((0, by_partitions, "partitions"), (1, by_open, "open")):
-        sizes = [getattr(cost, name) for cost in costs]
-        top, bottom = axes[0][column], axes[1][column]
-        top.plot(sizes, [cost.minute_cpu for cost in costs], marker="o", label="all reads")
-        top.plot(sizes, [cost.read_cpu * READS for cost in costs], marker="o", label="twelve median reads")
-        bottom.plot(sizes, [cost.rss_mb for cost in costs], marker="o")
-        for axis in (top, bottom):
-            axis.set_ylim(bottom=0)
-        bottom.set_xlabel(f"{name if name == 'partitions' else 'open transactions'}")
-        top.legend()
-    axes[0][0].set_ylabel("CPU s a minute, source lso")
-    axes[1][0].set_ylabel("memory (RSS), MB")
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
-
-
 def main() -> int:
-    """Print a line for each size, and write the plot."""
+    """Print a line for each size."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.sizes", description=__doc__.split("\n")[0])
-    parser.add_argument("--picture", type=Path, help="where to write the plot")
     parser.add_argument("--one", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(*options.one)))
         return 0
-    by_partitions = [in_fresh_process(partition, 2_000) for partition in PARTITIONS]
-    by_open = [in_fresh_process(10_000, number) for number in OPEN]
+    by_partitions = (in_fresh_process(partition, 2_000) for partition in PARTITIONS)
+    by_open = (in_fresh_process(10_000, number) for number in OPEN)
     for cost in (*by_partitions, *by_open, in_fresh_process(100_000, 5_000)):
         print(f"load {load()}  {cost}")
-    if options.picture is not None:
-        picture(by_partitions, by_open, options.picture)
     return 0
 
 

@@ -1,7 +1,7 @@
 """``make soak``: one broker, 100 transactions/s of applications that come and go, and what the agent takes meanwhile.
 
 Every minute: memory, file descriptors, threads and CPU of the agent, its series, how long a scrape took and how many
-transactions a second it counted, as a line of CSV; at the end a picture of it. The exit code is 1 when a client knows
+transactions a second it counted, as a line of CSV. The exit code is 1 when a client knows
 of more commits than the agent counted in the end.
 """
 
@@ -108,7 +108,6 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("build/soak"))
-    parser.add_argument("--picture", type=Path, help="write the picture here as well")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     seconds = options.minutes * 60
@@ -125,9 +124,6 @@ def main() -> int:
             samples = _watch(agent, applications, seconds, options.output / "soak.csv")
             counted = _settled(agent, applications.committed())
         known = applications.committed()
-    picture(samples, options.output / "soak.png")
-    if options.picture:
-        picture(samples, options.picture)
     first, last = samples[len(samples) // 4], samples[-1]
     print(f"{last.transactions} transactions in {last.seconds / 60:.0f} minutes, of {last.applications} applications")
     print(
@@ -208,32 +204,6 @@ def _settled(agent: AgentProcess, wanted: int) -> int:
 
 def _most(samples: Sequence[SoakSample]) -> float:
     return max(sample.rss_mb for sample in samples)
-
-
-def picture(samples: Sequence[SoakSample], path: Path) -> None:
-    """Memory, file descriptors and threads, and the load, one above the other."""
-    import matplotlib as mpl  # noqa: PLC0415 - only this function needs it, and it loads for a second
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
-    minutes = [sample.seconds / 60 for sample in samples]
-    figure, (memory, handles, load) = plt.subplots(3, 1, sharex=True, figsize=(8, 7))
-    memory.plot(minutes, [sample.rss_mb for sample in samples])
-    memory.set_ylabel("memory (RSS), MB")
-    memory.set_ylim(bottom=0)
-    handles.plot(minutes, [sample.file_descriptors for sample in samples], label="file descriptors")
-    handles.plot(minutes, [sample.threads for sample in samples], label="threads")
-    handles.set_ylim(bottom=0)
-    handles.legend()
-    load.plot(minutes, [sample.transactions_per_second for sample in samples], label="transactions/s")
-    load.plot(minutes, [sample.applications for sample in samples], label="applications in /metrics")
-    load.set_ylim(bottom=0)
-    load.set_xlabel("minutes")
-    load.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ LABELS = {"selector": 'env="prod", region=~"eu-.*"', "group_labels": "namespace,
 
 
 def test_every_setting_of_the_rules_is_a_value_of_the_chart() -> None:
-    by_other_values = {"labels": "prometheusRule.alertLabels", "datasource_uid": "Grafana's own rules"}
+    by_other_values = {"labels": "prometheusRule.alertLabels"}
     assert {key for key, *_ in knobs()} == SETTINGS.keys() | by_other_values.keys()
 
 

@@ -232,6 +232,8 @@ def test_a_package_holds_all_that_the_folder_renders(charts: Charts, tmp_path: P
     with tarfile.open(package) as archive:
         names = archive.getnames()
     assert not [name for name in names if "/ci/" in name]
+    boards = {Path(name).name for name in names if "/files/dashboards/" in name}
+    assert boards == {path.name for path in (ROOT / "dashboards" / "generated").iterdir()}
     assert charts.text(EVERYTHING, package) == charts.text(EVERYTHING)
     # A release is kept in a Secret, which holds a megabyte.
     assert package.stat().st_size < 300_000

@@ -24,6 +24,8 @@ KEEP_FIRING_SECONDS = 7 * 60
 """keep_firing_for of the alerts on stalls."""
 STALL_SECONDS = 600_000
 STATE = "/var/lib/kafka-eos-exporter"
+LINKED = ("alerts/generated", "dashboards/generated")
+"""Folders that the chart's files/ has links into."""
 PRESENT = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
 
 
@@ -47,14 +49,17 @@ def previous_chart(folder: Path) -> Path:
             archive = folder / "chart.tar"
             archive.write_bytes(
                 subprocess.run(
-                    ["git", "-C", ROOT, "archive", before, str(path)], capture_output=True, timeout=60, check=True
+                    ["git", "-C", ROOT, "archive", before, str(path), *LINKED],
+                    capture_output=True,
+                    timeout=60,
+                    check=True,
                 ).stdout
             )
             with tarfile.open(archive) as opened:
                 opened.extractall(folder, filter="data")
             return folder / path
     copy = folder / "kafka-eos-exporter"
-    subprocess.run(["cp", "-r", CHART, copy], check=True, timeout=60)
+    subprocess.run(["cp", "-rL", CHART, copy], check=True, timeout=60)
     (copy / "Chart.yaml").write_text(
         (CHART / "Chart.yaml").read_text().replace(f"version: {PRESENT}", "version: 0.0.1")
     )

@@ -1,4 +1,4 @@
-"""The mixin, compiled by jsonnet; the templates, rendered by amtool; the rules in Grafana's own form."""
+"""The mixin, compiled by jsonnet; the templates, rendered by amtool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from exporter.alerts import table
-from exporter.alerts.grafana import without_queries
 from exporter.alerts.mixin import mixin
 from exporter.alerts.rules import groups
 from exporter.alerts.settings import Settings, settings
@@ -175,67 +174,3 @@ def test_alertmanager_takes_the_templates(tmp_path: Path) -> None:
     done = subprocess.run(["amtool", "check-config", file], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 templates" in done.stdout
-
-
-# --- Grafana's own rules ----------------------------------------------------------------------------------------------
-
-GRAFANA = yaml.safe_load(written()["alerts/generated/grafana-alerting.yaml"])
-MANAGED = [rule for group in GRAFANA["groups"] for rule in group["rules"]]
-
-
-def test_every_alert_is_a_rule_of_grafana_with_an_identity_of_its_own() -> None:
-    rules = [rule for rule in ours(Settings()) if "alert" in rule]
-    assert [rule["data"][0]["model"]["expr"] for rule in MANAGED] == [rule["expr"] for rule in rules]
-    assert len({rule["uid"] for rule in MANAGED}) == len({rule["title"] for rule in MANAGED}) == len(MANAGED)
-    assert all(len(rule["uid"]) <= 40 for rule in MANAGED)
-    assert [rule["labels"]["severity"] for rule in MANAGED] == [rule["labels"]["severity"] for rule in rules]
-
-
-def test_a_description_of_grafana_asks_prometheus_for_nothing_and_is_a_whole_template() -> None:
-    for rule in MANAGED:
-        for text in rule["annotations"].values():
-            assert "query" not in text.replace("urlquery", "").replace("Spark query", "").replace(
-                "streaming query", ""
-            ) or ("{{ range" not in text and "{{ with" not in text)
-            assert not re.search(r"\{\{ (range|with|end|else)|\$value\b", text), text
-            assert len(rule["annotations"]["description"]) > 60
-
-
-def test_a_text_of_grafana_is_whole_without_what_it_would_ask() -> None:
-    texts = [rule["annotations"][name] for rule in MANAGED for name in ("summary", "description")]
-    assert [
-        text for text in texts if re.search(r"  | ,| \.(?:\s|$)|:$|:\n|\b(?:for|was started) (?:subject|times)", text)
-    ] == []
-    stalled = next(rule for rule in MANAGED if rule["title"] == "KafkaEosLsoStalled critical")
-    assert "Held by a transaction, producer id" in stalled["annotations"]["summary"]
-
-
-def test_prometheus_parses_every_query_of_grafana(tmp_path: Path) -> None:
-    queries = [rule["data"][0]["model"]["expr"] for rule in MANAGED]
-    rules = [{"record": f"grafana:rule:{number}", "expr": query} for number, query in enumerate(queries)]
-    file = tmp_path / "rules.yaml"
-    file.write_text(yaml.safe_dump({"groups": [{"name": "grafana", "rules": rules}]}))
-    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(MANAGED)} rules found" in done.stdout
-
-
-def test_a_template_of_grafana_has_labels_its_value_and_functions_that_grafana_has() -> None:
-    functions = r"urlquery|printf `%\.[01]f`|humanizeDuration|humanizePercentage"
-    known = rf"\{{\{{ ?\$(labels\.\w+|values\.A\.Value)( \| ({functions}))? \}}\}}"
-    actions = [
-        action
-        for rule in MANAGED
-        for text in rule["annotations"].values()
-        for action in re.findall(r"\{\{.*?\}\}", text, re.DOTALL)
-    ]
-    assert [action for action in actions if not re.fullmatch(known, action)] == []
-
-
-def test_blocks_within_blocks_are_left_out_as_a_whole() -> None:
-    text = "a{{ range query `x` }}b{{ if .Labels.c }}c{{ end }}{{ end }} d {{ $labels.e }}"
-    assert without_queries(text) == "a d {{ $labels.e }}"
-    text = "a{{ range query `x` }}b{{ range query `y` }}c{{ else }}d{{ end }}e{{ end }} f {{ $labels.g }}"
-    assert without_queries(text) == "a f {{ $labels.g }}"
-    text = "a{{ range query `x` }}b{{ if .Labels.c }}c{{ else }}d{{ end }}{{ else }}e{{ end }}f"
-    assert without_queries(text) == "aef"

@@ -105,19 +105,12 @@ class Audit:
         outbox = None if self.outbox is None else self.outbox.table
         return tuple(table for table in (self.sink, keyed, outbox) if table is not None)
 
-    def pinned(self, pin: Callable[[SinkTable], tuple[SinkTable, list[str]]]) -> tuple[Audit, list[str]]:
-        """The audit of tables at one snapshot of each, and what ``pin`` finds doubtful in them."""
-        doubts: list[str] = []
-
-        def one(table: SinkTable) -> SinkTable:
-            found, more = pin(table)
-            doubts.extend(more)
-            return found
-
-        sink = None if self.sink is None else one(self.sink)
-        keyed = None if self.keyed is None else replace(self.keyed, table=one(self.keyed.table))
-        outbox = None if self.outbox is None else replace(self.outbox, table=one(self.outbox.table))
-        return replace(self, sink=sink, keyed=keyed, outbox=outbox), doubts
+    def pinned(self, pin: Callable[[SinkTable], SinkTable]) -> Audit:
+        """The audit of tables at one snapshot of each."""
+        sink = None if self.sink is None else pin(self.sink)
+        keyed = None if self.keyed is None else replace(self.keyed, table=pin(self.keyed.table))
+        outbox = None if self.outbox is None else replace(self.outbox, table=pin(self.outbox.table))
+        return replace(self, sink=sink, keyed=keyed, outbox=outbox)
 
     def due_before(self, spans: Mapping[int, OffsetSpan], stored: Mapping[int, int]) -> dict[int, int]:
         """By partition the offset before which a sink must have all; ``stored`` is where what it has ends."""

@@ -74,8 +74,7 @@ def audit_once(
         # Before the tables: they then have what was stored before these offsets were committed.
         due, doubts = committed_by(access, audit.source_group, audit.topic)
         audit = replace(audit, due=due)
-    audit, more = audit.pinned(lambda table: pinned(session, table))
-    doubts += more
+    audit = audit.pinned(lambda table: pinned(session, table))
     notes = [note for table in audit.tables for note in prepared_transactions(session, table)]
     with unfinished(settings) as folder:
         file = None if folder is None else folder / f"{settings.name}{EVIDENCE_FILE}"

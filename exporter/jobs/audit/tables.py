@@ -12,7 +12,6 @@ from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import ExpressionError, columns_of, reason
 from exporter.jobs.audit.fold import OFFSET_BITS
-from exporter.jobs.lakes.connect_commits import doubts
 from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import POSTGRESQL, SessionError
@@ -114,22 +113,21 @@ def positions_of(session: SparkSession, sink: SinkTable, topic: str) -> DataFram
     return rows.where(f.col("kafka_topic") == topic).select(position.alias("position"))
 
 
-def pinned(session: SparkSession, table: SinkTable) -> tuple[SinkTable, list[str]]:
-    """A table with its snapshot, and what its commits up to there make doubtful. Raises SessionError."""
+def pinned(session: SparkSession, table: SinkTable) -> SinkTable:
+    """A table with the snapshot that is read. Raises SessionError."""
     if not table.lake:
-        return table, []
+        return table
     try:
-        snapshots = list(islice(table.lake(session, table.url).snapshots(), MOST_SNAPSHOTS))
+        snapshots = islice(table.lake(session, table.url).snapshots(), MOST_SNAPSHOTS)
+        ids = [snapshot.id for snapshot in snapshots]
     except (PySparkException, Py4JError) as error:
         raise SessionError(f"{table.name} cannot be read: {error_line(error)}") from None
-    ids = [snapshot.id for snapshot in snapshots]
     if table.snapshot and table.snapshot not in ids:
         newest = ", ".join(ids[:FEW]) or "none"
         raise SessionError(f"{table.name}: no such snapshot among the last {MOST_SNAPSHOTS:,}; the newest are {newest}")
     if not ids:
-        return table, []
-    chosen = table.snapshot or ids[0]
-    return replace(table, snapshot=chosen), doubts(snapshots[ids.index(chosen) :])
+        return table
+    return replace(table, snapshot=table.snapshot or ids[0])
 
 
 def column(rows: DataFrame, flag: str, text: str) -> Column:

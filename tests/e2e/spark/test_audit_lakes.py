@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
 
 from exporter.jobs.audit.tables import SinkTable
-from exporter.jobs.lakes.connect_commits import COMMIT_ID, OFFSETS
 from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import SessionError
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, places, write
@@ -24,13 +22,10 @@ def created(lake: Lake) -> str:
     return lake.format_name.lower()
 
 
-def store(lake_audits: Auditor, lake: Lake, topic: str, stored: list[Place], **notes: str) -> str:
+def store(lake_audits: Auditor, lake: Lake, topic: str, stored: list[Place]) -> str:
     """Append rows of these records; the new snapshot."""
     rows = lake_audits.session.createDataFrame([(topic, *place) for place in stored], COLUMNS)
-    writer = rows.writeTo(lake.name)
-    for key, value in notes.items():
-        writer = writer.option(f"snapshot-property.{key}", value)
-    writer.append()
+    rows.writeTo(lake.name).append()
     return next(lake.snapshots()).id
 
 
@@ -60,27 +55,3 @@ def test_a_sink_is_audited_at_a_snapshot(lake_audits: Auditor, fresh: Callable[[
     assert lake_audits.audit(topic, sink=SinkTable(lake.url, format=name, snapshot=whole)).verdict == "clean"
     with pytest.raises(SessionError, match="no such snapshot"):
         lake_audits.audit(topic, sink=SinkTable(lake.url, format=name, snapshot="99999"))
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
-def test_a_commit_of_a_replaced_coordinator_is_told(
-    lake_audits: Auditor, fresh: Callable[[str], str], lake: Lake
-) -> None:
-    name, kafka = created(lake), lake_audits.kafka
-    topic = fresh("zombie")
-    kafka.create_topic(topic)
-    write(kafka, topic, [([PlannedRecord(0, f"k{number}", str(number)) for number in range(6)], True)])
-    key = f"{OFFSETS}control.connect-orders"
-
-    def commit(stored: list[Place], offset: int, commit_id: str) -> str:
-        return store(lake_audits, lake, topic, stored, **{key: json.dumps({"0": offset}), COMMIT_ID: commit_id})
-
-    commit([(0, 0), (0, 1)], 5, "a")
-    commit([(0, 2), (0, 3)], 9, "b")
-    assert lake_audits.audit(topic, sink=SinkTable(lake.url, format=name)).verdict == "clean"
-    zombie = commit([(0, 4), (0, 5)], 7, "c")
-    result = lake_audits.audit(topic, sink=SinkTable(lake.url, format=name))
-    assert result.verdict == "unknown"
-    [sentence] = result.unknown
-    assert f"went back at snapshot {zombie}: partition 0 of control.connect-orders from 9 to 7" in sentence

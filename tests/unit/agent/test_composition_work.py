@@ -207,7 +207,6 @@ NOT_FOR_THE_AGENT = (
     "rich",  # the terminal
     "pyspark",
     "grafanalib",
-    "matplotlib",
     "requests",  # until something is read over HTTP
     "jinja2",  # until the page is asked for
     "google.protobuf",  # until client telemetry is received

@@ -1,4 +1,4 @@
-"""``incident``: from a ``state.dir`` and from an agent, as Markdown, HTML and JSON; hostile names stay text."""
+"""``incident``: from a ``state.dir`` and from an agent, as Markdown and JSON; hostile names stay text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from typing import Any
 import pytest
 
 from exporter.cli import main
-from exporter.jobs.history.fold import FoldState, Row
-from exporter.jobs.history.index import TaskResult
-from exporter.jobs.history.store import ROWS, opened
-from exporter.jobs.history.table import RowFiles, write_kept
 from exporter.journal.facts import Event, EventSubject, HeldPartition
 from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
 from exporter.journal.segments import DAY, KeptLimits
-from exporter.words import EventKind, Outcome, StallEnd
+from exporter.words import EventKind, StallEnd
 from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0  # 10:00 UTC
@@ -121,16 +117,6 @@ def test_an_event_whose_application_is_no_text_is_left_out(
     assert json.loads(capsys.readouterr().out)["unclean_ends"] == {"billing": {"fenced": 1}}
 
 
-def test_the_report_as_html_has_no_markup_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    journal(tmp_path)
-    assert main(["incident", *SPAN, "--state-dir", str(tmp_path), "--format", "html"]) == 0
-    html = capsys.readouterr().out
-    assert html.startswith("<!doctype html>")
-    assert "<script>" not in html
-    assert "What is not known" in html
-    assert "None." not in html  # without gaps there is no list of them
-
-
 def test_two_state_dirs_of_one_cluster_are_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
@@ -155,14 +141,8 @@ def test_a_folder_without_a_journal_is_an_error(tmp_path: Path, capsys: pytest.C
     assert "has no journal" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("cluster_id", "code"), [("", 0), ("id-1", 0), ("id-2", 2)])
-def test_an_agent_is_asked_page_by_page_and_for_its_clusters_id_beside_a_history(
-    tmp_path: Path,
-    history: Path,
-    cluster_id: str,
-    code: int,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_an_agent_is_asked_page_by_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = journal(tmp_path)
     asked: list[str] = []
@@ -173,21 +153,17 @@ def test_an_agent_is_asked_page_by_page_and_for_its_clusters_id_beside_a_history
 
     def ask(endpoint: object, deadline: object, *, path: str) -> EventsReply:
         asked.append(path)
-        if path.startswith("/api/v1/status"):
-            return EventsReply({"clusters": [{"name": "prod", "cluster_id": cluster_id}]})
         query = EventQuery.parse(path.partition("?")[2])
         return EventsReply(conform("events", dict(page_of(query, [made.lines], made.kept_since))))
 
     one_by_one: Callable[..., EventsReply] = ask
     monkeypatch.setattr("exporter.commands.incident.ask", one_by_one)
     monkeypatch.setattr("exporter.commands.incident.MOST_EVENTS", 1)
-    more = ["--history", str(history)] if cluster_id else []
-    assert main(["incident", *SPAN, "--agent", "http://agent:10618", "--format", "json", *more]) == code
-    assert len(asked) == (5 if cluster_id else 4)
-    if not code:
-        document = json.loads(capsys.readouterr().out)
-        assert len(document["timeline"]) == 2
-        assert [gap["end_timestamp"] for gap in document["gaps"]] == [NOW + 1]
+    assert main(["incident", *SPAN, "--agent", "http://agent:10618", "--format", "json"]) == 0
+    assert len(asked) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert len(document["timeline"]) == 2
+    assert [gap["end_timestamp"] for gap in document["gaps"]] == [NOW + 1]
 
 
 @pytest.mark.parametrize("events", [0, 1])
@@ -223,45 +199,6 @@ def test_a_state_dir_with_more_events_than_are_read_is_named_in_the_report(
     assert main(["incident", *SPAN, "--state-dir", str(tmp_path), "--format", "json"]) == 0
     unknown = json.loads(capsys.readouterr().out)["unknown"]
     assert f"Events of {tmp_path} are missing: it has more than the 1 that were read." in unknown
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Path:
-    """One transaction of two that the journal does not have, in a history of the same cluster."""
-    at = round(NOW * 1000) + 5_000
-    ended = ("pay-1", "pay", 7, 2, 2, Outcome.FENCED.value, at - 100, at, at, 0.1, 0.0, None, 60_000, 0, 1)
-    with opened(tmp_path / "history", "id-1", "", at) as store, store.under_way() as made:
-        files = RowFiles(made / ROWS)
-        files.add([Row(*ended)])
-        names = tuple(files.close())
-        done = TaskResult({0: FoldState()}, names, write_kept([], made), 1, 0, 0, (), {})
-        store.commit(made, [done], round(NOW * 1000) + 700_000)
-    return tmp_path / "history"
-
-
-@pytest.mark.parametrize("kind", ["json", "markdown", "html"])
-def test_a_history_of_the_cluster_shows_what_the_journal_does_not_have(
-    tmp_path: Path, history: Path, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    journal(tmp_path / "state")
-    argv = ["--state-dir", str(tmp_path / "state"), "--history", str(history)]
-    assert main(["incident", *SPAN, *argv, "--format", kind]) == 0
-    text = capsys.readouterr().out
-    assert "pay: 1 fenced by the history, 0 by the journals." in text.replace("\\", "")
-    if kind == "json":
-        (pay,) = conform("incident", json.loads(text))["history"]["applications"]
-        assert (pay["application"], pay["fenced"], pay["longest_seconds"]) == ("pay", 1, 0.1)
-
-
-@pytest.mark.parametrize(("cluster_id", "there"), [("id-2", True), ("id-1", False)])
-def test_a_history_of_another_cluster_and_none_at_all_are_refused(
-    tmp_path: Path, history: Path, cluster_id: str, there: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    journal(tmp_path / "state", cluster_id=cluster_id)
-    folder = history if there else tmp_path / "none"
-    argv = ["--state-dir", str(tmp_path / "state"), "--history", str(folder)]
-    assert main(["incident", *SPAN, *argv]) == 2
-    assert ("is of the cluster id-1" if there else "is not a history") in capsys.readouterr().err
 
 
 def test_two_clusters_of_one_name_are_said_to_be_told_as_one(

@@ -1,4 +1,4 @@
-"""Stalls, gaps and the report, from the events alone; two agents of one cluster told once."""
+"""Stalls, gaps and the report, from the events alone; equal events of two agents once."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from exporter.catalogue import CANARY
-from exporter.journal.beside_history import HistoryRows
 from exporter.journal.incident import IncidentDocument, Wanted, incident
 from exporter.journal.keeper import slept
 from exporter.journal.rebuild import Gap, KeptJournal, common_gaps, gaps_of, merged, stalls_of
-from exporter.words import Outcome
 from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0
@@ -45,14 +42,13 @@ def report(
     begin: float = -10,
     end: float = 600,
     of: str = "",
-    history: HistoryRows | None = None,
     since: float | None = None,
     until: float | None = None,
 ) -> IncidentDocument:
     wanted = Wanted("prod", NOW + begin, NOW + end, frozenset({of} if of else ()))
     last = None if until is None else NOW + until
     kept = [KeptJournal(journal, None if since is None else NOW + since, last) for journal in journals]
-    found = incident(kept, wanted, history)
+    found = incident(kept, wanted)
     conform("incident", dict(found))
     return found
 
@@ -77,16 +73,16 @@ def test_two_agents_tell_a_stall_once_with_the_end_that_is_known_best() -> None:
     ]
 
 
-def test_two_journals_merge_without_doubles() -> None:
+def test_equal_events_of_two_journals_are_one() -> None:
     fenced = event("fenced", 5, "fenced:pay-1:1:1:5", subject=PAY)
-    kinds = [
-        found_event["kind"] for found_event in merged([[BEGUN, fenced, ENDED], [*OTHER, {**fenced, "agent": "b"}]])
-    ]
-    assert kinds == ["stall_begun", "fenced", "stall_ended", "stall_ended"]  # the other agent does not know how
-    assert [found_event["kind"] for found_event in merged([[BEGUN, ENDED], [BEGUN, ENDED]])] == [
-        "stall_begun",
-        "stall_ended",
-    ]
+    journal = [BEGUN, fenced, ENDED]
+    later = [{**found, "agent": "b", "timestamp": found["timestamp"] + 2} for found in journal]
+    assert merged([journal, later]) == journal
+    assert [found_event["kind"] for found_event in merged([journal, OTHER])] == [
+        *("stall_begun", "stall_begun", "stall_begun", "fenced", "stall_ended", "stall_ended")
+    ]  # of the other agent they have other partitions, or another end
+    found = report(journal, OTHER)
+    assert [(stall["partition"], stall["how"]) for stall in found["blocked"]] == [(7, "committed"), (8, "committed")]
 
 
 def test_a_task_that_fails_again_within_minutes_has_failed_twice() -> None:
@@ -97,15 +93,16 @@ def test_a_task_that_fails_again_within_minutes_has_failed_twice() -> None:
     assert merged([[fenced, {**fenced, "recorded_timestamp": NOW + 400}]]) == [fenced]
 
 
-def test_ends_that_two_agents_only_counted_are_told_with_the_larger_count() -> None:
-    def more(agent: str, at: float, count: int, since: float = 0.0, application: str = "pay") -> dict[str, Any]:
-        found = event("fenced", at, key=f"fenced:more:{application}:{at}", evidence={"since_timestamp": NOW + since})
-        return {**found, "agent": agent, "count": count, "subject": {"application": application}}
+def test_ends_that_two_agents_only_counted_may_be_counted_twice_and_the_report_says_so() -> None:
+    def more(agent: str, at: float, count: int) -> dict[str, Any]:
+        found = event("fenced", at, key=f"fenced:more:pay:{at}", evidence={"since_timestamp": NOW})
+        return {**found, "agent": agent, "count": count, "subject": {"application": "pay"}}
 
-    first, second, later = more("one", 600, 40), more("two", 610, 50, 10), more("one", 1300, 7, 700)
-    other = more("two", 605, 3, 5, "billing")
-    assert merged([[first, later], [second, other]]) == [other, second, later]
-    assert merged([[second], [first]]) == [second]
+    twice = "Some ends were only counted, and by more than one agent: the numbers may have them twice."
+    both, one = report([more("one", 500, 40)], [more("two", 510, 50)]), report([more("one", 500, 40)])
+    assert both["unclean_ends"] == {"pay": {"fenced": 90}}
+    assert twice in both["unknown"]
+    assert twice not in one["unknown"]
 
 
 def test_a_partition_that_stands_again_is_another_stall() -> None:
@@ -124,7 +121,8 @@ def test_a_stall_that_was_dated_by_a_clock_ahead_is_the_one_that_ended() -> None
     ahead = event("stall_begun", 90, "b", subject=PAY, partitions=held(7, since=90), recorded_timestamp=NOW + 40)
     (stall,) = stalls_of([ahead, {**ENDED, "partitions": held(7, seconds=60)}])
     assert (stall.since, stall.end) == (NOW, NOW + 60)
-    assert merged([[BEGUN, ENDED], [{**ahead, "agent": "b"}]]) == [BEGUN, ENDED]
+    (seven, _) = report([BEGUN, ENDED], [{**ahead, "agent": "b"}])["blocked"]
+    assert seven["ended_timestamp"] == NOW + 60
 
 
 def test_an_end_whose_begin_is_no_longer_kept_is_a_stall() -> None:
@@ -217,67 +215,6 @@ def test_what_is_not_known_is_said() -> None:
     assert [blocked["end_seen"] for blocked in found["blocked"]] == [False, False]
     assert len(found["unknown"]) == 2
     assert report([], [])["unknown"] == ["No journal has any event of this time."]
-
-
-def history(until: float = 700, **outcomes: dict[Outcome, int]) -> HistoryRows:
-    return HistoryRows("prod", NOW + until, outcomes, {"pay": 61.0})
-
-
-FENCED = [STARTED, *(event("fenced", at, subject=PAY) for at in (1, 2))]
-
-
-def beside(*events: dict[str, Any], rows: HistoryRows, of: str = "") -> list[str]:
-    found = report([*FENCED, *events], history=rows, of=of)["history"]
-    assert found is not None
-    return found["differences"]
-
-
-def test_a_history_gives_the_outcomes_of_each_application_beside_those_of_the_journals() -> None:
-    rows = history(pay={Outcome.COMMITTED: 7, Outcome.FENCED: 2}, etl={Outcome.ABORTED: 1})
-    found = report(FENCED, history=rows)["history"]
-    assert found is not None
-    etl, pay = found["applications"]
-    assert (etl["application"], etl["aborted"], etl["longest_seconds"]) == ("etl", 1, None)
-    assert (pay["committed"], pay["fenced"], pay["journal_fenced"], pay["longest_seconds"]) == (7, 2, 2, 61.0)
-    assert found["differences"] == []
-    assert beside(rows=rows, of="etl") == []
-    assert report(FENCED)["history"] is None
-
-
-def test_what_only_the_history_or_only_the_journals_have_is_a_difference() -> None:
-    nothing = "Nothing that journals or history know of explains it."
-    assert beside(rows=history(pay={Outcome.FENCED: 3})) == [
-        "pay: 3 fenced by the history, 2 by the journals.",
-        nothing,
-    ]
-    assert beside(rows=history()) == ["pay: 0 fenced by the history, 2 by the journals.", nothing]
-    assert beside(rows=history(pay={Outcome.FENCED: 2, Outcome.TIMED_OUT: 1})) == [
-        "pay: 1 timed out by the history, 0 by the journals.",
-        nothing,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("more", "until", "reason"),
-    [
-        ([event("agent_started", 50, evidence={"not_seen_from_timestamp": NOW + 20})], 700, "the journals have 1 gap"),
-        ([], 300, "the history was written until 2026-11-21T10:05:00.000Z"),
-        (
-            [event("fenced", 900, subject=PAY, count=4, evidence={"since_timestamp": NOW + 300})],
-            700,
-            "some ends were only counted by an agent, and told within ten minutes after",
-        ),
-    ],
-)
-def test_what_may_explain_a_difference_is_said(more: list[dict[str, Any]], until: float, reason: str) -> None:
-    rows = history(until, pay={Outcome.FENCED: 6})
-    assert beside(*more, rows=rows)[1:] == [f"This may explain it: {reason}."]
-
-
-def test_the_canary_that_is_fenced_on_purpose_is_no_difference() -> None:
-    assert (
-        beside(rows=HistoryRows("prod", NOW + 700, {"pay": {Outcome.FENCED: 2}, CANARY: {Outcome.FENCED: 9}}, {})) == []
-    )
 
 
 @pytest.mark.parametrize(

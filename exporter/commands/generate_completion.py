@@ -1,4 +1,4 @@
-"""``generate completion`` and ``generate man``, made from the parser of the command line, ``options.whole()``."""
+"""``generate completion``, made from the parser of the command line, ``options.whole()``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ examples:
   kafka-eos-exporter generate completion bash > /etc/bash_completion.d/kafka-eos-exporter
   kafka-eos-exporter generate completion zsh >> ~/.zshrc
   kafka-eos-exporter generate completion fish > ~/.config/fish/completions/kafka-eos-exporter.fish
-  kafka-eos-exporter generate man > /usr/local/share/man/man1/kafka-eos-exporter.1
 """
 
 
@@ -63,7 +62,7 @@ class _Command(NamedTuple):
 
 
 def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
-    """The command lines of ``generate completion`` and ``generate man``."""
+    """The command line of ``generate completion``."""
     completion = what.add_parser(
         "completion",
         help="print completion for a shell",
@@ -72,13 +71,6 @@ def add_to(what: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     )
     completion.add_argument("shell", choices=tuple(_SHELLS), help="the shell")
     completion.set_defaults(command=lambda options: _print(_SHELLS[options.shell](options.whole())))
-    page = what.add_parser(
-        "man",
-        help="print the manual page",
-        description="Print the manual page, section 1.",
-        epilog=_EXAMPLES,
-    )
-    page.set_defaults(command=lambda options: _print(man(options.whole())))
 
 
 def bash(parser: argparse.ArgumentParser) -> str:
@@ -153,17 +145,6 @@ def _fish_help(text: str | None) -> str:
 _SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
-def man(parser: argparse.ArgumentParser) -> str:
-    """Return the manual page: the help of every command, laid out as it is printed."""
-    lines = [f'.TH {PROGRAM.upper()} 1 "" "{PROGRAM} {exporter.__version__}" "User Commands"', ".SH NAME"]
-    lines += [_roff(f"{PROGRAM} - {parser.description}"), ".SH SYNOPSIS", _roff(f"{PROGRAM} COMMAND [OPTION]...")]
-    for path, command, _ in _commands(parser):
-        lines += [".SH " + _roff(" ".join((PROGRAM, *path)).upper() if path else "OVERVIEW"), ".nf"]
-        lines += [_roff(line) for line in command.format_help().rstrip().splitlines()]
-        lines.append(".fi")
-    return "\n".join(lines) + "\n"
-
-
 def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[_Command]:
     children: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:  # noqa: SLF001 -- as above
@@ -172,11 +153,6 @@ def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> It
     yield _Command(path, parser, tuple(children))
     for name, child in children.items():
         yield from _commands(child, (*path, name))
-
-
-def _roff(line: str) -> str:
-    text = line.replace("\\", "\\e").replace("-", "\\-")
-    return f"\\&{text}" if text.startswith((".", "'")) else text
 
 
 def _print(text: str) -> int:

@@ -1,26 +1,26 @@
-"""The picture of the status page in README.md, from an agent that runs: ``python -m scripts.preview.status_page URL``.
+"""The picture of the status page in README.md, of an agent that runs: ``python -m scripts.status_page_picture URL``.
 
-``make demo`` starts such an agent. The picture is taken once an open and a hanging transaction hold partitions.
+``make demo`` starts such an agent. Headless Chromium takes the picture once an open and a hanging transaction hold
+partitions.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
 
-from scripts.preview.screenshot import screenshot
-
-SIZE = (1180, 1000)
+SIZE = "1180,1000"
 WAIT_SECONDS = 300.0
 KINDS = {"open", "hanging"}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m scripts.preview.status_page", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m scripts.status_page_picture", description=__doc__)
     parser.add_argument("url", help="of an agent, such as `make demo` starts")
     parser.add_argument("--output", type=Path, default=Path("docs/status-page.png"))
     options = parser.parse_args()
@@ -30,9 +30,19 @@ def main() -> int:
             print(f"no open and no hanging transaction in {WAIT_SECONDS:.0f} s", file=sys.stderr)
             return 1
         time.sleep(1.0)
-    screenshot(options.url, options.output, *SIZE)
+    screenshot(options.url, options.output)
     print(options.output)
     return 0
+
+
+def screenshot(url: str, png: Path) -> None:
+    chromium = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    subprocess.run(
+        [*chromium, f"--window-size={SIZE}", f"--screenshot={png.resolve()}", url],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
 
 
 def _kinds(url: str) -> set[str]:
