@@ -8,6 +8,7 @@ from exporter.alerts.evidence import listed, per_row
 from exporter.alerts.rule import BRIDGE, Alert, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
+    BROKER_REQUEST_ERRORS_TOTAL,
     INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS,
     INTERNAL_TOPIC_PARTITIONS,
     POSTURE_CHECK,
@@ -20,7 +21,8 @@ LOG_SECONDS = 240
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
-    """The transaction log with missing replicas, and failed posture checks."""
+    """The transaction log that cannot be made or has missing replicas, and failed posture checks."""
+    yield from _not_made()
     at = '{kafka_cluster=%q, topic="__transaction_state", condition=~"offline|under_min_isr"}'
     broken = '{topic="__transaction_state", condition=~"offline|under_min_isr"}'
     yield Alert(
@@ -89,4 +91,40 @@ def alerts(_: Settings) -> Iterator[Alert]:
         "kafka-eos-overview",
         hold="15m",
         when="a check of the EOS posture fails for 15m; one alert lists all subjects of the check",
+    )
+
+
+def _not_made() -> Iterator[Alert]:
+    """A ticket by the settings alone; a page once brokers refuse those that look for a coordinator."""
+    check = f'{POSTURE_CHECK}{{check="internal_topic_creation", subject="__transaction_state"}}'
+    fails = f"min by (kafka_cluster) (last_over_time({check}[{BRIDGE}])) < 1"
+    unavailable = 'request="FindCoordinator", error="COORDINATOR_NOT_AVAILABLE"'
+    refused = f"max by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{unavailable}}}[10m])) > 0"
+    fix = (
+        "First: set transaction.state.log.replication.factor no higher than the number of brokers, on every broker, and"
+        " restart them; or start the missing brokers. `kafka-eos-exporter check posture` has both numbers. Nothing is"
+        " lost: no transaction has begun."
+    )
+    what = (
+        "{{ $labels.kafka_cluster }}: __transaction_state cannot be made, more replicas are set than there are brokers."
+    )
+    yield Alert(
+        "KafkaEosTransactionLogNotMade",
+        Severity.CRITICAL,
+        f"{fails} and on (kafka_cluster) {refused}",
+        f"{what} Clients look for a coordinator and are refused: no transactional producer can start.",
+        fix,
+        "kafka-eos-overview",
+        hold="5m",
+        when="the same, for 5m, while brokers refuse FindCoordinator with COORDINATOR_NOT_AVAILABLE (needs their JMX)",
+    )
+    yield Alert(
+        "KafkaEosTransactionLogNotMade",
+        Severity.WARNING,
+        fails,
+        f"{what} No transactional producer can start.",
+        fix,
+        "kafka-eos-overview",
+        hold="10m",
+        when="there is no `__transaction_state`, and its replication factor is above the number of brokers, for 10m",
     )

@@ -168,6 +168,12 @@ def _inhibitions() -> list[dict[str, Any]]:
             [f'alertname=~"KafkaEos({"|".join(_REST_ON_THE_LOG)})"'],
             [],
         ),
+        # The same finding, in its own words.
+        _inhibit(
+            ['alertname="KafkaEosTransactionLogNotMade"'],
+            ['alertname="KafkaEosPostureFailed"', 'check="internal_topic_creation"', 'severity="warning"'],
+            [],
+        ),
         # A page inhibits its own ticket. A label that both lack counts as equal.
         _inhibit([_OURS, 'severity="critical"'], [_OURS, 'severity="warning"'], ["alertname", *_IDENTITY]),
     ]

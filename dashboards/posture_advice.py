@@ -4,6 +4,10 @@ from __future__ import annotations
 
 WHAT_TO_SET = {
     "known_faults": "a version that has the fix",
+    "internal_topic_creation": (
+        "transaction.state.log.replication.factor and offsets.topic.replication.factor no higher than the number of"
+        " brokers, on every broker, which takes a restart; or start the missing brokers"
+    ),
     "internal_topic_replication": (
         "transaction.state.log.replication.factor=3, offsets.topic.replication.factor=3; reassign existing partitions"
     ),

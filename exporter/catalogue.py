@@ -70,7 +70,7 @@ STREAMS_THREAD_STATES = (
 STREAMS_GUARANTEES = ("exactly_once_v2", "exactly_once", "at_least_once")
 BROKER_REQUESTS = (
     "InitProducerId", "AddPartitionsToTxn", "AddPartitionsToTxnVerification", "AddOffsetsToTxn", "EndTxn",
-    "TxnOffsetCommit", "WriteTxnMarkers", "Produce",
+    "TxnOffsetCommit", "WriteTxnMarkers", "Produce", "FindCoordinator",
 )  # fmt: skip
 BROKER_REQUEST_ERRORS = (
     "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING",

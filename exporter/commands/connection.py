@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from exporter.commands.report import fault_texts
 from exporter.commands.settings import add_reading_flags
 from exporter.commands.works import Capability, Feature, features
 from exporter.core.documents import document_of
+from exporter.core.replication import UnmadeTopic
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
 from exporter.kafka.properties.client import Properties
@@ -23,6 +24,7 @@ from exporter.kafka.requests.groups import describe_group_grant
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_grant, describe_producers, list_transactions
+from exporter.kafka.requests.unmade_topics import unmade_topics
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.status.command_documents import CapabilityDocument, ConnectionDocument, FeatureDocument
 
@@ -86,13 +88,23 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
     metadata = cluster.metadata(deadline())
     # Metadata about all topics omits a topic without DESCRIBE and has no error. A request by name is refused.
     internal = cluster.metadata(deadline(), [TRANSACTION_STATE, CONSUMER_OFFSETS])
-    log, offsets = (_Internal.of(internal, topic) for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS))
+    unmade = unmade_topics(client, internal, deadline())
+    log, offsets = (_Internal.of(internal, topic, unmade) for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS))
     none_visible = "" if metadata.topics else "no topic is visible: grant DESCRIBE on Topic:*, unless there is none"
     listed = list_transactions(client, metadata, deadline())
     yield Capability("every broker answers", "the transactions of the others stay unseen", fault_texts(listed.faults))
     hidden = fault_texts([log.refused, offsets.refused])
     yield Capability("topics", "what is not visible is not watched", hidden, none_visible)
     sample = _sample(metadata)
+    obstacles = [plan.obstacle for plan in unmade.values() if not isinstance(plan, str) and plan.obstacle]
+    yield Capability(
+        "internal topics",
+        "transactions cannot begin, or groups cannot commit: no grant mends it",
+        tuple(obstacles),
+        next((f"{topic}: {plan}" for topic, plan in unmade.items() if isinstance(plan, str)), "")
+        or log.not_yet
+        or offsets.not_yet,
+    )
     stable = end_offsets(client, metadata, sample, Isolation.READ_COMMITTED, deadline())
     yield Capability("last stable offsets", "no LSO, no stalled partitions", fault_texts(stable.faults), none_visible)
     producers = describe_producers(client, metadata, sample, deadline())
@@ -132,19 +144,24 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
 
 
 class _Internal(NamedTuple):
-    """One internal topic: its partitions, or the refusal, or that it is not there yet."""
+    """One internal topic: its partitions, or the refusal, or that it is not there yet and how it will be made."""
 
     partitions: tuple[TopicPartition, ...]
     refused: Fault | None
     not_yet: str
 
     @classmethod
-    def of(cls, metadata: Metadata, topic: str) -> _Internal:
+    def of(cls, metadata: Metadata, topic: str, unmade: Mapping[str, UnmadeTopic | str]) -> _Internal:
         partitions = tuple(TopicPartition(topic, number) for number in sorted(metadata.topics.get(topic, {})))
         fault = metadata.errors.get(topic)
         refused = fault if fault is not None and fault.reason is Reason.AUTHORIZATION else None
-        there = bool(partitions or refused)
-        return cls(partitions, refused, "" if there else f"no {topic} yet: the cluster makes it at the first use")
+        plan = unmade.get(topic, "")
+        not_yet = (
+            ""
+            if partitions or refused
+            else f"no {topic}: {plan if isinstance(plan, str) else plan.obstacle or plan.text}"
+        )
+        return cls(partitions, refused, not_yet)
 
 
 def _tail_fault(properties: Properties, partition: int, deadline: Deadline) -> Fault | None:

@@ -9,6 +9,10 @@ from typing import NamedTuple
 Settings = Mapping[str, str]
 
 
+UNMADE_TOPIC = "internal_topic_creation"
+"""The check of internal topics that are not there: where it fails, no transaction can begin, or no group commit."""
+
+
 class CheckResult(StrEnum):
     """Result of a check."""
 

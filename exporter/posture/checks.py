@@ -11,10 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from exporter.applications.proposed_patterns import propose
-from exporter.bounds.text import some
-from exporter.core.replication import effective_min_isr, is_under_min_isr
+from exporter.bounds.text import count_of, some
+from exporter.core.replication import CREATION, UnmadeTopic, effective_min_isr, is_under_min_isr
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
-from exporter.posture.check import CheckResult, PostureCheck, Rule
+from exporter.posture.check import UNMADE_TOPIC, CheckResult, PostureCheck, Rule
 from exporter.posture.client_telemetry import telemetry_checks
 from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
@@ -40,6 +40,13 @@ MOST_NAMED = 3
 MIN_ISR, UNCLEAN_ELECTION = "min.insync.replicas", "unclean.leader.election.enable"
 
 
+TOPIC_CREATION = Rule(
+    UNMADE_TOPIC,
+    "Brokers make an internal topic at its first use. Where they are told to make more replicas than there are brokers,"
+    " they never do, and clients time out without any other sign.",
+    "transaction.state.log.replication.factor and offsets.topic.replication.factor no higher than the number of"
+    " brokers, on every broker, which takes a restart; or start the missing brokers",
+)
 LOG_REPLICATION = Rule(
     "internal_topic_replication",
     "With fewer than three replicas one lost disk or two brokers down lose open transactions or stop all of them.",
@@ -128,6 +135,39 @@ def checks_of(evidence: PostureEvidence) -> tuple[PostureCheck, ...]:
 # --- The cluster --------------------------------------------------------------------------------------------------
 
 
+def _unmade(evidence: PostureEvidence) -> Iterator[PostureCheck]:
+    """What is not there yet is judged by the settings that it will be made with, and is never fine by its absence."""
+    for topic, plan in evidence.unmade.items():
+        of_log = topic == TRANSACTION_STATE
+        if of_log and evidence.elsewhere:
+            continue
+        if isinstance(plan, str):
+            for rule in (TOPIC_CREATION, LOG_REPLICATION, *((LOG_MIN_ISR, LOG_ISR) if of_log else ())):
+                yield rule.cannot(topic, f"there is no {topic} to look at: {plan}")
+            continue
+        yield TOPIC_CREATION.says(topic, passed=not plan.obstacle, found=plan.obstacle or plan.text)
+        factor = plan.replication_factor
+        named = f"not made yet: {CREATION[topic].replication_factor}={factor}"
+        yield LOG_REPLICATION.says(topic, passed=factor >= 3, found=named)
+        if of_log:
+            yield from _unmade_log(evidence, plan, named)
+
+
+def _unmade_log(evidence: PostureEvidence, plan: UnmadeTopic, named: str) -> Iterator[PostureCheck]:
+    topic, settings, brokers = plan.topic, CREATION[plan.topic], len(evidence.brokers)
+    if plan.partitions is not None:
+        yield from partition_check(plan.partitions, brokers)
+    if plan.min_isr is None:
+        for rule in (LOG_MIN_ISR, LOG_ISR):
+            yield rule.cannot(topic, f"no broker returned its {settings.min_isr}")
+        return
+    found = f"{named}, {settings.min_isr}={plan.min_isr}"
+    found += _taken(plan.min_isr, plan.replication_factor)
+    yield LOG_MIN_ISR.says(topic, passed=2 <= plan.min_isr < plan.replication_factor, found=found)
+    found = f"not made yet: {plan.needed} of its replicas have to be in sync, and {count_of(brokers, 'broker')} serve"
+    yield LOG_ISR.says(topic, passed=plan.needed <= brokers, found=found)
+
+
 def _replication(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
         if partitions := evidence.topics.get(topic):
@@ -152,7 +192,7 @@ def _log_min_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 def _log_isr(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     partitions = evidence.topics.get(TRANSACTION_STATE)
-    if partitions is None:
+    if not partitions:
         return
     value = _topic_setting(evidence, LOG_ISR, TRANSACTION_STATE, MIN_ISR)
     if isinstance(value, PostureCheck):
@@ -204,7 +244,9 @@ def _flink(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 
 def _unclean(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    for topic in evidence.topics:
+    for topic, partitions in evidence.topics.items():
+        if not partitions:
+            continue
         value = _topic_setting(evidence, UNCLEAN, topic, UNCLEAN_ELECTION)
         if isinstance(value, PostureCheck):
             yield value
@@ -229,11 +271,13 @@ def _fewest_replicas(partitions: Mapping[int, PartitionMetadata]) -> int:
 
 
 def _minimum_found(minimum: int, replicas: int) -> str:
-    """Both numbers, and what Kafka takes where the minimum is above the replicas: it protects nothing more then."""
-    found = f"replication factor {replicas}, {MIN_ISR}={minimum}"
-    if (taken := effective_min_isr(minimum, range(replicas))) < minimum:
-        found += f": higher than the number of replicas, Kafka takes {taken}"
-    return found
+    """Both numbers, and what Kafka takes where the minimum is above the replicas."""
+    return f"replication factor {replicas}, {MIN_ISR}={minimum}{_taken(minimum, replicas)}"
+
+
+def _taken(minimum: int, replicas: int) -> str:
+    taken = effective_min_isr(minimum, range(replicas))
+    return f": higher than the number of replicas, Kafka takes {taken}" if taken < minimum else ""
 
 
 def _topic_setting(evidence: PostureEvidence, rule: Rule, topic: str, key: str) -> str | PostureCheck:
@@ -303,7 +347,7 @@ def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[PostureChec
 
 def _applications(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     """By the names that there are, not by how many are new: the agent and a command that has just started agree."""
-    if evidence.free_names is None:
+    if not evidence.free_names:
         return
     proposals = propose(evidence.free_names)
     if not proposals:
@@ -366,6 +410,7 @@ def _known_faults(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 
 _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
+    _unmade,
     _replication,
     lambda evidence: partition_check(len(evidence.topics.get(TRANSACTION_STATE, ())), len(evidence.brokers)),
     lambda evidence: size_checks(evidence.log_sizes),

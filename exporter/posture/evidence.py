@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
+from exporter.core.replication import UnmadeTopic
 from exporter.flink.facts import JobTimes
 from exporter.groups.facts import GroupCommits, ShareGroup
 from exporter.inventory.facts import WrittenOutside
@@ -43,6 +44,7 @@ class PostureEvidence:
     the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
     known. ``elsewhere``: the brokers list transactions and have no transaction log. ``broker_versions`` are of the
     brokers whose JVMs show it. ``durations`` and ``timeouts`` are those of ``TransactionUse``.
+    ``unmade`` are the internal topics that are not there, or why that or their settings are not known.
     ``spark_sinks`` has the kind of the sink by application and query. Only the command samples ``written_outside``.
     """
 
@@ -76,6 +78,7 @@ class PostureEvidence:
     telemetry: PushTelemetry | None = None
     pushed: Sequence[tuple[ClientSoftware, int]] = field(default_factory=tuple)
     written_outside: Sequence[WrittenOutside] = field(default_factory=tuple)
+    unmade: Mapping[str, UnmadeTopic | str] = field(default_factory=dict)
 
 
 def broker_settings(evidence: PostureEvidence) -> list[Settings]:

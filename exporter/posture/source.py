@@ -15,6 +15,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.client_metrics import subscriptions
 from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
+from exporter.kafka.requests.unmade_topics import unmade_topics
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of
@@ -60,19 +61,20 @@ class PostureSource(KafkaSource):
         self._begun = use is not None
         try:
             metadata = self._cluster.metadata(deadline, max_age=60.0)
+            # By name: an answer about all topics passes over what may not be described.
+            named = self._cluster.metadata(deadline, (TRANSACTION_STATE, CONSUMER_OFFSETS))
         except AskError as error:
             yield error.fault
             return
         used = sorted(use.topics & metadata.topics.keys() if use is not None else ())
-        names = [topic for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) if topic in metadata.topics]
-        names += [topic for topic in used[:MOST_TOPICS] if topic not in names]
+        internal = [topic for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) if named.topics.get(topic)]
+        names = internal + [topic for topic in used[:MOST_TOPICS] if topic not in (TRANSACTION_STATE, CONSUMER_OFFSETS)]
         if len(used) > MOST_TOPICS:
             yield catalogue.SERIES_DROPPED(float(len(used) - MOST_TOPICS), catalogue.POSTURE_CHECK.name)
         brokers, broker_faults = self._broker_settings(metadata, deadline)
         topics, topic_faults = self._topic_settings(names, deadline)
         yield from dict.fromkeys((*broker_faults, *topic_faults))
-        internal = [topic for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS) if topic in metadata.topics]
-        logs = log_dirs(self._cluster.client, metadata, internal, deadline) if internal else {}
+        logs = log_dirs(self._cluster.client, named, internal, deadline) if internal else {}
         yield from self._sizes(logs)
         features, version_error = self._features(deadline)
         opened = facts.get(OpenTransactions)
@@ -80,7 +82,7 @@ class PostureSource(KafkaSource):
         evidence = PostureEvidence(
             cluster=self.cluster,
             brokers=brokers,
-            topics={name: metadata.topics[name] for name in names},
+            topics={name: (named if name in internal else metadata).topics[name] for name in names},
             topic_settings=topics,
             transaction_version=features.get("transaction.version"),
             metadata_version=features.get("metadata.version"),
@@ -115,6 +117,7 @@ class PostureSource(KafkaSource):
             pushed=self._client_software(facts),
             written_outside=samples.topics if (samples := facts.get(WriterSamples)) is not None else (),
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
+            unmade=unmade_topics(self._cluster.client, named, deadline),
         )
         yield from self._say(checks_of(evidence))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from exporter.core.replication import UnmadeTopic
 from exporter.flink.facts import FlinkTransaction
 from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import TopicPartition, Word
@@ -33,6 +34,7 @@ class RollReason(Word):
     TIMEOUT_NEAR = "timeout_near"  # an open transaction times out before its new coordinator serves it
     FLINK_DEADLINE = "flink_deadline"  # a precommitted transaction of Flink is lost within the outage
     OPEN_TRANSACTIONS = "open_transactions"  # what the broker coordinates
+    NOT_MADE = "not_made"  # an internal topic that is not there yet
     GROUPS = "groups"
     CONNECT = "connect"
     NOT_ACCOUNTED = "not_accounted"  # open in a partition, at no coordinator
@@ -82,7 +84,7 @@ class RollEvidence:
 
     ``topics`` are the two internal ones and those that transactions wrote to, ``min_isr`` their min.insync.replicas, or
     why it is not known. ``groups`` are by the broker that coordinates them. ``not_read`` says what could not be read,
-    each with what it would show.
+    each with what it would show. ``unmade`` are the internal topics that are not there yet.
     """
 
     now: float
@@ -94,3 +96,4 @@ class RollEvidence:
     groups: Mapping[int, tuple[CoordinatedGroup, ...]] = field(default_factory=dict)
     unaccounted: tuple[UnaccountedTransaction, ...] = ()
     not_read: tuple[str, ...] = ()
+    unmade: tuple[UnmadeTopic, ...] = ()

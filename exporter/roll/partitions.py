@@ -42,6 +42,19 @@ def partition_rows(evidence: RollEvidence, broker: int) -> Iterator[RollRow]:
         yield from _two_replicas(topic, led, broker)
 
 
+def unmade_rows(evidence: RollEvidence) -> Iterator[RollRow]:
+    """The rows about internal topics that are not there yet: with fewer brokers they may not take a write once made."""
+    for plan in evidence.unmade:
+        if plan.obstacle:
+            yield RollRow(RollAnswer.NO, RollReason.NOT_MADE, plan.topic, plan.obstacle)
+        elif plan.alive - 1 < plan.needed:
+            left = f"{plan.alive - 1} of {plan.alive} brokers serve without it"
+            text = f"not made yet: {plan.needed} of its replicas have to be in sync, and {left}: {_ROLES[plan.topic]}"
+            yield RollRow(RollAnswer.NO, RollReason.NOT_MADE, plan.topic, text)
+        else:
+            yield RollRow(RollAnswer.SAFE, RollReason.NOT_MADE, plan.topic, plan.text)
+
+
 def _offline(topic: str, partitions: Mapping[int, PartitionMetadata]) -> Iterator[RollRow]:
     lost = [number for number, partition in partitions.items() if partition.leader is None]
     if lost:

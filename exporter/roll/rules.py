@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from exporter.roll.coordination import ORDER, coordination_rows, limited
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence, RollReason, RollRow
-from exporter.roll.partitions import partition_rows
+from exporter.roll.partitions import partition_rows, unmade_rows
 
 
 def roll_of(evidence: RollEvidence, broker: int, outage: float) -> BrokerRoll:
@@ -29,6 +29,7 @@ def _rows(evidence: RollEvidence, broker: int, outage: float) -> Iterator[RollRo
         by_reason.setdefault(row.reason, []).append(row)
     for rows in by_reason.values():
         yield from limited(rows, "topics")
+    yield from unmade_rows(evidence)
     yield from coordination_rows(evidence, broker, outage)
     for text in evidence.not_read:
         yield RollRow(RollAnswer.UNKNOWN, RollReason.NOT_READ, "cluster", text)

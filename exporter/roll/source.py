@@ -11,6 +11,7 @@ from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.groups import describe_group_grant, list_group_protocols
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import both_ends
+from exporter.kafka.requests.unmade_topics import unmade_topics
 from exporter.lso.proof.rounds import held_in
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.roll.facts import CoordinatedGroup, RollEvidence, UnaccountedTransaction
@@ -33,11 +34,11 @@ def read_evidence(cluster: Cluster, logged: LoggedEvidence, deadline: Deadline) 
     cluster.metadata(deadline, [TRANSACTION_STATE])
     # From all brokers: one that is cut off from the controller has an old ISR.
     metadata = cluster.client.confirmed(deadline, names)
-    absent = {TRANSACTION_STATE, CONSUMER_OFFSETS} - metadata.topics.keys()
+    unmade = unmade_topics(cluster.client, metadata, deadline)
     # A topic that was deleted since transactions wrote to it is nothing to lose.
     refused = {topic: error for topic, error in metadata.errors.items() if error.reason is not Reason.UNKNOWN_TOPIC}
-    missing += [fault.detail for topic, fault in refused.items() if topic in names and topic not in absent]
-    missing += [f"{topic}: {metadata.errors[topic].detail}" for topic in sorted(absent) if metadata.denies(topic)]
+    missing += [fault.detail for topic, fault in refused.items() if topic in names and topic not in unmade]
+    missing += [f"{topic}: {plan}" for topic, plan in unmade.items() if isinstance(plan, str)]
     groups, lost = _groups(cluster, metadata, deadline)
     unaccounted, more = _unaccounted(cluster, metadata, logged.opened, deadline)
     return RollEvidence(
@@ -50,6 +51,7 @@ def read_evidence(cluster: Cluster, logged: LoggedEvidence, deadline: Deadline) 
         groups,
         unaccounted,
         tuple(dict.fromkeys((*missing, *lost, *more))),
+        tuple(plan for plan in unmade.values() if not isinstance(plan, str)),
     )
 
 

@@ -431,12 +431,21 @@ class FailedCheckDocument(TypedDict):
     fix: str
 
 
+class UnknownCheckDocument(TypedDict):
+    """A check of the posture that could not be made, and why."""
+
+    name: str
+    subject: str
+    error: str
+
+
 class PostureDocument(TypedDict):
     """The checks of the posture."""
 
     verdicts: dict[CheckResult, int]
     """Number of checks by verdict."""
     failed: list[FailedCheckDocument]
+    unknown: list[UnknownCheckDocument]
 
 
 class IgnoredDocument(TypedDict):

@@ -45,7 +45,7 @@ def _most_trouble(application: docs.ApplicationHourDocument) -> tuple[int, int, 
 
 
 def posture_document(posture: Posture | None) -> docs.PostureDocument | None:
-    """The checks that failed, and how many there are of each verdict; None before they were made."""
+    """The checks that failed or could not be made, and the number of each verdict; None before they were made."""
     if posture is None:
         return None
     return {
@@ -54,5 +54,10 @@ def posture_document(posture: Posture | None) -> docs.PostureDocument | None:
             document_of(docs.FailedCheckDocument, check)
             for check in posture.checks
             if check.verdict is CheckResult.FAILED
+        ],
+        "unknown": [
+            document_of(docs.UnknownCheckDocument, check)
+            for check in posture.checks
+            if check.verdict is CheckResult.UNKNOWN
         ],
     }

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from exporter.bounds.text import count_of, some
 from exporter.core.durations import format_age
 from exporter.model import Reason
+from exporter.posture.check import UNMADE_TOPIC
 
 MOST_NAMES = 5
 REFUSALS = frozenset({str(Reason.AUTHORIZATION), str(Reason.AUTHENTICATION)})
@@ -95,15 +96,23 @@ def _warnings(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     ):
         verb = "has" if len(stopped) == 1 else "have"
         yield f"{count_of(len(stopped), 'application')} {verb} stopped committing: {some(stopped, MOST_NAMES)}"
-    if failed := sum(len(cluster["posture"]["failed"]) for cluster in clusters if cluster["posture"]):
+    if failed := sum(check["name"] != UNMADE_TOPIC for check in _failed_checks(clusters)):
         yield f"{count_of(failed, 'check')} of the settings {'fails' if failed == 1 else 'fail'}"
+
+
+def _failed_checks(clusters: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    return (check for cluster in clusters if cluster["posture"] for check in cluster["posture"]["failed"])
 
 
 _AN = {"abort": "an abort", "commit": "a commit"}
 
 
 def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Torn transactions, and failures of engines and audits, a line for each kind."""
+    """Internal topics that cannot be made, torn transactions, and failures of engines and audits: a line for each."""
+    for cluster in clusters:
+        for check in _failed_checks([cluster]):
+            if check["name"] == UNMADE_TOPIC:
+                yield f"{cluster['name'] or cluster['bootstrap_servers']}: {check['found']}"
     torn = [marker for cluster in clusters for marker in cluster["torn_markers"] or ()]
     if torn:
         first = torn[-1]
@@ -132,6 +141,8 @@ def _blind_spots(clusters: Iterable[Mapping[str, Any]]) -> Iterable[str]:
         down = sorted({source["source"] for source in asked if source["up"] is False} - refused)
         if down:
             yield f"{name}: {', '.join(down)} {'does' if len(down) == 1 else 'do'} not answer in full"
+        unknown = cluster["posture"]["unknown"] if cluster["posture"] else ()
+        yield from (f"{name}: {check['error']}" for check in unknown if check["name"] == UNMADE_TOPIC)
         if not cluster["known"]["stalled_partitions"] and any(
             source["up"] is not None for source in cluster["sources"]
         ):

@@ -157,6 +157,7 @@ class FakeKafka:
     answer NOT_COORDINATOR.
     """
     down: set[int] = field(default_factory=set)
+    fenced: set[int] = field(default_factory=set)  # registered, and not in the metadata
     refuse: dict[str, int] = field(default_factory=dict)
     hidden: dict[str, Fault] = field(default_factory=dict)
     log: dict[int, list[CoordinatorRecord]] = field(default_factory=dict)
@@ -250,6 +251,10 @@ class FakeKafka:
 
     def takes_telemetry(self, deadline: Deadline) -> bool:
         return self.telemetry is not None
+
+    def _describe_cluster(self, node: int, request: Any) -> Any:
+        brokers = [Answer(broker_id=broker) for broker in (*self.brokers, *self.fenced)]
+        return Answer(error_code=self.refuse.get("DescribeCluster", 0), brokers=brokers)
 
     def _list_config_resources(self, node: int, request: Any) -> Any:
         names = self.telemetry or ()

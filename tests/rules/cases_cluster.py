@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.catalogue import INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS, POSTURE_CHECK, POSTURE_INFORMATION
+from exporter.catalogue import (
+    BROKER_REQUEST_ERRORS_TOTAL,
+    INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS,
+    POSTURE_CHECK,
+    POSTURE_INFORMATION,
+)
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
 ISR, POSTURE = "KafkaEosTransactionLogUnderMinIsr", "KafkaEosPostureFailed"
+NOT_MADE = "KafkaEosTransactionLogNotMade"
 
 
 def cases() -> Iterator[Case]:
     yield from _transaction_log()
     yield from _posture()
+    yield from _not_made()
 
 
 def _transaction_log() -> Iterator[Case]:
@@ -103,4 +110,89 @@ def _posture() -> Iterator[Case]:
         "a check that takes long to be made again",
         [check("0 0 stale stale stale stale 0x60")],
         {"16m": [], "21m": [ours()]},
+    )
+
+
+def _not_made() -> Iterator[Case]:
+    def check(
+        values: str = "0x60", name: str = "internal_topic_creation", of: str = "__transaction_state", **who: str
+    ) -> Series:
+        return scraped(POSTURE_CHECK, who.get("cluster", "prod"), name, of, values=values, agent=who.get("agent", "a"))
+
+    def refused(
+        values: str, request: str = "FindCoordinator", error: str = "COORDINATOR_NOT_AVAILABLE", **who: str
+    ) -> Series:
+        place = (who.get("cluster", "prod"), who.get("broker", "1"), request, error)
+        return scraped(BROKER_REQUEST_ERRORS_TOTAL, *place, values=values, agent=who.get("agent", "a"))
+
+    def ticket(cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": cluster}
+
+    def page(cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "critical", "kafka_cluster": cluster}
+
+    yield case(NOT_MADE, "the setting alone", [check()], {"9m": [], "10m": [ticket()]})
+    yield case(NOT_MADE, "it can be made", [check("1x60"), refused("0+9x60")], {"30m": []})
+    yield case(NOT_MADE, "nothing is known", [check("0x4 stale"), refused("0+9x60")], {"30m": []})
+    others = [check(name="transaction_log_isr"), check(of="__consumer_offsets"), refused("0+9x60")]
+    yield case(NOT_MADE, "other checks, and the other topic", others, {"30m": []})
+    yield case(
+        NOT_MADE,
+        "clients are refused",
+        [check(), refused("0+1x60")],
+        {"5m": [], "6m": [page()], "10m": [page(), ticket()]},
+    )
+    yield case(NOT_MADE, "they were, long ago", [check(), refused("7x60")], {"30m": [ticket()]})
+    yield case(
+        NOT_MADE,
+        "a single refusal is looked back at for ten minutes",
+        [check(), refused("0x14 1x60")],
+        {"14m": [ticket()], "20m": [page(), ticket()], "31m": [page(), ticket()], "32m": [ticket()]},
+    )
+    yield case(
+        NOT_MADE,
+        "other requests and errors",
+        [check(), refused("0+9x60", "InitProducerId"), refused("0+9x60", error="NOT_COORDINATOR")],
+        {"9m": [], "30m": [ticket()]},
+    )
+    yield case(
+        NOT_MADE,
+        "two clusters, one of which has clients",
+        [check(), check(cluster="other"), refused("0+1x60", cluster="other"), refused("0x60")],
+        {"12m": [ticket(), ticket("other"), page("other")]},
+    )
+    yield case(
+        NOT_MADE,
+        "two replicas and two brokers, one of which saw it",
+        [
+            check(),
+            check("1x60", agent="b"),
+            refused("0+1x60", broker="2"),
+            refused("0x60"),
+            refused("0x60", broker="2", agent="b"),
+        ],
+        {"12m": [ticket(), page()]},
+    )
+    many = refused("0+1x60")
+    yield case(NOT_MADE, "a short gap", [check("0 0 stale stale 0x60"), many], {"5m": [], "6m": [page()]})
+    yield case(
+        NOT_MADE,
+        "a long gap",
+        [check("0 0 stale stale stale stale 0x60"), many],
+        {"10m": [], "11m": [page()], "15m": [page()], "16m": [page(), ticket()]},
+    )
+    yield case(
+        NOT_MADE,
+        "it could be made for a moment",
+        [check("0x3 1 0x60"), many],
+        {"9m": [], "10m": [page()], "14m": [page()]},
+    )
+    yield case(NOT_MADE, "a failed scrape begins nothing anew", [check("0 0 0 stale 0x60")], {"10m": [ticket()]})
+    yield case(NOT_MADE, "a read that takes three minutes", [check("0 0 stale stale 0x60")], {"10m": [ticket()]})
+    yield case(NOT_MADE, "mended for a moment", [check("0x8 1 0x60")], {"10m": [], "19m": [], "20m": [ticket()]})
+    yield case(
+        NOT_MADE,
+        "after the last data it goes on for ten minutes",
+        [check("0x20 stale")],
+        {"30m": [ticket()], "31m": []},
     )

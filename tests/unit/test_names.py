@@ -40,6 +40,7 @@ BEYOND_ONE_MODULE = {
     "core/test_clocks.py": "which modules read the wall clock",
     "dashboards/test_dashboards.py": "all dashboards",
     "dashboards/test_linter_rules.py": "all dashboards, by the rules of Grafana's linter",
+    "posture/test_absent_subjects.py": "what each surface says of subjects that are not there",
     "status/test_runbook_pages.py": "runbooks as HTML",
     "test_ci_hooks.py": "the pre-commit hook and the GitHub Action",
     "test_distribution.py": "the wheel",
