@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from exporter.alerts.audits import NEWEST_AUDIT
 from exporter.alerts.evidence import ENDS, HELD, READERS, STEP, WAITING, WAITING_GROUPS, WHO, WORST
 from exporter.alerts.rule import Alert, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
+    AUDIT_FINDINGS,
     LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
     LSO_HOLDER_PARTITIONS,
-    TORN_TRANSACTIONS,
     TRANSACTION_OPEN_SECONDS,
 )
 
@@ -109,15 +110,16 @@ time() - min by ({_HOLDER}) (
     yield Alert(
         "KafkaEosTornTransaction",
         Severity.CRITICAL,
-        f'max by (kafka_cluster, topic) ({TORN_TRANSACTIONS}{{decided="commit"}}) > 0',
+        f"""\
+max by (kafka_cluster, topic) ({AUDIT_FINDINGS}{{kind="torn_commit"}} and ignoring (kind) {NEWEST_AUDIT}) > 0""",
         "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} are not given records of {{ $value }} committed"
         " transaction(s). A partition lacks the commit marker, or has an abort marker.",
         "First: open the agent's status page (page_url), which names transactions and partitions. With an abort marker"
         " the records are lost to read_committed readers: write them again from their source. Without a marker, the"
         " next commit of the same producer on the partition releases them.",
         DASHBOARD,
-        when="a committed transaction lacks its marker in a partition, or an abort was written in its place; fires at"
-        " once",
+        when="the last `audit markers` found a committed transaction that lacks its marker in a partition, or has an"
+        " abort in its place; fires at once",
     )
 
 

@@ -126,8 +126,9 @@ def _audits() -> core.Panel:
 def _kinds() -> core.Panel:
     return table(
         "Findings by kind",
-        "duplicate, gap, reordered: in the topic. aborted_visible: a record that was rolled back and that a reader "
-        "takes for good. missing, repeated, ahead, stale, phantom: in a sink against its topic.",
+        "duplicate, gap, reordered: in the topic. torn_commit, torn_abort: it has another marker than was decided. "
+        "aborted_visible: a record that was rolled back and that a reader takes for good. missing, repeated, ahead, "
+        "stale, phantom: in a sink against its topic.",
         [f"{now(AUDIT_FINDINGS, *_OF)} > 0"],
         [
             Column("kind", "Kind", width=140),

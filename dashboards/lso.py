@@ -5,6 +5,8 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
+    AUDIT_FINDINGS,
+    AUDIT_RECORDS,
     GROUP_BLOCKED_OFFSETS,
     GROUP_MEMBERS,
     GROUP_OFFSET_COMMITS_TOTAL,
@@ -19,13 +21,12 @@ from exporter.catalogue import (
     LSO_HOLDER_PARTITIONS,
     LSO_LAG_OFFSETS,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
-    MARKER_COMPARISONS_TOTAL,
+    MARKERS_AUDIT,
     OWNER_INFO,
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
     TOPIC_THRESHOLD_SECONDS,
     TOPIC_WITHHELD_RECORD_AGE_SECONDS,
-    TORN_TRANSACTIONS,
 )
 from exporter.dashboards.board import Board, Line, PanelRow, Variable
 from exporter.dashboards.panels import (
@@ -56,6 +57,8 @@ from exporter.dashboards.shared import (
 OF_TOPIC = 'topic=~"$topic"'
 OF_GROUP = 'group=~"$group"'
 _PARTITION = "{{kafka_cluster}} {{topic}}-{{partition}}"
+
+MARKERS = f'audit="{MARKERS_AUDIT}"'
 
 
 def board() -> Board:
@@ -100,8 +103,8 @@ def _now() -> tuple[core.Panel, ...]:
         stat(
             "Torn transactions",
             "Committed transactions that lack their commit marker in a partition, or have an abort marker there.",
-            total(now(TORN_TRANSACTIONS, OF_TOPIC, 'decided="commit"'))
-            + f" or {total(per_second(MARKER_COMPARISONS_TOTAL))} * 0",
+            total(now(AUDIT_FINDINGS, OF_TOPIC, 'kind="torn_commit"'))
+            + f" or {total(now(AUDIT_RECORDS, MARKERS))} * 0",
         ),
         longest_stall(OF_TOPIC),
         stat(

@@ -39,7 +39,6 @@ _AGENT = Rows("agent")
 _TRANSACTIONS = Rows("transactions")
 _TXNLOG = Rows("txnlog")
 _LSO = Rows("lso")
-_MARKERS = Rows("markers")
 _GROUPS = Rows("groups")
 _OFFSETS = Rows("offsets")
 _POSTURE = Rows("posture")
@@ -98,8 +97,12 @@ SPARK_BATCH_PHASES = (
     "commit_offsets",
 )  # fmt: skip
 """``durationMs`` of a progress event (ProgressReporter); trigger_execution is the whole of a trigger."""
+TORN_KINDS = ("torn_commit", "torn_abort")
+"""Of ``audit markers``: partitions without the marker of a committed or aborted transaction, or with another one."""
+MARKERS_AUDIT = "markers"
+"""The name of the audit ``audit markers``."""
 AUDIT_KINDS = (
-    "duplicate", "gap", "reordered", "aborted_visible", "missing", "repeated", "ahead", "stale", "phantom",
+    "duplicate", "gap", "reordered", "aborted_visible", "missing", "repeated", "ahead", "stale", "phantom", *TORN_KINDS,
 )  # fmt: skip
 """Findings of an audit. In a topic: a record twice, a number missing or out of order, an aborted record that a reader
 took as committed. In a sink compared with its topic: a record missing, twice, or not stable yet; a row of an older
@@ -380,15 +383,6 @@ HANGING_TRANSACTIONS = _LSO.gauge(
     "kafka_eos_hanging_transactions{kafka_cluster,topic}",
     "Transactions open in the logs of the topic's stalled partitions that no coordinator has; absent where that "
     "could not be asked.",
-)
-TORN_TRANSACTIONS = _MARKERS.gauge(
-    "kafka_eos_torn_transactions{kafka_cluster,topic,decided,found}",
-    "Partitions of the topic whose marker of a transaction is not that of its decision: those without one as long as "
-    "they have none, the others for an hour; absent without any.",
-)
-MARKER_COMPARISONS_TOTAL = _MARKERS.counter(
-    "kafka_eos_marker_comparisons_total{kafka_cluster,result}",
-    "Decided transactions that were compared with the markers of their partitions, and those that could not be.",
 )
 GROUP_READ_COMMITTED_LAG_OFFSETS = _GROUPS.gauge(
     "kafka_eos_group_read_committed_lag_offsets{kafka_cluster,group,topic}",

@@ -34,7 +34,6 @@ from exporter.posture.source import PostureSource
 from exporter.settings.plain import ClusterConfig, Config, TransactionsConfig
 from exporter.status.status import ClusterSettings, document
 from exporter.status.watched_stalls import Links
-from exporter.transactions.source.markers import MarkersSource
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
 
@@ -235,8 +234,6 @@ def _log_sources(cluster: Cluster, settings: TransactionsConfig) -> Iterator[Sou
     """The sources that read the transaction log."""
     if settings.outcomes != "polling":
         yield TxnlogSource(cluster, settings)
-        if settings.compare_markers:
-            yield MarkersSource(cluster, settings.markers_per_minute)
 
 
 def _by_key(config: Config) -> dict[str, ClusterConfig]:

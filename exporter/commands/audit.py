@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.commands import audit_markers
+from exporter.commands.audit_post import add_agent_flags
 from exporter.commands.settings import UsageError, add_cluster_flags, add_duration_flag
 from exporter.commands.spark import add_spark_flags
 from exporter.jobs.session import kafka_connector
@@ -127,8 +128,7 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add(
         "--output-dir", type=Path, metavar="DIR", help="NAME.json for the agent, NAME.html, and all findings as Parquet"
     )
-    add("--agent", default="", metavar="URL", help="post the result to this agent, such as http://eos-exporter:10618")
-    add("--agent-token-file", type=Path, metavar="FILE", help="the agent's ingest token")
+    add_agent_flags(parser)
     add("--follow", action="store_true", help="continue with records written from now on, until stopped")
     add("--checkpoint", type=Path, metavar="DIR", help="with --follow: folder of its position and seen values")
     add_duration_flag(group, "--window", 3600.0, "with --follow: length of the window (1h)")

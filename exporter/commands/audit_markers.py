@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from exporter.audit_results.result import AuditResult
+from exporter.audit_results.torn_markers import markers_result
 from exporter.bounds.text import printable
 from exporter.cluster import Cluster
+from exporter.commands.audit_post import add_agent_flags, agent_of, exit_code, post
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, progress, say
 from exporter.commands.settings import add_duration_flag, add_reading_flags
@@ -36,6 +40,7 @@ from exporter.transactions.decided.torn import (
 )
 from exporter.transactions.machine.records import UndecodableRecord
 from exporter.transactions.source.log_range import Range, RangeConsumer, read_ranges
+from exporter.words import AuditVerdict
 
 BEFORE_MS = 3_600_000
 """The log is read from so long before the window: a transaction may have begun before it."""
@@ -50,7 +55,9 @@ examples:
 Reads the transaction log and then, of every partition that its transactions name, the headers of the batches since
 then: as many bytes as were written. Needs READ on __transaction_state and on these topics, __consumer_offsets included.
 
-exit codes: 0 none is torn, 1 found, 2 some could not be compared
+With --agent each result is posted: the page shows what is torn, and KafkaEosTornTransaction pages.
+
+exit codes: 0 none is torn, 1 found, 2 some could not be compared, or the agent did not take a clean result
 """
 _ADVICE = """\
 A torn transaction is partly committed: read_committed consumers see its records in some partitions only."""
@@ -91,15 +98,19 @@ def add_to(audits: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     )
     add_reading_flags(parser, 600.0, "how long it may take (10m)")
     add_duration_flag(parser, "--since", 3600.0, "how far back (1h)")
+    text = "bytes of partitions to read at most, such as 1GiB; what was not compared then is said (no limit)"
+    parser.add_argument("--max-bytes", type=_size, default=math.inf, metavar="SIZE", help=text)
+    add_agent_flags(parser)
     parser.set_defaults(command=_command)
 
 
 def _command(options: argparse.Namespace) -> int:
+    agent = agent_of(options)
     reports: list[MarkerReport] = []
     with opened(options) as clusters:
         for cluster, _ in clusters:
             try:
-                reports.append(look(cluster, options.since, Deadline.after(options.timeout)))
+                reports.append(look(cluster, options.since, Deadline.after(options.timeout), options.max_bytes))
             except AskError as error:
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
                 reports.append(MarkerReport(cluster.name, MarkerComparison((), 0, ()), error=error.fault.detail))
@@ -109,30 +120,45 @@ def _command(options: argparse.Namespace) -> int:
         for report in reports:
             _print(report)
     verdicts = {report.verdict for report in reports}
-    return 1 if "findings" in verdicts else 2 if "unknown" in verdicts else 0
+    posts = [post(agent, _result(report)) for report in reports] if agent is not None else []
+    worst = next(verdict for verdict in ("findings", "unknown", "clean") if verdict in verdicts)
+    return exit_code(AuditVerdict(worst), delivered=all(posts))
 
 
-def look(
-    cluster: Cluster, since: float, deadline: Deadline, is_stopped: Callable[[], bool] = lambda: False
-) -> MarkerReport:
+def _result(report: MarkerReport) -> AuditResult:
+    questions = ((report.error,) if report.error else ()) + report.judged.open_questions
+    return markers_result(report.judged, questions, report.cluster, time.time())
+
+
+def _size(text: str) -> int:
+    """A flag's size in bytes, for argparse."""
+    from exporter.settings.values import bytes_of  # noqa: PLC0415 -- pydantic, which no other command loads
+
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
+
+
+def look(cluster: Cluster, since: float, deadline: Deadline, most_bytes: float = math.inf) -> MarkerReport:
     """Compare the transactions that completed in the last ``since`` seconds. Raises AskError.
 
-    What the deadline left out is in the open questions. ``is_stopped`` ends it as the deadline does.
+    What the deadline and the limit of bytes left out is in the open questions.
     """
 
     def check() -> None:
-        if is_stopped():
-            raise ComparisonStopped("stopped")
         if deadline.over:
             raise ComparisonStopped("the time is over")
 
     try:
-        return _compared(cluster, since, deadline, check)
+        return _compared(cluster, since, deadline, check, most_bytes)
     except ComparisonStopped as reason:  # before anything could be compared
         raise AskError(Fault(Reason.TIMEOUT, f"{reason}: the markers were not read")) from None
 
 
-def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callable[[], None]) -> MarkerReport:
+def _compared(
+    cluster: Cluster, since: float, deadline: Deadline, check: Callable[[], None], most_bytes: float
+) -> MarkerReport:
     since_ms = round((time.time() - since) * 1000)
     metadata = cluster.metadata(deadline)
     gaps = LogGaps(since_ms)
@@ -145,7 +171,7 @@ def _compared(cluster: Cluster, since: float, deadline: Deadline, check: Callabl
     compacted = _compacted(cluster, partitions, since_ms, deadline)
     with progress(f"reading the markers of {cluster.target}", offsets) as advance:
         reading = deadline.within(READ_SHARE * deadline.remaining())
-        read = read_markers(cluster.client, metadata, ranges, reading, _checked(advance, reading, check))
+        read = read_markers(cluster.client, metadata, ranges, reading, _checked(advance, reading, check), most_bytes)
     apart = clocks_apart_ms(decisions, read)
     if apart >= CLOCK_SLACK_MS:  # markers are found, and told apart, by their times
         text = f"clocks of brokers are {apart / 1000:.0f} s apart: no markers were compared, see NTP on each"

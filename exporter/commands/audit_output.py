@@ -8,22 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from exporter.audit_results.result import AuditResult, dump_result
+from exporter.audit_results.result import dump_result
 from exporter.bounds.text import printable
-from exporter.commands.audit_settings import AgentAddress
 from exporter.commands.output import print_table, say
-from exporter.http_client import Endpoint, HttpError, ask
 from exporter.jobs.audit.outcome import AuditReport
 from exporter.jobs.audit.report_page import MEANING, aborted, cell, columns_of, counted, sentence
-from exporter.model import Deadline
 from exporter.words import AuditVerdict
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-POST_SECONDS = 10.0
-POST_BYTES = 60_000
-"""The agent accepts 64 KB: the counts and a few examples."""
 LOOK_SECONDS = 0.5
 
 Tasks = Callable[[], tuple[int, int]]
@@ -58,19 +52,6 @@ def _print_text(report: AuditReport) -> None:
         print(printable(f"not known: {text}"))
     for text in report.notes:
         print(printable(f"note: {text}"))
-
-
-def post(agent: AgentAddress, result: AuditResult) -> bool:
-    """Post the result to the agent. Returns whether it was accepted; a failure is reported."""
-    body = dump_result(result, 3).encode()
-    if len(body) > POST_BYTES:
-        body = dump_result(result, 0).encode()
-    try:
-        ask(Endpoint(agent.url, token=agent.token), Deadline.after(POST_SECONDS), path="/ingest/audit", body=body)
-    except HttpError as error:
-        say(f"the agent did not take the result: {error}")
-        return False
-    return True
 
 
 @contextmanager

@@ -6,8 +6,9 @@ import argparse
 import logging
 from collections.abc import Callable
 
-from exporter.commands.audit_output import post, print_report, spark_progress
-from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of, following_of, settings_of
+from exporter.commands.audit_output import print_report, spark_progress
+from exporter.commands.audit_post import CODES, AgentAddress, agent_of, exit_code, post
+from exporter.commands.audit_settings import audit_of, following_of, settings_of
 from exporter.commands.clusters import one_cluster
 from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
@@ -19,9 +20,6 @@ from exporter.jobs.audit.outcome import EVIDENCE_FILE, AuditReport, audit_once
 from exporter.jobs.audit.read import TopicAccess, tasks_of
 from exporter.jobs.audit.spark_settings import JAVA_OPTIONS, PLAIN_SHUFFLE
 from exporter.jobs.session import is_local, spark_module, spark_session
-from exporter.words import AuditVerdict
-
-CODES = {"clean": 0, "findings": 1, "unknown": 2}
 
 
 def run_audit(options: argparse.Namespace, connector: str) -> int:
@@ -49,11 +47,6 @@ def run_audit(options: argparse.Namespace, connector: str) -> int:
     if settings.folder is not None:
         say(f"written to {settings.folder}: {settings.name}.json, .html and {EVIDENCE_FILE}")
     return exit_code(report.result.verdict, delivered=agent is None or post(agent, report.result))
-
-
-def exit_code(verdict: AuditVerdict, *, delivered: bool) -> int:
-    """The exit code of one run: a clean result that the agent did not take is not known there."""
-    return CODES[verdict] or (0 if delivered else CODES["unknown"])
 
 
 def _spark_settings(options: argparse.Namespace, audit: Audit, connector: str) -> tuple[list[str], dict[str, str]]:

@@ -6,9 +6,8 @@ import argparse
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
 
-from exporter.bounds.files import warn_of_writers
+from exporter.commands.audit_post import secret_of_file, text_of_file
 from exporter.commands.settings import UsageError
 from exporter.jobs.audit import debezium
 from exporter.jobs.audit.columns import Shape
@@ -43,16 +42,6 @@ _NEEDS = (
 
 
 _LAKE = re.compile(rf"(?P<format>{'|'.join(LAKES)}):(?P<url>.+?)(?:@(?P<snapshot>\d+))?")
-
-
-class AgentAddress(NamedTuple):
-    """Where a result is posted; ``token`` is "" for none."""
-
-    url: str
-    token: str
-
-    def __repr__(self) -> str:
-        return f"AgentAddress({self.url})"
 
 
 def audit_of(options: argparse.Namespace) -> Audit:
@@ -146,7 +135,7 @@ def _table(options: argparse.Namespace, flag: str) -> SinkTable | None:
         return SinkTable(url, format=named, options=tuple(map(_option, given[f"{flag}_option"])))
     if (lake := _LAKE.fullmatch(url)) is not None:
         return SinkTable(lake["url"], format=lake["format"], snapshot=lake["snapshot"] or "")
-    password = _secret(f"--{flag}-password-file", given[f"{flag}_password_file"])
+    password = secret_of_file(f"--{flag}-password-file", given[f"{flag}_password_file"])
     return SinkTable(url.removeprefix("parquet:"), table, given[f"{flag}_user"], password)
 
 
@@ -178,17 +167,6 @@ def following_of(options: argparse.Namespace) -> Following | None:
     return Following(options.checkpoint.absolute(), options.window, options.interval)
 
 
-def agent_of(options: argparse.Namespace) -> AgentAddress | None:
-    """Where to post the result, None for nowhere."""
-    if not options.agent:
-        if options.agent_token_file is not None:
-            raise UsageError("--agent-token-file needs --agent")
-        return None
-    if not options.agent.startswith(("http://", "https://")):
-        raise UsageError(f"--agent {options.agent!r}: must begin with http:// or https://")
-    return AgentAddress(options.agent.rstrip("/"), _secret("--agent-token-file", options.agent_token_file))
-
-
 def _bound(flag: str, text: str) -> Bound:
     try:
         return parse_bound(text)
@@ -196,26 +174,10 @@ def _bound(flag: str, text: str) -> Bound:
         raise UsageError(f"{flag}: {error}") from None
 
 
-def _secret(flag: str, file: Path | None) -> str:
-    if file is None:
-        return ""
-    warn_of_writers(file)
-    return _text(flag, file).strip()
-
-
 def _schema(file: Path) -> str:
-    text = _text("--value-schema", file)
+    text = text_of_file("--value-schema", file)
     try:
         json.loads(text)
     except ValueError as error:
         raise UsageError(f"--value-schema {file}: is no JSON: {error}") from None
     return text
-
-
-def _text(flag: str, file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{flag} {file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{flag} {file}: is no UTF-8 text") from None

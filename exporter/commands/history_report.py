@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporter.bounds.text import printable
 from exporter.commands.instants import parse_instant
 from exporter.commands.output import print_advice, print_json, print_table, say
 from exporter.commands.settings import UsageError
@@ -29,7 +28,7 @@ examples:
 Needs pip install 'kafka-eos-exporter[report]', no Java and no Spark; with --format iceberg or delta the extra
 [spark] and Java. Instants are UTC unless they carry a zone.
 
-exit codes: 0 every transaction ended by its own client's will, 1 some were fenced, timed out or torn, 2 could not
+exit codes: 0 every transaction ended by its own client's will, 1 some were fenced or timed out, 2 could not
 read the history
 """
 
@@ -124,13 +123,6 @@ def _print(found: HistoryReport) -> None:
     if found.holds:
         _heading("Who held the last stable offset of a partition longest")
         print_table(shown.HOLD_COLUMNS, map(shown.hold_row, found.holds[:MOST_LISTED]))
-    if found.markers is not None:
-        _heading("Torn transactions")
-        say(shown.compared(found.markers))
-        if found.markers.torn:
-            print_table(shown.TORN_COLUMNS, map(shown.torn_row, found.markers.torn))
-        for question in found.markers.questions:
-            say(printable(f"not compared: {question}"))
     _heading("Longest transactions")
     print_table(shown.TRANSACTION_COLUMNS, map(shown.transaction_row, found.longest[:MOST_LISTED]))
     print_advice("--output json or html has more of each, and the timelines.")

@@ -8,14 +8,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from exporter.cluster import Cluster
 from exporter.commands.clusters import one_cluster
-from exporter.commands.history_markers import MarkerSearch
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError, add_cluster_flags, add_duration_flag
 from exporter.commands.spark import add_format_flag, add_spark_flags, opened_lake, spark_conf
@@ -71,8 +70,6 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     parser.add_argument(
         "--max-records-per-batch", type=_count, default=1_000_000, metavar="N", help="at most in one batch (1000000)"
     )
-    text = "also search for torn transactions: this far back at the start, then in new ones"
-    add_duration_flag(parser, "--markers", None, text)
     add_spark_flags(parser)
     parser.set_defaults(command=_command)
 
@@ -90,8 +87,6 @@ def _command(options: argparse.Namespace) -> int:
             " becomes visible by renaming a folder, which object stores cannot do at once; give"
             " --format iceberg or delta"
         )
-    if options.format != "parquet" and options.markers is not None:
-        raise UsageError("--markers needs --format parquet: its findings are in a file beside the rows")
     with one_cluster(options, "one history is of one cluster") as cluster, until_stopped() as over:
         return _run(options, cluster, over)
 
@@ -158,20 +153,10 @@ def _follow(
     tasks = table.spark.sparkContext.defaultParallelism
     access = LogAccess(cluster.properties, cluster.cluster_id, tasks, options.max_records_per_batch)
     job = HistoryJob(access, table, cluster.grouping.patterns, on_batch)
-    markers = _markers(options, cluster, Path(options.output).resolve())
     if options.once:
         job.run_once(ends, over)
-        if markers is not None:
-            markers.compare_once(over)
     else:
-        with nullcontext() if markers is None else markers.running():
-            job.run(options.interval, over)
-
-
-def _markers(options: argparse.Namespace, cluster: Cluster, output: Path) -> MarkerSearch | None:
-    if options.markers is None:
-        return None
-    return MarkerSearch(cluster, output, options.markers, options.interval)
+        job.run(options.interval, over)
 
 
 def _ends(cluster: Cluster) -> dict[int, int] | None:

@@ -6,11 +6,13 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
+from exporter.audit_results.result import AuditResults
+from exporter.audit_results.torn_markers import torn_markers
 from exporter.flink.facts import FlinkLosses
 from exporter.journal.facts import Event, EventSubject, Text
 from exporter.journal.reading import LastReads
 from exporter.journal.rebuild import counted_since
-from exporter.transactions.decided.marker_watch import TornMarkers
+from exporter.model import TopicPartition
 from exporter.transactions.facts import LoggedEnds, UncleanEnd
 from exporter.transactions.machine.log_changes import BEFORE, LogChanges
 from exporter.words import EventKind, FoundMarker, Outcome
@@ -84,23 +86,18 @@ class FindingRules:
         )
 
     def _torn(self, reading: LastReads) -> Iterator[Event]:
-        torn = reading.fact(TornMarkers)
-        for watched in torn.found if torn is not None else ():
-            decision, partition = watched.torn.decision, watched.torn.partition
-            key = f"torn:{decision.transactional_id}:{decision.producer_id}:{decision.begun_ms}:{partition}"
+        for torn in torn_markers(reading.fact(AuditResults)) or ():
+            partition = TopicPartition(torn.topic, torn.partition)
+            key = f"torn:{torn.transactional_id}:{torn.producer_id}:{torn.completed:.3f}:{partition}"
             if not self._new(key):
                 continue
-            decided = "COMMIT" if decision.commit else "ABORT"
-            found = (
-                "no marker" if watched.found is FoundMarker.NOTHING else f"the marker of {watched.found.value.upper()}"
-            )
-            at = (decision.completed_ms or decision.prepared_ms) / 1000
-            subject = EventSubject(None, decision.transactional_id, decision.producer_id, None, *partition)
-            evidence: dict[str, Text] = {"decided": decided.lower(), "found": watched.found.value}
-            if watched.torn.marker is not None:
-                evidence["marker_offset"] = watched.torn.marker.offset
-            what = f"Torn: {decision.transactional_id} was decided {decided}, and {partition} has {found}"
-            yield Event(EventKind.TORN, at, key, what, subject, evidence=evidence)
+            has = "no marker" if torn.found is FoundMarker.NOTHING else f"the marker of {torn.found.value.upper()}"
+            subject = EventSubject(None, torn.transactional_id, torn.producer_id, None, *partition)
+            evidence: dict[str, Text] = {"decided": torn.decided, "found": torn.found.value}
+            if torn.marker_offset is not None:
+                evidence["marker_offset"] = torn.marker_offset
+            what = f"Torn: {torn.transactional_id} was decided {torn.decided.upper()}, and {partition} has {has}"
+            yield Event(EventKind.TORN, torn.completed, key, what, subject, evidence=evidence)
 
     def _losses(self, reading: LastReads) -> Iterator[Event]:
         losses = reading.fact(FlinkLosses)

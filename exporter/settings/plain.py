@@ -94,8 +94,6 @@ class TransactionsConfig:
     open_transactions: int = 20
     fenced_ids: int = 20
     unclean_ends: int = 20
-    compare_markers: bool = True
-    markers_per_minute: int = 32 * 1024**2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

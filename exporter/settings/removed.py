@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 
 UPGRADING = "docs/upgrading.md"
 
+MARKERS = "run `audit markers --agent URL`"
+
 ARGUMENTS: Mapping[str, str] = {
     "audit --output junit": "use --output json",
     "check connection --connect": "kafka-acls.sh --list shows the grants",
@@ -24,6 +26,7 @@ ARGUMENTS: Mapping[str, str] = {
     "generate man": "use --help",
     "generate slo": "use the recording rules of objectives, and their dashboard",
     "top --agents": "give the address of one agent",
+    "history run --markers": MARKERS,
 }
 """By the words of the command line: ``"name"`` for a command, ``"generate man"`` for one of another command,
 ``"name --flag"`` for its flag, ``"audit --output junit"`` for a value of its flag, ``"--flag"`` for one of any command.
@@ -32,6 +35,10 @@ The value is the end of a sentence, such as ``"use the overview board"``.
 
 SETTINGS: Mapping[str, str] = {
     "shard": "one agent reads the whole cluster",
+    "clusters[].transactions.compare_markers": MARKERS,
+    "clusters[].transactions.markers_per_minute": MARKERS,
+    "transactions.compare_markers": MARKERS,
+    "transactions.markers_per_minute": MARKERS,
 }
 """By path, such as ``"section"`` for a whole one, ``"clusters[].lso.interval"`` for a key in one of a list."""
 

@@ -120,10 +120,6 @@ class TransactionsSection(Section):
     """Transactional ids in `kafka_eos_recent_producer_fences`."""
     unclean_ends: Count = _TRANSACTIONS.unclean_ends
     """Transactions in `kafka_eos_last_unclean_end_timestamp_seconds`."""
-    compare_markers: bool = _TRANSACTIONS.compare_markers
-    """Compare decided transactions with the markers of their partitions; needs READ on their topics and on the log."""
-    markers_per_minute: Size = _TRANSACTIONS.markers_per_minute
-    """Bytes that are read of partitions in a minute to find markers. What is beyond is not compared, and counted."""
 
 
 class GroupsSection(Section):

@@ -71,7 +71,8 @@ _SIZE = re.compile("([0-9]{1,9}) ?(kB|MB|GB|KiB|MiB|GiB|Ki|Mi|Gi)")
 _SIZES = {"kB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 
 
-def _bytes(value: object) -> int:
+def bytes_of(value: object) -> int:
+    """Return a size such as ``64MiB`` in bytes. Raises ValueError."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise wrong("must be a size such as 64MiB")
@@ -163,7 +164,7 @@ def _readable(properties: Properties) -> dict[str, str]:
 
 
 Duration = Annotated[float, BeforeValidator(_seconds), PlainSerializer(format_duration)]
-Size = Annotated[int, BeforeValidator(_bytes), PlainSerializer(_size_text)]
+Size = Annotated[int, BeforeValidator(bytes_of), PlainSerializer(_size_text)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(one_or_more)]
 Address = Annotated[str, AfterValidator(_address)]

@@ -514,24 +514,6 @@ class HeldSeconds(TypedDict):
     seconds: float
 
 
-class HistoryTorn(TypedDict):
-    """A partition whose marker is not that of the transaction's decision; ``completed`` is in Unix seconds."""
-
-    transactional_id: str
-    producer_id: int
-    decided: str
-    topic: str
-    partition: int
-    found: str
-    completed: float
-
-
-HistoryMarkers = TypedDict(
-    "HistoryMarkers",
-    {"from": float, "until": float, "transactions": int, "torn": list[HistoryTorn], "not_compared": list[str]},
-)
-"""The comparison of ``history run --markers``; instants are Unix seconds."""
-
 HistoryOutput = TypedDict(
     "HistoryOutput",
     {
@@ -550,7 +532,6 @@ HistoryOutput = TypedDict(
         "holds_found": int,
         "held": list[HeldSeconds],
         "caveats": list[str],
-        "markers": HistoryMarkers | None,
     },
 )
 """``history report``; instants are Unix seconds."""

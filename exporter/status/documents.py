@@ -249,6 +249,8 @@ class TornMarkerDocument(TypedDict):
     """When its coordinator completed it, in Unix seconds by the log."""
     marker_offset: int | None
     """Of the marker that contradicts the decision; null where that is not known."""
+    audited_timestamp: float
+    """When the ``audit markers`` that found it ended, in Unix seconds."""
 
 
 class UncleanEndDocument(TypedDict):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.audit_results.result import AuditResults
+from exporter.audit_results.torn_markers import torn_markers
 from exporter.cluster import ClusterIdentity
 from exporter.connect.facts import ConnectState
 from exporter.core.documents import document_of
@@ -30,7 +31,6 @@ from exporter.status.transaction_documents import (
 )
 from exporter.status.watched_stalls import Links, StallContext
 from exporter.transactions.counting.last_hour import LastHour
-from exporter.transactions.decided.marker_watch import TornMarkers
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, UncleanEnds
 from exporter.words import AuditVerdict, QueryState
 
@@ -73,10 +73,10 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> docs.C
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
     ends = group.facts.get(UncleanEnds)
-    torn = group.facts.get(TornMarkers)
     watch = group.facts.get(StallWatch)
     spark = group.facts.get(SparkView) or SparkView({}, {})
     audits = group.facts.get(AuditResults)
+    torn = torn_markers(audits)
     named = next((source.cluster for source in group.sources if source.cluster), "")
     bootstrap_servers = settings.bootstrap_servers or (identity.bootstrap_servers if identity else "")
     transactions = sorted(opened.transactions if opened else (), key=_age_order)
@@ -110,7 +110,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> docs.C
         "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), context.document),
         "open_transactions": LateDocuments(transactions, open_transaction),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
-        "torn_markers": None if torn is None else [torn_marker_document(watched) for watched in torn.found],
+        "torn_markers": None if torn is None else [torn_marker_document(marker) for marker in torn],
         "unclean_ids": [unclean_id_document(unclean, theirs) for unclean in (ends.ids if ends else ())],
         "unclean_ends_of_other_ids": ends.of_other_ids if ends else 0,
         "connect": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.audit_results.torn_markers import TornMarker
 from exporter.core.documents import document_of
 from exporter.core.instants import instant
 from exporter.flink.facts import FlinkTransaction
@@ -9,7 +10,6 @@ from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import Committed, HangingProof
 from exporter.status import documents as docs
-from exporter.transactions.decided.marker_watch import TornMarker
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, UncleanEnd, UncleanId
 
 MOST_PARTITIONS = 20
@@ -125,17 +125,9 @@ def _checkpoint(found: FlinkTransaction) -> docs.FlinkCheckpointDocument:
 
 def torn_marker_document(found: TornMarker) -> docs.TornMarkerDocument:
     """A transaction and a partition whose marker is not that of its decision."""
-    decision, place, marker = found.torn.decision, found.torn.partition, found.torn.marker
-    return {
-        "transactional_id": decision.transactional_id,
-        "producer_id": decision.producer_id,
-        "topic": place.topic,
-        "partition": place.partition,
-        "decided": "commit" if decision.commit else "abort",
-        "found": found.found,
-        "completed_timestamp": (decision.completed_ms or decision.prepared_ms) / 1000,
-        "marker_offset": None if marker is None else marker.offset,
-    }
+    return document_of(
+        docs.TornMarkerDocument, found, completed_timestamp=found.completed, audited_timestamp=found.audited
+    )
 
 
 def unclean_end_document(end: UncleanEnd, now: float) -> docs.UncleanEndDocument:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exporter.bounds.text import count_of, some
+from exporter.catalogue import MARKERS_AUDIT
 from exporter.core.durations import format_age
 from exporter.model import Reason
 from exporter.posture.check import UNMADE_TOPIC
@@ -38,7 +39,7 @@ def verdict(status: Mapping[str, Any], hidden: int = 0) -> PageVerdict:
     beside = f" but {count_of(ignored, 'partition')} of topics that are ignored" if ignored else ""
     beside += f" but {count_of(hidden, 'partition')} that the filter hides" if hidden else ""
     blind = tuple(_blind_spots(clusters))
-    failures = (*_storms(clusters), *_failures(clusters))
+    failures = (*_storms(clusters), *_failures(clusters, status["generated_at_timestamp"]))
     warnings = tuple(_warnings(clusters))
     early = tuple(_early(clusters)) if status["ready"] else ()
     details = (*failures, *warnings, *blind, *early)
@@ -107,7 +108,7 @@ def _failed_checks(clusters: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[st
 _AN = {"abort": "an abort", "commit": "a commit"}
 
 
-def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _failures(clusters: Sequence[Mapping[str, Any]], now: float) -> Iterator[str]:
     """Internal topics that cannot be made, torn transactions, and failures of engines and audits: a line for each."""
     for cluster in clusters:
         for check in _failed_checks([cluster]):
@@ -121,12 +122,14 @@ def _failures(clusters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield (
             f"Torn: {first['transactional_id']} was decided {first['decided'].upper()}, and"
             f" {first['topic']}-{first['partition']} has {what}{more}"
+            f" (audit markers, {format_age(max(0.0, now - first['audited_timestamp']))} ago)"
         )
     if failed := sum(len(connect["failed"]) for cluster in clusters for connect in cluster["connect"]):
         yield f"Failed in Connect, connectors and tasks: {failed}"
     if failed := sum(query["state"] == "failed" for cluster in clusters for query in cluster["spark"]):
         yield f"Failed queries of Spark: {failed}"
-    if found := sum(audit["verdict"] == "findings" for cluster in clusters for audit in cluster["audits"]):
+    audits = [audit for cluster in clusters for audit in cluster["audits"] if audit["audit"] != MARKERS_AUDIT]
+    if found := sum(audit["verdict"] == "findings" for audit in audits):
         yield f"Audits with findings: {found}"
 
 

@@ -155,10 +155,6 @@ class CoordinatorClocks:
         known = live.kept() if live is not None else None if read is None else read.smallest(monotonic, 1)
         return None if known is None else known - at_most
 
-    def knows(self, broker: int | None) -> bool:
-        """Return whether a new record of a broker showed its clock, or there is one clock only."""
-        return broker in self._live or len(self.leaders) <= 1
-
     def skews(self, monotonic: float, wall: float) -> dict[int, float]:
         """Seconds by which our clock is ahead of that of each broker that leads now, negative behind. Too large by the
         delay of the least delayed record.

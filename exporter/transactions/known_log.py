@@ -25,10 +25,8 @@ _COUNTED = (Ended, Initialised)
 class KnownLog:
     """Every partition of the log that was begun. Not thread-safe: for one worker."""
 
-    def __init__(
-        self, aggregates: Aggregates, clock: Clock, ended: Callable[[Ended, bool], None] | None = None
-    ) -> None:
-        """``ended`` is called with each transaction that ended, and whether the clock of its coordinator was known."""
+    def __init__(self, aggregates: Aggregates, clock: Clock, ended: Callable[[Ended], None] | None = None) -> None:
+        """``ended`` is called with each transaction that ended."""
         self._aggregates = aggregates
         self._clock = clock
         self._ended = ended
@@ -65,7 +63,7 @@ class KnownLog:
             new = isinstance(event, _COUNTED) and progress is not None and progress.count(event.offset)
             self._aggregates.take(event, new=new)
             if self._ended is not None and isinstance(event, Ended):
-                self._ended(event, self.machine(event.entry.log_partition).clock_known)
+                self._ended(event)
 
     def lose(self, number: int, offset: int) -> int:
         """Note that the log lost the records from ``offset`` on: what only they showed is unknown. Returns how many ids

@@ -82,7 +82,6 @@ class LogRecords:
                 self._log.coordinators.stamped(broker, newest.timestamp()[1] / 1000, received, live=live)
                 machine = self._log.machine(number)
                 machine.ahead_ms = self._ahead_ms(machine, broker, same, received)
-                machine.clock_known = self._log.coordinators.knows(broker)
             if self._take_run(number, progress, same):
                 taken = True
                 if progress.next >= progress.position:

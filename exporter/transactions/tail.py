@@ -36,7 +36,7 @@ class LogTail:
         aggregates: Aggregates,
         open_tail: Callable[[], TailReader],
         clock: Clock,
-        ended: Callable[[Ended, bool], None] | None = None,
+        ended: Callable[[Ended], None] | None = None,
     ) -> None:
         """``open_tail`` is called with the first partition; ``ended`` is as for ``KnownLog``."""
         self.known = KnownLog(aggregates, clock, ended)

@@ -15,7 +15,7 @@ RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
 
 
 def values(**history: Any) -> dict[str, Any]:
-    given = {"enabled": True, "executors": 2, "existingClaim": "eos-history", "args": ["--markers=6h"]}
+    given = {"enabled": True, "executors": 2, "existingClaim": "eos-history", "args": ["--interval=5m"]}
     return {"bootstrapServers": "kafka:9092", "history": {**given, **history}}
 
 
@@ -45,7 +45,7 @@ def test_the_command_takes_its_arguments(charts: Charts, executors: int) -> None
     _, container = driver(charts.objects(values(executors=executors)))
     assert container["command"][-1] == "/opt/kafka-eos-exporter/job.py"
     options = parser().parse_args(container["args"])
-    assert options.markers == 6 * 3600
+    assert options.interval == 300
     # The rows are on the volume.
     [mount] = [volumemount["mountPath"] for volumemount in container["volumeMounts"] if volumemount["name"] == "data"]
     assert str(Path(options.output).parent) == mount
@@ -121,7 +121,7 @@ def test_secrets_reach_driver_and_executors_as_they_reach_the_agent(charts: Char
         ({"claim": "eos"}, "claim"),
         ({"executors": -1}, "executors"),
         ({"executorMemory": "2Gi"}, "executorMemory"),
-        ({"args": "--markers=6h"}, "args"),
+        ({"args": "--interval=5m"}, "args"),
     ],
     ids=str,
 )

@@ -75,25 +75,3 @@ def test_only_what_was_torn_on_purpose_is_found(version: str, tmp_path: Path) ->
         assert len(torn.cluster["torn"]) == 2
         assert all(torn_marker["decided"] == "commit" for torn_marker in torn.cluster["torn"])
         assert torn.cluster["not_compared"] == []
-        if version == "4.3.1":
-            _the_history_has_them(kafka, tmp_path)
-
-
-def _the_history_has_them(kafka: KafkaCluster, folder: Path) -> None:
-    """``history run --markers`` keeps what it finds beside its rows, and a report of it has them."""
-    output = str(folder / "history")
-    run = ["history", "run", "--bootstrap-server", kafka.bootstrap, "--output", output, "--once", "--markers", "1h"]
-    spark = ["--master", "local[1]", "--conf", "spark.driver.memory=512m"]
-    done = subprocess.run([*COMMAND, *run, *spark], capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("TORN: ") == 2
-    report = [*COMMAND, "history", "report", "--input", output, "--output", "json"]
-    told = subprocess.run(report, capture_output=True, text=True, timeout=60, check=False)
-    assert told.returncode == 1, told.stderr
-    markers = conform("history-report", json.loads(told.stdout))["markers"]
-    assert {(torn_marker["transactional_id"], torn_marker["partition"]) for torn_marker in markers["torn"]} == {
-        ("java-torn", 1),
-        ("rdkafka-torn", 1),
-    }
-    assert markers["transactions"] == 2 * (30 + 5 + 1 + 5) + 2 * 5
-    assert markers["not_compared"] == []

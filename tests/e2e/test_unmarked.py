@@ -52,21 +52,27 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
         assert [(stall["partition"], stall["blocker"]["kind"]) for stall in _stalls(done.document)] == [
             (LOST, "unmarked")
         ], done.out
-    if (
-        kafka.version.startswith("4") and make is JavaProducer
-    ):  # of a client of before Transactions V2 another marker is too near
-        lost = {"topic": TOPIC, "decided": "commit", "found": "nothing"}
-        agent.wait_until(lambda seen: seen.value(catalogue.TORN_TRANSACTIONS, **lost) == 1)
     assert never(agent, TOPIC, 15) == {"unmarked"}
     (stall,) = conform("status", json.loads(agent.get("/api/v1/status").body))["clusters"][0]["stalled_partitions"]
     assert stall["blocker"]["transactional_id"] == producer.transactional_id
     assert stall["next_step"]["command"] is None
-    audited = command("audit", "markers", "--bootstrap-server", kafka.bootstrap, "--output", "json")
+    url = f"http://127.0.0.1:{agent.port}"
+    audited = command(
+        "audit", "markers", "--bootstrap-server", kafka.bootstrap, "--output", "json", "--agent", url
+    )  # fmt: skip
     torn = json.loads(audited.out)["clusters"][0]["torn"]
     assert [
         (torn_marker["transactional_id"], torn_marker["decided"], torn_marker["marker"], torn_marker["partition"])
         for torn_marker in torn
     ] == [(producer.transactional_id, "commit", None, LOST)]
+    lost = {"topic": TOPIC, "audit": catalogue.MARKERS_AUDIT, "kind": "torn_commit"}
+    agent.wait_until(lambda seen: seen.value(catalogue.AUDIT_FINDINGS, **lost) == 1)
+    (shown,) = conform("status", json.loads(agent.get("/api/v1/status").body))["clusters"][0]["torn_markers"]
+    assert (shown["transactional_id"], shown["partition"], shown["found"]) == (
+        producer.transactional_id,
+        LOST,
+        "nothing",
+    )
 
     code, record = explained(kafka.bootstrap, TOPIC, LOST, stall["last_stable_offset"])
     assert (code, record["state"], record["decided"], record["marker"]) == (1, "unmarked", "commit", None)

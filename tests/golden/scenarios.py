@@ -45,9 +45,7 @@ def lso(cluster: str) -> Iterator[Sample]:
 
 
 def torn(cluster: str) -> Iterator[Sample]:
-    yield c.TORN_TRANSACTIONS(1, cluster, "payments", "commit", "nothing")
-    for result, count in (("compared", 8123), ("not_compared", 17)):
-        yield c.MARKER_COMPARISONS_TOTAL(count, cluster, result)
+    yield c.AUDIT_FINDINGS(1, cluster, "kafka-1:9092", c.MARKERS_AUDIT, "payments", "torn_commit")
 
 
 def stalled(cluster: str) -> Iterator[Sample]:

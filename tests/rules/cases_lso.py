@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from exporter.catalogue import (
+    AUDIT_FINDINGS,
+    AUDIT_LAST_RUN_TIMESTAMP_SECONDS,
     LSO_BLOCKER_INFO,
     LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
     LSO_HOLDER_PARTITIONS,
     LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    MARKERS_AUDIT,
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
     OWNER_INFO,
     STALLED_PARTITIONS,
     TOPIC_LSO_LAG_OFFSETS,
-    TORN_TRANSACTIONS,
     TRANSACTION_OPEN_SECONDS,
 )
 from tests.rules.promtool import Case, Series, case, scraped, spread
@@ -335,42 +337,50 @@ def _endless(alert: str, ours: str, known: tuple[str, ...], others: tuple[str, .
 
 
 def _torn() -> Iterator[Case]:
-    def found(
-        what: str,
+    def audited(
         values: str = "1x60",
         place: tuple[str, ...] = ("prod", "orders"),
-        decided: str = "commit",
+        kind: str = "torn_commit",
         agent: str = "a",
-    ) -> Series:
+        ended: int = 0,
+    ) -> list[Series]:
         cluster, topic = place
-        return scraped(TORN_TRANSACTIONS, cluster, topic, decided, what, values=values, agent=agent)
+        who = (cluster, "prod", MARKERS_AUDIT, topic)
+        at = f"{ended}x60"
+        return [
+            scraped(AUDIT_FINDINGS, *who, kind, values=values, agent=agent),
+            scraped(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *who, values=at, agent=agent),
+        ]
 
     def fires(place: tuple[str, ...] = ("prod", "orders")) -> dict[str, str]:
         cluster, topic = place
         return {"severity": "critical", "kafka_cluster": cluster, "topic": topic}
 
     places = spread(("prod", "orders"))
-    for what in ("nothing", "abort"):
-        yield case(TORN, f"a commit with {what}: pages at once", [found(what)], {"0m": [fires()]})
-        yield case(TORN, f"0 with {what} is silent", [found(what, "0x60")], {"0m": [], "30m": []})
+    yield case(TORN, "a torn commit pages at once", audited(), {"0m": [fires()]})
+    yield case(TORN, "0 is silent", audited("0x60"), {"0m": [], "30m": []})
     yield case(
         TORN,
         "each topic of each cluster",
-        [found("nothing", place=place) for place in places],
+        [series for place in places for series in audited(place=place)],
         {"0m": [fires(place) for place in places]},
     )
     yield case(
         TORN,
         "two replicas give one page, also where they count differently",
-        [found("abort", "0x60"), found("abort", "2x60", agent="b")],
+        [*audited("0x60"), *audited("2x60", agent="b")],
         {"1m": [fires()]},
     )
     yield case(
-        TORN, "an abort that was marked with a commit has no page", [found("commit", decided="abort")], {"1m": []}
+        TORN,
+        "a newer audit without it ends the page, also where another replica has an older one",
+        [*audited("1x60"), *audited("0x60", agent="b", ended=60)],
+        {"1m": []},
     )
+    yield case(TORN, "a torn abort has no page", audited(kind="torn_abort"), {"1m": []})
     yield case(
         TORN,
         "it goes on for seven minutes without data, and ends then",
-        [found("nothing", "1x8 stale")],
+        audited("1x8 stale"),
         {"8m": [fires()], "15m": [fires()], "16m": []},
     )

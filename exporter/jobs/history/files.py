@@ -19,7 +19,6 @@ from exporter.jobs.history.merged import BATCHES_EACH, NOTABLE, PLAIN, MergedInd
 from exporter.jobs.history.store import BATCH_FILE, TABLE, identity
 from exporter.jobs.history.table import BATCH, DAY, SCHEMA, gathered
 from exporter.jobs.history.tally import NARROW, HistoryTally, notable
-from exporter.jobs.history.torn import MarkerRecord, read_torn
 
 ROWS_AT_ONCE = 131_072
 _STRINGS = ["application", "outcome"]
@@ -112,10 +111,6 @@ class HistoryFiles:
             for part in pool.map(lambda piece: _part(piece, span, width_ms), self.pieces(span)):
                 whole.merge(part)
         return whole
-
-    def markers(self) -> MarkerRecord | None:
-        """The comparison of ``history run --markers``."""
-        return read_torn(self.folder)
 
 
 def _part(piece: ReportPiece, span: ReportRange, width_ms: int) -> HistoryTally:

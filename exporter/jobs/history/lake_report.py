@@ -68,9 +68,6 @@ class LakeHistory:
         index = self._index
         return index.written_ms, gaps(index.total_missing, index.total_undecodable, index.total_truncated)
 
-    def markers(self) -> None:
-        """Nothing is compared beside a table."""
-
     def _chosen(self, span: ReportRange) -> DataFrame:
         rows = self._lake.rows(self._snapshot)
         if span.begin_ms is not None:

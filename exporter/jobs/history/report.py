@@ -18,7 +18,6 @@ from exporter.jobs.history.files import ReportRange
 from exporter.jobs.history.holds import Hold, Lasting, holds_of
 from exporter.jobs.history.index import HistoryError
 from exporter.jobs.history.tally import LEAST_HOLD_MS, MOST, MOST_LASTING, Cell, HistoryTally
-from exporter.jobs.history.torn import MarkerRecord
 from exporter.jobs.report.plots import bucket_ms
 from exporter.model import TopicPartition
 from exporter.transactions.suggested_timeout import LEAST_TRANSACTIONS, QUANTILE, suggested_timeout
@@ -119,14 +118,11 @@ class HistoryReport:
     holds_found: int
     held_seconds: tuple[tuple[TopicPartition, float], ...]
     caveats: tuple[str, ...]
-    markers: MarkerRecord | None = None
-    """The comparison of `history run --markers`; None where there was none. ``torn`` is of the time range alone."""
 
     @property
     def unclean_found(self) -> int:
         """Number of transactions that did not end by their own client's will."""
-        torn = 0 if self.markers is None else len(self.markers.torn)
-        return self.counts.timed_out + self.counts.fenced + torn
+        return self.counts.timed_out + self.counts.fenced
 
 
 class HistorySource(Protocol):
@@ -144,9 +140,6 @@ class HistorySource(Protocol):
 
     def coverage(self) -> tuple[int | None, tuple[str, ...]]:
         """When the last batch was written, and what is missing according to the batches."""
-
-    def markers(self) -> MarkerRecord | None:
-        """The comparison of markers; None where nothing was compared."""
 
 
 def report(history: HistorySource, span: ReportRange) -> HistoryReport:
@@ -187,7 +180,6 @@ def report(history: HistorySource, span: ReportRange) -> HistoryReport:
         len(holds),
         tuple(sorted(held.items(), key=lambda item: (-item[1], item[0]))[:MOST]),
         caveats,
-        _markers(history.markers(), span),
     )
 
 
@@ -199,14 +191,6 @@ def _width(bounds: tuple[int, int]) -> int:
 def _found(tally: HistoryTally, span: ReportRange) -> tuple[int, int]:
     begin_ms = span.begin_ms if span.begin_ms is not None else tally.first_ms or 0
     return begin_ms, span.end_ms if span.end_ms is not None else (tally.last_ms or 0) + 1
-
-
-def _markers(record: MarkerRecord | None, span: ReportRange) -> MarkerRecord | None:
-    """Torn places of the time range, whatever the application: readers of the topic see them all."""
-    if record is None:
-        return None
-    begin_ms, end_ms = span.begin_ms or 0, record.until_ms + 1 if span.end_ms is None else span.end_ms
-    return record._replace(torn=tuple(torn for torn in record.torn if begin_ms <= torn.completed_ms < end_ms))
 
 
 def _counts(cells: Mapping[Cell, int]) -> Counts:

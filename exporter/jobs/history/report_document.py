@@ -6,15 +6,12 @@ from exporter.core.documents import document_of
 from exporter.core.instants import seconds_of
 from exporter.jobs.history.holds import Hold
 from exporter.jobs.history.report import ApplicationSummary, HistoryReport, TransactionSummary
-from exporter.jobs.history.torn import MarkerRecord
 from exporter.status.command_documents import (
     HeldSeconds,
     HistoryApplication,
     HistoryFences,
     HistoryHold,
-    HistoryMarkers,
     HistoryOutput,
-    HistoryTorn,
     HistoryTransaction,
 )
 
@@ -43,7 +40,6 @@ def document(found: HistoryReport) -> HistoryOutput:
         unclean_ends=list(map(_transaction, found.unclean)),
         holds=list(map(_hold, found.holds)),
         held=[document_of(HeldSeconds, partition, seconds=seconds) for partition, seconds in found.held_seconds],
-        markers=None if found.markers is None else _markers(found.markers),
     )
 
 
@@ -65,19 +61,6 @@ def _application(summary: ApplicationSummary) -> HistoryApplication:
 def _hold(hold: Hold) -> HistoryHold:
     times = {"from": hold.begin_ms / 1000, "to": hold.end_ms / 1000, "seconds": hold.seconds}
     return document_of(HistoryHold, hold.holder, **hold.partition._asdict(), **times)
-
-
-def _markers(record: MarkerRecord) -> HistoryMarkers:
-    return {
-        "from": record.from_ms / 1000,
-        "until": record.until_ms / 1000,
-        "transactions": record.compared,
-        "torn": [
-            document_of(HistoryTorn, torn, decided=torn.decided.lower(), completed=torn.completed_ms / 1000)
-            for torn in record.torn
-        ],
-        "not_compared": list(record.questions),
-    }
 
 
 def _transaction(transaction: TransactionSummary) -> HistoryTransaction:

@@ -17,7 +17,6 @@ from exporter.jobs.history.report import (
     TransactionSummary,
 )
 from exporter.jobs.history.tally import MOST
-from exporter.jobs.history.torn import MarkerRecord, TornPlace
 from exporter.jobs.report.html_page import Block, Note, PageSection, Plot, ReportPage, Table
 from exporter.jobs.report.plots import PlotSpan, bars, lanes
 from exporter.model import TopicPartition
@@ -43,7 +42,6 @@ def verdict(found: HistoryReport) -> tuple[str, str]:
     parts = (
         (found.counts.fenced, "fenced"),
         (found.counts.timed_out, "timed out"),
-        (len(found.markers.torn) if found.markers else 0, "torn"),
     )
     return "bad", ", ".join(f"{count:,} {what}" for count, what in parts if count)
 
@@ -66,7 +64,7 @@ def page_of(found: HistoryReport) -> ReportPage:
         text,
         details,
         facts,
-        [*(_sections(found) if counts.total else ()), *_torn_sections(found.markers)],
+        _sections(found) if counts.total else (),
         f"kafka-eos-exporter {__version__} · instants are UTC, by the coordinators' clocks",
     )
 
@@ -80,39 +78,6 @@ def _sections(found: HistoryReport) -> Sequence[PageSection]:
         PageSection("Ids that were fenced", [_fenced(found)]),
         PageSection("Longest transactions", [_transactions(found.longest, "none whose begin is known")]),
     ]
-
-
-TORN_COLUMNS = ("transactional.id", "producer id", "decided", "topic", "partition", "found", "completed")
-
-
-def torn_row(torn: TornPlace) -> tuple[object, ...]:
-    """A partition whose marker is not that of the transaction's decision."""
-    return (
-        torn.transactional_id,
-        torn.producer_id,
-        torn.decided,
-        torn.topic,
-        torn.partition,
-        torn.found,
-        second_of(torn.completed_ms),
-    )
-
-
-def compared(record: MarkerRecord) -> str:
-    """Write what was compared, in one sentence."""
-    span = f"from {second_of(record.from_ms)} to {second_of(record.until_ms)}"
-    return f"The markers of {record.compared:,} transactions were compared, {span}."
-
-
-def _torn_sections(record: MarkerRecord | None) -> list[PageSection]:
-    if record is None:
-        return []
-    blocks: list[Block] = [Note(compared(record))]
-    if record.torn:
-        rows = [torn_row(torn) for torn in record.torn]
-        blocks.append(Table(TORN_COLUMNS, rows, _NUMBERS | {"partition"}, ["bad"] * len(rows)))
-    blocks += [Note(f"Not compared: {question}.") for question in record.questions]
-    return [PageSection("Torn transactions", blocks)]
 
 
 def _plot(

@@ -7,6 +7,7 @@ taken apart here, as the hot path of ``audit markers``; the library decodes unus
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -117,17 +118,22 @@ def read_markers(
     ranges: Mapping[TopicPartition, OffsetRange],
     deadline: Deadline,
     advance: Callable[[int], object] = lambda _: None,
+    most_bytes: float = math.inf,
 ) -> dict[TopicPartition, PartitionMarkers]:
     """The markers of these ranges of offsets, one partition after the other.
 
-    ``advance`` is called with the number of offsets passed. A read error is a fault of its partition.
+    ``advance`` is called with the number of offsets passed. A read error is a fault of its partition, and so is that
+    ``most_bytes`` were read.
     """
     found = {}
     for partition, (start, end) in ranges.items():
         own = found[partition] = PartitionMarkers(start, cut=True, reached=start)
         while own.fault is None and own.reached < end:
+            if most_bytes <= 0:
+                own.fault = Fault(Reason.TIMEOUT, f"{partition}: not read, the limit of bytes was reached")
+                break
             before = own.reached
-            _read_on(client, metadata, partition, own, end, deadline)
+            most_bytes -= _read_on(client, metadata, partition, own, end, deadline)
             advance(own.reached - before)
     return found
 
@@ -179,23 +185,25 @@ def next_marker(
 
 def _read_on(
     client: BrokerAccess, metadata: Metadata, place: TopicPartition, own: PartitionMarkers, end: int, deadline: Deadline
-) -> None:
+) -> int:
+    """Read once. Returns the number of bytes."""
     part = fetch_partition(client, metadata, place, own.reached, FETCH_BYTES, Isolation.READ_UNCOMMITTED, deadline)
     if isinstance(part, Fault):
         own.fault = part
-        return
-    passed = own.reached
+        return 0
+    passed, data = own.reached, bytes(part.records or b"")
     try:
-        take_batches(own, bytes(part.records or b""), end)
+        take_batches(own, data, end)
     except UNREADABLE:
         own.fault = Fault(Reason.MALFORMED, f"{place} at {own.reached}: a batch that cannot be read")
-        return
+        return len(data)
     if own.reached == passed and part.high_watermark >= end > own.reached:
         # Compaction may have deleted the last batches of the range: no records are left up to its end.
         if part.records:
             own.fault = Fault(Reason.MALFORMED, f"{place} at {passed}: a batch larger than {FETCH_BYTES} bytes")
-            return
-        own.reached = end
+        else:
+            own.reached = end
+    return len(data)
 
 
 def take_batches(own: PartitionMarkers, data: bytes, end: int) -> None:

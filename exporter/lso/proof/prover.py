@@ -6,7 +6,7 @@ take several reads of the source; the first round reads it from its start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
@@ -24,7 +24,6 @@ from exporter.lso.proof.evidence import (
 from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.rounds import Rounds, committed_in
 from exporter.model import Deadline, KnownLogEnd, TopicPartition
-from exporter.transactions.decided.torn import Torn
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
 
@@ -72,9 +71,9 @@ class Prover:
         """The records that were judged, to be saved."""
         return self._rounds.judged
 
-    def follow(self, changes: LogChanges | None, torn: Iterable[Torn], *, clocks_near: bool = False) -> None:
+    def follow(self, changes: LogChanges | None, *, clocks_near: bool = False) -> None:
         """As ``Rounds.follow``."""
-        self._rounds.follow(changes, torn, clocks_near=clocks_near)
+        self._rounds.follow(changes, clocks_near=clocks_near)
 
     def close(self) -> None:
         self._rounds.close()

@@ -24,7 +24,6 @@ from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.log_scan import Cost, LogScan
 from exporter.model import Deadline, Fault, KnownLogEnd, Reason, TopicPartition
 from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, ProducerLog, judge
-from exporter.transactions.decided.torn import Decision, Torn, decided
 from exporter.transactions.facts import OpenTransactions
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import UndecodableRecord
@@ -64,7 +63,6 @@ class Rounds:
         self._scan = LogScan(connect, cluster.clock)
         self._begun: _Begun | None = None
         self.judged = JudgedRecords()
-        self._unmarked: Mapping[OpenKey, Decision] = {}
         self._clocks_near = False
         self._epochs: Mapping[int, int] = {}  # leader epochs of the log at the end of the last round
         self._lost: tuple[str, ...] = ()  # messages about what the last round could not read any more
@@ -98,17 +96,12 @@ class Rounds:
         ends = self._begun.ends if self._begun is not None else {}
         return sum(max(0, end - self._scan.reached.get(number, 0)) for number, end in ends.items())
 
-    def follow(self, changes: LogChanges | None, torn: Iterable[Torn], *, clocks_near: bool = False) -> None:
-        """Take in what the agent saw of the log: where it lost records, None where it is not followed, the decisions
-        without a marker, and whether the clocks of all brokers are known to be near enough to compare times.
+    def follow(self, changes: LogChanges | None, *, clocks_near: bool = False) -> None:
+        """Take in what the agent saw of the log: where it lost records, None where it is not followed; and whether the
+        clocks of all brokers are known to be near enough to compare times.
         """
         self._clocks_near = clocks_near
         self.judged.follow(changes)
-        self._unmarked = {
-            (missing.partition, missing.decision.producer_id): missing.decision
-            for missing in torn
-            if missing.marker is None and missing.decision.commit
-        }
 
     def close(self) -> None:
         """Give up the current round and close the connection. Records read so far are kept."""
@@ -235,15 +228,9 @@ class Rounds:
         return said._replace(missing=(CLOCKS, *said.missing)) if unsure else said
 
     def _known(self, held: OpenStart, writer: WriterState, said: Judgement) -> Judgement:
-        """The judgement, or where the log does not have it any more what an earlier round or the marker watch knew."""
-        if said.gap:
-            if (before := self.judged.of(held, writer)) is not None:
-                return before
-            if (seen := self._unmarked.get((held.partition, held.producer_id))) is not None:
-                shown = OpenRecords(held.partition, held.producer_id, writer.epoch, ended=-1)
-                found = judge(shown, ProducerLog((decided(seen),)))
-                said = found if found.fate is Fate.COMMITTED else said
-        return said
+        """The judgement, or where the log does not have it any more what an earlier round knew."""
+        before = self.judged.of(held, writer) if said.gap else None
+        return said if before is None else before
 
     def _trace(self, held: OpenStart, leaders: Metadata, deadline: Deadline) -> OpenTrace:
         epoch = leaders.leader_epoch(held.partition)

@@ -27,7 +27,6 @@ from exporter.lso.source.saved_proofs import SavedProofs
 from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
 from exporter.model import Deadline, Facts, Fault, KnownLogEnds, Reason, TopicPartition
-from exporter.transactions.decided.marker_watch import TornMarkers
 from exporter.transactions.decided.recent_decisions import ClocksApart
 from exporter.transactions.facts import OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.transactions.machine.log_changes import LogChanges
@@ -122,13 +121,11 @@ class StallHolders:
             return
         self._saved.of_log(metadata.topic_ids.get(TRANSACTION_STATE, ""))
         self._history.note(facts.get(KnownLogEnds))
-        torn = facts.get(TornMarkers)
         read = opened is not None and opened.of_whole_log
         changes = facts.get(LogChanges) if read else None
         apart = facts.get(ClocksApart)
         self._prover.follow(
             changes,
-            [watched.torn for watched in torn.found] if torn is not None else (),
             clocks_near=apart is not None and not apart.far and metadata.brokers.keys() <= apart.brokers,
         )
 

@@ -25,14 +25,10 @@ markers.
 
 @dataclass(frozen=True, slots=True)
 class RecentDecisions(Fact):
-    """The decisions of the last minute, by read. ``first`` is how many came before them since this process began.
-
-    Of the first ``doubtful`` since it began, some are by a coordinator whose clock was not known.
-    """
+    """The decisions of the last minute, by read. ``first`` is how many came before them since this process began."""
 
     first: int
     reads: tuple[Sequence[Decision], ...]
-    doubtful: int = 0
 
     @property
     def end(self) -> int:
@@ -64,19 +60,15 @@ class DecisionTail:
 
     def __init__(self) -> None:
         self._kept: deque[tuple[float, Sequence[Decision]]] = deque()
-        self._taken = self._doubtful = 0
+        self._taken = 0
         self._newest: deque[Decision] = deque(maxlen=MOST)
         self._fact = RecentDecisions(0, ())
 
-    def take(self, event: Ended, clock_known: bool = True) -> None:
-        """Take in a transaction that ended, and whether the clock that dated it was known. One whose partitions
-        compaction took is left out.
-        """
+    def take(self, event: Ended) -> None:
+        """Take in a transaction that ended. One whose partitions compaction took is left out."""
         if (decision := _decision(event)) is not None:
             self._newest.append(decision)
             self._taken += 1
-            if not clock_known:
-                self._doubtful = self._taken
 
     def read(self, now: float) -> RecentDecisions:
         """Return the decisions of the last minute; ``now`` is monotonic. The same object while they are the same."""
@@ -92,7 +84,7 @@ class DecisionTail:
                 if left := oldest[excess:]:
                     self._kept.appendleft((at, left))
             reads = tuple([made for _, made in self._kept])
-            self._fact = RecentDecisions(self._taken - sum(map(len, reads)), reads, self._doubtful)
+            self._fact = RecentDecisions(self._taken - sum(map(len, reads)), reads)
         return self._fact
 
 

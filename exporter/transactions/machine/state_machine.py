@@ -61,7 +61,6 @@ class StateMachine:
         self._counted: dict[str, int] = {}  # the begin of the last one passed on before the log lost records of the id
         self.log_ms = -1
         self.ahead_ms = 0
-        self.clock_known = True  # whether that clock was known
         self._pending = PendingAborts()
 
     def apply(self, offset: int, record_ms: int, key: bytes, value: bytes | None) -> Sequence[Event]:

@@ -50,7 +50,7 @@ class LogPartitions:
         aggregates: Aggregates,
         saved: SavedLog,
         open_tail: Callable[[Properties, str], TailReader],
-        ended: Callable[[Ended, bool], None],
+        ended: Callable[[Ended], None],
     ) -> None:
         """``ended`` is as for ``LogTail``."""
         self._cluster = cluster

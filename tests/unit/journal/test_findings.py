@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from exporter.audit_results.result import AuditResults
+from exporter.audit_results.torn_markers import markers_result
 from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkId, FlinkLosses, Loss
 from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
@@ -12,11 +14,10 @@ from exporter.journal.findings import MOST_SEEN, FindingRules
 from exporter.journal.reading import LastReads
 from exporter.kafka.log.control import Marker
 from exporter.model import Fact, TopicPartition
-from exporter.transactions.decided.marker_watch import TornMarker, TornMarkers
-from exporter.transactions.decided.torn import Decision, Torn
+from exporter.transactions.decided.torn import Decision, MarkerComparison, Torn
 from exporter.transactions.facts import LoggedEnds, UncleanEnd
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
-from exporter.words import EventKind, FoundMarker
+from exporter.words import EventKind
 
 NOW = 1_795_255_200.0
 END = UncleanEnd("pay-3", "pay", 4711, 5, "timed_out", NOW - 3, NOW - 60)
@@ -51,19 +52,16 @@ def test_a_torn_transaction_is_told_with_what_its_partition_has() -> None:
     decision = Decision(
         "pay-3", 4711, True, frozenset({6}), frozenset({5}), 1_000, 2_000, 3_000, frozenset(), v2=True
     )  # fmt: skip
-    torn = TornMarker(
-        Torn(decision, TopicPartition("orders", 7), Marker(99, 1_500, 4711, 6, False, 0)), FoundMarker.ABORT, 0.0
-    )
+    marker = Torn(decision, TopicPartition("orders", 7), Marker(99, 1_500, 4711, 6, False, 0))
+    torn = AuditResults((markers_result(MarkerComparison((marker,), 12, ()), (), "prod", 9.0),))
     rules = FindingRules()
-    (event,) = events(rules, TornMarkers((torn,)))
+    (event,) = events(rules, torn)
     assert event.what == "Torn: pay-3 was decided COMMIT, and orders-7 has the marker of ABORT"
     assert (event.evidence["marker_offset"], event.at) == (99, 3.0)
-    assert events(rules, TornMarkers((torn,))) == []
+    assert events(rules, torn) == []
     ends = [END._replace(producer_id=number) for number in range(MOST_SEEN)]
     for taken, end in enumerate(ends, 1):
-        assert not [
-            found for found in events(rules, TornMarkers((torn,)), LoggedEnds(taken, (end,))) if found.kind == "torn"
-        ]
+        assert not [event for event in events(rules, torn, LoggedEnds(taken, (end,))) if event.kind == "torn"]
 
 
 def test_a_loss_of_flink_is_told_once() -> None:

@@ -14,8 +14,8 @@ import pytest
 from exporter.audit_results.result import Finding, dump_result, parse_result
 from exporter.cli import main
 from exporter.commands.audit import add_to
-from exporter.commands.audit_run import exit_code
-from exporter.commands.audit_settings import AgentAddress, agent_of, audit_of
+from exporter.commands.audit_post import AgentAddress, agent_of, exit_code
+from exporter.commands.audit_settings import audit_of
 from exporter.commands.settings import UsageError
 from exporter.jobs.audit import job
 from exporter.jobs.audit.definition import Audit, AuditOutcome

@@ -24,7 +24,6 @@ from exporter.jobs.history.report import Counts, report
 from exporter.jobs.history.report_page import page_of, partitions, ratio, seconds
 from exporter.jobs.history.store import ROWS, opened
 from exporter.jobs.history.table import COLUMNS, RowFiles, write_kept
-from exporter.jobs.history.torn import MarkerRecord, TornPlace, write_torn
 from exporter.jobs.report.html_page import render
 from exporter.jobs.report.plots import PlotSpan as Drawn
 from exporter.jobs.report.plots import bars, bucket_ms, clock, lanes
@@ -101,21 +100,6 @@ def test_longest_transactions_and_unclean_ends_come_the_worst_first(history: Pat
     assert (found.longest[0].transactional_id, found.longest[0].open_seconds) == ("etl-1", 61.0)
     assert all(summary.open_seconds is not None for summary in found.longest)
     assert [summary.complete_ms - NOON for summary in found.unclean] == [90_000_010, 62_010, 61_010, 60_010]
-
-
-def test_torn_places_are_those_of_the_time_asked_for_whatever_the_application(history: Path) -> None:
-    places = tuple(TornPlace("x", 1, "COMMIT", NOON + at, "orders", 0, "nothing") for at in (-5, 4_010, 90_000_000))
-    write_torn(history, MarkerRecord(NOON - 10, NOON + 90_000_000, 9, places))
-
-    def torn(**span: Any) -> list[int]:
-        found = report(HistoryFiles(history), ReportRange(**span)).markers
-        return [place.completed_ms - NOON for place in found.torn] if found else []
-
-    assert torn() == torn(application="etl") == torn(application="nobody") == [-5, 4_010, 90_000_000]
-    assert torn(begin_ms=NOON, end_ms=NOON + 5_000) == [4_010]
-    page = page_of(report(HistoryFiles(history), ReportRange(application="nobody")))
-    assert (page.level, page.verdict) == ("bad", "3 torn")
-    assert [section.heading for section in page.sections] == ["Torn transactions"]
 
 
 @pytest.mark.parametrize(

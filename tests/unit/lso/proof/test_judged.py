@@ -6,17 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from exporter.kafka.log.control import PartitionMarkers
 from exporter.lso.proof.evidence import OpenStart, WriterState
 from exporter.lso.proof.judged import MOST, JudgedRecords
 from exporter.lso.proof.log_history import MARGIN_SECONDS, LogHistory
 from exporter.model import KnownLogEnd, KnownLogEnds, TopicPartition
 from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
-from exporter.transactions.decided.marker_watch import TornMarker, TornMarkers
-from exporter.transactions.decided.torn import Decision, judge
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
 from exporter.transactions.machine.records import Status
-from exporter.words import BlockerKind, FoundMarker
+from exporter.words import BlockerKind
 from tests.helpers.cluster import LOG, FakeKafka, world_of
 from tests.helpers.scenes import go_on, stand
 from tests.helpers.sources import lso_source
@@ -88,21 +85,6 @@ def test_a_judgement_of_a_log_that_lost_records_while_no_agent_followed_it_is_no
     log.epoch, log.epoch_end = 1, (0, log.high_watermark - lost)
     write(world, "app-2", 102, Status.COMPLETE_COMMIT)
     assert kinds(world, tmp_path, 60, FOLLOWED) == [kind]
-
-
-def test_a_commit_that_compaction_took_is_known_from_the_decisions_that_the_agent_compared(tmp_path: Path) -> None:
-    world = judged_world()
-    world.topics[LOG][0].epoch += 1
-    decision = Decision("pay-1", 7, True, frozenset({0}), frozenset({0}), 1, 2, 3, frozenset({PLACE}), v2=False)
-    (torn,) = judge([decision], {PLACE: PartitionMarkers(0)}, 0).torn
-    source = lso_source(world, tmp_path)
-    found = TornMarkers((TornMarker(torn, FoundMarker.NOTHING, 1.0),))
-    seen = go_on(world, source, 60, opened(), FOLLOWED, found)
-    (stall,) = stalls(seen)
-    assert (stall.blocker.kind, stall.blocker.transactional_id) == (BlockerKind.UNMARKED, "pay-1")
-    assert ABORT not in steps(world, seen)
-    source.close()
-    assert kinds(world, tmp_path, 60, FOLLOWED) == [BlockerKind.UNMARKED]
 
 
 @pytest.mark.parametrize(

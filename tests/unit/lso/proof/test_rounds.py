@@ -33,7 +33,7 @@ def test_a_marker_that_seems_to_be_that_of_a_lost_one_proves_nothing(near: bool,
     rounds._scan = cast("Any", SimpleNamespace(producer_log=lambda *_: log))
     trace = OpenTrace(0, Marker(10, 190_050, 7, 0, True, 0))
     rounds._trace = cast("Any", lambda *_: trace)  # type: ignore[method-assign]
-    rounds.follow(None, (), clocks_near=near)
+    rounds.follow(None, clocks_near=near)
     held = SimpleNamespace(partition=PLACE, producer_id=7, start_offset=11)
     said = rounds._judged(
         *cast("Any", (held, SimpleNamespace(epoch=0), SimpleNamespace(brokers=range(brokers)), {}, {}, None))
