@@ -19,6 +19,11 @@ def values(**audits: Any) -> dict[str, Any]:
     return {**given, "audits": {**given["audits"], **audits}}
 
 
+def spark_jobs(objects: list[Object]) -> list[Object]:
+    """The CronJobs of audits by Spark: all but that of markers."""
+    return [job for job in of_kind(objects, "CronJob") if not job["metadata"]["name"].endswith("-markers")]
+
+
 def driver(job: Object) -> tuple[Object, Object]:
     """A CronJob's pod, and its only container."""
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -27,7 +32,7 @@ def driver(job: Object) -> tuple[Object, Object]:
 
 
 def test_each_audit_is_a_cron_job_whose_arguments_the_command_takes(charts: Charts) -> None:
-    jobs = of_kind(charts.objects(VALUES), "CronJob")
+    jobs = spark_jobs(charts.objects(VALUES))
     assert [job["spec"]["schedule"] for job in jobs] == ["15 2 * * *", "45 2 * * *"]
     topics = []
     for job in jobs:
@@ -41,7 +46,7 @@ def test_the_pods_of_an_audit_meet_the_restricted_profile(charts: Charts) -> Non
     objects = charts.objects(VALUES)
     [template] = [manifest for manifest in of_kind(objects, "ConfigMap") if "pod.yaml" in manifest["data"]]
     executor = yaml.safe_load(template["data"]["pod.yaml"])["spec"]
-    for pod in (*(driver(manifest)[0] for manifest in of_kind(objects, "CronJob")), executor):
+    for pod in (*(driver(manifest)[0] for manifest in spark_jobs(objects)), executor):
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert [container["securityContext"] for container in pod["containers"]] == [RESTRICTED]
@@ -55,7 +60,7 @@ def test_a_driver_with_executors_may_make_and_remove_pods_and_nothing_else(chart
     account = {manifest["metadata"]["name"]: manifest for manifest in of_kind(objects, "ServiceAccount")}
     [subject] = binding["subjects"]
     assert subject["name"] in account
-    for manifest in of_kind(objects, "CronJob"):
+    for manifest in spark_jobs(objects):
         pod, container = driver(manifest)
         assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (subject["name"], True)
         assert "--conf=spark.executor.instances=2" in container["command"]
@@ -65,7 +70,7 @@ def test_a_driver_with_executors_may_make_and_remove_pods_and_nothing_else(chart
 def test_an_audit_by_one_pod_has_no_rights_and_no_token(charts: Charts) -> None:
     objects = charts.objects(values(executors=0))
     assert not of_kind(objects, "Role", "RoleBinding")
-    for manifest in of_kind(objects, "CronJob"):
+    for manifest in spark_jobs(objects):
         pod, container = driver(manifest)
         assert pod["automountServiceAccountToken"] is False
         assert "--conf=spark.master=local[2]" in container["command"]
@@ -75,7 +80,7 @@ def test_settings_and_secrets_reach_the_audit_as_they_reach_the_agent(charts: Ch
     secured = yaml.safe_load((CHART / "ci" / "everything-values.yaml").read_text())
     del secured["image"]
     objects = charts.objects({**secured, "audits": values()["audits"]})
-    pod, container = driver(of_kind(objects, "CronJob")[0])
+    pod, container = driver(spark_jobs(objects)[0])
     assert "--config=/etc/kafka-eos-exporter/config/config.yml" in container["args"]
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
@@ -93,7 +98,7 @@ def test_settings_and_secrets_reach_the_audit_as_they_reach_the_agent(charts: Ch
     ids=["default", "tag", "digest"],
 )
 def test_an_audit_runs_the_image_of_the_jobs(charts: Charts, image: dict[str, str], expected: str) -> None:
-    for manifest in of_kind(charts.objects(values(image=image)), "CronJob"):
+    for manifest in spark_jobs(charts.objects(values(image=image))):
         assert driver(manifest)[1]["image"] == expected
 
 
@@ -113,3 +118,32 @@ def test_an_audit_runs_the_image_of_the_jobs(charts: Charts, image: dict[str, st
 def test_a_wrong_value_of_an_audit_is_refused_by_name(charts: Charts, audits: dict[str, Any], word: str) -> None:
     with pytest.raises(ToolRefusedError, match=word):
         charts.text(values(**audits))
+
+
+def markers_job(objects: list[Object]) -> list[Object]:
+    return [job for job in of_kind(objects, "CronJob") if job["metadata"]["name"].endswith("-markers")]
+
+
+def test_markers_are_compared_each_hour_and_posted_to_the_agent(charts: Charts) -> None:
+    objects = charts.objects({"bootstrapServers": "kafka:9092"})
+    (job,), (service,) = markers_job(objects), of_kind(objects, "Service")
+    pod, container = driver(job)
+    options = parser().parse_args(container["args"])
+    (port,) = service["spec"]["ports"]
+    assert options.agent == f"http://{service['metadata']['name']}:{port['port']}"
+    assert "--bootstrap-server=kafka:9092" in container["args"]
+    assert (options.since, options.max_bytes) == (7200, 4 << 30)
+    assert container["securityContext"] == RESTRICTED
+    assert pod["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"markers": {"enabled": False}, "bootstrapServers": "kafka:9092"},
+        {"mode": "sidecar", "bootstrapServers": "kafka:9092"},
+    ],
+    ids=str,
+)
+def test_without_an_agent_or_by_choice_no_markers_are_compared(charts: Charts, given: dict[str, Any]) -> None:
+    assert markers_job(charts.objects(given)) == []
