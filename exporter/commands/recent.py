@@ -20,6 +20,7 @@ from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
 from exporter.model import Deadline
 from exporter.status.transaction_documents import unclean_end_document
+from exporter.transactions.counting.aggregates import UNDECIDED
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions, UncleanEnd, UncleanEnds
 
 _MOST = 10_000
@@ -34,6 +35,10 @@ _ADVICE = {
         "timed_out: its producer did not end it within its transaction.timeout.ms: check for a crash or a long pause of"
         " the instance with this id, or for work that takes longer than the timeout."
     ),
+    UNDECIDED: (
+        "undecided: it was aborted, by its client, its timeout or a fence. Which of them shows within 6 seconds of the"
+        " transaction log, which was not read to its end in that time: ask again."
+    ),
 }
 _EXAMPLES = """\
 examples:
@@ -43,7 +48,7 @@ examples:
 More than 50 are summed up by application; --all lists each. Reads the last hour of __transaction_state, which needs
 READ on it. A fence and a client that aborts and starts again within 5 seconds look the same there.
 
-exit codes: 0 none, 1 found, 2 could not be read
+exit codes: 0 none, 1 found, 2 could not be read, or the outcome of an abort is not known yet
 """
 
 
@@ -77,6 +82,7 @@ def command(options: argparse.Namespace) -> int:
         lambda end: _row(end, now),
         lambda _, end: unclean_end_document(end, now),
         lambda end: -end.ended,
+        undecided=True,
         advice=_advice,
     )
     return show(options, looks, form)
@@ -105,7 +111,8 @@ def _summarise(looks: Sequence[ClusterReport[UncleanEnd]], now: float, *, severa
     )
     total = sum(len(ends) for ends in rows.values())
     print_advice(f"{total} unclean ends in the last hour, by application: --all lists each of them.")
-    for text in _advice([end for ends in rows.values() for end in ends]):
+    undecided = [end for look in looks for end in look.undecided]
+    for text in _advice([*(end for ends in rows.values() for end in ends), *undecided]):
         print_advice(text)
     for look in looks:
         print_not_asked(look.cluster.target, look.not_asked)
@@ -131,7 +138,7 @@ def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
-    facts, faults = read_hour(cluster, deadline, _MOST)
+    facts, faults, undecided = read_hour(cluster, deadline, _MOST, settle=True)
     unclean, logged = facts.get(UncleanEnds), facts.get(LoggedTransactions)
     if unclean is None and not faults:
         faults = (NOT_IN_TIME,)
@@ -142,7 +149,7 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
         faults = (*faults, f"there are more unclean ends than the newest {_MOST}, which are shown")
     if ends:
         say_clock(cluster, clock, cluster.clock.wall())
-    return ClusterReport(cluster, ends, faults, time=clock)
+    return ClusterReport(cluster, ends, faults, undecided, time=clock)
 
 
 def _row(end: UncleanEnd, now: float) -> tuple[object, ...]:

@@ -92,7 +92,7 @@ def look(cluster: Cluster, deadline: Deadline) -> RollEvidence:
 
 def _logged(cluster: Cluster, deadline: Deadline) -> LoggedEvidence:
     """The transactions by the log; by the coordinators where it is not readable, without the topics of ended ones."""
-    facts, faults = read_hour(cluster, deadline)
+    facts, faults, _ = read_hour(cluster, deadline)
     logged = facts.get(LoggedTransactions)
     if logged is None or not logged.opened.complete:
         grouping = cluster.grouping

@@ -196,7 +196,7 @@ def _places(stall: Stall) -> tuple[tuple[object, ...], ...]:
 def read_rhythm(cluster: Cluster, patience: float) -> tuple[FlinkTransactions, tuple[str, ...]]:
     """The Flink jobs in the last hour of the transaction log, and what could not be read."""
     say(f"reading the last hour of the transaction log of {cluster.target}, for the rhythm of Flink jobs ...")
-    facts, faults = read_hour(cluster, Deadline.after(patience))
+    facts, faults, _ = read_hour(cluster, Deadline.after(patience))
     if facts.get(LoggedTransactions) is None:
         return FlinkTransactions({}), faults or (NOT_IN_TIME,)
     return facts.get(FlinkTransactions) or FlinkTransactions({}), faults

@@ -74,6 +74,8 @@ class RecentOutput(TypedDict):
     """``transactions recent``."""
 
     unclean_ends: list[UncleanEndRow]
+    undecided: list[UncleanEndRow]
+    """Aborts of the last seconds: whether by the client, by the timeout or by a fence is not known yet."""
     not_asked: list[str]
 
 

@@ -261,7 +261,7 @@ class UncleanEndDocument(TypedDict):
     producer_id: int
     producer_epoch: int
     outcome: str
-    """timed_out, fenced or aborted."""
+    """timed_out, fenced or aborted; undecided where log time has yet to show it."""
     ended: str | None
     ended_timestamp: float
     seconds_ago: float

@@ -29,6 +29,8 @@ from exporter.transactions.suggested_timeout import QUANTILE
 from exporter.words import Outcome
 
 HOUR = 3600.0
+UNDECIDED = "undecided"
+"""In the place of an outcome that log time has yet to settle."""
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
@@ -78,8 +80,8 @@ class Aggregates:
         """Every third record ends a transaction: what most of them do not need is looked up here, and not called."""
         (
             entry,
-            producer_id,
-            producer_epoch,
+            _,
+            _,
             _,
             outcome,
             begun_ms,
@@ -89,7 +91,7 @@ class Aggregates:
             _,
             section,
             _,
-            ahead_ms,
+            _,
         ) = transaction
         application = entry.application
         if application in self.flink.applications:
@@ -110,12 +112,10 @@ class Aggregates:
         own.date(outcome, completed_ms)
         if outcome is _COMMITTED or application == catalogue.CANARY:  # the canary is fenced on purpose
             return
-        transactional_id, ended = entry.transactional_id, completed_ms / 1000
         if outcome in catalogue.UNCLEAN_OUTCOMES:
-            who = (transactional_id, application, producer_id, producer_epoch)
-            self.unclean.note(UncleanEnd(*who, outcome.value, ended, seconds_of(begun_ms), ahead_ms / 1000, not new))
+            self.unclean.note(unclean_end(transaction, outcome.value, again=not new))
         if outcome is Outcome.FENCED:
-            self._fences.note(transactional_id, application, ended)
+            self._fences.note(entry.transactional_id, application, completed_ms / 1000)
 
     def _ended_of_flink(self, transaction: Ended) -> None:
         entry, begun, ended = transaction.entry, seconds_of(transaction.begun_ms), transaction.completed_ms / 1000
@@ -202,6 +202,13 @@ class Aggregates:
     def task_commits(self) -> TaskCommits:
         """The transactions that Connect's source tasks committed, whatever application their ids are counted under."""
         return TaskCommits(dict(self._tasks.counts), self._grouping.connect_groups)
+
+
+def unclean_end(transaction: Ended, outcome: str, *, again: bool = False) -> UncleanEnd:
+    """The end of a transaction, as it is listed."""
+    entry, ended = transaction.entry, transaction.completed_ms / 1000
+    who = (entry.transactional_id, entry.application, transaction.producer_id, transaction.producer_epoch)
+    return UncleanEnd(*who, outcome, ended, seconds_of(transaction.begun_ms), transaction.ahead_ms / 1000, again)
 
 
 def _durations(counts: Sequence[int]) -> CommitDurations:

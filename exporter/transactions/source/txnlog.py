@@ -12,12 +12,13 @@ from exporter.kafka.properties.client import Properties
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, IgnoredSource, Notes, Reason, Sample, SampleBatch
 from exporter.settings.plain import TransactionsConfig
-from exporter.transactions.counting.aggregates import Aggregates
+from exporter.transactions.counting.aggregates import UNDECIDED, Aggregates, unclean_end
 from exporter.transactions.decided.recent_decisions import DecisionTail
 from exporter.transactions.facts import (
     CoordinatorTime,
     LogRefused,
     TransactionsElsewhere,
+    UncleanEnd,
 )
 from exporter.transactions.source.log_facts import LogFacts
 from exporter.transactions.source.log_partitions import CHECK_INTERVAL, LogPartitions
@@ -64,6 +65,16 @@ class TxnlogSource(KafkaSource):
         self._tail = self._partitions.tail
         self._seed = LogSeed(cluster, self._aggregates)
         self._facts = LogFacts(self.name, cluster, self._aggregates, self._partitions, self._seed)
+
+    @property
+    def unsettled(self) -> tuple[UncleanEnd, ...]:
+        """The aborts that were read and may still be fences: log time decides it (``transactions.outcome``)."""
+        waits = (waiting.transaction for machine in self._log.machines.values() for waiting in machine.unsettled)
+        return tuple(
+            unclean_end(transaction, UNDECIDED)
+            for transaction in waits
+            if transaction.entry.application != catalogue.CANARY
+        )
 
     def close(self) -> None:
         self._save(whole=True)

@@ -27,8 +27,14 @@ def ends(number: int, application: str = "pay", outcome: str = "fenced") -> tupl
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    def command(found: tuple[UncleanEnd, ...], *, every: bool = False, not_asked: tuple[str, ...] = ()) -> int:
-        look = ClusterReport(OneBroker().cluster(), found, not_asked)
+    def command(
+        found: tuple[UncleanEnd, ...],
+        *,
+        every: bool = False,
+        not_asked: tuple[str, ...] = (),
+        undecided: tuple[UncleanEnd, ...] = (),
+    ) -> int:
+        look = ClusterReport(OneBroker().cluster(), found, not_asked, undecided)
         monkeypatch.setattr(recent, "read_all", lambda *_: [look])
         return recent.command(argparse.Namespace(output="text", all=every))
 
@@ -57,10 +63,22 @@ def test_all_lists_each(run: Callable[..., int], capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.count("pay-") == 80
 
 
+def test_what_is_not_settled_yet_is_listed_and_is_not_none(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run((), undecided=ends(1, outcome="undecided")) == 2
+    printed = capsys.readouterr().out
+    assert "pay-0" in printed
+    assert "undecided: it was aborted" in printed
+    assert "no unclean ends" not in printed
+    assert run(ends(90), undecided=ends(1, outcome="undecided")) == 1
+    assert "undecided: it was aborted" in capsys.readouterr().out
+
+
 def test_ends_beyond_the_limit_are_said_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent, "_MOST", 3)
     for number, said in ((2, ()), (3, ("there are more unclean ends than the newest 3, which are shown",))):
         hour = LogHour(Facts({UncleanEnds: UncleanEnds(ends(number))}))
-        monkeypatch.setattr(recent, "read_hour", lambda *_, hour=hour: hour)
+        monkeypatch.setattr(recent, "read_hour", lambda *_, hour=hour, settle: hour)
         look = recent._look(OneBroker().cluster(), cast("ClusterConfig", None), Deadline.after(1))
         assert (len(look.found), look.not_asked) == (number, said)

@@ -1,0 +1,51 @@
+"""``transactions recent`` on a real broker: the last timeout of a dead client, after which nothing more is written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from demo.cluster import KafkaCluster
+from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
+from exporter import catalogue
+from tests.e2e.conftest import StartAgent, in_proof
+from tests.helpers.schemas import conform
+
+
+def recent(kafka: KafkaCluster) -> tuple[int, dict[str, Any]]:
+    argv = [sys.executable, "-m", "exporter", "transactions", "recent", "--output", "json"]
+    argv += ["--bootstrap-server", kafka.bootstrap]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, conform("transactions-recent", json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("make", [RdkafkaProducer, *in_proof(JavaProducer)])
+@pytest.mark.timeout(300)
+def test_the_last_timeout_is_found_where_nothing_more_is_written(make: ProducerClass, start_agent: StartAgent) -> None:
+    with KafkaCluster("4.3.1", 1, transaction_partitions=1, heap_mb=320) as kafka:
+        kafka.create_topic("orders", 1)
+        agent = start_agent("--bootstrap-server", kafka.bootstrap)
+        agent.wait_until(lambda seen: seen.value(catalogue.SOURCE_UP, source="txnlog") == 1)
+        with make(kafka, "late-0", timeout=8.0) as producer:
+            producer.init()
+            producer.run(2, "orders")
+            producer.begin()
+            producer.send("orders")
+            producer.flush()
+            producer.kill()
+        agent.wait_until(
+            lambda seen: seen.value(catalogue.TRANSACTIONS_TOTAL, application="late", outcome="timed_out") == 1
+        )
+        code, found = recent(kafka)
+        ends = agent.status()["clusters"][0]["unclean_ends"]
+        assert (code, found["undecided"], found["not_asked"]) == (1, [], [])
+        assert [_identity(end) for end in found["unclean_ends"]] == [_identity(end) for end in ends]
+        assert [(end["transactional_id"], end["outcome"]) for end in ends] == [("late-0", "timed_out")]
+
+
+def _identity(end: dict[str, Any]) -> tuple[Any, ...]:
+    return end["transactional_id"], end["producer_id"], end["producer_epoch"], end["outcome"], end["ended_timestamp"]
