@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -134,6 +135,21 @@ class AgentUnderTest:
                 if scrape is not None:
                     self.scrapes.append(scrape)
             stop.wait(max(0.0, SCRAPE_SECONDS - (time.monotonic() - began)))
+
+    def audit_markers(self, seconds: float) -> str:
+        """Post what `audit markers` finds in the last so many seconds to the agent. Returns its first line."""
+        flags = [
+            "--config",
+            str(self._config),
+            "--since",
+            f"{seconds:.0f}s",
+            "--agent",
+            f"http://127.0.0.1:{self.port}",
+        ]
+        done = subprocess.run(
+            [str(COMMAND), "audit", "markers", *flags], capture_output=True, text=True, timeout=300, check=False
+        )
+        return next((line for line in done.stderr.splitlines() if "compared" in line), f"no markers: {done.stderr}")
 
     def look(self) -> AgentScrape | None:
         """Ask once; None when the process was killed or started meanwhile."""

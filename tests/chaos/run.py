@@ -133,6 +133,7 @@ class Run:
         self.workload.stop()
         say("clients are over")
         wait_all_ended(self.cluster)
+        say(self.agent.audit_markers(time.time() - began))
 
         def evidence() -> RunEvidence:
             # Anew: a line that is followed writes a marker.
