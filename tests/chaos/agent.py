@@ -189,6 +189,8 @@ state:
   dir: {state}
 web:
   listen_address: ["127.0.0.1:{port}"]
+ingest:
+  enabled: true
 clusters:
   - name: {CLUSTER}
     kafka:

@@ -120,30 +120,33 @@ def test_a_wrong_value_of_an_audit_is_refused_by_name(charts: Charts, audits: di
         charts.text(values(**audits))
 
 
+MARKERS = {"bootstrapServers": "kafka:9092", "markers": {"enabled": True, "tokenFile": "/etc/ingest/token"}}
+
+
 def markers_job(objects: list[Object]) -> list[Object]:
     return [job for job in of_kind(objects, "CronJob") if job["metadata"]["name"].endswith("-markers")]
 
 
 def test_markers_are_compared_each_hour_and_posted_to_the_agent(charts: Charts) -> None:
-    objects = charts.objects({"bootstrapServers": "kafka:9092"})
+    objects = charts.objects(MARKERS)
     (job,), (service,) = markers_job(objects), of_kind(objects, "Service")
     pod, container = driver(job)
     options = parser().parse_args(container["args"])
     (port,) = service["spec"]["ports"]
     assert options.agent == f"http://{service['metadata']['name']}:{port['port']}"
     assert "--bootstrap-server=kafka:9092" in container["args"]
-    assert (options.since, options.max_bytes) == (7200, 4 << 30)
+    assert (str(options.agent_token_file), options.since, options.max_bytes) == ("/etc/ingest/token", 7200, 4 << 30)
     assert container["securityContext"] == RESTRICTED
     assert pod["automountServiceAccountToken"] is False
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        {"markers": {"enabled": False}, "bootstrapServers": "kafka:9092"},
-        {"mode": "sidecar", "bootstrapServers": "kafka:9092"},
-    ],
-    ids=str,
+    "given", [{"bootstrapServers": "kafka:9092"}, {**MARKERS, "mode": "sidecar"}], ids=["by default", "sidecar"]
 )
-def test_without_an_agent_or_by_choice_no_markers_are_compared(charts: Charts, given: dict[str, Any]) -> None:
+def test_without_an_agent_or_a_choice_no_markers_are_compared(charts: Charts, given: dict[str, Any]) -> None:
     assert markers_job(charts.objects(given)) == []
+
+
+def test_the_comparison_of_markers_needs_a_token(charts: Charts) -> None:
+    with pytest.raises(ToolRefusedError, match="with which token"):
+        charts.objects({**MARKERS, "markers": {"enabled": True}})

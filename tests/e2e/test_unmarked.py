@@ -39,7 +39,13 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
         pytest.skip(f"{version} is not tested")
     kafka = keep(cluster(version))
     create_topic(kafka)
-    agent = start_agent("--bootstrap-server", kafka.bootstrap, "--lso.stall-after", "4s", environment=OFTEN)
+    agent = start_agent(
+        "--bootstrap-server",
+        kafka.bootstrap,
+        "--lso.stall-after",
+        "4s",
+        environment={**OFTEN, "KAFKA_EOS_INGEST_ENABLED": "true"},
+    )
     producer = _with_open_transaction(kafka, keep, make)
     lose(kafka, producer)
     assert committed(kafka.bootstrap, TOPIC, 2) == BEFORE + OPEN - 1
