@@ -121,12 +121,11 @@ EXPORTER_BUILD_INFO = _AGENT.gauge(
 )
 EXPORTER_HELD_BYTES = _AGENT.gauge(
     "kafka_eos_exporter_held_bytes{kind}",
-    "Estimated memory whose size others choose: posted data with its series, requests without an answer, large bodies "
-    "that clients have not taken to their end, answers that are being read.",
+    "Estimated memory whose size others choose: posted data with its series, answers that are being read.",
 )
 EXPORTER_HELD_LIMIT_BYTES = _AGENT.gauge(
     "kafka_eos_exporter_held_limit_bytes{kind}",
-    "Limit of kafka_eos_exporter_held_bytes. For answers at least two of the newest body.",
+    "Limit of kafka_eos_exporter_held_bytes.",
 )
 SOURCE_UP = _AGENT.gauge(
     "kafka_eos_source_up{kafka_cluster,source,target}",

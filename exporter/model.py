@@ -311,6 +311,25 @@ class Deadline:
         return self.remaining() <= 0
 
 
+class TokenBucket:
+    """A limit of a rate, in events a second, with a burst. Its times are monotonic. For one thread."""
+
+    __slots__ = ("_at", "_burst", "_left", "_rate")
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate, self._burst = rate, burst
+        self._left, self._at = burst, 0.0
+
+    def take(self, now: float) -> bool:
+        """Take a token; returns whether there was one."""
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The result of one read of one source.

@@ -163,10 +163,6 @@ class HeldBytes(Word):
 
     POSTED = "posted"
     """Posted data with what it becomes in /metrics: the oldest is dropped (``ingest.memory``)."""
-    REQUESTS = "requests"
-    """Requests that are not answered: the client network with the most is cut."""
-    ANSWERS = "answers"
-    """Bodies that clients have not taken to their end: the slowest reader is cut."""
     READ = "read"
     """Answers of JVMs and Connect that are being read: the largest is given up."""
 

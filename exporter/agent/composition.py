@@ -68,7 +68,7 @@ class Agent:
             owners=self._owners,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
-        self._server = Server(addresses, self._app, lambda: self._web.config.tls, ledger=self._ledger)
+        self._server = Server(addresses, self._app, lambda: self._web.config.tls)
         self._changing = threading.Lock()  # held while clusters are built, and while settings are reread
         self._built: Clusters | None = None
         self._state_lock: StateLock | None = None

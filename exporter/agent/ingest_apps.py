@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 class Receiver(Protocol):
     """Accepts one document. Raises RefusedError."""
 
-    def take(self, body: bytes, client: str = "") -> None:
-        """``client`` is the address that it comes from."""
+    def take(self, body: bytes) -> None:
+        """Keep what the body says."""
 
 
 class IngestApp:
@@ -28,8 +28,8 @@ class IngestApp:
     ``token`` returns the required token, "" for none, at each request; it may raise ValueError.
     """
 
-    def __init__(self, inbox: Receiver, token: Callable[[], str]) -> None:
-        self._inbox = inbox
+    def __init__(self, receiver: Receiver, token: Callable[[], str]) -> None:
+        self._receiver = receiver
         self._token = token
 
     def refusal(self, request: Request) -> Answer | None:
@@ -43,7 +43,7 @@ class IngestApp:
     def __call__(self, request: Request, body: bytes) -> Answer:
         """204, or why the body is refused."""
         try:
-            self._inbox.take(body, request.client)
+            self._receiver.take(body)
         except RefusedError as error:
             return _refused(request, error)
         return Answer(204)
@@ -55,13 +55,13 @@ def _refused(request: Request, error: RefusedError) -> Answer:
     return plain(str(error), error.status, ADVICE.get(error.status, {}))
 
 
-def ingest_apps(inboxes: Receivers, token: Callable[[], str]) -> Mapping[str, PostHandler]:
+def ingest_apps(receivers: Receivers, token: Callable[[], str]) -> Mapping[str, PostHandler]:
     """The receivers of posted documents, by their path."""
     from exporter.telemetry.otlp import PATH, OtlpApp  # noqa: PLC0415 -- protobuf takes 5 MB, only where it is received
 
     return {
-        "/ingest/librdkafka": IngestApp(inboxes.clients, token),
-        "/ingest/spark": IngestApp(inboxes.spark, token),
-        "/ingest/audit": IngestApp(inboxes.audits, token),
-        PATH: OtlpApp(inboxes.telemetry, token),
+        "/ingest/librdkafka": IngestApp(receivers.clients, token),
+        "/ingest/spark": IngestApp(receivers.spark, token),
+        "/ingest/audit": IngestApp(receivers.audits, token),
+        PATH: OtlpApp(receivers.telemetry, token),
     }

@@ -35,13 +35,13 @@ class AuditReceiver:
         """
         self._clusters = clusters  # a reload may change them
         self._clock = clock
-        self._mail: LatestBySender[AuditKey, AuditResult] = LatestBySender(
+        self._latest: LatestBySender[AuditKey, AuditResult] = LatestBySender(
             audits, KEEP_SECONDS, clock, _weight, senders="audits", budget=budget, replaces=True
         )
 
-    def take(self, body: bytes, client: str = "") -> None:
+    def take(self, body: bytes) -> None:
         """Accept one result. One that ended before the kept one changes nothing. Raises RefusedError."""
-        self._mail.admit(client)
+        self._latest.admit()
         try:
             result = parse_result(body)
         except AuditResultError as error:
@@ -55,18 +55,18 @@ class AuditReceiver:
             )
         if result.finished_at > self._clock.wall() + MOST_AHEAD_SECONDS:
             raise RefusedError(400, "finished_at is more than 10 minutes ahead of the clock of this agent")
-        self._mail.put(
+        self._latest.put(
             AuditKey(result.kafka_cluster, result.audit),
             lambda before: before if before is not None and before.finished_at > result.finished_at else result,
         )
 
     def results(self) -> tuple[AuditResult, ...]:
         """The latest result of each audit of a cluster that is watched now: a reload may have removed others."""
-        return tuple(result for key, result in self._mail.latest().items() if self._is_watched(key.cluster))
+        return tuple(result for key, result in self._latest.latest().items() if self._is_watched(key.cluster))
 
     def left_out(self) -> int:
         """Number of audits that posted recently and are not kept."""
-        return self._mail.left_out()
+        return self._latest.left_out()
 
     def _is_watched(self, cluster: str) -> bool:
         """Return whether it is clear which watched cluster a result is of. Without a name it is of the only one."""

@@ -9,7 +9,7 @@ from exporter.words import HeldBytes
 MB = 1024 * 1024
 
 
-LIMITS: Mapping[HeldBytes, int] = {HeldBytes.REQUESTS: 4 * MB, HeldBytes.ANSWERS: 16 * MB, HeldBytes.READ: 32 * MB}
+LIMITS: Mapping[HeldBytes, int] = {HeldBytes.READ: 32 * MB}
 """Most bytes of each kind but ``POSTED``, whose limit is a setting."""
 
 

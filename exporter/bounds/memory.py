@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from exporter.bounds.ledger import LIMITS
-from exporter.bounds.precedence import SCRAPES
 from exporter.model import Deadline
 from exporter.words import HeldBytes
 
@@ -33,7 +32,6 @@ class MemoryShare:
 
     def add(self, size: int, deadline: Deadline) -> None:
         """Count so many bytes more, once there is room for them. Raises NoRoomError."""
-        SCRAPES.give_way()
         self._held.add(self, size, deadline)
 
 
@@ -121,9 +119,8 @@ _HEAVY = threading.Lock()
 def one_heavy_at_a_time(weight: int) -> Iterator[None]:
     """A lock for parsing a document that takes so many bytes of memory: large ones are parsed one at a time.
 
-    Hold it only during work that ends without waiting for others than scrapes: no request, and not this lock again.
+    Hold it only during work that ends without waiting for others: no request, and not this lock again.
     """
-    SCRAPES.give_way()
     if weight <= LIGHT_BYTES:
         yield
     else:

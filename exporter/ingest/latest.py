@@ -9,21 +9,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.ingest.budget import ENTRY_BYTES, Budget
-from exporter.model import Clock
-from exporter.web_server.hosts import network_of
+from exporter.model import Clock, TokenBucket
 
-RATE = 20.0
-BURST = 40.0
-"""Documents per second, and burst, of one sender. librdkafka's statistics usually come every 5 s."""
-
-TOTAL_RATE = 500.0
-TOTAL_BURST = 1000.0
-RESERVED = 500.0
-"""Documents of the total burst that are for networks within their own rate: a single sender may take the rest."""
-NETWORK_RATE = 100.0
-NETWORK_BURST = 200.0
-MOST_NETWORKS = 1000
-"""Networks whose rate is known; those that posted last."""
+RATE = 500.0
+BURST = 1000.0
+"""Documents per second, and burst, of one kind. librdkafka's statistics usually come every 5 s."""
 
 LONGEST_NAME = 200
 
@@ -42,28 +32,11 @@ class RefusedError(Exception):
         self.status = status
 
 
-class _TokenBucket:
-    """A token bucket: a rate per second, and a burst."""
-
-    def __init__(self, rate: float, burst: float) -> None:
-        self._rate, self._burst = rate, burst
-        self._left, self._at = burst, 0.0
-
-    def take(self, now: float, reserved: float = 0.0) -> bool:
-        """Take a token, unless only the reserved ones are left."""
-        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
-        self._at = now
-        if self._left < 1 + reserved:
-            return False
-        self._left -= 1
-        return True
-
-
 class _LastReport(NamedTuple, Generic[V]):
-    """The last document of a sender; ``seen`` is monotonic."""
+    """The last document of a sender; ``ends`` is monotonic."""
 
     value: V
-    seen: float
+    ends: float
 
 
 class LatestBySender(Generic[K, V]):
@@ -93,58 +66,47 @@ class LatestBySender(Generic[K, V]):
         self._senders = senders
         self._budget = budget or Budget()
         self._replaces = replaces
-        self._lock = self._budget.lock  # guards the six below
-        self._letters: dict[K, _LastReport[V]] = {}
-        self._buckets: dict[K, _TokenBucket] = {}
-        self._total = _TokenBucket(TOTAL_RATE, TOTAL_BURST)
-        self._networks: dict[str, _TokenBucket] = {}  # the one that posted last is the last
+        self._lock = self._budget.lock  # guards the three below
+        self._bucket = TokenBucket(RATE, BURST)
+        self._reports: dict[K, _LastReport[V]] = {}  # the one that was silent longest comes first
         self._left_out: dict[K, float] = {}
-        self._first_end = float("-inf")  # nothing in the three above ends before it
 
-    def admit(self, client: str = "") -> None:
-        """Count a document from this address before it is parsed. Raises RefusedError when there are too many."""
-        now, network = self._clock.monotonic(), network_of(client)
+    def admit(self) -> None:
+        """Count a document before it is parsed. Raises RefusedError when there are too many."""
         with self._lock:
-            bucket = self._networks.pop(network, None) or _TokenBucket(NETWORK_RATE, NETWORK_BURST)
-            self._networks[network] = bucket
-            if len(self._networks) > MOST_NETWORKS:
-                del self._networks[next(iter(self._networks))]
-            if not self._total.take(now, 0.0 if bucket.take(now) else RESERVED):
+            if not self._bucket.take(self._clock.monotonic()):
                 raise RefusedError(429, f"too much from all {self._senders} together")
 
     def put(self, sender: K, make: Callable[[V | None], V]) -> None:
         """Keep the result of ``make``, called with the last value of this sender or None. Raises RefusedError."""
         now = self._clock.monotonic()
         with self._lock:
-            self._forget_silent(now)
-            before = self._letters.get(sender)
-            full = before is None and len(self._letters) >= self._most
-            if full and not (self._replaces and self._letters):
+            if sender not in self._reports and len(self._reports) >= self._most:
+                self._forget_silent(now)
+            before = self._reports.get(sender)
+            full = before is None and len(self._reports) >= self._most
+            if full and not (self._replaces and self._reports):
                 if len(self._left_out) < self._most:
                     self._left_out[sender] = now
-                    self._first_end = min(self._first_end, now + self._left_out_for)
                 raise RefusedError(429, f"more {self._senders} report than ingest.clients allows")
             self._left_out.pop(sender, None)
-            if not self._buckets.setdefault(sender, _TokenBucket(RATE, BURST)).take(now):
-                raise RefusedError(429, f"more than {RATE:.0f} reports a second from one of the {self._senders}")
-            value = make(before.value if before else None)
+            value = make(before.value if before and before.ends >= now else None)
             size = ENTRY_BYTES + self._weigh(sender, value)
             try:
                 self._budget.charge((self._senders, sender), size, self._senders, lambda: self._drop(sender))
             except ValueError:
-                if before is None:  # nothing else forgets a sender that is not kept
-                    del self._buckets[sender]
                 raise RefusedError(413, "is larger than all that ingest.memory allows") from None
-            if full and len(self._letters) >= self._most:
-                self._budget.drop((self._senders, min(self._letters, key=lambda kept: self._letters[kept].seen)))
-            letter = self._letters[sender] = _LastReport(value, now)
-            self._first_end = min(self._first_end, now + self._kept_for(letter))
+            if full and len(self._reports) >= self._most:
+                self._budget.drop((self._senders, next(iter(self._reports))))
+            self._drop(sender)
+            kept_for = self._expire_after(value) if callable(self._expire_after) else self._expire_after
+            self._reports[sender] = _LastReport(value, now + kept_for)
 
     def latest(self) -> Mapping[K, V]:
         """The values of the senders that are not expired."""
         with self._lock:
             self._forget_silent(self._clock.monotonic())
-            return {sender: letter.value for sender, letter in self._letters.items()}
+            return {sender: report.value for sender, report in self._reports.items()}
 
     def left_out(self) -> int:
         """Number of senders that posted recently and are not kept."""
@@ -153,27 +115,14 @@ class LatestBySender(Generic[K, V]):
             return len(self._left_out)
 
     def _forget_silent(self, now: float) -> None:
-        """One document may be of thousands of senders: those that are kept are looked at when one of them may end."""
-        if now <= self._first_end:
-            return
-        for sender in [
-            sender for sender, letter in self._letters.items() if letter.seen < now - self._kept_for(letter)
-        ]:
+        for sender in [sender for sender, report in self._reports.items() if report.ends < now]:
             self._drop(sender)
             self._budget.release((self._senders, sender))
         oldest = now - self._left_out_for
-        for sender in [sender for sender, seen in self._left_out.items() if seen < oldest]:
-            del self._left_out[sender]
-        ends = (letter.seen + self._kept_for(letter) for letter in self._letters.values())
-        left_out = (seen + self._left_out_for for seen in self._left_out.values())
-        self._first_end = min((*ends, *left_out), default=float("inf"))
-
-    def _kept_for(self, letter: _LastReport[V]) -> float:
-        return self._expire_after(letter.value) if callable(self._expire_after) else self._expire_after
+        self._left_out = {sender: seen for sender, seen in self._left_out.items() if seen >= oldest}
 
     def _drop(self, sender: K) -> None:
-        self._letters.pop(sender, None)
-        self._buckets.pop(sender, None)
+        self._reports.pop(sender, None)
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ from io import BytesIO
 from typing import NamedTuple
 
 from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
-from exporter.bounds.precedence import SCRAPES
 from exporter.bounds.text import cut, decoded
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue, Missing
@@ -29,8 +28,6 @@ _OWN_SERIES = ("jmx_scrape_", "jmx_config_", "jmx_exporter_")
 MOST_LINES = 500_000
 """Lines of a page. One of a broker with 10,000 partitions, by a catch-all rule, has 110,000."""
 LONGEST_LINE = 16 * 1024
-PARSED_AT_ONCE = 32 * 1024
-"""Bytes of lines that are parsed before a scrape may go first: up to 5 ms."""
 COUNTED_AT_ONCE = 256 * 1024
 """Bytes whose lines are counted at once: counting 30 MB holds the interpreter for 20 ms."""
 NO_NAME = "no name of a metric"
@@ -227,12 +224,7 @@ def parse_page(body: bytes, wanted: frozenset[str]) -> ParsedPage:
     series = 0
     by_rules = False
     _check_lines(body)
-    parsed = 0
     for content in BytesIO(body):  # a line at a time: the page is in memory once
-        parsed += len(content)
-        if parsed >= PARSED_AT_ONCE:
-            parsed = 0
-            SCRAPES.give_way()
         if content[:1] in b"#\n":
             continue
         written = content[: _end_of_name(content)]

@@ -67,27 +67,27 @@ class LibrdkafkaReceiver:
         self._clusters = clusters  # a reload may change them
         self._clock = clock or Clock()
         self.budget = budget or Budget()
-        self._mail: LatestBySender[ClientKey, ClientState] = LatestBySender(
+        self._latest: LatestBySender[ClientKey, ClientState] = LatestBySender(
             clients, expire_after, self._clock, _weight, budget=self.budget
         )
 
-    def take(self, body: bytes, client: str = "") -> None:
+    def take(self, body: bytes) -> None:
         """Accept one client's statistics, as librdkafka writes them or reduced to the needed fields. Raises
         RefusedError.
         """
-        self._mail.admit(client)
+        self._latest.admit()
         report = _parsed(body)
         if report.key.cluster and report.key.cluster not in self._clusters:
             raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")
-        self._mail.put(report.key, lambda before: _next(before, report, self._clock.wall()))
+        self._latest.put(report.key, lambda before: _next(before, report, self._clock.wall()))
 
     def clients(self) -> Mapping[ClientKey, ClientState]:
         """The clients that are not expired."""
-        return self._mail.latest()
+        return self._latest.latest()
 
     def left_out(self) -> int:
         """Number of clients that reported recently and are not kept."""
-        return self._mail.left_out()
+        return self._latest.left_out()
 
 
 def _weight(key: ClientKey, _: ClientState) -> int:

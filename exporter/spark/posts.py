@@ -43,28 +43,28 @@ class SparkReceiver:
         """``clusters`` are the names that a driver may give; at most ``queries`` are kept."""
         self._clusters = clusters  # a reload may change them
         self._clock = clock
-        self._mail: LatestBySender[QueryPlace, StreamingQuery] = LatestBySender(
+        self._latest: LatestBySender[QueryPlace, StreamingQuery] = LatestBySender(
             queries, KEEP_SILENT, clock, _weight, senders="queries", budget=budget
         )
 
-    def take(self, body: bytes, client: str = "") -> None:
+    def take(self, body: bytes) -> None:
         """Take one query's state. Raises RefusedError."""
-        self._mail.admit(client)
+        self._latest.admit()
         try:
             place, query = _parsed(body, self._clock.wall())
         except EventError as error:
             raise RefusedError(400, str(error)) from None
         if place.cluster and place.cluster not in self._clusters:
             raise RefusedError(400, "kafka_cluster names no cluster that this agent watches")
-        self._mail.put(place, lambda before: _after(before, query))
+        self._latest.put(place, lambda before: _after(before, query))
 
     def queries(self, cluster: str) -> tuple[StreamingQuery, ...]:
         """The queries whose drivers name this cluster, "" for none."""
-        return tuple(query for place, query in self._mail.latest().items() if place.cluster == cluster)
+        return tuple(query for place, query in self._latest.latest().items() if place.cluster == cluster)
 
     def left_out(self) -> int:
         """Number of queries that reported recently and are not kept."""
-        return self._mail.left_out()
+        return self._latest.left_out()
 
 
 def _weight(place: QueryPlace, query: StreamingQuery) -> int:

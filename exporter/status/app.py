@@ -1,7 +1,8 @@
 """HTTP: /metrics · / · /roll · /api/v1/… · /runbooks/… · /-/healthy · /-/ready · /-/reload · /ingest/….
 
-Answers are made from the last reads of the sources; only /roll, /api/v1/roll and /api/v1/inventory ask Kafka. The event
-loop's thread looks an answer up or refuses it; rendering, password checks and disk reads are done on workers.
+A request is looked at in this order: its host, then login or token, then its body. Answers are made from the last reads
+of the sources; only /roll, /api/v1/roll and /api/v1/inventory ask Kafka. The event loop's thread looks an answer up or
+refuses it; rendering, password checks and disk reads are done on workers.
 """
 
 from __future__ import annotations
@@ -9,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from email.utils import formatdate
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from exporter.bounds.precedence import SCRAPES
 from exporter.core.owners import Owners
 from exporter.exposition.render import Exposition
 from exporter.status.html import CONTENT_SECURITY_POLICY
@@ -29,6 +28,13 @@ from exporter.web_server.workers import Workers
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 64 * 1024
+LARGE_ANSWERS = 8
+"""Answers that are made and sent at once, of those that may be large: each keeps its body until its client has taken
+it. Others wait.
+"""
+LARGE_WAIT_SECONDS = 2.0
+BODIES = 8
+"""Bodies that are received and read at once, each of a client with the token."""
 PAGE_SECONDS = 1.0
 """Seconds for which a rendered page or document is reused: many readers cost no more than one."""
 _HEALTH = frozenset({"/-/healthy", "/-/ready"})
@@ -43,8 +49,6 @@ _HEADERS = {
 _EMPTY = frozenset({204, 304})
 
 Handler = Callable[[Request], Awaitable[Answer]]
-Taking = Callable[[bytes, int], bool]
-"""Called with a body and how many bytes of it were sent; returns whether the client is still there."""
 
 
 class PostHandler(Protocol):
@@ -58,14 +62,11 @@ class PostHandler(Protocol):
 
 
 class Route(NamedTuple):
-    """The handler of a path and its method; HEAD is allowed with GET.
-
-    ``long`` is whether the answer takes long enough to look whether its reader is still there.
-    """
+    """The handler of a path and its method; HEAD is allowed with GET. ``large`` is whether its answer may be."""
 
     method: str
     handler: Handler
-    long: bool = False
+    large: bool = False
 
     @property
     def allowed(self) -> Collection[str]:
@@ -110,12 +111,18 @@ class App:
         self._post_handlers = {prefix + path: handler for path, handler in (post_handlers or {}).items()}
         self._hosts = frozenset(name_of(host) or host for host in hosts)
         # Scrapes, pages, posts and short calls (tokens, runbooks) do not wait for each other.
-        self._renderers, self._posts, self._short = Workers("metrics", 1), Workers("posts", 2), Workers("short", 1)
+        self._renderers, self._posts, self._short = Workers("metrics", 1), Workers("posts", 1), Workers("short", 1)
         self._pages: StatusPages | None = None
-        self._closing: list[Callable[[], None]] = [self._renderers.close, self._posts.close, self._short.close]
+        self._closing: list[Callable[[], None]] = [
+            self._renderers.close,
+            self._posts.close,
+            self._short.close,
+            self._guard.close,
+        ]
+        self._large, self._bodies = asyncio.Semaphore(LARGE_ANSWERS), asyncio.Semaphore(BODIES)
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
-            prefix + "/metrics": Route("GET", self._metrics),
+            prefix + "/metrics": Route("GET", self._metrics, large=True),
             prefix + "/-/healthy": Route("GET", self._healthy),
             prefix + "/-/ready": Route("GET", self._readiness),
         }
@@ -129,18 +136,18 @@ class App:
             )
             self._closing.append(pages.close)
             self._routes |= {
-                prefix + "/": Route("GET", pages.page, long=True),
-                prefix + "/api/v1/status": Route("GET", pages.document, long=True),
-                prefix + "/api/v1/events": Route("GET", pages.what_happened, long=True),
+                prefix + "/": Route("GET", pages.page, large=True),
+                prefix + "/api/v1/status": Route("GET", pages.document, large=True),
+                prefix + "/api/v1/events": Route("GET", pages.what_happened, large=True),
                 prefix + "/runbooks": Route("GET", pages.runbooks),
             }
         if queries is not None:
             answers = QueryPages(queries, prefix, self._short, page_seconds)
             self._closing.append(answers.close)
             self._routes |= {
-                prefix + "/roll": Route("GET", answers.roll_page, long=True),
-                prefix + "/api/v1/roll": Route("GET", answers.roll, long=True),
-                prefix + "/api/v1/inventory": Route("GET", answers.inventory, long=True),
+                prefix + "/roll": Route("GET", answers.roll_page, large=True),
+                prefix + "/api/v1/roll": Route("GET", answers.roll, large=True),
+                prefix + "/api/v1/inventory": Route("GET", answers.inventory, large=True),
             }
         if prefix and status is not None:
             self._routes |= dict.fromkeys(("/", prefix), Route("GET", self._to_prefix))
@@ -155,43 +162,80 @@ class App:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 -- ASGI
         request = _request(scope)
         with contextlib.suppress(asyncio.CancelledError):  # the agent stops
-            # Nothing is done before the whole request has arrived.
-            body = await _body(receive) if "content-length" in request.headers else b""
-            if body is None:
-                return
             try:
-                route = self._route(request.path)
-                answering = self._answer(request, body, route)
-                # No connection counts the bytes of a body whose client left.
-                ends = bool(body) or (route is not None and route.long)
-                answer = await (_while_there(answering, receive) if ends else answering)
+                await self._serve(request, receive, send)
             except Exception:
                 log.exception("an answer failed", extra={"method": request.method, "path": request.path})
-                answer = refused(500)
-            if answer is not None:
-                log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
-                await _send(answer, {**_HEADERS, **self._guard.headers}, send, scope["state"].get("taking"))
+                await self._send(request, refused(500), send)
 
-    async def _answer(self, request: Request, body: bytes, route: Route | None) -> Answer:
+    async def _serve(self, request: Request, receive: Any, send: Any) -> None:  # noqa: ANN401 -- ASGI
+        handler, route = self._post_handlers.get(request.path), self._route(request.path)
+        answer = await self._refusal(request, handler)
+        if answer is None and handler is not None:
+            answer = await self._posted(request, handler, receive)
+        elif answer is None and route is None:
+            answer = refused(404)
+        elif answer is None and route is not None and request.method not in route.allowed:
+            answer = refused(405, headers={"Allow": ", ".join(sorted(route.allowed))})
+        elif answer is None and route is not None and route.large:
+            await self._serve_large(request, route, send)
+        elif answer is None and route is not None:
+            answer = await route.handler(request)
+        if answer is not None:
+            await self._send(request, answer, send)
+
+    async def _refusal(self, request: Request, handler: PostHandler | None) -> Answer | None:
+        """Why the head is refused: by its host, then by login or token, before the path is looked up: a refused client
+        does not learn which paths exist.
+        """
         if request.path not in self._health and (request.path != f"{self._prefix}/metrics" or from_browser(request)):
             refusal = foreign(request, self._hosts)
             if refusal is not None:
                 return refusal
-        handler = self._post_handlers.get(request.path)
         if handler is None or not self._posts_have_tokens:
-            # Before the path is looked up: a refused client does not learn which paths exist.
             refusal = await self._guard.refusal(request)
             if refusal is not None:
                 return refusal
-        if handler is not None:
-            # The token may be in a file. The body does not wait in the queue of posts before it is known.
-            refusal = await self._short.run(handler.refusal, request, client=request.client)
-            return await self._posts.run(handler, request, body, client=request.client) if refusal is None else refusal
-        if route is None:
-            return refused(404)
-        if request.method not in route.allowed:
-            return refused(405, headers={"Allow": ", ".join(sorted(route.allowed))})
-        return await route.handler(request)
+        # The token may be in a file.
+        return await self._short.run(handler.refusal, request) if handler is not None else None
+
+    async def _posted(self, request: Request, handler: PostHandler, receive: Any) -> Answer | None:  # noqa: ANN401
+        """The answer to a posted document; None where the client leaves before its end."""
+        async with self._bodies:
+            body = bytearray()
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                body += message["body"]  # as long as its head says, which ``handler`` has looked at
+                if not message["more_body"]:
+                    return await self._posts.run(handler, request, bytes(body))
+
+    async def _serve_large(self, request: Request, route: Route, send: Any) -> None:  # noqa: ANN401 -- ASGI
+        """Answer once there is a place: until then no body is made."""
+        try:
+            async with asyncio.timeout(LARGE_WAIT_SECONDS):
+                await self._large.acquire()
+        except TimeoutError:
+            await self._send(request, refused(503, "too many answers at once", {"Retry-After": "1"}), send)
+            return
+        try:
+            await self._send(request, await route.handler(request), send)
+        finally:
+            self._large.release()
+
+    async def _send(self, request: Request, answer: Answer, send: Any) -> None:  # noqa: ANN401 -- ASGI
+        log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
+        headers = {**_HEADERS, **self._guard.headers, **answer.headers}
+        if answer.status not in _EMPTY:
+            headers |= {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
+        written = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": answer.status, "headers": written})
+        for at in range(0, max(1, len(answer.body)), CHUNK_BYTES):
+            # No more than one piece waits for a slow client.
+            piece, last = answer.body[at : at + CHUNK_BYTES], at + CHUNK_BYTES >= len(answer.body)
+            await send({"type": "http.response.body", "body": piece, "more_body": not last})
+            await asyncio.sleep(0)  # after which it is known that the client left
 
     def _route(self, path: str) -> Route | None:
         """Return the route of a path, which may end with a slash."""
@@ -208,8 +252,7 @@ class App:
         body = self._exposition.ready(fmt, gzip)
         if body is None:
             asked = self._exposition.clock.monotonic()
-            with SCRAPES.making():
-                body = await self._renderers.run(self._exposition.body, fmt, gzip, asked)
+            body = await self._renderers.run(self._exposition.body, fmt, gzip, asked)
         headers = {"Vary": "Accept, Accept-Encoding"}
         if gzip:
             headers["Content-Encoding"] = "gzip"
@@ -238,51 +281,3 @@ def _request(scope: Any) -> Request:  # noqa: ANN401 -- ASGI
     client = scope["client"][0] if scope["client"] else ""
     query = scope["query_string"].decode("latin-1")
     return Request(scope["method"], path, query, headers, client, loopback=bool(scope["state"].get("loopback")))
-
-
-async def _body(receive: Any) -> bytes | None:  # noqa: ANN401 -- ASGI
-    """The whole body, whose size the connection limits; None when the client disconnects first."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += message["body"]
-        if not message["more_body"]:
-            return bytes(body)
-
-
-async def _while_there(answer: Coroutine[Any, Any, Answer], receive: Any) -> Answer | None:  # noqa: ANN401 -- ASGI
-    """The answer, unless the client leaves before; then it is cancelled."""
-    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_left(receive))
-    try:
-        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return answering.result() if answering.done() else None
-    finally:
-        answering.cancel()
-        leaving.cancel()
-
-
-async def _left(receive: Any) -> None:  # noqa: ANN401 -- ASGI
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _send(answer: Answer, common: Mapping[str, str], send: Any, taking: Taking | None) -> None:  # noqa: ANN401
-    """``taking`` hears how much of a large body the client has taken, and says whether it is still there."""
-    headers = {**common, **answer.headers, "Date": formatdate(usegmt=True)}
-    if answer.status not in _EMPTY:
-        headers |= {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
-    written = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": answer.status, "headers": written})
-    if len(answer.body) <= CHUNK_BYTES:
-        taking = None
-    for at in range(0, max(1, len(answer.body)), CHUNK_BYTES):
-        if taking and not taking(answer.body, at):
-            return
-        # No more than one piece waits for a slow client.
-        piece, last = answer.body[at : at + CHUNK_BYTES], at + CHUNK_BYTES >= len(answer.body)
-        await send({"type": "http.response.body", "body": piece, "more_body": not last})
-        await asyncio.sleep(0)  # yields to other tasks, after which a disconnect is known
-    if taking:
-        taking(b"", 0)

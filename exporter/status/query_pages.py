@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from exporter.journal.query import QueryError
 from exporter.status.cluster_query import OF_INVENTORY, OF_ROLL, ClusterQuery, RefusedQueryError
 from exporter.status.json_lines import json_pieces
-from exporter.status.renders import HTML, Renders, rendered
+from exporter.status.renders import HTML, JSON, Renders
 from exporter.web_server.messages import Answer, Request, plain
 from exporter.web_server.workers import Workers
 
@@ -59,7 +59,7 @@ class QueryPages:
         try:
             query = await self._workers.run(self._queries.named, ClusterQuery.parse(request.query, OF_ROLL))
             pieces = lambda: roll_page_pieces(self._queries.roll(query), self._prefix)
-            return await rendered(self._rolls.get(("page", query), pieces, request.client, whole=False), HTML)
+            return Answer(200, await self._rolls.get(("page", query), pieces), HTML)
         except QueryError as error:
             return plain(str(error), 400)
 
@@ -76,9 +76,9 @@ class QueryPages:
         try:
             query = await self._workers.run(self._queries.named, ClusterQuery.parse(request.query, names))
             pieces = lambda: json_pieces(answer(query), DOCUMENT_LEVELS)
-            return await rendered(renders.get(query, pieces, request.client, whole=False))
+            return Answer(200, await renders.get(query, pieces), JSON)
         except QueryError as error:
             return plain(str(error), 400)
         except RefusedQueryError as error:  # not kept: the next request asks again
             refused = error.document
-            return await rendered(self._workers.run(lambda: b"".join(json_pieces(refused, DOCUMENT_LEVELS))))
+            return Answer(200, await self._workers.run(lambda: b"".join(json_pieces(refused, DOCUMENT_LEVELS))), JSON)

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from exporter.core.owners import Owners
 from exporter.journal.documents import EventsDocument
 from exporter.journal.query import EventQuery, QueryError
-from exporter.status.filters import EVERYTHING, Filter, lists_left_out, without
+from exporter.status.filters import Filter, lists_left_out, without
 from exporter.status.json_lines import json_pieces
 from exporter.status.page import page_pieces
-from exporter.status.renders import HTML, Renders, rendered
+from exporter.status.renders import HTML, JSON, Renders
 from exporter.status.runbooks import names, runbook, runbook_page, runbooks_page
 from exporter.web_server.messages import Answer, Request, plain, refused
 from exporter.web_server.negotiation import takes_html
@@ -75,13 +75,12 @@ class StatusPages:
             owners=self._owners(),
             rolls=self._rolls,
         )
-        whole = shown == EVERYTHING
-        return await rendered(self._pages.get(("page", refresh, shown), make, request.client, whole=whole), HTML)
+        return Answer(200, await self._pages.get(("page", refresh, shown), make), HTML)
 
     async def document(self, request: Request) -> Answer:
         left_out = lists_left_out(request.query)
         make = lambda: json_pieces(without(self._status(), left_out), DOCUMENT_LEVELS)
-        return await rendered(self._pages.get(("document", left_out), make, request.client, whole=not left_out))
+        return Answer(200, await self._pages.get(("document", left_out), make), JSON)
 
     async def what_happened(self, request: Request) -> Answer:
         if self._events is None:
@@ -92,21 +91,21 @@ class StatusPages:
             return plain(str(error), 400)
         events = self._events
         make = lambda: json_pieces(events.page(query), EVENT_LEVELS)
-        return await rendered(self._pages.get(("events", query), make, request.client, whole=False))
+        return Answer(200, await self._pages.get(("events", query), make), JSON)
 
     async def runbooks(self, request: Request) -> Answer:
         if takes_html(request.headers.get("accept", "")):
-            return _html(await self._workers.run(runbooks_page, self._prefix, client=request.client))
-        found = await self._workers.run(names, client=request.client)
+            return _html(await self._workers.run(runbooks_page, self._prefix))
+        found = await self._workers.run(names)
         return plain("\n".join(f"{self._prefix}/runbooks/{name}" for name in found))
 
     async def runbook(self, request: Request) -> Answer:
         name = request.path.removeprefix(f"{self._prefix}/runbooks/")
         if not takes_html(request.headers.get("accept", "")):
-            text = await self._workers.run(runbook, name, client=request.client)
+            text = await self._workers.run(runbook, name)
             return refused(404) if text is None else plain(text.rstrip(), headers={"Vary": "Accept"})
         made = lambda: runbook_page(name, request.query, self._status()["clusters"], self._prefix)
-        page = await self._workers.run(made, client=request.client)
+        page = await self._workers.run(made)
         return refused(404) if page is None else _html(page)
 
 

@@ -102,14 +102,14 @@ class TelemetryReceiver:
         self._clusters = clusters  # a reload may change them
         self._clock = clock or Clock()
         self.budget = budget or Budget()
-        self._mail: LatestBySender[SenderKey, SenderState] = LatestBySender(
+        self._latest: LatestBySender[SenderKey, SenderState] = LatestBySender(
             clients, lambda state: state.kept_for, self._clock, _weight, senders=SENDERS, budget=self.budget
         )
         self._points = {"taken": 0, "ignored": 0, "refused": 0}
 
-    def admit(self, client: str = "") -> None:
-        """Count a body from this address before it is parsed. Raises RefusedError when there are too many."""
-        self._mail.admit(client)
+    def admit(self) -> None:
+        """Count a body before it is parsed. Raises RefusedError when there are too many."""
+        self._latest.admit()
 
     def take(self, pushed: Iterator[Pushed], about: About, tally: PointTally) -> None:
         """Keep these points. ``about`` is what the request says of its client; refused points are put on the tally.
@@ -140,11 +140,11 @@ class TelemetryReceiver:
 
     def senders(self) -> Mapping[SenderKey, SenderState]:
         """The clients that are not silent for too long."""
-        return self._mail.latest()
+        return self._latest.latest()
 
     def left_out(self) -> int:
         """Number of clients that pushed recently and are not kept."""
-        return self._mail.left_out()
+        return self._latest.left_out()
 
     def points(self) -> Mapping[str, int]:
         """Data points so far, by what became of them."""
@@ -200,7 +200,7 @@ class TelemetryReceiver:
             oldest = now - state.kept_for  # a thread that ended, or a metric that is no longer subscribed
             return replace(state, series={key: entry for key, entry in series.items() if entry.seen >= oldest})
 
-        self._mail.put(sender, after)
+        self._latest.put(sender, after)
         taken, repeated, infinite, beyond = result
         tally.ignored += repeated
         if infinite:

@@ -19,12 +19,13 @@ from exporter.ingest.latest import RefusedError
 from exporter.telemetry import json_form, protobuf
 from exporter.telemetry.clients import About, TelemetryReceiver
 from exporter.telemetry.points import LONGEST_TEXT, OtlpError, PointTally
-from exporter.web_server.connection import MAX_TELEMETRY_BYTES
 from exporter.web_server.messages import Answer, Request
 
 log = logging.getLogger(__name__)
 
 PATH = "/v1/metrics"
+MAX_BYTES = 1024 * 1024
+"""Largest body: what a Kafka broker takes from a client at once (``telemetry.max.bytes``)."""
 MOST_BYTES = 4 * 1024 * 1024
 """Largest body once it is decompressed."""
 MOST_MEMBERS = 100
@@ -54,7 +55,7 @@ class OtlpApp:
     def refusal(self, request: Request) -> Answer | None:
         """Return why the head is refused. May read the file of the token."""
         try:
-            check_request(request, self._token, tuple(_FORMS), MAX_TELEMETRY_BYTES)
+            check_request(request, self._token, tuple(_FORMS), MAX_BYTES)
         except RefusedError as error:
             return _refused(request, error)
         return None
@@ -65,7 +66,7 @@ class OtlpApp:
         form, tally = _FORMS[kind], PointTally()
         try:
             about = _about(request)
-            self._receiver.admit(request.client)
+            self._receiver.admit()
             content = _decompressed(request, body)
             with one_heavy_at_a_time(len(content) * _WEIGHT):
                 self._receiver.take(form.decode(content, tally), about, tally)

@@ -6,6 +6,7 @@ one file can serve all of them. All problems are reported together, each with it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,13 @@ from exporter.settings.file_text import FileText, read_file_text
 from exporter.settings.from_document import DocumentError, from_document
 from exporter.settings.layers import Problem
 from exporter.web_server.tls import Tls, TlsServer, build
-from exporter.web_server.users import Users, hash_problem
 
+Users = Mapping[str, bytes]
+"""Names to bcrypt hashes."""
+
+LOWEST_COST, HIGHEST_COST = 4, 14
+"""Above 14 one check takes longer than a second, and so would the first scrape."""
+_HASH = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -104,6 +110,16 @@ def _read_here(file: FileText) -> tuple[Any, tuple[Problem, ...]]:
     from exporter.settings.web_file import read_web_file  # noqa: PLC0415 -- pydantic and YAML
 
     return read_web_file(file)
+
+
+def hash_problem(text: str) -> str:
+    """The fault of a hash, "" without one. Never repeats it."""
+    match = _HASH.fullmatch(text)
+    if match is None:
+        return "is no bcrypt hash: make one with `htpasswd -nBC 10 USER`"
+    if not LOWEST_COST <= int(match[1]) <= HIGHEST_COST:
+        return f"has a cost of {match[1]}, and {LOWEST_COST} to {HIGHEST_COST} are taken: each step doubles the time"
+    return ""
 
 
 def _problems(file: WebSettings) -> Iterator[Problem]:

@@ -43,18 +43,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def network_of(client: str) -> str:
-    """The network that one sender can take addresses from: the address of IPv4, and 64 bits of IPv6."""
-    try:
-        address = ipaddress.ip_address(client.partition("%")[0])
-    except ValueError:
-        return client
-    if address.version == 4:
-        return client
-    mapped = address.ipv4_mapped
-    return str(mapped) if mapped else str(ipaddress.ip_network((address, 64), strict=False))
-
-
 def from_browser(request: Request) -> bool:
     """Return whether the request has a header that browsers add to every request, and that scripts cannot leave out."""
     return not request.headers.keys().isdisjoint({"accept-language", "origin", "sec-fetch-site", "sec-fetch-mode"})

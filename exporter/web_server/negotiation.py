@@ -1,4 +1,8 @@
-"""Content negotiation (RFC 9110, section 12.5): the formats and encodings that a client accepts."""
+"""Content negotiation (RFC 9110, section 12.5): the formats and encodings that a client accepts.
+
+prometheus_client's ``choose_encoder`` raises TypeError for ``version=abc``, passes over qualities, and says
+``version=2.0.0`` of OpenMetrics 1.0 where a client asks so.
+"""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ from exporter.transactions.machine import records
 from exporter.transactions.saved import begin
 from exporter.web_server.config import read_web_config
 from exporter.web_server.messages import Request
-from tests.helpers.wire import exchange, final
+from tests.helpers.wire import agree, exchange
 
 Target = Callable[[bytes], None]
 TARGETS: dict[str, Target] = {}
@@ -451,9 +451,9 @@ def web_requests(data: bytes) -> None:
     size, stream = data[0] % 97 + 1 if data else 1, data[1:]
     if len(stream) > 2000:  # each piece takes rounds of an event loop
         size = max(size, len(stream) // 20)
-    whole, whole_closed, _ = asyncio.run(exchange([stream]))
-    cut, cut_closed, _ = asyncio.run(exchange([stream[at : at + size] for at in range(0, len(stream), size)]))
-    assert (final(whole), whole_closed) == (final(cut), cut_closed)
+    whole = asyncio.run(exchange([stream]))
+    cut = asyncio.run(exchange([stream[at : at + size] for at in range(0, len(stream), size)]))
+    assert agree(whole, cut), (whole, cut)
 
 
 logging.disable(logging.CRITICAL)  # what the readers log is judged elsewhere

@@ -19,16 +19,16 @@ class IngestSource(PostedSource):
     target = "librdkafka"
 
     def __init__(
-        self, inbox: LibrdkafkaReceiver, only_cluster: Callable[[], str], budget: Budget | None = None
+        self, receiver: LibrdkafkaReceiver, only_cluster: Callable[[], str], budget: Budget | None = None
     ) -> None:
         """``budget`` is the memory budget of everything that is posted; None where it is not exposed."""
         self._budget = budget
-        self._inbox = inbox
+        self._receiver = receiver
         super().__init__(only_cluster)
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del deadline, facts
-        for key, state in sorted(self._inbox.clients().items()):
+        for key, state in sorted(self._receiver.clients().items()):
             labels = (key.cluster or self._only_cluster(), key.instance, key.client_id)
             if state.txn_state is not None:
                 yield catalogue.PRODUCER_TXN_STATE(1, *labels, state.txn_state)
@@ -45,5 +45,5 @@ class IngestSource(PostedSource):
             yield catalogue.INGEST_KEPT_BYTES(float(kept))
             for senders in catalogue.INGEST_SENDERS:
                 yield catalogue.INGEST_DROPPED_TOTAL(float(dropped.get(senders, 0)), senders)
-        if left_out := self._inbox.left_out():
+        if left_out := self._receiver.left_out():
             yield catalogue.SERIES_DROPPED(left_out, catalogue.PRODUCER_TXN_STATE.name)

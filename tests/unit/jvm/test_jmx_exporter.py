@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.bounds.precedence import SCRAPES
 from exporter.jvm import jmx_exporter
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.mbeans import MBeanQuery
@@ -220,12 +219,3 @@ def test_lines_of_a_page_are_counted_to_its_end(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(jmx_exporter, "MOST_LINES", 100)
     assert not read_page([COMMIT], page, URL).faults
     assert "more than 100 lines" in read_page([COMMIT], page + b"#\n", URL).faults[0].detail
-
-
-def test_a_long_page_gives_way_to_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[None] = []
-    monkeypatch.setattr(SCRAPES, "give_way", lambda: given.append(None))
-    line = b'kafka_producer_txn_commit_time_ns_total{clientId="a"} 1.0\n'
-    monkeypatch.setattr(jmx_exporter, "PARSED_AT_ONCE", 10 * len(line))
-    read_page([COMMIT], line * 39, URL)
-    assert len(given) == 3

@@ -14,7 +14,7 @@ import pytest
 from demo.certificates import Authority
 from exporter.config import ConfigSource
 from exporter.settings.layers import ConfigError
-from exporter.web_server.config import RateLimit, WebConfig, WebConfigReading, read_web_config
+from exporter.web_server.config import RateLimit, WebConfig, WebConfigReading, hash_problem, read_web_config
 
 HASH = "$2b$04$......................w74bL5gU7LSJClZClCa.Pkz14aTv/XO"
 """Of the empty password: no secret of anybody."""
@@ -266,3 +266,14 @@ def test_the_settings_tell_its_problems_among_their_own_to_who_serves(authority:
 
 def test_the_hash_of_this_test_is_of_the_empty_password() -> None:
     assert bcrypt.checkpw(b"", HASH.encode())
+
+
+@pytest.mark.parametrize("ident", ["a", "b", "x", "y"])
+def test_hashes_of_htpasswd_and_of_others_are_known(ident: str) -> None:
+    assert hash_problem(HASH.replace("$2b$", f"$2{ident}$")) == ""
+
+
+@pytest.mark.parametrize("text", ["", "right", "$2b$", HASH[:-1], HASH + "\n", "$1$x$y", "$2b$03$" + "a" * 53])
+def test_what_is_no_usable_hash_is_said(text: str) -> None:
+    assert hash_problem(text)
+    assert "$" not in hash_problem(text)

@@ -31,7 +31,7 @@ class Inbox:
     def __init__(self) -> None:
         self.taken = 0
 
-    def take(self, body: bytes, client: str = "") -> None:
+    def take(self, body: bytes) -> None:
         self.taken += 1
 
 

@@ -22,7 +22,7 @@ from exporter.exposition.render import Exposition
 from exporter.status.app import App
 from exporter.web_server.config_file import WebFile
 from exporter.web_server.connection import Limits
-from exporter.web_server.server import Server
+from exporter.web_server.server import MAX_CONNECTIONS, Server
 from exporter.web_server.tls import TlsServer, build
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -124,11 +124,6 @@ def test_both_versions_serve_several_requests_over_one_connection(
     connection.close()
 
 
-def test_requests_that_come_together_are_answered_one_after_the_other(serve: Serve, authority: Authority) -> None:
-    pair = REQUEST.replace(b"Connection: close\r\n", b"") * 3 + REQUEST
-    assert exchange(serve(), trusting(authority), pair).count(b"Healthy.") == 4
-
-
 @pytest.mark.parametrize("hello", [b"", b"\x16\x03\x01", "half"], ids=["nothing", "a few bytes", "half a hello"])
 def test_clients_that_never_finish_a_handshake_hold_up_no_other(
     serve: Serve, authority: Authority, crowd: list[socket.socket], hello: bytes | str
@@ -157,7 +152,7 @@ def test_clients_that_shake_hands_and_say_nothing_hold_up_no_other(
 
 def test_a_handshake_that_trickles_is_cut_off_in_time(serve: Serve) -> None:
     hello = client_hello()
-    with plain(serve(arrival=0.5)) as slow:
+    with plain(serve(head=0.5)) as slow:
         slow.settimeout(0.05)
         came = None
         at = 0
@@ -231,54 +226,21 @@ def test_only_the_curve_of_the_file_is_spoken(serve: Serve, authority: Authority
     assert is_turned_away(serve(TLS + "  curve_preferences: [CurveP384]\n"), context) is not comes_in
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"\x16\x03\x01\xff\xff\x01",
-        b"\x16\x03\x01\x00\x00\x01",
-        b"\x16\x03\x01\x02\x00\x02",
-        b"\x16\x02",
-        b"\x15\x03\x01",
-        b"\x80",
-    ],
-)
-def test_bytes_that_begin_no_handshake_cost_no_session(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch, sent: bytes
+def test_one_connection_too_many_is_closed_before_its_handshake_and_those_before_it_are_served(
+    serve: Serve, authority: Authority, crowd: list[socket.socket]
 ) -> None:
-    begun: list[object] = []
-    monkeypatch.setattr(Server, "_enter", lambda _, conn, sock: begun.append((conn, sock)))
-    with plain(serve()) as client:
-        client.sendall(sent)
-        with contextlib.suppress(ConnectionResetError):
-            assert client.recv(1) == b""
-    assert begun == []
-
-
-def test_connections_that_bring_no_handshake_close_none_of_others(serve: Serve, authority: Authority) -> None:
     listener = serve()
-    listener.most_connections = 2
-    with contextlib.ExitStack() as stack:
-        context = trusting(authority)
-        served = [
-            stack.enter_context(context.wrap_socket(plain(listener), server_hostname="127.0.0.1")) for _ in range(2)
-        ]
-        accepting = threading.Event()
-        assert listener._loop is not None
-        listener._loop.call_soon_threadsafe(accepting.wait)
-        address = ("127.0.0.1", listener.ports[0])
-        strangers = [socket.create_connection(address, 20, ("127.0.0.2", 0)) for _ in range(10)]
-        for number, client in enumerate(map(stack.enter_context, strangers)):
-            client.sendall(b"\x00" * 500 if number % 2 else b"GET / HTTP/1.1\r\n\r\n")
-        accepting.set()
-        for client in strangers:
-            with contextlib.suppress(ConnectionError):
-                read_all(client)
-        for client in served:
-            client.sendall(REQUEST)
-            assert read_all(client).endswith(b"Healthy.\n")
+    first = trusting(authority).wrap_socket(plain(listener), server_hostname="127.0.0.1")
+    crowd += [first, *(plain(listener) for _ in range(MAX_CONNECTIONS - 1))]
+    with plain(listener) as late, contextlib.suppress(ConnectionResetError):
+        assert late.recv(1) == b""
+    first.sendall(REQUEST)
+    assert read_all(first).endswith(b"Healthy.\n")
+    until(lambda: len(listener._handshakes) < MAX_CONNECTIONS)
+    assert exchange(listener, trusting(authority)).endswith(b"Healthy.\n")
 
 
-def test_the_turns_of_clients_are_of_open_connections_only(
+def test_connections_that_are_reset_are_forgotten(
     serve: Serve, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     listener, context = serve(), trusting(authority)
@@ -289,21 +251,18 @@ def test_the_turns_of_clients_are_of_open_connections_only(
             raw = context.wrap_socket(raw, server_hostname="127.0.0.1")
             raw.sendall(REQUEST)
         raw.close()
-    with plain(listener) as raw, context.wrap_socket(raw, server_hostname="127.0.0.1") as secure:
-        until(lambda: len(listener._turns.clients) == 1 == sum(map(len, listener._open.values())))
-        (client,) = listener._turns.clients.values()
-        assert client.network == "127.0.0.1"
-        secure.sendall(REQUEST)
-        assert read_all(secure).endswith(b"Healthy.\n")
-    until(lambda: not listener._turns.clients)
+    assert exchange(listener, context).endswith(b"Healthy.\n")
+    until(lambda: not listener._handshakes and not listener._server.server_state.connections)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_an_answer_does_not_wait_for_the_acknowledgement_of_the_last_packet(serve: Serve, authority: Authority) -> None:
     listener = serve()
     with plain(listener) as raw, trusting(authority).wrap_socket(raw, server_hostname="127.0.0.1"):
-        (connection,) = (connection for of_client in listener._open.values() for connection in of_client)
-        assert connection._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        until(lambda: bool(listener._server.server_state.connections))
+        (connection,) = listener._server.server_state.connections
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize("at", [1, 2, 5, 6])
@@ -327,7 +286,7 @@ def test_a_handshake_whose_first_bytes_come_alone_is_one(serve: Serve, authority
 def test_old_versions_and_nonsense_are_turned_away_without_an_error_of_ours(
     serve: Serve, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = serve(TLS + "  min_version: TLS13\n", arrival=0.5)
+    listener = serve(TLS + "  min_version: TLS13\n", head=0.5)
     old = trusting(authority)
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     assert is_turned_away(listener, old)
@@ -384,7 +343,7 @@ def test_many_requests_at_once_are_all_answered_over_tls(serve: Serve, authority
     assert all(answer.endswith(b"Healthy.\n") for answer in answers)
 
 
-def test_a_client_that_leaves_before_its_pipelined_answers_leaves_no_error(
+def test_a_client_that_leaves_before_its_answer_leaves_no_error(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     tls, _ = build(TlsServer(cert_file="server.pem", key_file="server.key"), authority.folder)
@@ -403,7 +362,7 @@ def test_a_client_that_leaves_before_its_pipelined_answers_leaves_no_error(
     listener.open()
     try:
         with plain(listener) as raw, trusting(authority).wrap_socket(raw, server_hostname="127.0.0.1") as secure:
-            secure.sendall(REQUEST.replace(b"Connection: close\r\n", b"") * 3)
+            secure.sendall(REQUEST.replace(b"Connection: close\r\n", b""))
             assert begun.wait(20)
             secure.unwrap()
         assert ended.wait(20)
