@@ -73,9 +73,12 @@ there. The next commit of the same producer on that partition releases them; the
 
 @dataclass(frozen=True, slots=True)
 class MarkerReport:
-    """The result for one cluster; ``error`` says why nothing was, "" otherwise."""
+    """The result for one cluster; ``error`` says why nothing was, "" otherwise. ``configured_name`` is the one in the
+    settings, "" without one: an agent of one cluster takes that for it.
+    """
 
     cluster: str
+    configured_name: str
     judged: MarkerComparison
     offsets: int = 0
     error: str = ""
@@ -113,7 +116,11 @@ def _command(options: argparse.Namespace) -> int:
                 reports.append(look(cluster, options.since, Deadline.after(options.timeout), options.max_bytes))
             except AskError as error:
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
-                reports.append(MarkerReport(cluster.name, MarkerComparison((), 0, ()), error=error.fault.detail))
+                reports.append(
+                    MarkerReport(
+                        cluster.name, cluster.configured_name, MarkerComparison((), 0, ()), error=error.fault.detail
+                    )
+                )
     if options.output == "json":
         print_json({"clusters": [_document(report) for report in reports]})
     else:
@@ -127,7 +134,7 @@ def _command(options: argparse.Namespace) -> int:
 
 def _result(report: MarkerReport) -> AuditResult:
     questions = ((report.error,) if report.error else ()) + report.judged.open_questions
-    return markers_result(report.judged, questions, report.cluster, time.time())
+    return markers_result(report.judged, questions, report.configured_name, time.time())
 
 
 def _size(text: str) -> int:
@@ -175,7 +182,7 @@ def _compared(
     apart = clocks_apart_ms(decisions, read)
     if apart >= CLOCK_SLACK_MS:  # markers are found, and told apart, by their times
         text = f"clocks of brokers are {apart / 1000:.0f} s apart: no markers were compared, see NTP on each"
-        return MarkerReport(cluster.name, MarkerComparison((), 0, (text,)), offsets)
+        return MarkerReport(cluster.name, cluster.configured_name, MarkerComparison((), 0, (text,)), offsets)
     judged = judge(decisions, read, since_ms, compacted, check)
     if judged.unproven:
         places = {torn.partition for torn in judged.unproven}
@@ -190,7 +197,7 @@ def _compared(
             f"{log.without_partitions} transactions have no record left that names their partitions",
         )
     questions = (*questions, *gaps.questions(judged.judged))
-    return MarkerReport(cluster.name, judged._replace(open_questions=questions), offsets)
+    return MarkerReport(cluster.name, cluster.configured_name, judged._replace(open_questions=questions), offsets)
 
 
 def _checked(advance: Callable[[int], object], reading: Deadline, check: Callable[[], None]) -> Callable[[int], None]:

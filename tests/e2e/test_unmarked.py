@@ -44,7 +44,7 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
         kafka.bootstrap,
         "--lso.stall-after",
         "4s",
-        environment={**OFTEN, "KAFKA_EOS_INGEST_ENABLED": "true"},
+        environment={**OFTEN, "KAFKA_EOS_INGEST__ENABLED": "true"},
     )
     producer = _with_open_transaction(kafka, keep, make)
     lose(kafka, producer)
@@ -66,6 +66,7 @@ def test_a_committed_transaction_that_lost_its_marker_is_unmarked_and_never_has_
     audited = command(
         "audit", "markers", "--bootstrap-server", kafka.bootstrap, "--output", "json", "--agent", url
     )  # fmt: skip
+    assert "did not take" not in audited.err
     torn = json.loads(audited.out)["clusters"][0]["torn"]
     assert [
         (torn_marker["transactional_id"], torn_marker["decided"], torn_marker["marker"], torn_marker["partition"])
