@@ -59,8 +59,8 @@ it. 0 while it is watched, and after its last agent died."""
 _THERE = f"avg_over_time({AGENTS}[4m])"
 _USUAL = f"quantile_over_time(0.5, {AGENTS}[2d])"
 _GONE = per_row(
-    f"topk(5, group by (instance) (last_over_time({_WATCHES[:-1]}, kafka_cluster=%q}}[1d]))"
-    f" unless on (instance) group by (instance) ({_WATCHES[:-1]}, kafka_cluster=%q}}))",
+    f'topk(5, group by (instance) (last_over_time({SOURCE_UP}{{kafka_cluster=%q, source="lso"}}[1d]))'
+    f' unless on (instance) group by (instance) ({SOURCE_UP}{{kafka_cluster=%q, source="lso"}}))',
     "\n- {{ .Labels.instance }} is gone",
     "kafka_cluster",
     "kafka_cluster",

@@ -31,7 +31,8 @@ _WHICH = (
 
 # A subject of the posture is <Connect cluster>/<connector>.
 _SHORT_TIMEOUT = (
-    f'group by (kafka_cluster) (label_replace(label_replace({POSTURE_CHECK}{{check="connect_boundary_interval"}} == 0,'
+    f"group by (kafka_cluster) (label_replace(label_replace({POSTURE_CHECK}{{kafka_cluster=%q, "
+    'check="connect_boundary_interval"}} == 0,'
     ' "connect", "$1", "subject", "([^/]*)/.*"), "connector", "$1", "subject", "[^/]*/(.*)")'
     f" and on (kafka_cluster, connect, connector) {CONNECT_CONNECTOR_INFO}"
     "{kafka_cluster=%q, connect=%q, connector=%q})"
@@ -88,6 +89,7 @@ def _task_failed() -> Iterator[Alert]:
             " Its transaction.boundary.interval.ms is at or above its transaction timeout (check"
             " connect_boundary_interval): the coordinator ends each transaction before the task commits it. Set a"
             " shorter interval, or a longer producer.override.transaction.timeout.ms, before it is restarted.",
+            "kafka_cluster",
             *_CONNECTOR_LABELS,
         )
         + "\nCaused by a fence (fenced, invalid_epoch), look for a second worker or Connect cluster with the same"

@@ -136,9 +136,11 @@ WAITING = per_row(
     "kafka_cluster",
     *_HOLDER,
 ) + per_row(
-    f"topk({_MOST}, max by (spark_application, query, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS} and {_ITS}) > 0)",
+    f"topk({_MOST}, max by (spark_application, query, topic) ("
+    f"{SPARK_SOURCE_BLOCKED_OFFSETS}{{kafka_cluster=%q}} and {_ITS}) > 0)",
     "\n- query {{ .Labels.query }} of Spark application {{ .Labels.spark_application }} waits for {{ .Value }} offsets"
     " of {{ .Labels.topic }}",
+    "kafka_cluster",
     *_HOLDER,
 )
 """Consumer groups that wait for it: their own lag looks like 0."""

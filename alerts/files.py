@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from exporter.alerts.chart import PATH as CHART_RULES
-from exporter.alerts.chart import marked_rules
 from exporter.alerts.notification import TEMPLATES
 from exporter.alerts.routing import alertmanager, alertmanager_config
 from exporter.alerts.rules import prometheus_rule, rules_file
@@ -32,6 +30,5 @@ _NAMES = {
 
 
 def generated() -> dict[str, str]:
-    """Text by path within a checkout, with the default settings; the Helm chart fills those of its own rules."""
-    ours = {f"alerts/generated/{file}": FORMATS[name](Settings()) for name, file in _NAMES.items()}
-    return {**ours, CHART_RULES: marked_rules()}
+    """Text by path within a checkout, with the default settings. The Helm chart reads these files by links."""
+    return {f"alerts/generated/{file}": FORMATS[name](Settings()) for name, file in _NAMES.items()}

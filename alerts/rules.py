@@ -7,7 +7,7 @@ from typing import Any
 from exporter.alerts import table
 from exporter.alerts.agent import ABSENT
 from exporter.alerts.bound import bounded, others
-from exporter.alerts.labels import filled, marked_description, marked_expression
+from exporter.alerts.labels import expression, text
 from exporter.alerts.owners import owner_label
 from exporter.alerts.rule import KEEP_FIRING_FOR, Alert, Severity
 from exporter.alerts.settings import Settings, SettingsError
@@ -34,7 +34,7 @@ def groups(settings: Settings) -> list[Rule]:
             "name": f"kafka-eos.{subject.name}",
             **({"interval": subject.interval} if subject.interval else {}),
             "rules": [
-                *({"record": record.name, "expr": _expression(record.expr, settings)} for record in records),
+                *({"record": record.name, "expr": expression(record.expr, settings)} for record in records),
                 *(_rule(alert, settings, every) for alert in alerts),
             ],
         }
@@ -61,7 +61,7 @@ def prometheus_rule(settings: Settings) -> str:
 
 
 def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
-    rule: Rule = {"alert": alert.name, "expr": _expression(bounded(alert), settings)}
+    rule: Rule = {"alert": alert.name, "expr": expression(bounded(alert), settings)}
     hold = settings.override(alert.name, "for") or alert.hold
     if hold:
         rule["for"] = hold
@@ -72,11 +72,11 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
         **settings.static,
         "severity": _severity(alert, settings, alerts).value,
         **dict(alert.labels),
-        "owner": _description(owner_label(alert), settings),
+        "owner": _described(owner_label(alert), settings),
     }
     rule["annotations"] = {
-        "summary": _description(alert.summary, settings),
-        "description": _description(alert.description + others(alert), settings),
+        "summary": _described(alert.summary, settings),
+        "description": _described(alert.description + others(alert), settings),
         "runbook_url": _runbook(alert, settings),
         "dashboard_url": _dashboard(alert, settings),
         "page_url": _page(alert, settings),
@@ -84,18 +84,9 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
     return rule
 
 
-def _expression(expr: str, settings: Settings) -> str:
-    if not settings.selector and not settings.groups:
-        return expr
-    return filled(marked_expression(expr), settings.selector, settings.groups)
-
-
-def _description(text: str, settings: Settings) -> str:
+def _described(template: str, settings: Settings) -> str:
     """Counts are whole: an increase is extrapolated, and ``humanize`` would write 12.47 or 1.371k."""
-    text = text.replace("alue | humanize }}", "alue | printf `%.0f` }}")
-    if not settings.selector and not settings.groups:
-        return text
-    return filled(marked_description(text), settings.selector, settings.groups)
+    return text(template.replace("alue | humanize }}", "alue | printf `%.0f` }}"), settings)
 
 
 def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> Severity:

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from exporter.alerts.mixin import mixin
+from exporter.alerts.settings import SettingsError, settings
+from exporter.alerts.table import names
+from exporter.commands.settings import UsageError
 from exporter.model import CommandError
 
 _EXAMPLES = """\
@@ -18,6 +21,7 @@ examples:
 _MIXIN_EXAMPLES = """\
 examples:
   kafka-eos-exporter generate mixin > vendor/kafka-eos/mixin.libsonnet
+  kafka-eos-exporter generate mixin --set 'selector=env="prod"' --set group_labels=namespace
 """
 
 
@@ -34,9 +38,12 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have
     whole = commands.add_parser(
         "mixin",
         help="print alerts, rules and dashboards as a jsonnet mixin",
-        description="Print mixin.libsonnet: prometheusAlerts, prometheusRules, grafanaDashboards and _config, with a"
-        " selector, group labels and labels to set. Needs the extra: kafka-eos-exporter[generate].",
+        description="Print mixin.libsonnet: prometheusAlerts, prometheusRules, grafanaDashboards and _config, with"
+        " addresses, labels and overrides. Needs the extra: kafka-eos-exporter[generate].",
         epilog=_MIXIN_EXAMPLES,
+    )
+    whole.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="assignments", help="a key of generate alerts"
     )
     whole.set_defaults(command=_print_mixin)
 
@@ -70,6 +77,10 @@ def _generate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_mixin(_: argparse.Namespace) -> int:
-    print(mixin({path.name: text for path, text in files().items()}), end="")
+def _print_mixin(options: argparse.Namespace) -> int:
+    try:
+        chosen = settings(options.assignments, names())
+    except SettingsError as error:
+        raise UsageError(str(error)) from None
+    print(mixin({path.name: text for path, text in files().items()}, chosen), end="")
     return 0

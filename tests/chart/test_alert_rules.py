@@ -15,7 +15,7 @@ from exporter.alerts.table import names
 from tests.chart.tools import CHART, Charts, ToolRefusedError, of_kind
 
 SERVICE = "http://eos-kafka-eos-exporter.kafka.svc:10618"
-SETTINGS = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())["settings"]
+ADDRESSES = {key: default for key, default, _ in knobs() if key.endswith("_url")}
 
 
 def rendered(charts: Charts, given: dict[str, Any], overrides: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -29,26 +29,22 @@ def told(given: dict[str, Any], overrides: dict[str, Any] | None = None) -> list
     """Return what the command makes of the same. Phones do not open the Service: its runbooks are those of the
     repository.
     """
-    own = {} if "page_url" in given else {"page_url": SERVICE, "runbook_url": SETTINGS["runbook_url"]}
+    own = {} if "page_url" in given else {"page_url": SERVICE, "runbook_url": ADDRESSES["runbook_url"]}
     pairs = {**own, **given}
     for alert, wanted in (overrides or {}).items():
         pairs |= {f"{alert}.{key}": str(value).lower() for key, value in wanted.items()}
     return groups(settings([f"{key}={value}" for key, value in pairs.items()], names()))
 
 
-LABELS = {"selector": 'env="prod", region=~"eu-.*"', "group_labels": "namespace, env"}
-
-
-def test_every_setting_of_the_rules_is_a_value_of_the_chart() -> None:
-    by_other_values = {"labels": "prometheusRule.alertLabels"}
-    assert {key for key, *_ in knobs()} == SETTINGS.keys() | by_other_values.keys()
-
-
-@pytest.mark.parametrize(
-    "given", [{"selector": "env=prod"}, {"group_labels": "a b"}, {"page_url": "here"}, {"nonsense": "1"}]
-)
+@pytest.mark.parametrize("given", [{"page_url": "here"}, {"nonsense": "1"}, {"labels": "a=b"}])
 def test_what_is_no_setting_of_the_rules_is_refused(charts: Charts, given: dict[str, str]) -> None:
     with pytest.raises(ToolRefusedError, match=next(iter(given))):
+        rendered(charts, given)
+
+
+@pytest.mark.parametrize("given", [{"selector": 'env="prod"'}, {"group_labels": ""}])
+def test_a_setting_that_was_removed_names_the_page_of_upgrades(charts: Charts, given: dict[str, str]) -> None:
+    with pytest.raises(ToolRefusedError, match=rf"settings\.{next(iter(given))}: removed; docs/upgrading\.md"):
         rendered(charts, given)
 
 
@@ -60,15 +56,12 @@ def other(default: str) -> str:
     "given",
     [
         {},
-        {key: other(default) for key, default in SETTINGS.items() if key.endswith("_url")},
-        LABELS,
-        {"selector": 'env="prod"'},
-        {"group_labels": "region"},
+        {key: other(default) for key, default in ADDRESSES.items()},
         {"runbook_url": "https://wiki.example.com/eos"},
         {"page_url": "https://eos.example.com"},
         {"dashboard_url": 'https://grafana.example.com/a?b="c"&d={{ e }}'},
     ],
-    ids=["defaults", "addresses", "labels", "selector", "group label", "wiki", "page", "awkward"],
+    ids=["defaults", "addresses", "wiki", "page", "awkward"],
 )
 def test_the_same_settings_give_the_same_rules(charts: Charts, given: dict[str, Any]) -> None:
     assert rendered(charts, given) == told(given)
@@ -83,11 +76,6 @@ def test_the_same_overrides_give_the_same_rules(charts: Charts) -> None:
     assert rendered(charts, {}, overrides) == told({}, overrides)
 
 
-def test_no_mark_is_left(charts: Charts) -> None:
-    assert "<<" in (CHART / "files" / "rules.yaml").read_text()
-    assert "<<" not in yaml.safe_dump(rendered(charts, {}))
-
-
 def test_labels_for_every_alert_do_not_replace_its_own(charts: Charts) -> None:
     rule = {"enabled": True, "alertLabels": {"team": "streaming", "severity": "info"}}
     [found] = of_kind(charts.objects({"bootstrapServers": "kafka:9092", "prometheusRule": rule}), "PrometheusRule")
@@ -100,7 +88,7 @@ def test_labels_for_every_alert_do_not_replace_its_own(charts: Charts) -> None:
 
 def test_promtool_takes_the_rules(charts: Charts, tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
-    file.write_text(yaml.safe_dump({"groups": rendered(charts, LABELS)}))
+    file.write_text(yaml.safe_dump({"groups": rendered(charts, {})}))
     done = subprocess.run(
         ["promtool", "check", "rules", file], capture_output=True, text=True, timeout=120, check=False
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from exporter.alerts import table
-from exporter.alerts.labels import filled, marked_description, marked_expression
+from exporter.alerts.labels import expression, text
 from exporter.alerts.rules import rules_file
 from exporter.alerts.settings import Settings, SettingsError, settings
 from tests.rules.promtool import Case, Check, Series, bare, run
@@ -78,18 +79,28 @@ def test_two_namespaces_with_one_name_of_a_cluster_are_two_alerts(name: str) -> 
 
 def test_without_labels_nothing_changes() -> None:
     for alert in table.alerts(Settings()):
-        assert filled(marked_expression(alert.expr), "", ()) == alert.expr
-        assert filled(marked_description(alert.description), "", ()) == alert.description
-    for record in table.records():
-        assert filled(marked_expression(record.expr), "", ()) == record.expr
+        assert expression(alert.expr, Settings()) == alert.expr
+        assert text(alert.description, Settings()) == alert.description
+
+
+def test_every_query_of_a_text_begins_with_the_cluster() -> None:
+    """The group labels follow it: evidence is of the namespace of its alert."""
+    others = re.compile(r"(?<![\w:])(?:[\w:]*kafka_eos_[\w:]++|ALERTS\b)(?!\{kafka_cluster=%q)")
+    for alert in table.alerts(Settings()):
+        if "$labels.kafka_cluster " in alert.summary:
+            for query in re.findall(r"`([^`]*kafka_eos[^`]*)`", alert.summary + alert.description):
+                assert others.search(query) is None, query
 
 
 def test_evidence_is_of_the_namespace_of_its_alert() -> None:
-    query = "max(kafka_eos_series_dropped{metric=%q}) and kafka_eos_series_dropped"
-    text = f"{{{{ range query (printf `{query}` $labels.metric) }}}}"
-    assert filled(marked_description(text), 'env="prod"', ["namespace"]) == (
-        '{{ range query (printf `max(kafka_eos_series_dropped{namespace=%q, env="prod", metric=%q}) and'
-        ' kafka_eos_series_dropped{namespace=%q, env="prod"}` $labels.namespace $labels.metric $labels.namespace) }}'
+    query = "max(kafka_eos_a{kafka_cluster=%q, topic=%q}) and a:kafka_eos_b{kafka_cluster=%q}"
+    arguments = "$labels.kafka_cluster $labels.topic $labels.kafka_cluster"
+    template = f"{{{{ $labels.kafka_cluster }}}}: {{{{ range query (printf `{query}` {arguments}) }}}}"
+    assert text(template, replace(Settings(), selector='env="prod"', group_labels="namespace")) == (
+        "{{ $labels.kafka_cluster }}: {{ range query (printf"
+        ' `max(kafka_eos_a{kafka_cluster=%q, namespace=%q, env="prod", topic=%q})'
+        " and a:kafka_eos_b{kafka_cluster=%q, namespace=%q}`"
+        " $labels.kafka_cluster $labels.namespace $labels.topic $labels.kafka_cluster $labels.namespace) }}"
     )
 
 
