@@ -386,7 +386,7 @@ def test_a_timestamp_that_no_calendar_has_is_no_crash(instant: float) -> None:
 def test_every_kind_is_explained_wherever_kinds_are_listed(kind: BlockerKind) -> None:
     assert kind in MEANING, "MEANING in exporter/lso/next_step.py"
     for page, line in (
-        ("README.md", rf"  \| `{kind}` \|"),
+        ("README.md", rf"\| `{kind}` \|"),
         ("docs/architecture.md", rf"\| [a-z, ]*\b{kind}\b[a-z, ]* \| the kinds of a blocker"),
         ("alerts/runbooks/KafkaEosLsoStalled.md", rf"\*\*{kind}\*\*: "),
     ):
