@@ -116,13 +116,15 @@ class Grouping:
         """Return whether this is of a task of a known Connect group, whatever application a user's pattern says."""
         return self._connect_task(transactional_id) is not None
 
-    def may_be_flink(self, transactional_id: str) -> bool:
+    @staticmethod
+    def may_be_flink(transactional_id: str) -> bool:
         """Return whether by its form an id may be that of a Flink job, whatever application a user's pattern says.
 
-        Flink's KafkaSink makes ``<prefix>-<subtask>-<checkpoint or number>``, the FlinkKafkaProducer before it
-        ``<task>-<operator's hash>-<number>``.
+        Flink's KafkaSink makes ``<prefix>-<subtask>-<checkpoint or number>`` (TransactionalIdFactory), the
+        FlinkKafkaProducer before it ``<task>-<operator's hash>-<number>``. So may others: a pool of producers whose
+        prefix ends in the name of a StatefulSet's pod. Only what its transactions do shows a job (``flink.jobs``).
         """
-        return self.of(transactional_id).kind == "flink" or _MAY_BE_FLINK.fullmatch(transactional_id) is not None
+        return _MAY_BE_FLINK.fullmatch(transactional_id) is not None
 
     def explain(self, transactional_id: str) -> Grouped:
         """The application of an id, and which rule named it."""

@@ -45,8 +45,9 @@ _MIRROR_MAKER = re.compile(
 _STREAMS_V2 = re.compile(rf"(?P<application>.+)-{UUID}-(?P<thread>\d+)", re.DOTALL)
 _STREAMS_V1 = re.compile(r"(?P<application>.+)-\d+_\d+", re.DOTALL)
 _STREAMS_V2_DASHES = 6
-# Flink's TransactionalIdFactory: <prefix>-<subtask>-<checkpoint>, or with POOLING <prefix>-<subtask>-<number>.
-_FLINK = re.compile(r"(?P<application>.+)-\d+-\d+", re.DOTALL)
+# <prefix>-<pod of a StatefulSet>-<number> of a pool of producers; Flink's TransactionalIdFactory makes the same form,
+# <prefix>-<subtask>-<checkpoint or number>: an id alone shows neither.
+_TWO_NUMBERS = re.compile(r"(?P<application>.+)-\d+-\d+", re.DOTALL)
 # spring-kafka before 3.0 (EOSMode.V1): <prefix><group>.<topic>.<partition>.
 _SPRING = re.compile(r"(?P<application>.+\.[^.]+)\.\d+", re.DOTALL)
 _NUMBERED = re.compile(rf"(?P<application>.+?)[-._:/#@](?:{UUID}|\d+)", re.DOTALL)
@@ -154,8 +155,6 @@ def _instance(transactional_id: str) -> Form | None:
     name = _stem(left)
     if not name:
         return Form(UUID_ID if rules == ["UUID"] else HOST_ID, "other", " and ".join(rules))
-    if _FLINK.fullmatch(left):
-        return Form(name, "flink", " and ".join((*rules, "Flink subtask and checkpoint")))
     return Form(name, "producer", " and ".join(rules))
 
 
@@ -179,8 +178,8 @@ def _is_number_or_separator(token: str) -> bool:
 
 
 def _numbered(transactional_id: str) -> Form:
-    if match := _FLINK.fullmatch(transactional_id):
-        return Form(match["application"], "flink", "Flink: prefix, subtask, checkpoint or number")
+    if match := _TWO_NUMBERS.fullmatch(transactional_id):
+        return Form(match["application"], "producer", "two numbers at the end")
     if "." in transactional_id and (match := _SPRING.fullmatch(transactional_id)):
         return Form(match["application"], "producer", "Spring: prefix, group, topic, partition")
     if match := _NUMBERED.fullmatch(transactional_id):

@@ -52,13 +52,15 @@ DO_NOT_END = {
         "Do nothing to the transaction before its kind is known: if it is alive, ending it by hand would tear it."
     ),
 }
-FLINK = (
-    "By its id it may be a Flink job's, and precommitted: the job commits it when it starts from its last checkpoint."
-)
+MAY_BE_FLINK = "By its id it may be of a pool of producers, or of a Flink job: the log does not show which."
 CHECK_FIRST = "Ask once more right before it; this only looks"
 FLINK_WARNING = (
     "Do not end it by hand: if it is precommitted, the records of a completed checkpoint would be lost, as they are at"
     " its timeout."
+)
+MAY_BE_FLINK_WARNING = (
+    "Do not end it by hand before it is known to be no Flink job's: if it is precommitted, the records of a completed"
+    " checkpoint would be lost, as they are at its timeout."
 )
 
 _MOST_PARTITIONS = 10
@@ -123,7 +125,8 @@ def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: boo
     if blocker.checkpoint is not None:
         return flink_step(blocker, blocker.checkpoint, now)
     if blocker.flink:
-        return NextStep(f"{text} {_restart_flink(blocker, now)}", warning=FLINK_WARNING)
+        pool = f"Of a pool of producers: restart that instance. {_by_itself(blocker, now)}"
+        return NextStep(f"{text} {MAY_BE_FLINK} {pool} {_restart_flink(blocker, now)}", warning=MAY_BE_FLINK_WARNING)
     text = f"{text} {_by_itself(blocker, now)}"
     opened = blocker.evidence
     # Evidence about another incarnation of the id does not count for this one.
@@ -269,14 +272,15 @@ def _who(blocker: Blocker) -> str:
 
 
 def _restart_flink(blocker: Blocker, now: float) -> str:
+    """The step if it is a Flink job's: a precommitted transaction is committed when the job starts."""
     if blocker.started is None or blocker.timeout is None:
-        return f"{FLINK} Start the job from its last checkpoint before the transaction times out."
-    ends = blocker.started + blocker.timeout + (blocker.scan_behind or 0.0)
-    if now <= ends:
-        return f"{FLINK} Start the job from its last checkpoint before {clock_time(ends)}, when it times out."
+        when = "before the transaction times out"
+    elif now <= (ends := blocker.started + blocker.timeout + (blocker.scan_behind or 0.0)):
+        when = f"before {clock_time(ends)}, when it times out"
+    else:
+        when = "now, and look whether records of that checkpoint are missing"
     return (
-        f"{FLINK} Its timeout passed at {clock_time(ends)}, {format_age(now - ends)} ago: start the job from its last"
-        " checkpoint now, and look whether records of that checkpoint are missing."
+        f"Of a Flink job: it may be precommitted, and is committed when the job starts from its last checkpoint {when}."
     )
 
 

@@ -98,7 +98,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.applications.applications:_MAY_BE_FLINK": ("fullmatch", "a", ("-1", "-1-", "1-11", "-0a")),
     "exporter.applications.applications:_TASK": ("fullmatch", "", ("-1", "1-")),
     "exporter.applications.naming:_BARE_UUID": ("fullmatch", "", ()),
-    "exporter.applications.naming:_FLINK": ("fullmatch", "", ("-1", "-1-", "1-11")),
+    "exporter.applications.naming:_TWO_NUMBERS": ("fullmatch", "", ("-1", "-1-", "1-11")),
     "exporter.applications.naming:_GLUED": ("fullmatch", "", ("aaa1", "a1")),
     **{
         f"exporter.applications.naming:_INSTANCES.{at}.2": (

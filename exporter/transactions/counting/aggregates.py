@@ -40,11 +40,11 @@ class Aggregates:
     def __init__(self, grouping: Grouping, caps: TransactionsConfig) -> None:
         self._grouping = grouping
         self._caps = caps
-        self.applications = KnownApplications(grouping, caps.applications)
+        self.flink = Jobs()
+        self.applications = KnownApplications(grouping, caps.applications, self.flink)
         self._by_name = self.applications.by_name  # for the path of every record
         self.unclean = UncleanHistory(caps.unclean_ends)
         self._lists = PartitionLists()
-        self.flink = Jobs()
         self._fences = RecentFences(self.flink)
         self._tasks = CommitsOfTasks()
         self._counted = Derived[Mapping[str, ApplicationCounts]](dict)
@@ -177,6 +177,7 @@ class Aggregates:
 
     def counted(self) -> Mapping[str, ApplicationCounts]:
         """The counts, by application. Nothing in it changes; it is the same object until something happens."""
+        self.applications.describe_jobs()
         return self._counted(tuple([(name, own.counted()) for name, own in self._by_name.items()]))
 
     def dated(self) -> Mapping[str, Mapping[Outcome, float]]:

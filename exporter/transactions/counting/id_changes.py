@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 from exporter.applications.applications import EMPTY_ID, Grouping
 from exporter.applications.naming import form_of
+from exporter.flink.jobs import Jobs
 from exporter.transactions.facts import IdChanges, IdLife
 from exporter.transactions.machine.entries import Entry
 from exporter.transactions.machine.records import Status
@@ -20,7 +21,7 @@ MOST_APPLICATIONS = 1000
 """Applications whose new ids are remembered."""
 MOST_IDS = 200
 """Ids of an application in a result."""
-_BY_DESIGN = frozenset({"flink", "streams", "connect_leader", "connect_task", "canary"})
+_BY_DESIGN = frozenset({"streams", "connect_leader", "connect_task", "canary"})
 _SPARK = "Spark application id"
 
 
@@ -30,8 +31,9 @@ class NewIds:
     Unix seconds of log time. Not saved: a restart of the agent begins anew.
     """
 
-    def __init__(self, grouping: Grouping) -> None:
+    def __init__(self, grouping: Grouping, jobs: Jobs) -> None:
         self._grouping = grouping
+        self._jobs = jobs
         self._first: dict[str, deque[tuple[str, float]]] = {}
         self._returned: dict[str, float] = {}
 
@@ -55,7 +57,8 @@ class NewIds:
 
     def changes(self, entries_of: Callable[[Container[str]], Iterable[Entry]], log_now: float) -> dict[str, IdChanges]:
         """The changes of the ids of each application with ``LEAST_NEW`` new ones in the last day. ``entries_of`` gives
-        the ids of applications.
+        the ids of applications. Those of Flink jobs are left out: a job is known by its third commit, so before its
+        ids are evidence.
         """
         for application, known in list(self._first.items()):
             while known and known[0][1] < log_now - DAY:
@@ -67,7 +70,7 @@ class NewIds:
         lives: dict[str, list[IdLife]] = {name: [] for name in first}
         for entry in entries_of(first.keys()) if first else ():
             found = lives[entry.application]
-            if entry.offset >= 0:
+            if entry.offset >= 0 and not self._jobs.is_job(entry.transactional_id):
                 found.append(_life(entry, first[entry.application], log_now))
                 if len(found) >= 2 * MOST_IDS:  # an application may have a million
                     found[:] = _newest(found)
@@ -79,8 +82,8 @@ class NewIds:
 def changes_by_design(grouping: Grouping, transactional_id: str) -> bool:
     """Return whether the engine that made this id makes new ones at its starts, or fences by something else.
 
-    Flink (TransactionalIdFactory), Streams (StreamsProducer: the process id), Spark's application ids, Connect's tasks
-    (new with a new connector), the canary.
+    Streams (StreamsProducer: the process id), Spark's application ids, Connect's tasks (new with a new connector), the
+    canary. An id does not show whether it is Flink's.
     """
     application, rule = grouping.explain(transactional_id)
     form = form_of(transactional_id)
@@ -89,7 +92,6 @@ def changes_by_design(grouping: Grouping, transactional_id: str) -> bool:
         or _SPARK in rule
         or application.name == EMPTY_ID
         or grouping.is_connect_task(transactional_id)
-        or grouping.may_be_flink(transactional_id)
         or form.kind in _BY_DESIGN
         or _SPARK in form.rule
     )

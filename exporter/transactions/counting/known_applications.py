@@ -8,6 +8,7 @@ from itertools import islice
 
 from exporter.applications.applications import Application, Grouping
 from exporter.catalogue import OVERFLOW
+from exporter.flink.jobs import Jobs
 from exporter.transactions.counting.application_counters import ApplicationCounters
 from exporter.transactions.counting.id_changes import NewIds
 from exporter.transactions.counting.new_applications import NewApplications
@@ -22,14 +23,15 @@ class KnownApplications:
     others.
     """
 
-    def __init__(self, grouping: Grouping, most: int) -> None:
+    def __init__(self, grouping: Grouping, most: int, jobs: Jobs) -> None:
         self._grouping = grouping
+        self._jobs = jobs
         self._most = most
         self.by_name: dict[str, ApplicationCounters] = {}
         self.folded: dict[str, int] = {}  # applications in the overflow with their number of ids
         self._ids_known = True
         self.new = NewApplications()
-        self.new_ids = NewIds(grouping)
+        self.new_ids = NewIds(grouping, jobs)
         self.ids = defaultdict[int, Counter[str]](Counter)  # by partition of the log and application
         self.id_changes = 0  # how often ``ids`` changed
         self.seen: dict[str, int] = {}
@@ -47,6 +49,13 @@ class KnownApplications:
             self.new_ids.appeared(entry)
         if self._number > before:
             self.new.appeared(instant)
+
+    def describe_jobs(self) -> None:
+        """Set the kind of the applications that are known to be Flink jobs by what their transactions do."""
+        for job in self._jobs:
+            own = self.by_name.get(job.application)
+            if own is not None and own.application.kind == "producer":
+                own.describe(own.application._replace(kind="flink"))
 
     @property
     def _number(self) -> int:

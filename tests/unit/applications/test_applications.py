@@ -23,7 +23,7 @@ UUID = "6f1d2c3e-0b1a-4c5d-8e9f-001122334455"
         ("etl-orders-source-0", Application("etl-orders-source", "connect_task", "etl", "orders-source")),
         (f"totals-{UUID}-2", Application("totals", "streams")),
         ("totals-0_3", Application("totals", "streams")),
-        ("flinkjob-0-1234", Application("flinkjob", "flink")),
+        ("flinkjob-0-1234", Application("flinkjob", "producer")),
         ("tx-group.orders.3", Application("tx-group.orders", "producer")),
         (f"tx-{UUID}", Application("tx", "producer")),
         (UUID, Application("_uuid", "other")),

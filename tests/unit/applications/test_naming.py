@@ -29,7 +29,7 @@ WORDS = st.from_regex(r"[a-z]{3,9}(-[a-z]{3,9}){0,2}", fullmatch=True).filter(la
         ("orders-7d9f8b6c5d-x2x4z", "orders", "producer"),
         ("tx-orders-7d9f8b6c5d-x2x4z-invoices", "tx-orders-invoices", "producer"),
         ("orders-5f7b9-x2x4z", "orders-5f7b9-x2x4z", "producer"),  # a hash has eight to ten digits
-        ("orders-12345678-45678", "orders", "flink"),  # a pod's last part has a letter nearly always
+        ("orders-12345678-45678", "orders", "producer"),  # a pod's last part has a letter nearly always
         ("nightly-28391234-x2x4z", "nightly", "producer"),
         ("orders-0", "orders", "producer"),
         ("orders-0.orders.prod.svc.cluster.local-2", "orders", "producer"),
@@ -39,7 +39,7 @@ WORDS = st.from_regex(r"[a-z]{3,9}(-[a-z]{3,9}){0,2}", fullmatch=True).filter(la
         (f"orders-{UUID}-out", "orders-out", "producer"),
         ("orders-6f1d2c3e0b1a4c5d8e9f001122334455-1", "orders", "producer"),
         (f"{UUID}-0", UUID_ID, "other"),
-        (f"orders-{UUID}-0-17", "orders", "flink"),
+        (f"orders-{UUID}-0-17", "orders", "producer"),
         # Hosts
         ("host-10-0-3-17", "host", "producer"),
         ("orders-ip-10-0-3-17", "orders", "producer"),
@@ -50,7 +50,7 @@ WORDS = st.from_regex(r"[a-z]{3,9}(-[a-z]{3,9}){0,2}", fullmatch=True).filter(la
         ("orders-fe80::1-4", "orders", "producer"),
         ("orders-2001:db8:0:0:0:0:0:1", "orders", "producer"),
         ("orders-3f2a9c1b7d4e-0", "orders", "producer"),
-        ("job-8-0-3-17", "job-8-0", "flink"),  # of no private network: four numbers may be anything
+        ("job-8-0-3-17", "job-8-0", "producer"),  # of no private network: four numbers may be anything
         # Numbers
         ("orders0", "orders", "producer"),
         ("orders1", "orders", "producer"),
@@ -74,8 +74,9 @@ WORDS = st.from_regex(r"[a-z]{3,9}(-[a-z]{3,9}){0,2}", fullmatch=True).filter(la
         ),
         # Connect without a known group: Debezium's only task
         ("etl-inventory-connector-0", "etl-inventory-connector", "producer"),
-        # Flink: KafkaSink, and FlinkKafkaProducer before it
-        ("flinkjob-0-1234", "flinkjob", "flink"),
+        # Two numbers: Flink's KafkaSink, a pool of producers on a StatefulSet; FlinkKafkaProducer before KafkaSink
+        ("flinkjob-0-1234", "flinkjob", "producer"),
+        ("checkout-tx-checkout-2-0", "checkout-tx-checkout", "producer"),
         ("Sink: out-cbc357ccb763df2852fee8c4fc7d55f2-3", "Sink: out", "producer"),
         # Spark
         ("sums-application_1700000000000_0001-3", "sums", "producer"),

@@ -266,11 +266,13 @@ def test_a_transaction_that_a_running_job_left_behind_is_not_ended_by_another_st
 
 
 @pytest.mark.parametrize(("started", "when"), [(NOW - 200, "before 2026-11-21 10:11:40 UTC"), (NOW - 1000, "ago")])
-def test_a_transaction_that_may_be_flinks_is_ended_by_its_checkpoint_and_has_no_line(started: float, when: str) -> None:
+def test_a_transaction_that_may_be_flinks_or_a_pools_has_both_steps_and_no_line(started: float, when: str) -> None:
     case = stall(BlockerKind.OPEN, started=started, flink=True)
     step = next_step(case._replace(blocker=logged(case.blocker, 1000.0)), "b1:9092", NOW)
     assert (step.command, step.check) == (None, None)
-    assert "tart the job from its last checkpoint" in step.text
+    assert "may be of a pool of producers, or of a Flink job" in step.text
+    assert "pool of producers: restart that instance. The coordinator " in step.text  # ends it, or should have
+    assert "is committed when the job starts from its last checkpoint" in step.text
     assert when in step.text
     assert step.warning is not None
     assert "Do not end it by hand" in step.warning

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.applications.applications import Grouping
+from exporter.applications.applications import Application, Grouping
 from exporter.catalogue import CANARY
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
@@ -48,6 +48,23 @@ class Log:
             else:
                 known.end(commit=True, markers_ms=10)
         self._read(known)
+
+    def begin(self, seconds: float, transactional_id: str) -> None:
+        """A start of a producer with this id, and a transaction that stays open."""
+        self.at(seconds, transactional_id)
+        known = self._ids[transactional_id]
+        known.add("orders", 0)
+        self._read(known)
+
+    def commit(self, seconds: float, transactional_id: str) -> None:
+        known = self._ids[transactional_id]
+        known.now = START_MS + round(seconds * 1000)
+        known.end(commit=True, markers_ms=10)
+        self._read(known)
+
+    def described(self) -> tuple[Application, ...]:
+        self.aggregates.counted()
+        return self.aggregates.applications.described
 
     def _read(self, known: CoordinatorId) -> None:
         for written in known.written:
@@ -123,6 +140,27 @@ def test_an_id_that_is_initialised_again_returned_and_its_first_initialisation_i
     assert log.changes(100)["pay"].returned == START_MS / 1000 + 50
 
 
+def test_new_ids_of_a_job_that_its_commits_show_to_be_flinks_are_left_out_and_its_kind_is_known(log: Log) -> None:
+    for checkpoint in range(5):  # the subtask takes its next id before it commits the last one
+        log.begin(10 * checkpoint, f"sums-0-{12_340 + checkpoint}")
+        if checkpoint:
+            log.commit(10 * checkpoint + 1, f"sums-0-{12_339 + checkpoint}")
+    assert log.changes(100) == {}
+    (sums,) = log.described()
+    assert sums == Application("sums", "flink")
+
+
+def test_a_pool_of_producers_with_two_numbers_is_not_flinks_and_new_ids_of_it_are_evidence(log: Log) -> None:
+    for at in range(4):
+        for pod in range(3):
+            log.at(60 * at + pod, f"ledger-tx-ledger-{pod}-{12_340 + at}", transactions=3)
+    assert {known_id.transactional_id for known_id in log.changes(900)["ledger-tx-ledger"].ids} == {
+        f"ledger-tx-ledger-{pod}-{12_340 + at}" for at in range(4) for pod in range(3)
+    }
+    (ledger,) = log.described()
+    assert ledger == Application("ledger-tx-ledger", "producer")
+
+
 def test_a_day_later_they_are_no_new_ids(log: Log) -> None:
     for at, uuid in enumerate(UUIDS[:3]):
         log.at(at, f"pay-{uuid}")
@@ -143,8 +181,6 @@ def test_what_is_kept_and_what_is_returned_have_limits(log: Log) -> None:
     [
         f"counts-{UUIDS[0]}-1",  # Streams, exactly_once_v2
         "counts-0_1",  # Streams, exactly_once
-        "sink-0-17",  # Flink
-        f"sink-{'a' * 32}-3",  # Flink, before KafkaSink
         "job-application_1700000000000_0001",  # Spark on YARN
         "job-app-20261122101010-0001",
         "etl-orders-0",
@@ -160,7 +196,10 @@ def test_what_an_engine_makes_anew_is_by_design_also_where_a_pattern_of_the_user
     assert changes_by_design(Grouping(("(?P<application>[^-_]+).*",), ["etl"]), transactional_id)
 
 
-@pytest.mark.parametrize("transactional_id", [f"pay-{UUIDS[0]}", "pay-5d9c8f7b64-kxq2z", UUIDS[0], "pay-1790000000123"])
+@pytest.mark.parametrize(
+    "transactional_id",
+    [f"pay-{UUIDS[0]}", "pay-5d9c8f7b64-kxq2z", UUIDS[0], "pay-1790000000123", "sink-0-17", f"sink-{'a' * 32}-3"],
+)
 def test_what_no_engine_made_is_not_by_design(transactional_id: str) -> None:
     assert not changes_by_design(Grouping((), ["etl"]), transactional_id)
 
