@@ -160,8 +160,8 @@ soak: $(READY) ## 100 transactions/s of applications that come and go: what the 
 site: $(READY) ## the documentation site in build/site, with warnings as errors and every link checked
 	scripts/build-site $(PY)
 
-hostile: $(READY) ## what others may write: every reader fuzzed for 20 s (FUZZ_SECONDS), always from the same seed (FUZZ_SEED), patterns, limits of the process
-	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} FUZZ_SEED=$${FUZZ_SEED:-1} $(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)
+hostile: $(READY) ## what others may write: every reader fuzzed for 20 s (FUZZ_SECONDS), always from the same seed (FUZZ_SEED), patterns, the agent in 256 MB under each attack for two minutes (ATTACK_SECONDS)
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} FUZZ_SEED=$${FUZZ_SEED:-1} ATTACK_SECONDS=$${ATTACK_SECONDS:-120} $(BIN)/pytest tests/fuzz tests/hostile -n 2 $(ARGS)
 
 fuzz: $(READY) ## every reader fuzzed for FUZZ_SECONDS (60), from a new seed each time; what fails stays in tests/fuzz/corpus
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz -n 2 $(ARGS)
@@ -192,7 +192,7 @@ lowest.rests_on := 4 pyproject.toml scripts/check-lowest scripts/lowest.py
 rules-lint.rests_on := 3 alerts dashboards scripts/check-rules .pint.hcl .lint tests/rules/boards
 rules-proof.rests_on := 4 alerts tests/rules
 mutants.rests_on := 10 alerts tests/rules
-hostile.rests_on := 6 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
+hostile.rests_on := 15 exporter/bounds exporter/http_client exporter/ingest exporter/status exporter/web_server exporter/kafka exporter/spark exporter/jvm exporter/telemetry exporter/settings tests/fuzz tests/hostile
 spark-versions.rests_on := 25 exporter/jobs exporter/commands/spark.py tests/e2e/spark pyproject.toml
 spark-install.rests_on := 8 exporter/jobs pyproject.toml action.yml .pre-commit-hooks.yaml tests/release
 e2e-proof.rests_on := 6 $(BROKERS) exporter/jobs tests/e2e

@@ -10,7 +10,7 @@ from exporter.catalogue import (
     COORDINATOR_CLOCK_SKEW_SECONDS,
     EVENTS_TOTAL,
     EXPORTER_BUILD_INFO,
-    EXPORTER_HELD_BYTES,
+    INGEST_KEPT_BYTES,
     JOURNAL_LOST_EVENTS_TOTAL,
     JOURNAL_SIZE_BYTES,
     SOURCE_FAULTS_TOTAL,
@@ -188,10 +188,10 @@ def _cpu() -> core.Panel:
 def _memory() -> core.Panel:
     return lines(
         "Memory",
-        "Resident memory of each replica, and what others make it hold.",
+        "Resident memory of each replica, and what of it is posted data.",
         [
             Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}"),
-            Query(own(EXPORTER_HELD_BYTES), "{{instance}} {{kind}}"),
+            Query(own(INGEST_KEPT_BYTES), "{{instance}} posted"),
         ],
         "bytes",
     )

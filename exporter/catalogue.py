@@ -119,14 +119,6 @@ EXPORTER_BUILD_INFO = _AGENT.gauge(
     "kafka_eos_exporter_build_info{version,revision,python,external_url}",
     "Version and revision of the exporter and of the Python it runs on; always 1.",
 )
-EXPORTER_HELD_BYTES = _AGENT.gauge(
-    "kafka_eos_exporter_held_bytes{kind}",
-    "Estimated memory whose size others choose: posted data with its series, answers that are being read.",
-)
-EXPORTER_HELD_LIMIT_BYTES = _AGENT.gauge(
-    "kafka_eos_exporter_held_limit_bytes{kind}",
-    "Limit of kafka_eos_exporter_held_bytes.",
-)
 SOURCE_UP = _AGENT.gauge(
     "kafka_eos_source_up{kafka_cluster,source,target}",
     "1 when all requests of the last read of the source were answered, 0 when any failed.",
@@ -230,8 +222,6 @@ JOURNAL_SIZE_BYTES = _AGENT.gauge(
 
 OF_EACH_AGENT = (
     EXPORTER_BUILD_INFO,
-    EXPORTER_HELD_BYTES,
-    EXPORTER_HELD_LIMIT_BYTES,
     SOURCE_UP,
     SOURCE_BLIND,
     SOURCE_READ_DURATION_SECONDS,

@@ -158,15 +158,6 @@ class ObservedOutcome(Word):
     UNKNOWN = "unknown"  # it ended between two looks
 
 
-class HeldBytes(Word):
-    """Kinds of memory whose size others choose. Each is kept below its limit by the part that holds it."""
-
-    POSTED = "posted"
-    """Posted data with what it becomes in /metrics: the oldest is dropped (``ingest.memory``)."""
-    READ = "read"
-    """Answers of JVMs and Connect that are being read: the largest is given up."""
-
-
 class EventKind(Word):
     """The kinds of events: the label values of ``events_total{kind}``."""
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from exporter import __version__
-from exporter.bounds.ledger import Ledger
-from exporter.bounds.memory import MEMORY
-from exporter.catalogue import EXPORTER_HELD_BYTES, EXPORTER_HELD_LIMIT_BYTES
 from exporter.core import logs
 from exporter.core.boot import boot_id
 from exporter.core.owners import Owners
 from exporter.core.state import StateLock, lock_state
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
-from exporter.model import Clock, Deadline, Sample, Snapshot
+from exporter.model import Clock, Deadline, Snapshot
 from exporter.settings.addresses import split_address
 from exporter.settings.layers import ConfigError
 from exporter.settings.plain import Config
@@ -25,7 +22,6 @@ from exporter.status.app import App, PostHandler
 from exporter.web_server.authentication import Guard
 from exporter.web_server.config_file import WebFile
 from exporter.web_server.server import Server
-from exporter.words import HeldBytes
 
 if TYPE_CHECKING:
     from exporter.agent.clusters import Clusters
@@ -49,8 +45,7 @@ class Agent:
         self._config = config
         self._load = load
         self._clock = clock or Clock(boot=boot_id())
-        self._ledger = Ledger(config.ingest.memory if config.ingest.enabled else 0)
-        self._exposition = Exposition(self._clock, own=ProcessMetrics(), held=self._held)
+        self._exposition = Exposition(self._clock, own=ProcessMetrics())
         self._receivers, post_handlers = self._ingest(config)
         self._web = WebFile(config.web.config_file, apart=True)
         self._app = App(
@@ -189,15 +184,8 @@ class Agent:
         from exporter.agent.ingest_apps import ingest_apps  # noqa: PLC0415
         from exporter.agent.receivers import receivers_of  # noqa: PLC0415
 
-        receivers = receivers_of(config, self._clock, self._ledger)
+        receivers = receivers_of(config, self._clock)
         return receivers, ingest_apps(receivers, config.ingest.read_token)
-
-    def _held(self) -> Iterator[Sample]:
-        """Yield the samples of what others make this process hold."""
-        held = {**self._ledger.held, HeldBytes.READ: MEMORY.size}
-        for kind in HeldBytes:
-            yield EXPORTER_HELD_BYTES(float(held[kind]), kind)
-            yield EXPORTER_HELD_LIMIT_BYTES(float(self._ledger.limits[kind]), kind)
 
     def _own_snapshot(self) -> Snapshot:
         return Snapshot.until_replaced("agent", [build_info(self._config.web.external_url)], self._clock)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from exporter.audit_results.posts import AuditReceiver
-from exporter.bounds.ledger import Ledger
 from exporter.ingest.budget import Budget
 from exporter.model import Clock
 from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
@@ -35,11 +34,11 @@ def _names(config: Config) -> set[str]:
     return {cluster.name for cluster in config.clusters if cluster.name}
 
 
-def receivers_of(config: Config, clock: Clock, ledger: Ledger | None = None) -> Receivers:
+def receivers_of(config: Config, clock: Clock) -> Receivers:
     """The receivers that the settings ask for, where ``ingest`` is enabled."""
     ingest = config.ingest
     names = _names(config)
-    budget = Budget(ingest.memory, ledger)
+    budget = Budget(ingest.memory)
     return Receivers(
         LibrdkafkaReceiver(names, ingest.clients, ingest.expire_after, clock, budget),
         SparkReceiver(names, ingest.clients, clock, budget),

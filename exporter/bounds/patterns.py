@@ -11,7 +11,6 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Iterator
-from re import _parser  # type: ignore[attr-defined]  # the tree of a pattern, of which re has no public name
 
 import regex
 
@@ -24,9 +23,7 @@ MOST_SECONDS = 0.05
 """Processor time of the whole process while one name is tried. A usual pattern takes 0.000001 s on a usual name."""
 
 MOST_CHARACTERS = 10_000
-"""Of a pattern. Compiling takes 0.3 s at most, and grows with the square of the groups: 1 MB of ``()`` took minutes."""
-MOST_STEPS = 20_000
-"""Of a pattern, each as often as a repetition must at least be there: ``regex`` compiles as many copies of it."""
+"""Of a pattern. The time of compiling grows with the square of the groups: 1 MB of ``()`` took minutes."""
 
 KEPT_NAMES = 20_000
 KEPT_CHARACTERS = 249
@@ -53,8 +50,6 @@ class BoundedPattern:
             raise PatternError(f"has more than {MOST_CHARACTERS} characters")
         try:
             re.compile(pattern)  # regex knows more than re; what re does not know is no promise
-            if _steps(_parser.parse(pattern)) > MOST_STEPS:
-                raise PatternError("repeats too much: a number in braces, or + in + many times")
             self._compiled = regex.compile(pattern, regex.VERSION0)
         except re.error as error:
             raise PatternError(f"is no regular expression: {error.msg} at position {error.pos}") from None
@@ -125,14 +120,3 @@ class BoundedPattern:
 def given_up(patterns: Iterable[BoundedPattern]) -> Iterator[Fault]:
     """Return a fault for each pattern that was not tried on every name since the last call."""
     return (fault for pattern in patterns if (fault := pattern.given_up()) is not None)
-
-
-def _steps(tree: object) -> int:
-    """How many single steps ``regex`` compiles of a pattern, or of a part of one, as ``re`` parses it."""
-    if not isinstance(tree, (_parser.SubPattern, tuple, list)):
-        return 0
-    match tuple(tree):
-        case (operation, (int(least), _, part)) if str(operation).endswith("_REPEAT"):
-            return (int(least) + 1) * _steps(part)
-        case parts:
-            return 1 + sum(map(_steps, parts))

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
-from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
+from exporter.bounds.memory import AnswerRoom, one_heavy_at_a_time
 from exporter.bounds.text import cut
 from exporter.connect.preflight import PluginSupport, Preflight, preflight, with_settings
 from exporter.connect.trace import cause_of, last_line, secrets_of
@@ -197,9 +197,9 @@ class ConnectRest:
 
 
 def _ask_worker(endpoint: Endpoint, deadline: Deadline) -> RestAnswer:
-    with MEMORY.hold() as hold:
+    with AnswerRoom() as room:
         try:
-            reply = ask(endpoint, deadline, path=PATH, max_bytes=MOST_BYTES, hold=hold)
+            reply = ask(endpoint, deadline, path=PATH, max_bytes=MOST_BYTES, room=room)
         except HttpError as error:
             return RestAnswer(None, (error.fault,))
         with one_heavy_at_a_time(weight(reply.body)):
@@ -208,8 +208,8 @@ def _ask_worker(endpoint: Endpoint, deadline: Deadline) -> RestAnswer:
 
 def _ask_plugins(endpoint: Endpoint, deadline: Deadline) -> dict[str, str]:
     """As ``plugin_versions``. Raises HttpError."""
-    with MEMORY.hold() as hold:
-        reply = ask(endpoint, deadline, path=PLUGINS_PATH, max_bytes=MOST_BYTES, hold=hold)
+    with AnswerRoom() as room:
+        reply = ask(endpoint, deadline, path=PLUGINS_PATH, max_bytes=MOST_BYTES, room=room)
         with one_heavy_at_a_time(weight(reply.body)):
             return plugin_versions(reply.body)
 

@@ -70,15 +70,12 @@ class Exposition:
         clock: Clock | None = None,
         families: Iterable[Metric] | None = None,
         own: Callable[[Format], bytes] | None = None,
-        held: Callable[[], Iterable[Sample]] = tuple,
     ) -> None:
-        """``families`` give the order; ``own`` writes the families of the process itself, at the end. ``held`` gives
-        samples that are made anew for each body.
-        """
+        """``families`` give the order; ``own`` writes the families of the process itself, at the end."""
         self.clock = clock or Clock()
         rows = catalogue.rows() if families is None else families
         self._order = {metric: place for place, metric in enumerate(rows)}
-        self._own, self._held = own, held
+        self._own = own
         self._headers: dict[tuple[Metric, Format], Chunk] = {}
         self._lock = threading.Lock()  # guards the three below; held only briefly
         self._slots: dict[Key, Slot] = {}
@@ -199,8 +196,6 @@ class Exposition:
         for _, slot in slots:
             for sample in slot.live(now, self._write):
                 by_family.setdefault(sample.metric, []).append(sample)
-        for metric, values in self._by_family(self._held()).items():
-            by_family.setdefault(metric, []).append(block(metric, values))
         pieces: list[Chunk] = []
         for metric in sorted(by_family, key=self._place):
             pieces.append(self._header(metric, key.format))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from exporter.bounds.memory import MEMORY, MemoryShare
+from exporter.bounds.memory import AnswerRoom
 from exporter.http_client.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline
 
@@ -24,18 +24,18 @@ def ask(
     content_type: str = "application/json",
     method: str = "",
     max_bytes: int = MAX_BYTES,
-    hold: MemoryShare | None = None,
+    room: AnswerRoom | None = None,
 ) -> Reply:
     """GET the endpoint's URL and ``path``, or POST ``body`` to it, or another ``method``. Raises HttpError.
 
-    Returns by the deadline, except for the lookup of a host name, which has no timeout in Python. ``hold`` counts the
-    answer against the memory limit (``exporter.bounds.memory``); without one it is counted until this returns.
+    Returns by the deadline, except for the lookup of a host name, which has no timeout in Python. ``room`` is where
+    the answer stays in memory while it is parsed; without one it has room until this returns.
     """
     # requests and its imports are a tenth of the agent's memory: they are imported only where an endpoint is
     # configured.
     from exporter.http_client.exchange import exchange  # noqa: PLC0415
 
-    with nullcontext(hold) if hold is not None else MEMORY.hold() as counted:
+    with nullcontext(room) if room is not None else AnswerRoom() as kept:
         return exchange(
             endpoint,
             deadline,
@@ -45,5 +45,5 @@ def ask(
             content_type=content_type,
             method=method or ("GET" if body is None else "POST"),
             max_bytes=max_bytes,
-            hold=counted,
+            room=kept,
         )

@@ -22,11 +22,9 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from exporter.bounds.files import read_regular
-from exporter.bounds.ledger import LIMITS
-from exporter.bounds.memory import MemoryShare, NoRoomError
+from exporter.bounds.memory import AnswerRoom, NoRoomError
 from exporter.http_client.endpoint import Endpoint, HttpError, Reply, causes
 from exporter.model import Deadline, Fault, Reason
-from exporter.words import HeldBytes
 
 CHUNK_BYTES = 16 * 1024
 """Bytes of one read. Decompression makes up to a thousand times as much of them before the size is checked."""
@@ -49,7 +47,7 @@ def exchange(
     content_type: str,
     method: str,
     max_bytes: int,
-    hold: MemoryShare,
+    room: AnswerRoom,
 ) -> Reply:
     """As ``exporter.http_client.ask``."""
     url = endpoint.url.rstrip("/") + path if path else endpoint.url
@@ -61,7 +59,6 @@ def exchange(
     if endpoint.ca_file and not endpoint.ca_file.is_file():
         raise HttpError(Fault(Reason.AUTHENTICATION, f"ca_file {endpoint.ca_file}: no such file"))
     cutter = _Cutter()
-    hold.give_up = cutter.cut
     timer = threading.Timer(deadline.remaining(), cutter.cut)
     timer.name, timer.daemon = TIMER_NAME, True
     timer.start()
@@ -82,19 +79,17 @@ def exchange(
                 stream=True,
             )
             with reply:
-                content = _content(reply, max_bytes, hold, deadline)
+                content = _content(reply, max_bytes, room, deadline)
         if cutter.done:  # an answer without a length looks complete where it was cut off
             raise TimeoutError
     except NoRoomError:
-        raise _no_room(url, hold) from None
+        text = f"{url}: reading its answer was given up: other large answers were being read until its deadline"
+        raise HttpError(Fault(Reason.TIMEOUT, text)) from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        if hold.given_up:
-            raise _no_room(url, hold) from None
         if cutter.done or deadline.over:
             raise HttpError(Fault(Reason.TIMEOUT, f"{url} did not answer in full before the deadline")) from error
         raise HttpError(_fault(url, error)) from error
     finally:
-        hold.give_up = None
         timer.cancel()
         cutter.close()
     if reply.status_code not in {200, 204}:
@@ -176,7 +171,7 @@ def _credentials(endpoint: Endpoint) -> HTTPBasicAuth | None:
     return HTTPBasicAuth(endpoint.username.encode(), word.encode())
 
 
-def _content(reply: requests.Response, max_bytes: int, hold: MemoryShare, deadline: Deadline) -> bytes:
+def _content(reply: requests.Response, max_bytes: int, room: AnswerRoom, deadline: Deadline) -> bytes:
     """The whole body, decompressed; of a refusal the beginning. Raises HttpError when it is too large, NoRoomError."""
     encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in {"gzip", "identity", ""}:  # encodings that were not requested, or nested ones, are not decoded
@@ -192,15 +187,9 @@ def _content(reply: requests.Response, max_bytes: int, hold: MemoryShare, deadli
         if size > max_bytes:
             limit = f"{max_bytes / 1024 / 1024:.0f} MB"
             raise HttpError(Fault(Reason.MALFORMED, f"{reply.url} answered with more than {limit}: stopped reading"))
-        hold.add(len(chunk), deadline)
+        room.hold(size, deadline)
         content.write(chunk)
     return content.getvalue()
-
-
-def _no_room(url: str, hold: MemoryShare) -> HttpError:
-    size, most = hold.size // 1024 // 1024, LIMITS[HeldBytes.READ] // 1024 // 1024
-    text = f"{url}: reading its answer was given up after {size} MB: all answers together may take {most} MB"
-    return HttpError(Fault(Reason.TIMEOUT, text))
 
 
 def _refusal(url: str, reply: requests.Response, endpoint: Endpoint) -> Fault:

@@ -7,9 +7,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
-from exporter.bounds.ledger import Ledger
-from exporter.words import HeldBytes
-
 DEFAULT_BYTES = 64 * 1024 * 1024
 """An eighth of the memory limit of the chart."""
 
@@ -34,9 +31,8 @@ class _Charge(NamedTuple):
 class Budget:
     """Counts the bytes of kept values. Hold its lock around every method."""
 
-    def __init__(self, most: int = DEFAULT_BYTES, ledger: Ledger | None = None) -> None:
+    def __init__(self, most: int = DEFAULT_BYTES) -> None:
         self.most = most
-        self._ledger = ledger or Ledger(most)
         self.lock = threading.RLock()
         self._kept = 0
         self._charges: OrderedDict[Hashable, _Charge] = OrderedDict()  # the oldest comes first
@@ -65,7 +61,6 @@ class Budget:
             self.drop(next(iter(self._charges)))
         self._charges[key] = _Charge(size, senders, drop)
         self._kept += size
-        self._ledger.held[HeldBytes.POSTED] = self._kept
 
     def drop(self, key: Hashable) -> None:
         """Drop a kept value, and count that."""
@@ -79,7 +74,6 @@ class Budget:
         charge = self._charges.pop(key, None)
         if charge is not None:
             self._kept -= charge.size
-            self._ledger.held[HeldBytes.POSTED] = self._kept
 
 
 def text_bytes(*texts: str) -> int:

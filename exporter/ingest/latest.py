@@ -81,8 +81,6 @@ class LatestBySender(Generic[K, V]):
         """Keep the result of ``make``, called with the last value of this sender or None. Raises RefusedError."""
         now = self._clock.monotonic()
         with self._lock:
-            if sender not in self._reports and len(self._reports) >= self._most:
-                self._forget_silent(now)
             before = self._reports.get(sender)
             full = before is None and len(self._reports) >= self._most
             if full and not (self._replaces and self._reports):

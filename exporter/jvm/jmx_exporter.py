@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import NamedTuple
 
-from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
+from exporter.bounds.memory import AnswerRoom, one_heavy_at_a_time
 from exporter.bounds.text import cut, decoded
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue, Missing
@@ -56,9 +56,9 @@ class ScrapeReader:
 
     def read(self, queries: Sequence[MBeanQuery], deadline: Deadline) -> JvmAnswer:
         """Read all queries from one scrape; see ``JvmReader.read``."""
-        with MEMORY.hold() as hold:
+        with AnswerRoom() as room:
             try:
-                reply = ask(self._endpoint, deadline, accept=_ACCEPT, hold=hold)
+                reply = ask(self._endpoint, deadline, accept=_ACCEPT, room=room)
             except HttpError as error:
                 return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
             with one_heavy_at_a_time(len(reply.body)):

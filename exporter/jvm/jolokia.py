@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
-from exporter.bounds.memory import MEMORY, one_heavy_at_a_time
+from exporter.bounds.memory import AnswerRoom, one_heavy_at_a_time
 from exporter.bounds.text import cut
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.jvm.answers import MOST_VALUES, JvmAnswer, MBeanValue
@@ -40,9 +40,9 @@ class JolokiaReader:
         """Read all queries in one exchange; see ``JvmReader.read``."""
         if not queries:
             return JvmAnswer()
-        with MEMORY.hold() as hold:
+        with AnswerRoom() as room:
             try:
-                reply = ask(self._endpoint, deadline, body=question(queries), max_bytes=MOST_BYTES, hold=hold)
+                reply = ask(self._endpoint, deadline, body=question(queries), max_bytes=MOST_BYTES, room=room)
             except HttpError as error:
                 return JvmAnswer(faults=(error.fault,), failed=tuple(queries))
             with one_heavy_at_a_time(weight(reply.body)):

@@ -10,10 +10,6 @@ from typing import NamedTuple
 from exporter.producers import producer_samples
 from exporter.streams import streams_samples
 
-MOST_PARTS = 20_000
-"""Resources, scopes, metrics and data points of one body, together."""
-MOST_FIELDS = 5 * MOST_PARTS
-"""Fields of one body in protobuf that are walked, unknown ones included. A part has up to four that are no parts."""
 MOST_ATTRIBUTES = 64
 """Attributes of one resource or data point."""
 LONGEST_TEXT = 400
@@ -64,10 +60,9 @@ class Pushed(NamedTuple):
 
 
 class PointTally:
-    """The parts of one body: limits their number, and counts points that are ignored or refused."""
+    """The points of one body that are ignored or refused."""
 
     def __init__(self) -> None:
-        self.parts = self.fields = 0
         self.ignored = 0
         self.refused = 0
         self._reasons: Counter[str] = Counter()
@@ -78,19 +73,6 @@ class PointTally:
         numbers = {**self._reasons, "other reasons": self.refused - self._reasons.total()}
         told = [(reason, points) for reason, points in numbers.items() if points]
         return "; ".join(f"{reason} ({points})" for reason, points in told) if len(told) > 1 else "".join(self._reasons)
-
-    def count(self, parts: int = 1) -> None:
-        """Count so many parts. Raises OtlpError."""
-        self.parts += parts
-        if self.parts > MOST_PARTS:
-            text = f"more than {MOST_PARTS} resources, scopes, metrics and data points: send smaller batches"
-            raise OtlpError(text, 413)
-
-    def count_field(self) -> None:
-        """Count a field that is walked. Raises OtlpError."""
-        self.fields += 1
-        if self.fields > MOST_FIELDS:
-            raise OtlpError(f"more than {MOST_FIELDS} fields: send smaller batches", 413)
 
     def refuse(self, why: str, points: int = 1) -> None:
         """Count points that are refused. The first ``MOST_REASONS`` reasons are kept."""

@@ -1,20 +1,31 @@
-"""OTLP in protobuf: ``ExportMetricsServiceRequest``, which has the wire form of the ``MetricsData`` of KIP-714.
+"""OTLP's requests and answers by protobuf's own parsers, in its two forms: protobuf, and its mapping to JSON.
 
-A message in memory takes up to 40 times its bytes. So the levels above a metric are walked on the wire, and only the
-metrics that are read are decoded, one at a time and each within ``MOST_BYTES``.
+In JSON unknown fields are ignored, enums may be names, and 64-bit numbers texts. One field that cannot be read costs
+the request; what can be read and is not used costs its point.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from google.protobuf import json_format
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, DataPointFlags, Metric, NumberDataPoint
-from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AggregationTemporality,
+    DataPointFlags,
+    Metric,
+    NumberDataPoint,
+    ResourceMetrics,
+)
 
+from exporter.bounds.json_text import JsonError, parse_json
 from exporter.telemetry.points import (
     MOST_ATTRIBUTES,
     OtlpError,
@@ -27,103 +38,87 @@ from exporter.telemetry.points import (
     place_of,
 )
 
-MOST_BYTES = 256 * 1024
-"""Largest resource, or metric that is read."""
-_DAMAGED = "is no ExportMetricsServiceRequest in protobuf"
-_METRICS_OF_SCOPE = _SCOPES = 2  # fields of ScopeMetrics and ResourceMetrics
-_RESOURCE, _NAME, _TOP = 1, 1, 1
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_TEMPORALITIES = {
+    AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE: Temporality.CUMULATIVE,
+    AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA: Temporality.DELTA,
+}
 
 
-class _Field(NamedTuple):
-    """A field on the wire; ``content`` is None unless it has a length of its own."""
-
-    number: int
-    content: memoryview | None
-
-
-def decode(body: bytes, tally: PointTally) -> Iterator[Pushed]:
+def decode(body: bytes, kind: str, tally: PointTally) -> Iterator[Pushed]:
     """The points of the metrics that are read, by resource. Raises OtlpError for what is no such message."""
-    for field in _fields(memoryview(body), tally):
-        if field.number == _TOP:
-            yield _resource(_length_delimited(field), tally)
+    for pushed in _request(body, kind).resource_metrics:
+        yield _resource(pushed, tally)
 
 
-def response(refused: int, why: str) -> bytes:
-    """An ExportMetricsServiceResponse; empty where nothing was refused."""
+def response(kind: str, refused: int, why: str) -> bytes:
+    """An ExportMetricsServiceResponse; an empty one where nothing was refused."""
     answer = ExportMetricsServiceResponse()
     if refused:
         answer.partial_success.rejected_data_points = refused
         answer.partial_success.error_message = why
-    return bytes(answer.SerializeToString())
+    return (
+        json_format.MessageToJson(answer, indent=None).encode() if kind == JSON else bytes(answer.SerializeToString())
+    )
 
 
-def status(code: int, message: str) -> bytes:
+def status(kind: str, code: int, message: str) -> bytes:
     """A ``google.rpc.Status``: an int32 ``code`` and a string ``message``, which OTLP/HTTP has for refusals."""
-    text = message.encode("utf-8", "replace")
-    return b"\x08" + _varint(code) + b"\x12" + _varint(len(text)) + text
+    if kind == JSON:
+        return json.dumps({"code": code, "message": message}).encode()
+    # A partial success has the same wire form: a number in field 1, a text in field 2.
+    same = ExportMetricsPartialSuccess(rejected_data_points=code, error_message=message)
+    return bytes(same.SerializeToString())
 
 
-def _resource(content: memoryview, tally: PointTally) -> Pushed:
-    tally.count()
-    resource, metrics = Resource(), []
-    for field in _fields(content, tally):
-        if field.number == _RESOURCE:
-            raw = _length_delimited(field)
-            if len(raw) > MOST_BYTES:
-                raise OtlpError(f"has a resource of more than {MOST_BYTES // 1024} KB", 413)
-            _parse(resource, raw)
-        elif field.number == _SCOPES:
-            tally.count()
-            for inner in _fields(_length_delimited(field), tally):
-                if inner.number == _METRICS_OF_SCOPE:
-                    tally.count()
-                    metrics.append(_length_delimited(inner))
-    if len(resource.attributes) > MOST_ATTRIBUTES:
-        raise OtlpError(f"has a resource of more than {MOST_ATTRIBUTES} attributes", 413)
-    points = tuple(point for metric in metrics for point in _points(metric, tally))
-    return Pushed(attributes_of(_pairs(resource.attributes)) or {}, points)
-
-
-def _points(raw: memoryview, tally: PointTally) -> Iterator[Point]:
+def _request(body: bytes, kind: str) -> ExportMetricsServiceRequest:
+    request = ExportMetricsServiceRequest()
     try:
-        name = next((_text(field) for field in _fields(raw, tally) if field.number == _NAME), "")
-        place = place_of(name)
-        if place is None:
-            tally.ignored += 1
-            return
-        if len(raw) > MOST_BYTES:
-            tally.refuse(f"a metric is larger than {MOST_BYTES // 1024} KB")
-            return
-        metric = Metric()
-        _parse(metric, raw)
-    except OtlpError as error:
-        if error.status == 413:  # of the whole body
-            raise
-        tally.refuse("a metric is damaged")
+        if kind == PROTOBUF:
+            request.ParseFromString(body)
+        else:
+            document = parse_json(body)
+            if not isinstance(document, dict):
+                raise OtlpError("is no JSON object")
+            json_format.ParseDict(document, request, ignore_unknown_fields=True)
+    except JsonError as error:
+        raise OtlpError(str(error), 413 if "larger" in str(error) else 400) from None
+    except (DecodeError, json_format.ParseError):
+        form = "protobuf" if kind == PROTOBUF else "JSON"
+        raise OtlpError(f"is no ExportMetricsServiceRequest in {form}") from None
+    return request
+
+
+def _resource(pushed: ResourceMetrics, tally: PointTally) -> Pushed:
+    attributes = pushed.resource.attributes
+    if len(attributes) > MOST_ATTRIBUTES:
+        raise OtlpError(f"has a resource of more than {MOST_ATTRIBUTES} attributes", 413)
+    metrics = (metric for scope in pushed.scope_metrics for metric in scope.metrics)
+    points = tuple(point for metric in metrics for point in _points(metric, tally))
+    return Pushed(attributes_of(_pairs(attributes)) or {}, points)
+
+
+def _points(metric: Metric, tally: PointTally) -> Iterator[Point]:
+    place = place_of(metric.name)
+    if place is None:
+        tally.ignored += 1
         return
     kind = metric.WhichOneof("data")
     if kind not in {"gauge", "sum"}:
-        tally.refuse(f"{name} is neither gauge nor sum")
+        tally.refuse(f"{metric.name} is neither gauge nor sum")
         return
     numbers = metric.gauge.data_points if kind == "gauge" else metric.sum.data_points
-    temporality = _temporality(metric) if kind == "sum" else Temporality.GAUGE
-    tally.count(len(numbers))
-    if temporality is None:
-        tally.refuse(f"{name} is a sum of unknown temporality", len(numbers))
-        return
+    temporality = Temporality.GAUGE
+    if kind == "sum":
+        known = _TEMPORALITIES.get(metric.sum.aggregation_temporality)
+        if known is None:
+            tally.refuse(f"{metric.name} is a sum of unknown temporality", len(numbers))
+            return
+        temporality = known
     for number in numbers:
         point = _point(place, number, temporality, tally)
         if point is not None:
             yield point
-
-
-def _temporality(metric: Metric) -> Temporality | None:
-    match metric.sum.aggregation_temporality:
-        case AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE:
-            return Temporality.CUMULATIVE
-        case AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA:
-            return Temporality.DELTA
-    return None
 
 
 def _point(
@@ -154,76 +149,3 @@ def _value(value: AnyValue) -> str | float | None:
         case "double_value":
             return float(value.double_value)
     return None
-
-
-# --- The wire: https://protobuf.dev/programming-guides/encoding ---
-
-
-def _fields(content: memoryview, tally: PointTally) -> Iterator[_Field]:
-    """The fields of a message. Raises OtlpError."""
-    at, end = 0, len(content)
-    while at < end:
-        tally.count_field()
-        tag, at = _number(content, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == 2:
-            size, at = _number(content, at)
-            if size > end - at:
-                raise OtlpError(_DAMAGED)
-            yield _Field(number, content[at : at + size])
-            at += size
-            continue
-        if wire == 0:
-            _, at = _number(content, at)
-        elif wire in {1, 5}:
-            at += 8 if wire == 1 else 4
-        else:
-            raise OtlpError(_DAMAGED)
-        if at > end or number == 0:
-            raise OtlpError(_DAMAGED)
-        yield _Field(number, None)
-
-
-def _number(content: memoryview, at: int) -> tuple[int, int]:
-    """A varint, and the index behind it."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(content):
-            break
-        byte = content[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise OtlpError(_DAMAGED)
-
-
-def _varint(value: int) -> bytes:
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*written, value))
-
-
-def _length_delimited(field: _Field) -> memoryview:
-    if field.content is None:
-        raise OtlpError(_DAMAGED)
-    return field.content
-
-
-def _text(field: _Field) -> str:
-    content = _length_delimited(field)
-    if len(content) > MOST_BYTES:
-        raise OtlpError(_DAMAGED)
-    try:
-        return bytes(content).decode()
-    except UnicodeDecodeError:
-        raise OtlpError(_DAMAGED) from None
-
-
-def _parse(message: Resource | Metric, content: memoryview) -> None:
-    try:
-        message.MergeFromString(bytes(content))
-    except DecodeError:
-        raise OtlpError(_DAMAGED) from None

@@ -67,9 +67,8 @@ def test_every_family_of_a_source_that_is_shown_stands_on_a_golden_page() -> Non
     shown = "".join(pages(groups)[Format.TEXT] for groups in SCENARIOS.values())
     sources = {source.name for groups in SCENARIOS.values() for group in groups for source in group.sources} | {"agent"}
     rows = [row for row in catalogue.rows() if row.source in sources]
-    # The agent adds these itself: which build it is, and what others make it hold. Their own tests look for them.
+    # The agent adds this itself: which build it is. Its own test looks for it.
     added = {catalogue.EXPORTER_BUILD_INFO.name}
-    added |= {catalogue.EXPORTER_HELD_BYTES.name, catalogue.EXPORTER_HELD_LIMIT_BYTES.name}
     # Only with owners in the settings: tests/unit/settings/test_thresholds.py looks for it.
     added |= {catalogue.OWNER_INFO.name}
     # The thread that keeps the journals gives these.

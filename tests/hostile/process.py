@@ -47,9 +47,23 @@ class Hostile(http.server.BaseHTTPRequestHandler):
         """Nothing."""
 
 
+def large(name: str) -> bytes:
+    """An answer of 32 MB in the form of what asks."""
+    size = 32 * 1024 * 1024 - 100
+    match name:
+        case "jolokia32":
+            item = b'"client-id=%d":{"txn-commit-time-ns-total":1},'
+            return b'[{"status":200,"value":{' + b"".join(item % at for at in range(size // 54)) + b'"x":{}}}]'
+        case "jmx32":
+            line = b'kafka_producer_txn_commit_time_ns_total{clientId="%d"} 1.0\n'
+            return b"".join(line % at for at in range(size // 66))
+    return b'{"c":{"status":{"connector":{"state":"FAILED","trace":"' + b"x" * size + b'"}}}}'
+
+
 def bodies() -> dict[str, bytes]:
     series = b'kafka_producer_txn_commit_time_ns_total{clientId="%d"} 1.0\n'
     return {
+        **{name: large(name) for name in ("jolokia32", "jmx32", "connect32")},
         "keys": b"[{" + b",".join(b'"%d":%d' % (at, at + 1000) for at in range(250_000)) + b"}]",
         "lists": b"[" + b"[]," * 300_000 + b"[]]",
         "spaces": b'[{"status":200,"value":{"kafka:' + b" " * 4_000_000 + b'":{}}}]',

@@ -111,27 +111,9 @@ def test_what_re_does_not_know_is_no_pattern(pattern: str) -> None:
     [
         ("a" * 10_001, "has more than 10000 characters"),
         ("(" * 5_000, "is nested too deeply"),
-        ("(?:" * 60 + "a" + "+)" * 60, "repeats too much"),
-        ("a{4294967294}", "repeats too much"),
-        ("(?:(?:(?:a{100}|b){0,9}){100}){100}", "repeats too much"),
-        ("(?=(?:a{200}){200})", "repeats too much"),
         ("a{9999999999999999999999}", "a number in it is too large"),
     ],
 )
-def test_a_pattern_that_takes_too_much_to_compile_is_refused(pattern: str, why: str) -> None:
+def test_a_pattern_that_cannot_be_compiled_is_refused(pattern: str, why: str) -> None:
     with pytest.raises(PatternError, match=why):
         BoundedPattern(pattern, "topics.include")
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "|".join(f"orders-{number}" for number in range(700)),
-        r"^(?P<application>[a-z]+(?:-[a-z]+)*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-        "(?:(?:a+)+)+",
-        "a{0,65535}",
-        ".{1000}",
-    ],
-)
-def test_usual_patterns_are_far_from_it(pattern: str) -> None:
-    BoundedPattern(pattern, "topics.include")

@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
-from exporter.bounds import yaml_text
 from exporter.bounds.yaml_text import MOST_NODES, YamlError, excess, parse_yaml
-
-
-@pytest.fixture(params=["libyaml", "python"], autouse=True)
-def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "python":
-        monkeypatch.setattr(yaml_text, "_LOADER", yaml.SafeLoader)
 
 
 @pytest.mark.parametrize(
@@ -23,9 +15,10 @@ def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         ("", None),
         ("a: 1", {"a": "1"}),
         ("- 2020-99-99\n- 0x1\n- on", ["2020-99-99", "0x1", "on"]),
-        ("a: ~\nb:\nc: '~'", {"a": None, "b": None, "c": "~"}),
+        ("a:\nb: '~'", {"a": "", "b": "~"}),
         ("a: &x [b, c]\nd: *x", {"a": ["b", "c"], "d": ["b", "c"]}),
-        ("a: !!str 1", {"a": "1"}),
+        ("a: !!int 1", {"a": "1"}),
+        ("!!python/object:os.system {}", {}),
     ],
 )
 def test_scalars_are_the_texts_that_were_written(text: str, tree: Any) -> None:
@@ -35,16 +28,13 @@ def test_scalars_are_the_texts_that_were_written(text: str, tree: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('a: !!int ""', "tag"),
-        ("a: !!timestamp 2020-99-99", "tag"),
-        ("!!python/object:os.system {}", "tag"),
-        ("&a [*a]", "alias"),
-        ("[[a]: b]", "key"),
-        ("--- a\n--- b", "several"),
-        ("[" * 1000, "deep"),
+        ("[[a]: b]", "no JSON or YAML"),
+        ("--- a\n--- b", "no JSON or YAML"),
+        ("[" * 100_000, "deep"),
         ("a: \x00", "no JSON or YAML"),
         ("{", "no JSON or YAML"),
-        ("*a", "no JSON or YAML|alias"),
+        ("*a", "no JSON or YAML"),
+        ("[" + "a," * MOST_NODES + "]", str(MOST_NODES)),
     ],
 )
 def test_anything_else_is_one_fault(text: str, why: str) -> None:
@@ -52,11 +42,10 @@ def test_anything_else_is_one_fault(text: str, why: str) -> None:
         parse_yaml(text)
 
 
-def test_aliases_count_as_what_they_stand_for() -> None:
+def test_aliases_take_no_more_memory_than_they_are_long() -> None:
     rows = ["- &a0 [a, a, a, a, a, a, a, a, a, a]"]
-    rows += [f"- &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]" for at in range(1, 9)]
-    with pytest.raises(YamlError, match=str(MOST_NODES)):
-        parse_yaml("\n".join(rows))
+    rows += [f"- &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]" for at in range(1, 40)]
+    assert len(parse_yaml("\n".join(rows))) == 40
 
 
 def test_what_is_too_much_is_known_before_it_is_built() -> None:

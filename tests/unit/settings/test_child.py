@@ -134,16 +134,15 @@ def test_what_it_writes_to_standard_error_is_logged_without_controls_and_cut(
     assert len(record.getMessage()) < 3000
 
 
-def test_the_process_limits_its_own_memory_and_time() -> None:
+def test_the_process_leaves_no_core_of_its_memory() -> None:
     program = (
-        "import exporter.settings.__main__ as m, io, json, resource, sys\n"
-        "m._answer = lambda _: {'limits': [resource.getrlimit(k)[0] for k in"
-        " (resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE)]}\n"
+        "import exporter.settings.__main__ as m, io, resource, sys\n"
+        "m._answer = lambda _: {'core': resource.getrlimit(resource.RLIMIT_CORE)[0]}\n"
         "sys.stdin = io.StringIO('{}')\n"
         "m.main()"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout == '{"limits": [1073741824, 20, 0]}'
+    assert ended.stdout == '{"core": 0}'
 
 
 def ended_with(error: str) -> subprocess.CompletedProcess[str]:
@@ -155,13 +154,6 @@ def ended_with(error: str) -> subprocess.CompletedProcess[str]:
         "sys.exit(m.main())"
     )
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-
-
-def test_too_little_memory_is_a_problem_of_the_file() -> None:
-    ended = ended_with("MemoryError")
-    assert ended.returncode == 0
-    assert "takes more than 1024 MB of memory to read" in ended.stdout
-    assert "a.yml" in ended.stdout
 
 
 def test_a_defect_is_named_by_its_place_and_quotes_nothing() -> None:
