@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from email.utils import formatdate
 from typing import Any, NamedTuple, Protocol
 
 from exporter.core.owners import Owners
@@ -28,9 +29,9 @@ from exporter.web_server.workers import Workers
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 64 * 1024
-LARGE_ANSWERS = 8
-"""Answers that are made and sent at once, of those that may be large: each keeps its body until its client has taken
-it. Others wait.
+LARGE_ANSWERS = 4
+"""Answers of a kind that are made and sent at once, of those that may be large: each keeps its body until its client
+has taken it. Others wait. The kinds are scrapes, pages, and what a cluster is asked for: a scrape waits for no other.
 """
 LARGE_WAIT_SECONDS = 2.0
 BODIES = 8
@@ -62,11 +63,11 @@ class PostHandler(Protocol):
 
 
 class Route(NamedTuple):
-    """The handler of a path and its method; HEAD is allowed with GET. ``large`` is whether its answer may be."""
+    """The handler of a path and its method; HEAD is allowed with GET. ``places`` limit answers that may be large."""
 
     method: str
     handler: Handler
-    large: bool = False
+    places: asyncio.Semaphore | None = None
 
     @property
     def allowed(self) -> Collection[str]:
@@ -119,10 +120,11 @@ class App:
             self._short.close,
             self._guard.close,
         ]
-        self._large, self._bodies = asyncio.Semaphore(LARGE_ANSWERS), asyncio.Semaphore(BODIES)
+        self._bodies = asyncio.Semaphore(BODIES)
+        scraping, reading, asking = (asyncio.Semaphore(LARGE_ANSWERS) for _ in range(3))
         self._health = frozenset(prefix + path for path in _HEALTH)
         self._routes = {
-            prefix + "/metrics": Route("GET", self._metrics, large=True),
+            prefix + "/metrics": Route("GET", self._metrics, scraping),
             prefix + "/-/healthy": Route("GET", self._healthy),
             prefix + "/-/ready": Route("GET", self._readiness),
         }
@@ -136,18 +138,18 @@ class App:
             )
             self._closing.append(pages.close)
             self._routes |= {
-                prefix + "/": Route("GET", pages.page, large=True),
-                prefix + "/api/v1/status": Route("GET", pages.document, large=True),
-                prefix + "/api/v1/events": Route("GET", pages.what_happened, large=True),
+                prefix + "/": Route("GET", pages.page, reading),
+                prefix + "/api/v1/status": Route("GET", pages.document, reading),
+                prefix + "/api/v1/events": Route("GET", pages.what_happened, reading),
                 prefix + "/runbooks": Route("GET", pages.runbooks),
             }
         if queries is not None:
             answers = QueryPages(queries, prefix, self._short, page_seconds)
             self._closing.append(answers.close)
             self._routes |= {
-                prefix + "/roll": Route("GET", answers.roll_page, large=True),
-                prefix + "/api/v1/roll": Route("GET", answers.roll, large=True),
-                prefix + "/api/v1/inventory": Route("GET", answers.inventory, large=True),
+                prefix + "/roll": Route("GET", answers.roll_page, asking),
+                prefix + "/api/v1/roll": Route("GET", answers.roll, asking),
+                prefix + "/api/v1/inventory": Route("GET", answers.inventory, asking),
             }
         if prefix and status is not None:
             self._routes |= dict.fromkeys(("/", prefix), Route("GET", self._to_prefix))
@@ -177,8 +179,8 @@ class App:
             answer = refused(404)
         elif answer is None and route is not None and request.method not in route.allowed:
             answer = refused(405, headers={"Allow": ", ".join(sorted(route.allowed))})
-        elif answer is None and route is not None and route.large:
-            await self._serve_large(request, route, send)
+        elif answer is None and route is not None and route.places is not None:
+            await self._serve_large(request, route.handler, route.places, send)
         elif answer is None and route is not None:
             answer = await route.handler(request)
         if answer is not None:
@@ -211,22 +213,22 @@ class App:
                 if not message["more_body"]:
                     return await self._posts.run(handler, request, bytes(body))
 
-    async def _serve_large(self, request: Request, route: Route, send: Any) -> None:  # noqa: ANN401 -- ASGI
+    async def _serve_large(self, request: Request, handler: Handler, places: asyncio.Semaphore, send: Any) -> None:  # noqa: ANN401
         """Answer once there is a place: until then no body is made."""
         try:
             async with asyncio.timeout(LARGE_WAIT_SECONDS):
-                await self._large.acquire()
+                await places.acquire()
         except TimeoutError:
             await self._send(request, refused(503, "too many answers at once", {"Retry-After": "1"}), send)
             return
         try:
-            await self._send(request, await route.handler(request), send)
+            await self._send(request, await handler(request), send)
         finally:
-            self._large.release()
+            places.release()
 
     async def _send(self, request: Request, answer: Answer, send: Any) -> None:  # noqa: ANN401 -- ASGI
         log.debug("%s %s %d", request.method, request.path, answer.status, extra={"client": request.client})
-        headers = {**_HEADERS, **self._guard.headers, **answer.headers}
+        headers = {**_HEADERS, **self._guard.headers, **answer.headers, "Date": formatdate(usegmt=True)}
         if answer.status not in _EMPTY:
             headers |= {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
         written = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -10,15 +10,21 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import threading
 import time
+import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from statistics import median
 
+import bcrypt
 import pytest
 
+from demo.certificates import Authority
 from exporter.status.app import LARGE_ANSWERS
 from exporter.web_server.server import MAX_CONNECTIONS
 from tests.hostile.process import MEMORY_MB, TOKEN, ConfinedAgent, hostile_servers
@@ -213,3 +219,68 @@ def test_answers_of_32_mb_make_it_neither_large_nor_dead(tmp_path: Path) -> None
         took = scrape(agent, ATTACK_SECONDS + 5.0)
         print(f"{len(took)} scrapes, median {median(took):.3f} s, most {max(took):.3f} s")
         assert median(took) < ANSWER_SECONDS
+
+
+def half_hello() -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="x").do_handshake()
+    return outgoing.read()[:150]
+
+
+def guesses(port: int, over: threading.Event) -> None:
+    """Passwords that are wrong, each on a new connection."""
+    context = ssl._create_unverified_context()  # noqa: S323 -- a stranger does not check
+    number = 0
+    while not over.is_set():
+        number += 1
+        with suppress(OSError):
+            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+            login = b64encode(f"ann:guess {number}".encode()).decode()
+            connection.request("GET", "/metrics", headers={"Authorization": f"Basic {login}"})
+            assert connection.getresponse().status in {401, 429, 503}
+            connection.close()
+
+
+def test_a_client_of_a_port_with_tls_and_users_makes_it_neither_large_nor_dead(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "tls")
+    authority.issue("server")
+    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+    web = tmp_path / "tls" / "web.yml"
+    web.write_text(
+        f"tls_server_config: {{cert_file: server.pem, key_file: server.key}}\nbasic_auth_users:\n  ann: {hashed}\n"
+    )
+    config = settings(tmp_path)
+    document = json.loads(config.read_text())
+    document["web"]["config_file"] = str(web)
+    config.write_text(json.dumps(document))
+    context = ssl.create_default_context(cafile=authority.certificate)
+    login = b64encode(f"ann:{PASSWORD}".encode()).decode()
+    agent, over, took, pages = ConfinedAgent(config), threading.Event(), list[float](), list[str]()
+
+    def ask() -> None:
+        end = time.monotonic() + ATTACK_SECONDS
+        try:
+            while time.monotonic() < end:
+                url = f"https://127.0.0.1:{agent.port}/metrics"
+                request = urllib.request.Request(url, headers={"Authorization": f"Basic {login}"})
+                began = time.monotonic()
+                with urllib.request.urlopen(request, timeout=60, context=context) as answer:  # noqa: S310 -- our own
+                    pages.append(answer.read().decode())
+                took.append(time.monotonic() - began)
+                time.sleep(0.3)
+        finally:
+            over.set()
+
+    try:
+        strikes = (hold(100, half_hello()), guesses, guesses)
+        run_all(*(partial(strike, agent.port, over) for strike in strikes), ask)
+        print(f"{len(took)} scrapes, median {median(took):.3f} s, {agent.peak_mb:.0f} MB")
+        assert median(took) < ANSWER_SECONDS
+        assert agent.peak_mb < MEMORY_MB
+    finally:
+        code = agent.stop()
+    assert code == 0, agent.log[-3000:]
+    assert "Traceback" not in agent.log
+    for secret in (PASSWORD, login, hashed):
+        assert secret not in agent.log + "".join(pages)

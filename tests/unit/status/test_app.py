@@ -23,7 +23,7 @@ from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.journal.query import QueryError
 from exporter.model import Clock, Deadline, Snapshot
-from exporter.status.app import BODIES, App
+from exporter.status.app import BODIES, LARGE_ANSWERS, App
 from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
 from exporter.status.command_documents import InventoryOutput, RollOutput
 from exporter.status.reloads import RELOAD_SECONDS
@@ -405,6 +405,34 @@ def test_a_scrape_does_not_wait_for_pages() -> None:
         assert ask("GET", "/metrics").status == 200
         assert not asked.acquire(timeout=0)  # one is rendered at a time
         assert all(reader.is_alive() for reader in readers)
+        go_on.set()
+        for reader in readers:
+            reader.join(20)
+    finally:
+        go_on.set()
+        server.close()
+
+
+def test_neither_scrapes_nor_pages_wait_for_what_a_cluster_is_asked_for(behind: AppInputs) -> None:
+    go_on = threading.Event()
+
+    def roll(query: ClusterQuery) -> RollOutput:
+        assert go_on.wait(60)
+        return AppInputs.roll(behind, query)
+
+    behind.roll = roll  # type: ignore[method-assign]  # a cluster that does not answer
+    server = Server([("127.0.0.1", 0)], behind.app())
+    server.open()
+    try:
+        ask = EndpointClient(server.ports[0])
+        readers = [
+            threading.Thread(target=ask, args=("GET", f"/api/v1/roll?brokers={number}"))
+            for number in range(2 * LARGE_ANSWERS)
+        ]
+        for reader in readers:
+            reader.start()
+        assert ask("GET", "/metrics").status == 200
+        assert ask("GET", "/").status == 200
         go_on.set()
         for reader in readers:
             reader.join(20)
