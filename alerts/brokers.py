@@ -17,6 +17,7 @@ from exporter.catalogue import (
     BROKER_REQUESTS_TOTAL,
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
     CANARY_TRANSACTIONS_TOTAL,
+    EXPIRED_TRANSACTIONAL_IDS,
     PRODUCER_INITS_TOTAL,
 )
 
@@ -62,6 +63,31 @@ def alerts(_: Settings) -> Iterator[Alert]:
         when="a broker refused writes to more than 10 partitions in 15m",
     )
     yield _timeout_refused()
+    yield _expired()
+
+
+def _expired() -> Alert:
+    refused = 'error="INVALID_PRODUCER_ID_MAPPING"'
+    return Alert(
+        "KafkaEosTransactionalIdExpired",
+        Severity.WARNING,
+        f"max by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
+        "{{ $labels.kafka_cluster }}: brokers refused {{ $value | humanize }} request(s) in 10 minutes with"
+        " INVALID_PRODUCER_ID_MAPPING: a producer goes on with a transactional.id that expired. Each of its"
+        " transactions fails until it is restarted.",
+        "First: restart the producer whose log has InvalidPidMappingException or INVALID_PRODUCER_ID_MAPPING: a client"
+        " that does not initialise anew never recovers. `kafka-eos-exporter transactions recent` names the ids that"
+        " expired in the last hour, of"
+        + per_row(
+            f"topk(5, max by (application) ({EXPIRED_TRANSACTIONAL_IDS}{{kafka_cluster=%q}}) > 0)",
+            "\n- application {{ .Labels.application }}: {{ .Value }} transactional id(s)",
+            "kafka_cluster",
+            otherwise=" none that is known.",
+        ),
+        DASHBOARD,
+        ("kafka_cluster",),
+        when="a broker refused a request with INVALID_PRODUCER_ID_MAPPING in the last 10m",
+    )
 
 
 def _timeout_refused() -> Alert:

@@ -152,6 +152,11 @@ APPLICATION_INFO = _TXNLOG.gauge(
     "kafka_eos_application_info{kafka_cluster,application,kind,connect,connector}",
     "The kind of an application, and for Connect the group and connector that join it to Connect's metrics; always 1.",
 )
+EXPIRED_TRANSACTIONAL_IDS = _TXNLOG.gauge(
+    "kafka_eos_expired_transactional_ids{kafka_cluster,application}",
+    "Transactional ids that expired in the last hour (transactional.id.expiration.ms) and were not initialised since: a"
+    " producer of one that lives on fails every transaction with INVALID_PRODUCER_ID_MAPPING. Absent without any.",
+)
 RECENT_APPLICATIONS = _TXNLOG.gauge(
     "kafka_eos_recent_applications{kafka_cluster}",
     "Applications that appeared in the last hour: many of them show ids that are grouped wrongly; absent until those"

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from exporter.bounds.text import count_of, some
 from exporter.catalogue import UNCLEAN_OUTCOMES
 from exporter.cluster import Cluster
 from exporter.commands.clock import say_clock, shown_now
@@ -21,9 +22,11 @@ from exporter.lso.next_step import clock_time
 from exporter.model import Deadline
 from exporter.status.transaction_documents import unclean_end_document
 from exporter.transactions.counting.aggregates import UNDECIDED
-from exporter.transactions.facts import CoordinatorTime, LoggedTransactions, UncleanEnd, UncleanEnds
+from exporter.transactions.facts import CoordinatorTime, ExpiredIds, LoggedTransactions, UncleanEnd, UncleanEnds
 
 _MOST = 10_000
+MOST_NAMES = 10
+"""Expired ids that are named."""
 MOST_ROWS = 50
 """Ends that are listed one by one; more of them are summed up by application, unless ``--all`` asks for each."""
 _ADVICE = {
@@ -145,11 +148,23 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
     time = logged.clock if logged is not None else CoordinatorTime()
     clock = time.beside(cluster.clock.wall() - cluster.clock.monotonic())
     ends = unclean.ends if unclean is not None else ()
+    if (expired := facts.get(ExpiredIds)) is not None and expired.ids:
+        say(_expired(cluster.target, expired))
     if len(ends) >= _MOST:
         faults = (*faults, f"there are more unclean ends than the newest {_MOST}, which are shown")
     if ends:
         say_clock(cluster, clock, cluster.clock.wall())
     return ClusterReport(cluster, ends, faults, undecided, time=clock)
+
+
+def _expired(target: str, expired: ExpiredIds) -> str:
+    number = len(expired.ids) + expired.others
+    named = some([found.transactional_id for found in expired.ids], MOST_NAMES)
+    return (
+        f"{target}: {count_of(number, 'transactional.id')} expired in the last hour, idle for"
+        f" transactional.id.expiration.ms: {named}. A producer that lives on with one fails every transaction with"
+        " INVALID_PRODUCER_ID_MAPPING until it is restarted."
+    )
 
 
 def _row(end: UncleanEnd, now: float) -> tuple[object, ...]:

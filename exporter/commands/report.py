@@ -11,7 +11,7 @@ from exporter.bounds.text import some
 from exporter.cluster import Cluster
 from exporter.commands.output import print_advice, print_json, print_next_step, print_not_asked, print_table, say
 from exporter.lso.next_step import NextStep
-from exporter.model import Fault
+from exporter.model import Fault, TopicPartition
 from exporter.transactions.facts import CoordinatorTime
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ _NOT_KNOWN = CoordinatorTime()
 class ClusterReport(Generic[T]):
     """Result for one cluster: what was found, what is undecided, and messages about what could not be read.
 
-    ``time`` has the bounds of its coordinators' clock.
+    ``time`` has the bounds of its coordinators' clock. ``groups`` are those whose offsets wait in a stalled partition.
     """
 
     cluster: Cluster
@@ -38,6 +38,7 @@ class ClusterReport(Generic[T]):
     not_asked: tuple[str, ...] = ()
     undecided: tuple[T, ...] = ()
     time: CoordinatorTime = _NOT_KNOWN
+    groups: Mapping[TopicPartition, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

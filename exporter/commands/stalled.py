@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
+from exporter.bounds.text import some
 from exporter.catalogue import TOPIC_LSO_LAG_OFFSETS
 from exporter.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, say_clock
@@ -15,8 +16,9 @@ from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
-from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show, time_of
+from exporter.commands.report import MOST_NAMES, ClusterReport, ReportFormat, fault_texts, show, time_of
 from exporter.commands.settings import add_duration_flag
+from exporter.commands.waiting_groups import groups_of_offsets
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
@@ -85,11 +87,20 @@ def command(options: argparse.Namespace) -> int:
             "lag",
         ),
         lambda stall: _row(stall, now),
-        lambda cluster, stall: stall_document(
-            stall, cluster.properties.bootstrap_servers, now, time_of(looks, cluster)
-        ),
+        lambda cluster, stall: {
+            **stall_document(stall, cluster.properties.bootstrap_servers, now, time_of(looks, cluster)),
+            "waiting_groups": [
+                name for look in looks if look.cluster is cluster for name in look.groups.get(stall.partition, ())
+            ],
+        },
         lambda stall: stall.since,
         lambda cluster, stall: (str(stall.partition), _step(cluster, stall, now, time_of(looks, cluster))),
+        advice=lambda _: (
+            f"{place}: groups whose offsets wait: {some(names, MOST_NAMES)}. Their offsets are committed in the"
+            " transaction that holds it: until it ends, their consumers get no position (UNSTABLE_OFFSET_COMMIT)."
+            for look in looks
+            for place, names in sorted(look.groups.items())
+        ),
     )
     return show(options, looks, form)
 
@@ -169,7 +180,9 @@ def look_twice(
     faults += more
     clock = coordinators_clock(cluster, (stall.blocker.started for stall in stalls), Deadline.after(patience))
     say_clock(cluster, clock, cluster.clock.wall())
-    return ClusterReport(cluster, stalls, tuple(dict.fromkeys(faults)), time=clock)
+    own = groups_of_offsets(cluster, {stall.partition for stall in stalls}, Deadline.after(patience))
+    faults += own.missing
+    return ClusterReport(cluster, stalls, tuple(dict.fromkeys(faults)), time=clock, groups=own.groups)
 
 
 def _still_held(stalls: Sequence[Stall], last: Sequence[object]) -> tuple[tuple[Stall, ...], tuple[str, ...]]:

@@ -5,12 +5,14 @@ Brokers do not know how a group reads: a group that has committed beyond the las
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from exporter.bounds.patterns import BoundedPattern
 from exporter.cluster import Cluster
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import choose
+from exporter.kafka.client import AskError
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
@@ -33,6 +35,38 @@ class WaitingGroups(NamedTuple):
 
     groups: tuple[WaitingGroup, ...]
     missing: tuple[str, ...]
+
+
+class OwnOffsets(NamedTuple):
+    """The groups whose offsets are committed in an open transaction, by partition of ``__consumer_offsets``: they get
+    no position until it ends. ``missing`` are messages about what could not be read.
+    """
+
+    groups: Mapping[TopicPartition, tuple[str, ...]]
+    missing: tuple[str, ...] = ()
+
+
+def groups_of_offsets(cluster: Cluster, places: Collection[TopicPartition], deadline: Deadline) -> OwnOffsets:
+    """The groups whose offsets wait in these partitions of ``__consumer_offsets``; no request where there are none."""
+    wanted = {place.partition for place in places if place.topic == CONSUMER_OFFSETS}
+    if not wanted:
+        return OwnOffsets({})
+    try:
+        metadata = cluster.metadata(deadline, [CONSUMER_OFFSETS])
+    except AskError as error:
+        return OwnOffsets({}, (error.fault.detail,))
+    count = len(metadata.topics.get(CONSUMER_OFFSETS, ())) or 1
+    listed = list_groups(cluster.client, metadata, deadline)
+    refused = describe_group_grant(cluster.client, metadata, deadline)
+    names = sorted(name for some in listed.values.values() for name, kind in some if kind is not GroupKind.SHARE)
+    here = [name for name in names if coordinator_partition(name, count) in wanted]
+    unstable = unstable_offsets(cluster.client, metadata, here, deadline)
+    found: dict[TopicPartition, tuple[str, ...]] = {}
+    for name in sorted(name for name, its in unstable.values.items() if its):
+        place = TopicPartition(CONSUMER_OFFSETS, coordinator_partition(name, count))
+        found[place] = (*found.get(place, ()), name)
+    faults = (*listed.faults, *([refused] if refused else ()), *unstable.faults)
+    return OwnOffsets(found, tuple(dict.fromkeys(fault.detail for fault in faults)))
 
 
 def waiting_groups(

@@ -108,9 +108,17 @@ def _hanging(stall: Stall, bootstrap_servers: str) -> NextStep:
     seen = clock_time(proof.second.wall)
     text = (
         f"Hanging: {MEANING[BlockerKind.HANGING]} {_not_promised(proof.second.judgement)} Seen last at {seen}."
-        " Its missing abort marker has to be written to this partition."
+        f"{_last_owner(proof)} Its missing abort marker has to be written to this partition, whose log is not compacted"
+        " beyond it until then."
     )
     return _ended(text, abort_marker(proof, bootstrap_servers))
+
+
+def _last_owner(proof: HangingProof) -> str:
+    if not proof.owner:
+        return ""
+    owner = shown(proof.owner)
+    return f" Producer id {proof.held.producer_id} was last that of {owner}, which does not have this transaction open."
 
 
 def _not_promised(said: Judgement) -> str:

@@ -54,10 +54,17 @@ class OpenTransactionsOutput(TypedDict):
     """Reads that failed: an empty list means none only where this is empty."""
 
 
+class WatchedStallRow(StallRow):
+    """A stalled partition, with the groups that it keeps from their own offsets."""
+
+    waiting_groups: list[str]
+    """Of a partition of __consumer_offsets: groups whose offsets are committed in the transaction."""
+
+
 class StalledOutput(TypedDict):
     """``transactions stalled``."""
 
-    stalled_partitions: list[StallRow]
+    stalled_partitions: list[WatchedStallRow]
     not_asked: list[str]
 
 

@@ -58,6 +58,8 @@ class HangingProofDocument(TypedDict):
     """Sum of their end offsets at the second read."""
     coordinators_loaded: int
     """Number of partitions whose coordinator was shown to have loaded it."""
+    last_owner: str | None
+    """The transactional.id that had the producer id last, by the log; it does not have this transaction open."""
 
 
 class CommittedDocument(TypedDict):
@@ -267,6 +269,15 @@ class UncleanEndDocument(TypedDict):
     seconds_ago: float
     started: str | None
     started_timestamp: float | None
+
+
+class ExpiredIdDocument(TypedDict):
+    """A transactional.id that expired, idle for transactional.id.expiration.ms, and was not initialised since."""
+
+    transactional_id: str
+    application: str
+    expired: str | None
+    expired_timestamp: float
 
 
 class UncleanIdDocument(TypedDict):
@@ -481,6 +492,8 @@ class ClusterDocument(TypedDict):
     unclean_ids: list[UncleanIdDocument]
     """By transactional.id and outcome, most ends first: at most 200, those with the newest ends."""
     unclean_ends_of_other_ids: int
+    expired_ids: list[ExpiredIdDocument]
+    """Of the last hour, newest first, 200 at most."""
     """Ends of the last hour that are not in unclean_ids."""
     torn_markers: list[TornMarkerDocument] | None
     """Found by comparing decisions with markers; null where they are not compared."""

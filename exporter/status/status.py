@@ -24,6 +24,7 @@ from exporter.status.hour import last_hour_document, posture_document
 from exporter.status.late import LateDocuments
 from exporter.status.pipeline_documents import audit_document, connect_document, query_document
 from exporter.status.transaction_documents import (
+    expired_id_document,
     open_transaction_document,
     torn_marker_document,
     unclean_end_document,
@@ -31,7 +32,7 @@ from exporter.status.transaction_documents import (
 )
 from exporter.status.watched_stalls import Links, StallContext
 from exporter.transactions.counting.last_hour import LastHour
-from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, UncleanEnds
+from exporter.transactions.facts import CoordinatorTime, ExpiredIds, OpenTransaction, OpenTransactions, UncleanEnds
 from exporter.words import AuditVerdict, QueryState
 
 
@@ -73,6 +74,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> docs.C
     stalls = group.facts.get(Stalls)
     opened = group.facts.get(OpenTransactions)
     ends = group.facts.get(UncleanEnds)
+    expired = group.facts.get(ExpiredIds)
     watch = group.facts.get(StallWatch)
     spark = group.facts.get(SparkView) or SparkView({}, {})
     audits = group.facts.get(AuditResults)
@@ -113,6 +115,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> docs.C
         "torn_markers": None if torn is None else [torn_marker_document(marker) for marker in torn],
         "unclean_ids": [unclean_id_document(unclean, theirs) for unclean in (ends.ids if ends else ())],
         "unclean_ends_of_other_ids": ends.of_other_ids if ends else 0,
+        "expired_ids": [expired_id_document(found) for found in (expired.ids if expired else ())],
         "connect": [
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda connect: connect.name)
         ],

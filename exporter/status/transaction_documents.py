@@ -10,7 +10,7 @@ from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import Committed, HangingProof
 from exporter.status import documents as docs
-from exporter.transactions.facts import CoordinatorTime, OpenTransaction, UncleanEnd, UncleanId
+from exporter.transactions.facts import CoordinatorTime, ExpiredId, OpenTransaction, UncleanEnd, UncleanId
 
 MOST_PARTITIONS = 20
 """Largest number of partitions listed for one open transaction; their total is always given."""
@@ -64,6 +64,7 @@ def _proof(proof: HangingProof) -> docs.HangingProofDocument:
         "log_partitions": second.log.partitions,
         "log_end_offsets": sum(second.log.high_watermarks.values()),
         "coordinators_loaded": len(second.loaded.proven),
+        "last_owner": proof.owner or None,
     }
 
 
@@ -137,6 +138,11 @@ def unclean_end_document(end: UncleanEnd, now: float) -> docs.UncleanEndDocument
         end,
         seconds_ago=max(0.0, now - end.ended),
     )
+
+
+def expired_id_document(found: ExpiredId) -> docs.ExpiredIdDocument:
+    """A transactional.id that expired."""
+    return document_of(docs.ExpiredIdDocument, found)
 
 
 def unclean_id_document(found: UncleanId, now: float) -> docs.UncleanIdDocument:

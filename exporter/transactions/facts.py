@@ -210,6 +210,25 @@ class UncleanEnds(Fact):
     of_other_ids: int = 0
 
 
+class ExpiredId(NamedTuple):
+    """A transactional.id that its coordinator removed, idle for transactional.id.expiration.ms; Unix seconds."""
+
+    transactional_id: str
+    application: str
+    expired: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredIds(Fact):
+    """The ids that expired in the last hour of the log and were not initialised since, newest first.
+
+    ``others`` is how many more there are, as too many are listed.
+    """
+
+    ids: tuple[ExpiredId, ...]
+    others: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedEnds(Fact):
     """Unclean ends in the order in which this process read them: the last of ``taken`` that there were."""

@@ -141,7 +141,7 @@ def test_a_true_orphan_is_proven_in_time_with_the_line_that_ends_it(
         "--bootstrap-server", guarded.bootstrap,
         environment={"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s"},
     )  # fmt: skip
-    orphan = make_orphan(guarded, topic)
+    orphan = make_orphan(guarded, topic, transactional_id="ghost-1")
     began = time.monotonic()
     agent.wait_until(
         lambda seen: seen.samples(catalogue.LSO_BLOCKER_INFO, topic=topic, kind="hanging"), timeout=PROVEN_SECONDS
@@ -157,5 +157,8 @@ def test_a_true_orphan_is_proven_in_time_with_the_line_that_ends_it(
     )
     assert "transactions hanging" in stalled["next_step"]["check"]
     proof = stalled["blocker"]["proof"]
+    assert proof["last_owner"] == "ghost-1"
+    assert f"Producer id {orphan.producer_id} was last that of ghost-1" in stalled["next_step"]["text"]
+    assert "its producer id was last that of ghost-1" in agent.get("/").text
     assert proof["coordinators_loaded"] == proof["log_partitions"] == 50
     assert proof["second_round_timestamp"] - proof["first_round_timestamp"] >= 30

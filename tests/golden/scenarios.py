@@ -108,6 +108,7 @@ def txnlog(cluster: str) -> Iterator[Sample]:
     yield c.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS(WALL - 500.125, *who, "ongoing")
     yield c.OPEN_TRANSACTION_TIMEOUT_SECONDS(900, *who, "ongoing")
     yield c.RECENT_PRODUCER_FENCES(2, cluster, "pay", "pay-3")
+    yield c.EXPIRED_TRANSACTIONAL_IDS(1, cluster, "pay")
     yield c.LAST_UNCLEAN_END_TIMESTAMP_SECONDS(WALL - 30, *who, "fenced")
     yield c.RECENT_APPLICATIONS(3, cluster)
     job = (cluster, "sums")

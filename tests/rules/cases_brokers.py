@@ -9,6 +9,7 @@ from exporter.catalogue import (
     BROKER_REQUESTS_TOTAL,
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
     CANARY_TRANSACTIONS_TOTAL,
+    EXPIRED_TRANSACTIONAL_IDS,
 )
 from tests.rules.promtool import Case, Series, case, scraped
 
@@ -26,6 +27,7 @@ def cases() -> Iterator[Case]:
     yield from _concurrent()
     yield from _verification()
     yield from _timeouts()
+    yield from _expired()
 
 
 def errors(values: str, who: tuple[str, ...] = PLACE, agent: str = "a") -> Series:
@@ -316,3 +318,32 @@ def _timeouts() -> Iterator[Case]:
     yield case(name, "two replicas are one ticket", two, {"8m": [ticket()]})
     late = [errors("0x4 1x60", place), errors("0x60", place, agent="b")]
     yield case(name, "a replica that did not see it", late, {"8m": [ticket()]})
+
+
+def _expired() -> Iterator[Case]:
+    name = "KafkaEosTransactionalIdExpired"
+    place = ("prod", "1", "AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING")
+
+    def ticket(cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": cluster}
+
+    yield case(name, "one", [errors("0x4 1x60", place)], {"4m": [], "6m": [ticket()], "20m": [ticket()], "23m": []})
+    yield case(name, "none", [errors("3x60", place)], {"6m": [], "30m": []})
+    yield case(name, "an expired id that nobody uses", [_expired_ids("2x60")], {"6m": [], "30m": []})
+    other = [errors("0+5x60", ("prod", "1", "AddPartitionsToTxn", "UNKNOWN_PRODUCER_ID"))]
+    yield case(name, "another error", other, {"6m": [], "30m": []})
+    for request in ("EndTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit"):
+        yield case(name, request, [errors("0x4 1x60", ("prod", "1", request, place[3]))], {"8m": [ticket()]})
+    places = [place, ("other", *place[1:]), ("prod", "2", *place[2:])]
+    yield case(
+        name,
+        "a ticket for each cluster",
+        [errors("0x4 1x60", at) for at in places],
+        {"8m": [ticket(), ticket("other")]},
+    )
+    two = [errors("0x4 1x60", place), errors("0x60", place, agent="b")]
+    yield case(name, "two replicas, one of which did not see it", two, {"8m": [ticket()]})
+
+
+def _expired_ids(values: str) -> Series:
+    return scraped(EXPIRED_TRANSACTIONAL_IDS, "prod", "pay", values=values)

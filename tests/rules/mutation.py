@@ -68,6 +68,7 @@ EQUIVALENT = {
     "KafkaEosTransactionLogIncomplete lost(warning,lost): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosCanaryFailing coordinator(critical,coordinator): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionTimeoutRefused(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
+    "KafkaEosTransactionalIdExpired(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionLogNotMade(critical): line 1 column 161: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionLogNotMade(critical): line 1 column 165: by (kafka_cluster) -> by (kafka_cluster, instance)": (
         "it is matched by the cluster only"

@@ -124,7 +124,8 @@ class Round:
 
     ``described`` is the instant of the answer of (a), ``asked_again`` the one before the request of (d). ``again`` is
     the transaction that (d) showed open at that start offset, None when there is none, and ``writer`` its producer.
-    ``judgement`` is (e), what the log decided.
+    ``judgement`` is (e), what the log decided. ``owner`` is the id that the log's records of the producer id are of, ""
+    where it has none: that it had the id last, not that it has anything open.
     """
 
     held: OpenStart
@@ -136,6 +137,7 @@ class Round:
     wall: float
     writer: WriterState | None
     judgement: Judgement
+    owner: str = ""
 
     def gaps(self) -> Iterator[str]:
         """Messages about what this round does not prove; none when it is complete."""
@@ -184,6 +186,11 @@ class HangingProof(Evidence):
     @property
     def held(self) -> OpenStart:
         return self.second.held
+
+    @property
+    def owner(self) -> str:
+        """The transactional.id that had the producer id last; "" where the log does not have it any more."""
+        return self.second.owner or self.first.owner
 
 
 @dataclass(frozen=True, slots=True)

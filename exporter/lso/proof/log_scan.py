@@ -300,6 +300,11 @@ class LogScan:
             gaps = (*gaps, NO_RECORD)
         return ProducerLog(decisions_of(producer_id, records), whole, below, gaps[:1])
 
+    def owner(self, producer_id: int) -> str:
+        """The id of the newest record with this producer id, which belongs to one id only; "" without a record."""
+        kept = self._of_producer.get(producer_id)
+        return decode_key(kept[-1].key) if kept else ""
+
     def of_one_coordinator(self, before: Mapping[int, int], leader_epochs: Mapping[int, int]) -> set[str]:
         """The ids whose open transaction began before these ends of the log, in the present leader epoch of their
         partition: with the same coordinator, and by its clock.

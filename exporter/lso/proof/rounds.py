@@ -194,7 +194,8 @@ class Rounds:
                     held, writer, self._judged(held, writer, leaders, epochs, begun.passed[held], reading)
                 )
             again_held = held if writer is not None else None
-            rounds.append(Round(held, described, log, loaded, ended, again_held, wall, writer, said))
+            owner = self._scan.owner(held.producer_id)
+            rounds.append(Round(held, described, log, loaded, ended, again_held, wall, writer, said, owner))
         self._traces = {held: trace for held, trace in self._traces.items() if held in begun.held}
         return rounds
 

@@ -18,13 +18,14 @@ from exporter.flink.jobs import Jobs
 from exporter.model import Sample
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.counting.application_counters import ApplicationCounters, ApplicationCounts
+from exporter.transactions.counting.expired_ids import RecentlyExpired
 from exporter.transactions.counting.known_applications import KnownApplications
 from exporter.transactions.counting.partition_lists import PartitionLists
 from exporter.transactions.counting.recent_fences import RecentFences
 from exporter.transactions.counting.task_commits import CommitsOfTasks
 from exporter.transactions.counting.unclean_ids import UncleanHistory
 from exporter.transactions.facts import CommitDurations, OffsetPartitions, TaskCommits, UncleanEnd
-from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Initialised, decode_section
+from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Expired, Initialised, decode_section
 from exporter.transactions.suggested_timeout import QUANTILE
 from exporter.words import Outcome
 
@@ -44,6 +45,7 @@ class Aggregates:
         self.applications = KnownApplications(grouping, caps.applications, self.flink)
         self._by_name = self.applications.by_name  # for the path of every record
         self.unclean = UncleanHistory(caps.unclean_ends)
+        self.expired = RecentlyExpired(lambda transactional_id: grouping.of(transactional_id).name)
         self._lists = PartitionLists()
         self._fences = RecentFences(self.flink)
         self._tasks = CommitsOfTasks()
@@ -58,6 +60,7 @@ class Aggregates:
             self._ended(event, new=new)
         elif isinstance(event, Initialised):
             entry = event.entry
+            self.expired.initialised(entry.transactional_id)
             self.applications.new_ids.initialised(entry)
             self.flink.initialised(entry.transactional_id, entry.application, entry.record_ms / 1000)
             own = self._by_name.get(event.entry.application)
@@ -65,6 +68,8 @@ class Aggregates:
                 own.initialised()
         elif isinstance(event, Appeared):
             self._appeared(event.entry)
+        elif isinstance(event, Expired):
+            self.expired.note(event.transactional_id, event.expired_ms / 1000)
         else:
             self._tasks.forget(event.entry.transactional_id)
             if self.applications.forgotten(event.entry):
@@ -192,6 +197,8 @@ class Aggregates:
             yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
         for transactional_id, application, fences in self._fences.worst(log_now, self._caps.fenced_ids, self._by_name):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
+        for application, ids in self.expired.by_application(log_now).most_common(self._caps.applications):
+            yield catalogue.EXPIRED_TRANSACTIONAL_IDS(float(ids), cluster, application)
         for end in self.unclean.latest(log_now):
             labels = (end.transactional_id, str(end.producer_id), str(end.producer_epoch), end.outcome)
             yield catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS(end.ended, cluster, end.application, *labels)

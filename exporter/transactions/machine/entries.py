@@ -173,4 +173,15 @@ class Forgotten(NamedTuple):
     entry: Entry
 
 
-Event: TypeAlias = Appeared | Initialised | Ended | Forgotten
+class Expired(NamedTuple):
+    """The coordinator removed an id that was idle for transactional.id.expiration.ms, at Unix milliseconds by the
+    records' common clock. Also of an id that was not known.
+
+    A client that lives on and does not initialise anew fails with INVALID_PRODUCER_ID_MAPPING.
+    """
+
+    transactional_id: str
+    expired_ms: int
+
+
+Event: TypeAlias = Appeared | Initialised | Ended | Forgotten | Expired

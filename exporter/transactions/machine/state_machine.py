@@ -20,6 +20,7 @@ from exporter.transactions.machine.entries import (
     Ended,
     Entry,
     Event,
+    Expired,
     Forgotten,
     Initialised,
     encode_key,
@@ -78,8 +79,9 @@ class StateMachine:
         if self.unknown:
             self.unknown.pop(key, None)
         if value is None:
-            passed = self._passed(record_ms)
-            return passed if entry is None else (*passed, *self._forget(key, entry))
+            removed = Expired(decode_key(key), record_ms)
+            expired = (*self._passed(record_ms), removed)
+            return expired if entry is None else (*expired, *self._forget(key, entry))
         fields = fields_of(value, entry)
         layout, producer_id, epoch, timeout_ms, status, update_ms, start_ms, client_version, section = fields
         events: Sequence[Event] = _NOTHING

@@ -94,6 +94,7 @@ class LogFacts:
             yield ends
         unclean = self._aggregates.unclean
         yield UncleanEnds(unclean.latest(log_now), *unclean.ids.last_hour(log_now))
+        yield self._aggregates.expired.last_hour(log_now)
         clock = self._cluster.clock
         skews = self._log.coordinators.skews(clock.monotonic(), clock.wall())
         apart = self._log.coordinators.apart(clock.monotonic(), clock.wall())

@@ -13,7 +13,7 @@ from exporter.commands.log_hour import LogHour
 from exporter.commands.report import ClusterReport
 from exporter.config import ClusterConfig
 from exporter.model import Deadline, Facts
-from exporter.transactions.facts import UncleanEnd, UncleanEnds
+from exporter.transactions.facts import ExpiredId, ExpiredIds, UncleanEnd, UncleanEnds
 from tests.helpers.one_broker import OneBroker
 
 NOW = 1_795_255_200.0
@@ -73,6 +73,20 @@ def test_what_is_not_settled_yet_is_listed_and_is_not_none(
     assert "no unclean ends" not in printed
     assert run(ends(90), undecided=ends(1, outcome="undecided")) == 1
     assert "undecided: it was aborted" in capsys.readouterr().out
+
+
+def test_ids_that_expired_are_named_with_what_follows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = tuple(ExpiredId(f"idle-{number}", "idle", NOW) for number in range(12))
+    hour = LogHour(Facts({UncleanEnds: UncleanEnds(()), ExpiredIds: ExpiredIds(ids, 3)}))
+    monkeypatch.setattr(recent, "read_hour", lambda *_, settle: hour)
+    look = recent._look(OneBroker().cluster(), cast("ClusterConfig", None), Deadline.after(1))
+    assert (look.found, look.not_asked) == ((), ())
+    said = capsys.readouterr().err
+    assert "15 transactional.ids expired in the last hour" in said
+    assert "idle-0, idle-1" in said
+    assert "INVALID_PRODUCER_ID_MAPPING until it is restarted" in said
 
 
 def test_ends_beyond_the_limit_are_said_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,18 @@ def test_a_hanging_transaction_has_its_evidence_that_nothing_was_promised() -> N
     assert f"The log has the ABORT of pay-1 since {clock_time(NOW)}." in step.text
 
 
+def test_a_hanging_transaction_names_the_id_that_had_its_producer_id_last() -> None:
+    case = proven(stall(BlockerKind.HANGING, transactional_id=""))
+    proof = case.blocker.evidence
+    assert isinstance(proof, HangingProof)
+    assert "was last that of" not in next_step(case, "b1:9092", NOW).text
+    for first, second in (("", "ghost-1"), ("ghost-1", ""), ("ghost-0", "ghost-1")):
+        known = HangingProof(replace(proof.first, owner=first), replace(proof.second, owner=second))
+        step = next_step(case._replace(blocker=case.blocker._replace(evidence=known)), "b1:9092", NOW)
+        assert "Producer id 4711 was last that of ghost-1, which does not have this transaction open." in step.text
+        assert "is not compacted beyond it until then" in step.text
+
+
 def test_an_open_transaction_says_who_and_when_it_ends_by_itself_and_has_no_line_before() -> None:
     case = stall(BlockerKind.OPEN)
     step = next_step(case._replace(blocker=logged(case.blocker)), "b1:9092", NOW)

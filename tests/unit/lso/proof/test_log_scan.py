@@ -108,6 +108,22 @@ def test_what_is_open_at_the_end_is_known_by_its_producer_ids() -> None:
     assert len(found["a-1"].partitions) == 2
 
 
+def test_the_owner_of_a_producer_id_is_the_id_of_its_newest_record_also_once_it_expired() -> None:
+    log = MemoryLog(
+        [
+            record(0, 0, "ghost-1", Status.EMPTY, 7),
+            record(0, 1, "ghost-1", Status.COMPLETE_ABORT, 7),
+            record(0, 2, "ghost-1", None),
+            record(0, 3, "other-1", Status.EMPTY, 8),
+        ],
+        {0: 4},
+    )
+    scan = log.scan()
+    scan.look_for({7, 9})
+    assert scan.read({0: 4}, log.deadline())
+    assert (scan.owner(7), scan.owner(9), scan.owner(8)) == ("ghost-1", "", "")
+
+
 def test_an_empty_log_needs_no_connection() -> None:
     log = MemoryLog([], {})
     assert log.scan().read({0: 0, 1: 0}, log.deadline())

@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine import state_machine
-from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Forgotten, Initialised, decode_section
-from exporter.transactions.machine.records import UndecodableRecord, decode_value
+from exporter.transactions.machine.entries import (
+    Appeared,
+    Ended,
+    Entry,
+    Event,
+    Expired,
+    Forgotten,
+    Initialised,
+    decode_section,
+)
+from exporter.transactions.machine.records import Status, UndecodableRecord, decode_value
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.words import Outcome, TransactionState
 from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories
@@ -29,6 +38,7 @@ class MachineEvents:
     ended: list[Ended] = field(default_factory=list)
     inits: list[tuple[int, int]] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
+    expired: list[str] = field(default_factory=list)
 
     def machine(self, number: int = 0) -> StateMachine:
         return self.machines.setdefault(number, StateMachine(number))
@@ -48,6 +58,8 @@ class MachineEvents:
             elif isinstance(event, Appeared):
                 assert event.entry.transactional_id not in self.known
                 self.known.add(event.entry.transactional_id)
+            elif isinstance(event, Expired):
+                self.expired.append(event.transactional_id)
             else:
                 assert isinstance(event, Forgotten)
                 self.known.remove(event.entry.transactional_id)
@@ -528,3 +540,19 @@ def one_abort(*, v2: bool) -> list[tuple[int, bytes]]:
     producer.now += 100
     producer.end(commit=False, markers_ms=10)
     return [(record.ms, record.value or b"") for record in producer.written[1:]]
+
+
+def test_a_tombstone_says_that_an_id_expired_whether_it_was_known_or_not() -> None:
+    seen = MachineEvents()
+    seen.apply(0, BEGIN_MS, encode_key("new-1"), None)
+    seen.apply(1, BEGIN_MS, encode_key("app-1"), encode_value(1, 7, 3, 60_000, Status.EMPTY, None, 5000, -1))
+    seen.apply(2, BEGIN_MS + 9, encode_key("app-1"), None)
+    assert seen.expired == ["new-1", "app-1"]
+    assert seen.known == set()
+
+
+def test_a_tombstone_without_a_readable_key_changes_nothing() -> None:
+    machine = StateMachine(0)
+    with pytest.raises(UndecodableRecord):
+        machine.apply(0, BEGIN_MS, b"\x00", None)
+    assert machine.log_ms == -1
