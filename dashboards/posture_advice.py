@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 WHAT_TO_SET = {
-    "known_faults": "a version that has the fix",
     "internal_topic_creation": (
         "transaction.state.log.replication.factor and offsets.topic.replication.factor no higher than the number of"
         " brokers, on every broker, which takes a restart; or start the missing brokers"

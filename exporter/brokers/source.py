@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 from exporter import catalogue
 from exporter.bounds.text import cut
-from exporter.brokers.facts import BrokerVersion
 from exporter.cluster import NamedCluster, TargetSource
 from exporter.http_client import Endpoint
 from exporter.jvm.reader import JvmAnswer, JvmReader, MBean, MBeanQuery, parse_object_name
@@ -154,7 +153,6 @@ class BrokersSource(TargetSource[KnownBrokers]):
             yield from samples(answer, self._cluster.name, str(node_id))
             if version := _version(answer, str(node_id)):
                 yield catalogue.BROKER_INFO(1.0, self._cluster.name, str(node_id), version)
-                yield BrokerVersion(self._cluster.name, node_id, version)
 
     def _find_node_id(self, answer: JvmAnswer, deadline: Deadline) -> int | None:
         """The broker's node id: as configured, by the JVM (AppInfoParser), or by its host in the metadata."""

@@ -19,8 +19,6 @@ from exporter.posture.client_telemetry import telemetry_checks
 from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.flink import flink_checks
-from exporter.posture.known_faults import RULE as KNOWN_FAULTS
-from exporter.posture.known_faults import brokers_of, clients_of, fault_checks, plugins_of, workers_of
 from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.plain_writers import writer_checks
@@ -396,19 +394,6 @@ def _connect(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     return connect_checks(evidence.connects, evidence.connect_log, evidence.clients_error, evidence.beyond_lso)
 
 
-def _known_faults(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    brokers = brokers_of(
-        evidence.cluster, evidence.metadata_version, evidence.broker_versions, max(1, len(evidence.brokers))
-    )
-    if evidence.version_error and brokers.or_later:
-        yield KNOWN_FAULTS.cannot(evidence.cluster, evidence.version_error)
-    else:
-        yield from fault_checks([brokers])
-    yield from fault_checks(plugins_of(evidence.connects))
-    yield from fault_checks(workers_of(evidence.connects))
-    yield from fault_checks(clients_of(evidence.cluster, evidence.pushed))
-
-
 _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _unmade,
     _replication,
@@ -440,5 +425,4 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _connect,
     lambda evidence: connect_sink_checks(evidence.connects),
     lambda evidence: spark_sink_checks(evidence.spark_sinks),
-    _known_faults,
 )

@@ -102,9 +102,7 @@ def _versions(state: ConnectState) -> Iterator[PostureCheck]:
     known = {address: software_version(version) for address, version in state.versions.items()}
     if not any(known.values()):
         return
-    old = sorted(
-        address for address, version in known.items() if version is not None and version.numbers < FIRST_WITH_SUPPORT
-    )
+    old = sorted(address for address, version in known.items() if version is not None and version < FIRST_WITH_SUPPORT)
     counts = Counter(state.versions.values())
     found = ", ".join(f"{count} of {version}" for version, count in sorted(counts.items()))
     found = f"workers by version: {found}"

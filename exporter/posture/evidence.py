@@ -15,7 +15,6 @@ from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import Fact
 from exporter.posture.check import PostureCheck, Settings
 from exporter.posture.client_telemetry import PushTelemetry
-from exporter.telemetry.facts import ClientSoftware
 from exporter.transactions.facts import (
     ApplicationTimeouts,
     CommitDurations,
@@ -42,8 +41,8 @@ class PostureEvidence:
     ``written`` are the topics that transactions write to, None where the log is not read.
     ``free_names`` are applications that neither a pattern of the settings nor the form of a framework names, None where
     the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
-    known. ``elsewhere``: the brokers list transactions and have no transaction log. ``broker_versions`` are of the
-    brokers whose JVMs show it. ``durations`` and ``timeouts`` are those of ``TransactionUse``.
+    known. ``elsewhere``: the brokers list transactions and have no transaction log. ``durations`` and
+    ``timeouts`` are those of ``TransactionUse``.
     ``unmade`` are the internal topics that are not there, or why that or their settings are not known.
     ``spark_sinks`` has the kind of the sink by application and query. Only the command samples ``written_outside``.
     """
@@ -53,9 +52,7 @@ class PostureEvidence:
     topics: Mapping[str, Mapping[int, PartitionMetadata]]
     topic_settings: Mapping[str, Settings | str]
     transaction_version: int | None
-    metadata_version: int | None = None
     version_error: str = ""
-    broker_versions: Mapping[int, str] = field(default_factory=dict)
     opened: Sequence[OpenTransaction] | None = None
     opened_error: str = ""
     clients: Mapping[str, Mapping[int, int]] | None = None
@@ -76,7 +73,6 @@ class PostureEvidence:
     durations: Mapping[str, CommitDurations] = field(default_factory=dict)
     timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)
     telemetry: PushTelemetry | None = None
-    pushed: Sequence[tuple[ClientSoftware, int]] = field(default_factory=tuple)
     written_outside: Sequence[WrittenOutside] = field(default_factory=tuple)
     unmade: Mapping[str, UnmadeTopic | str] = field(default_factory=dict)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 Version = tuple[int, ...]
 
@@ -14,31 +13,23 @@ _CONFLUENT_MINORS = {5: (2, 0), 6: (2, 6), 7: (3, 0)}
 _RED_HAT = ".redhat-"
 
 
-class SoftwareVersion(NamedTuple):
-    """A version. A vendor's build of a release of Kafka may have fixes of later ones: ``numbers`` are its major and
-    minor version.
-    """
-
-    numbers: Version
-    vendor_build: bool = False
-
-
-def software_version(text: str) -> SoftwareVersion | None:
+def software_version(text: str) -> Version | None:
     """Read ``4.3.1`` or ``v1.11.0-SNAPSHOT``. Return None for another text.
 
     Confluent's builds (``7.6.0-ccs``) are numbered by its platform: 7.6 is Kafka 3.6, 8.0 is Kafka 4.0. Red Hat's have
-    Kafka's number (``3.7.0.redhat-00007``).
+    Kafka's number (``3.7.0.redhat-00007``). A vendor's build has a major and a minor version only: it may have fixes of
+    later releases.
     """
     match = _NUMBERS.match(text)
     if match is None:
         return None
     numbers = tuple(map(int, match[1].split(".")))
     if _RED_HAT in text:
-        return SoftwareVersion(numbers[:2], vendor_build=True)
+        return numbers[:2]
     if not _CONFLUENT.search(text):
-        return SoftwareVersion(numbers)
+        return numbers
     major, minor = numbers[:2]
     if major in _CONFLUENT_MINORS:
         base, first = _CONFLUENT_MINORS[major]
-        return SoftwareVersion((base, first + minor), vendor_build=True)
-    return SoftwareVersion((major - 4, minor), vendor_build=True) if major >= 8 else None
+        return (base, first + minor)
+    return (major - 4, minor) if major >= 8 else None

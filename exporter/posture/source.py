@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from exporter import catalogue
-from exporter.brokers.facts import BrokerVersion
 from exporter.cluster import Cluster, KafkaSource
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
@@ -24,8 +23,6 @@ from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.plain_writers import WriterSamples
 from exporter.settings.plain import PostureConfig
 from exporter.spark.queries import SparkView
-from exporter.streams.facts import StreamsVersion
-from exporter.telemetry.facts import ClientSoftware, PushedSoftware
 from exporter.transactions.facts import OpenTransactions, TransactionsElsewhere, TransactionUse
 
 BROKER_KEYS = (
@@ -85,15 +82,9 @@ class PostureSource(KafkaSource):
             topics={name: (named if name in internal else metadata).topics[name] for name in names},
             topic_settings=topics,
             transaction_version=features.get("transaction.version"),
-            metadata_version=features.get("metadata.version"),
             version_error=version_error,
             spark_sinks=_spark_sinks(facts.get(SparkView)),
             elsewhere=facts.get(TransactionsElsewhere) is not None,
-            broker_versions={
-                fact.broker: fact.version
-                for fact in facts.all(BrokerVersion)
-                if fact.cluster == self.cluster and fact.broker in metadata.brokers
-            },
             opened=opened.transactions if opened is not None else None,
             opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
             clients=use.clients if use is not None else None,
@@ -114,19 +105,11 @@ class PostureSource(KafkaSource):
             timeouts=use.timeouts if use is not None else {},
             written=use.topics if use is not None else None,
             telemetry=self._telemetry(metadata, deadline) if self._takes_metrics else None,
-            pushed=self._client_software(facts),
             written_outside=samples.topics if (samples := facts.get(WriterSamples)) is not None else (),
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
             unmade=unmade_topics(self._cluster.client, named, deadline),
         )
         yield from self._say(checks_of(evidence))
-
-    @staticmethod
-    def _client_software(facts: Facts) -> list[tuple[ClientSoftware, int]]:
-        """The software of clients that push their metrics, and of those whose MBeans are read."""
-        read = [ClientSoftware(fact.cluster, "", fact.version, streams=True) for fact in facts.all(StreamsVersion)]
-        sent = [client for fact in facts.all(PushedSoftware) for client in fact.clients]
-        return [*sent, *((software, 1) for software in read)]
 
     def _sizes(self, logs: Mapping[int, BrokerLogs | Fault]) -> Iterator[Sample]:
         """A refusal is no fault of the source: the check names it."""

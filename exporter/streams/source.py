@@ -8,14 +8,12 @@ from itertools import chain
 
 from exporter import catalogue
 from exporter.applications.naming import UUID
-from exporter.bounds.text import cut
 from exporter.cluster import Cluster, TargetSource
 from exporter.jvm.reader import JvmReader, MBeanQuery, MBeanValue
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.offsets import both_ends
 from exporter.model import Deadline, Fact, Facts, Fault, Sample
 from exporter.producers import producer_samples
-from exporter.streams.facts import StreamsVersion
 from exporter.streams.streams_samples import (
     CONSUMER,
     NUMBERS,
@@ -37,7 +35,6 @@ TASK = "kafka.streams:type=stream-task-metrics,thread-id=*,task-id=*"
 
 QUERIES = (
     MBeanQuery(CLIENT, ("state", "application-id", "failed-stream-threads")),
-    MBeanQuery(CLIENT, ("version",)),
     MBeanQuery(CLIENT_NUMBER, ("client-state",)),
     MBeanQuery(THREAD, ("state", "commit-total", "commit-latency-avg", "commit-latency-max")),
     MBeanQuery(THREAD_NUMBER, ("thread-state",)),
@@ -48,7 +45,6 @@ QUERIES = (
 )
 
 _CLIENT_ID = re.compile(rf"(?P<application>.+)-{UUID}", re.DOTALL)  # KafkaStreams: <application.id>-<process UUID>
-LONGEST_VERSION = 60
 TIMEOUT_SECONDS = 8.0
 _CHANGELOG = "-changelog"  # ProcessorStateManager.STATE_CHANGELOG_TOPIC_SUFFIX
 
@@ -67,7 +63,6 @@ class StreamsSource(TargetSource[Cluster]):
         answer = self._reader.read(QUERIES, deadline.within(deadline.remaining() / 2))
         yield from answer.faults
         yield from jvm_samples((self.cluster, self.target), answer.values)
-        yield from versions_of(self.cluster, answer.values)
         applications = applications_by_client(answer.values)
         yield from guarantee_samples((self.cluster, self.target), answer.values, applications)
         if applications:
@@ -88,12 +83,6 @@ class StreamsSource(TargetSource[Cluster]):
             if all(partition in ends.high for partition in mine):
                 lag = sum(max(0, ends.high[partition] - ends.stable[partition]) for partition in mine)
                 yield catalogue.STREAMS_CHANGELOG_LAG_OFFSETS(float(lag), self.cluster, self.target, application, topic)
-
-
-def versions_of(cluster: str, readings: Iterable[MBeanValue]) -> Iterator[StreamsVersion]:
-    """The versions of Kafka Streams in this JVM (ClientMetrics), as a rule one; none from a jmx_exporter."""
-    found = {value for _, attribute, value in readings if attribute == "version" and isinstance(value, str)}
-    yield from (StreamsVersion(cluster, cut(version, LONGEST_VERSION)) for version in sorted(found))
 
 
 def applications_by_client(readings: Iterable[MBeanValue]) -> Mapping[str, str]:

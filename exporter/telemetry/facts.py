@@ -9,24 +9,6 @@ from typing import NamedTuple
 from exporter.model import Fact
 
 
-class ClientSoftware(NamedTuple):
-    """The software that a client says it is: ``cluster`` is the one that it uses, ``streams`` says that it is Kafka
-    Streams.
-    """
-
-    cluster: str
-    software: str
-    version: str
-    streams: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PushedSoftware(Fact):
-    """The software of all clients that push, and how many clients have it."""
-
-    clients: tuple[tuple[ClientSoftware, int], ...]
-
-
 class ClientPlace(NamedTuple):
     """Where a client runs, as it or its broker said with its last push; "" where it is not known."""
 

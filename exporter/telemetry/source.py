@@ -5,7 +5,7 @@ request. A client that stops pushing expires.
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from exporter import catalogue
@@ -16,11 +16,8 @@ from exporter.model import Deadline, Fact, Facts, Fault, Sample
 from exporter.producers.producer_samples import TYPE, producer_samples
 from exporter.streams.streams_samples import jvm_samples
 from exporter.telemetry.clients import About, SenderKey, SenderState, TelemetryReceiver, process_of
-from exporter.telemetry.facts import ClientPlace, ClientSoftware, PushedProducers, PushedSoftware
+from exporter.telemetry.facts import ClientPlace, PushedProducers
 from exporter.telemetry.series import SeriesKey
-
-MOST_SOFTWARE = 200
-"""Versions that are handed on, those of most clients first."""
 
 
 class TelemetrySource(PostedSource):
@@ -35,7 +32,6 @@ class TelemetrySource(PostedSource):
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         del deadline, facts
         streams: dict[tuple[str, str], dict[SeriesKey, MBeanValue]] = defaultdict(dict)
-        software: Counter[ClientSoftware] = Counter()
         producers: dict[tuple[str, str], list[ClientPlace]] = defaultdict(list)
         for sender, state in sorted(self._receiver.senders().items()):
             cluster = sender.cluster or self._only_cluster()
@@ -43,12 +39,8 @@ class TelemetrySource(PostedSource):
             for key, reading in _streams_readings(state):
                 streams[cluster, process_of(key.who) or sender.instance][key] = reading
             yield _info(cluster, sender, state)
-            if state.about.version:
-                streamed = any(key.place.type != TYPE for key in state.series)
-                software[ClientSoftware(cluster, state.about.software, state.about.version, streamed)] += 1
             if state.about.transactional_id:
                 producers[cluster, state.about.transactional_id].append(_place(state.about))
-        yield PushedSoftware(tuple(software.most_common(MOST_SOFTWARE)))
         for head, readings in streams.items():
             yield from jvm_samples(head, tuple(readings.values()))
         for result, count in self._receiver.points().items():

@@ -152,8 +152,6 @@ def test_at_least_once_is_shown_as_such_and_a_thread_that_was_replaced_is_counte
     producer.run(10, topic, 2)
     seen = agent.wait_until(lambda metrics: bool(guarantees(metrics)))
     assert guarantees(seen) == {(app.application_id, "at_least_once")}
-    version = f"Kafka Streams {kafka_4.version}"  # by its MBean, in the table of known faults
-    agent.wait_until(lambda metrics: metrics.value(catalogue.POSTURE_CHECK, check="known_faults", subject=version) == 1)
     assert seen.value(catalogue.TRANSACTIONS_TOTAL, application=app.application_id, outcome="committed") is None
     assert seen.total(catalogue.STREAMS_FAILED_THREADS_TOTAL) == 0
     kafka_4.delete_topic(topic)  # MissingSourceTopicException, which the application answers with REPLACE_THREAD

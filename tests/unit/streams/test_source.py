@@ -12,8 +12,7 @@ from exporter.jvm.answers import MBeanValue
 from exporter.jvm.mbeans import parse_object_name
 from exporter.model import Metric
 from exporter.producers.producer_samples import INIT as INIT_TIME
-from exporter.streams.facts import StreamsVersion
-from exporter.streams.source import QUERIES, applications_by_client, changelog_owners, versions_of
+from exporter.streams.source import QUERIES, applications_by_client, changelog_owners
 from exporter.streams.streams_samples import guarantee_samples, jvm_samples, states
 from tests.helpers.recordings import RECORDINGS, jolokia_answer
 
@@ -35,23 +34,6 @@ def values(name: str, metric: Metric) -> dict[tuple[str, ...], float]:
         if sample.metric is metric and isinstance(sample.value, float):
             found["-".join(sample.labels[2].rsplit("-", 2)[1:]), *sample.labels[3:]] = sample.value
     return found
-
-
-def test_the_version_of_a_jvm_is_that_of_its_clients() -> None:
-    client = parse_object_name("kafka.streams:type=stream-metrics,client-id=totals-1")
-    assert client is not None
-    found = versions_of("prod", [MBeanValue(client, "version", "4.2.0"), MBeanValue(client, "state", "RUNNING")])
-    assert list(found) == [StreamsVersion("prod", "4.2.0")]
-    assert list(versions_of("prod", [MBeanValue(client, "version", 4.0)])) == [], (
-        "a text that a jmx_exporter made a number"
-    )
-
-
-def test_a_jvm_with_two_versions_of_streams_has_both() -> None:
-    client = parse_object_name("kafka.streams:type=stream-metrics,client-id=totals-1")
-    assert client is not None
-    readings = [MBeanValue(client, "version", version) for version in ("3.9.1", "3.10.0")]
-    assert [fact.version for fact in versions_of("prod", readings)] == ["3.10.0", "3.9.1"]
 
 
 def test_commits_and_their_latency_are_read_by_thread() -> None:
