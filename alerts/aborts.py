@@ -20,7 +20,6 @@ from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
     IGNORED_INFO,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
-    TRANSACTIONS_OBSERVED_TOTAL,
     TRANSACTIONS_TOTAL,
 )
 
@@ -146,7 +145,6 @@ def alerts(_: Settings) -> Iterator[Alert]:
         ">=",
     )
     yield _many()
-    yield _observed_ratio()
     limit = f'on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})'
     yield _silent(
         Severity.CRITICAL,
@@ -267,35 +265,6 @@ and on ({_BY})
         _OUTCOMES,
         labels=(("reason", "never"),),
         when="an application has finished 10 transactions or more, the last within a day, and none of them committed",
-    )
-
-
-def _observed_ratio() -> Alert:
-    """The same by polling, where the log is not read: a share of what was seen to commit or abort, one severity."""
-    known = f'{TRANSACTIONS_OBSERVED_TOTAL}{{outcome!="unknown"}}'
-    seen = f"max by ({_BY}) (sum without (outcome) (increase({known}[1h])))"
-    committed = f'increase({TRANSACTIONS_OBSERVED_TOTAL}{{outcome="committed"}}[1h])'
-    return _alert(
-        "KafkaEosAbortRatioHigh",
-        Severity.WARNING,
-        f"""\
-max by ({_BY}) (1 - sum without (outcome) ({committed}) / sum without (outcome) (increase({known}[1h]))) > {BUDGET}
-and {BUDGET} >= 0.02
-and {seen} >= 20""",
-        _WHO + ": {{ $value | humanizePercentage }} of the transactions that polling saw end in 1h did not commit.",
-        _OUTCOMES
-        + "\nThe transaction log is not read, and the share is that of a sample"
-        + per_row(
-            f"max(sum without (outcome) (increase({TRANSACTIONS_OBSERVED_TOTAL}"
-            '{kafka_cluster=%q, application=%q, outcome!="committed", outcome!="unknown"}[1h])))',
-            ": there were at least {{ .Value | humanize }} of them",
-            *_LABELS,
-        )
-        + ".",
-        hold="15m",
-        labels=(("reason", "polled"),),
-        when="the same as far as polling shows it, where the log is not read: more than what may be lost, of a budget"
-        " of 2% or more, did not commit in 1h, of 20 or more that were seen, for 15m",
     )
 
 

@@ -15,10 +15,8 @@ from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Record, Sev
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
-    CANARY,
     FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
     FLINK_LOSS_TIMESTAMP_SECONDS,
-    LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
@@ -30,7 +28,6 @@ from exporter.catalogue import (
     RECENT_PRODUCER_FENCES,
     STORM_FENCES,
     TRANSACTION_COMPLETION_SECONDS,
-    TRANSACTIONS_OBSERVED_TOTAL,
     TRANSACTIONS_TOTAL,
 )
 from exporter.model import Metric
@@ -80,23 +77,6 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " transaction.timeout.ms between begin and commit. If it lives, it is fenced now, and must be started again.",
         FLINK_LOSS_TIMESTAMP_SECONDS,
         _recurring(f'{TRANSACTIONS_TOTAL}{{outcome="timed_out"}}', 2),
-    )
-    yield _observed_event(
-        "KafkaEosProducerFenced",
-        "fenced",
-        "polling saw that a producer was fenced in an open transaction",
-        "a producer was fenced {{ $value | humanizeDuration }} ago, as polling shows. A new producer with its"
-        " transactional.id rolled back its open transaction.",
-        "First: see whether an instance crashed then. Otherwise two live instances share one transactional.id.",
-    )
-    yield _observed_event(
-        "KafkaEosTransactionTimeouts",
-        "timed_out",
-        "polling saw that a coordinator ended a transaction that ran into its timeout",
-        "a transaction ran into its timeout {{ $value | humanizeDuration }} ago, as polling shows. Kafka rolled back"
-        " what it wrote.",
-        "First: see in the application's log whether the producer died, hung, or works longer than its"
-        " transaction.timeout.ms between begin and commit.",
     )
     yield from _completion()
 
@@ -177,24 +157,6 @@ def _recurring(counter: str, hours: int) -> str:
     return "\n  and ".join(
         f"group by ({_BY}) (increase({counter}[{hours}h]{back}) > 0)"
         for back in ("", f" offset {hours}h", f" offset {2 * hours}h")
-    )
-
-
-def _observed_event(name: str, outcome: str, when: str, summary: str, details: str) -> Alert:
-    """The last such end that polling showed, where the log is not read. The canary's are on purpose."""
-    seen = f'{LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS}{{outcome="{outcome}", application!="{CANARY}"}}'
-    count = f'{TRANSACTIONS_OBSERVED_TOTAL}{{kafka_cluster=%q, application=%q, outcome="{outcome}"}}'
-    return _alert(
-        name,
-        Severity.WARNING,
-        f"time() - max by ({_BY}) ({seen}) < {EVENT_SECONDS}",
-        _WHO + ": " + summary,
-        details
-        + per_row(f"max(increase({count}[1h])) >= 1", " At least {{ .Value | humanize }} in 1h.", *_LABELS)
-        + "\nThe transaction log is not read, so that the transactional.id is not known, and others may not have been"
-        " seen.",
-        labels=(("reason", "polled"),),
-        when=f"{when}, where the log is not read, until {EVENT_WINDOW} after the last time",
     )
 
 

@@ -6,21 +6,18 @@ from grafanalib import core
 
 from exporter.catalogue import (
     APPLICATION_INFO,
-    LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
     OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
     OVERDUE_TRANSACTIONS,
-    PRODUCER_EPOCHS_OBSERVED_TOTAL,
     PRODUCER_FENCES_TOTAL,
     PRODUCER_INITS_TOTAL,
     RECENT_APPLICATIONS,
     TRANSACTION_COMPLETION_SECONDS,
     TRANSACTION_OPEN_SECONDS,
     TRANSACTIONAL_IDS,
-    TRANSACTIONS_OBSERVED_TOTAL,
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
 )
@@ -68,7 +65,6 @@ def board() -> Board:
                     Line(8, (_failures(), unclean_ends(OF_APPLICATION)), (10, 14)),
                 ),
             ),
-            PanelRow("Outcomes by polling, where the log is not read", (Line(8, (_observed(), _observed_epochs())),)),
             PanelRow("Open transactions", (Line(8, (_open_table(),)), Line(8, (_open(), _oldest())))),
             PanelRow(
                 "Durations", (Line(8, (_open_heat(), _open_seconds())), Line(8, (_completion(), _oldest_completion())))
@@ -136,39 +132,6 @@ def _failures() -> core.Panel:
             "{{kafka_cluster}} {{application}} {{outcome}}",
         ),
         "ops",
-    )
-
-
-def _observed() -> core.Panel:
-    observed = per_second(TRANSACTIONS_OBSERVED_TOTAL, OF_APPLICATION)
-    return lines(
-        "Ended, at least, by polling",
-        "Where the transaction log is not read: transactions per second that polling of the coordinators saw ended, by"
-        " outcome. aborted: for a reason that polling does not show; unknown: between two looks.",
-        Query(total(observed, "outcome"), "{{outcome}}"),
-        "ops",
-    )
-
-
-def _observed_epochs() -> core.Panel:
-    epochs = per_second(PRODUCER_EPOCHS_OBSERVED_TOTAL, OF_APPLICATION)
-    last = series(LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS, 'outcome="committed"', OF_APPLICATION)
-    last = f"max by (kafka_cluster, application) ({last})"
-    return lines(
-        "Epochs raised, and age of the last commit seen, by polling",
-        "Clients of Transactions V2 raise the epoch with each transaction, so that this is the most that they end; "
-        "those before it when they start, are fenced or time out.",
-        [
-            Query(
-                f"topk(10, {total(epochs, 'kafka_cluster, application')})",
-                "{{kafka_cluster}} {{application}}: epochs per second",
-            ),
-            Query(
-                f"topk(10, min by (kafka_cluster, application) ({age(last)}))",
-                "{{kafka_cluster}} {{application}}: seconds since a commit",
-            ),
-        ],
-        "none",
     )
 
 

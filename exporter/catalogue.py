@@ -312,23 +312,6 @@ TRANSACTIONAL_IDS = _TXNLOG.gauge(
     "Transactional ids seen in the transaction log in the last hour.",
 )
 
-# --- Transactions, by polling where the log is not read ----------------------------------------------------------
-
-TRANSACTIONS_OBSERVED_TOTAL = _TRANSACTIONS.counter(
-    "kafka_eos_transactions_observed_total{kafka_cluster,application,outcome}",
-    "Ended transactions by outcome, at least, by polling coordinators where the transaction log is not read: aborted"
-    " has those whose reason polling does not show, unknown those that ended between two looks.",
-)
-LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS = _TRANSACTIONS.gauge(
-    "kafka_eos_last_transaction_observed_timestamp_seconds{kafka_cluster,application,outcome}",
-    "Unix time of the last look at the coordinators that showed a transaction ended with this outcome.",
-)
-PRODUCER_EPOCHS_OBSERVED_TOTAL = _TRANSACTIONS.counter(
-    "kafka_eos_producer_epochs_observed_total{kafka_cluster,application}",
-    "By how much polling saw epochs of transactional ids raised. A client of Transactions V2 raises it with each"
-    " transaction, so that it ends at most this many; one before V2 when it is initialised, fenced or timed out.",
-)
-
 # --- LSO and consumers --------------------------------------------------------------------------------------------
 
 TOPIC_LSO_LAG_OFFSETS = _LSO.gauge(

@@ -148,16 +148,6 @@ class CanaryOutcome(Word):
     FENCED = "fenced"
 
 
-class ObservedOutcome(Word):
-    """How a transaction ended as far as polling shows it: the label values of ``transactions_observed_total``."""
-
-    COMMITTED = "committed"
-    ABORTED = "aborted"  # for a reason that polling does not show: by the client, a fence or a timeout
-    TIMED_OUT = "timed_out"
-    FENCED = "fenced"
-    UNKNOWN = "unknown"  # it ended between two looks
-
-
 class EventKind(Word):
     """The kinds of events: the label values of ``events_total{kind}``."""
 

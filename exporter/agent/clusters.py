@@ -5,7 +5,7 @@ Most of what the agent imports is for these. So this module is imported once the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,7 +31,7 @@ from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, Source
 from exporter.posture.source import PostureSource
-from exporter.settings.plain import ClusterConfig, Config, TransactionsConfig
+from exporter.settings.plain import ClusterConfig, Config
 from exporter.status.status import ClusterSettings, document
 from exporter.status.watched_stalls import Links
 from exporter.transactions.source.transactions import TransactionsSource
@@ -214,7 +214,7 @@ def sources_of(
     return (
         LsoSource(cluster, config.lso, config.topics, Prover(cluster)),
         TransactionsSource(cluster, config.transactions),
-        *_log_sources(cluster, config.transactions),
+        TxnlogSource(cluster, config.transactions),
         GroupsSource(cluster, config.groups),
         *((OffsetsSource(cluster, config.groups.interval),) if config.groups.offset_commits else ()),
         PostureSource(cluster, config.posture, telemetry=receivers is not None),
@@ -228,12 +228,6 @@ def _around(cluster: Cluster, engines: Engines, receivers: Receivers | None, nam
     from exporter.agent.engine_sources import engine_sources  # noqa: PLC0415 -- see there
 
     return engine_sources(cluster, engines, receivers, names)
-
-
-def _log_sources(cluster: Cluster, settings: TransactionsConfig) -> Iterator[Source]:
-    """The sources that read the transaction log."""
-    if settings.outcomes != "polling":
-        yield TxnlogSource(cluster, settings)
 
 
 def _by_key(config: Config) -> dict[str, ClusterConfig]:

@@ -38,7 +38,6 @@ SUBJECTS: Mapping[Metric, tuple[str, tuple[int, ...]]] = MappingProxyType(
         catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS: ("topic", (1,)),
         catalogue.APPLICATION_INFO: ("application", (1,)),
         catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS: ("application", (1,)),
-        catalogue.TRANSACTIONS_OBSERVED_TOTAL: ("application", (1,)),
         catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS: ("query", (2, 3)),
         catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS: ("audit", (2,)),
         catalogue.CONNECT_CONNECTOR_INFO: ("connector", (2, 3)),

@@ -62,7 +62,7 @@ def _command(options: argparse.Namespace) -> int:
         return Deadline.after(options.timeout)
 
     with opened(options) as clusters:
-        for cluster, settings in clusters:
+        for cluster, _ in clusters:
             say(f"asking {cluster.target} ...")
             try:
                 capabilities = tuple(capabilities_of(cluster, deadline))
@@ -71,7 +71,7 @@ def _command(options: argparse.Namespace) -> int:
                 say(f"could not ask {cluster.target}: {error.fault.detail}")
                 code = 2
                 continue
-            works = features(capabilities, settings.transactions.outcomes)
+            works = features(capabilities)
             if any(capability.faults for capability in capabilities):
                 code = max(code, 1)
             documents.append(_connection(cluster, None, capabilities, works))
@@ -129,7 +129,7 @@ def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Itera
         refusals.append(_tail_fault(cluster.properties, log.partitions[0].partition, deadline()))
     yield Capability(
         "transaction log",
-        "outcomes at least, by polling; no times, nothing is called hanging",
+        "no outcomes, no times, nothing is called hanging",
         fault_texts(refusals),
         log.not_yet,
     )
@@ -215,6 +215,4 @@ def _print(cluster: Cluster, capabilities: Sequence[Capability], works: Sequence
             if text:
                 print(printable(f"{capability.name}: {text}"))
     print()
-    print_table(
-        ("what works here", "", "why not, or how"), ((feature.name, feature.works, feature.why) for feature in works)
-    )
+    print_table(("what works here", "", "why not"), ((feature.name, feature.works, feature.why) for feature in works))

@@ -39,7 +39,7 @@ def read_hour(
     With ``settle``, read on until each abort that is in the log by then has its outcome, as in an agent: by a record
     that comes later, or by the clock, where nothing more is written.
     """
-    settings = TransactionsConfig(outcomes="log")
+    settings = TransactionsConfig()
     if unclean_ends is not None:
         settings = replace(settings, unclean_ends=unclean_ends)
     source = TxnlogSource(cluster, settings, timeout=_SLICE_SECONDS)

@@ -101,7 +101,7 @@ def _look(
     groups = GroupsSource(cluster, settings.groups)
     sources: tuple[Source, ...] = (
         groups,
-        TxnlogSource(cluster, TransactionsConfig(outcomes="log"), timeout=_SLICE_SECONDS),
+        TxnlogSource(cluster, TransactionsConfig(), timeout=_SLICE_SECONDS),
         TransactionsSource(cluster, TransactionsConfig()),
         *((OffsetsSource(cluster, settings.groups.interval),) if settings.groups.offset_commits else ()),
         *engine_sources(cluster, engines._replace(spark=(), audits=())),  # no posture check uses these

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-Works = Literal["yes", "partly", "no", "unproven"]
+Works = Literal["yes", "no", "unproven"]
 
 
 class Capability(NamedTuple):
@@ -26,9 +26,7 @@ class Capability(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A part of the agent, and whether it works here. ``why`` is "" where it does, else what is missing or how it is
-    done.
-    """
+    """A part of the agent, and whether it works here. ``why`` is "" where it does, else what is missing."""
 
     name: str
     works: Works
@@ -39,6 +37,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "stalled partitions, and since when": ("topics", "last stable offsets"),
     "the producer that holds a partition": ("producers of partitions",),
     "open transactions, their ages and applications": ("every broker answers", "transactional ids"),
+    "outcomes, fences and timeouts": ("transaction log",),
     "times of transactions, Flink jobs, commits of Connect's tasks": ("transaction log",),
     "proof that a transaction hangs, and the line that ends it": (
         "transaction log",
@@ -51,28 +50,11 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 }
 """The kinds of requests that each part needs, all of them."""
 
-OUTCOMES = "outcomes, fences and timeouts"
-_BY_POLLING = "at least, by polling the coordinators (transactions.outcomes): "
 
-
-def features(answered: Sequence[Capability], outcomes: str) -> tuple[Feature, ...]:
-    """Return what works. ``outcomes`` is the setting ``transactions.outcomes`` of the cluster."""
+def features(answered: Sequence[Capability]) -> tuple[Feature, ...]:
+    """Return what works."""
     by_name = {capability.name: capability for capability in answered}
-    found = [_feature(name, [by_name[need] for need in needs]) for name, needs in NEEDS.items()]
-    found.insert(3, _outcomes(by_name, outcomes))
-    return tuple(found)
-
-
-def _outcomes(by_name: Mapping[str, Capability], outcomes: str) -> Feature:
-    log = _feature(OUTCOMES, [by_name["transaction log"]])
-    polled = _feature(OUTCOMES, [by_name["every broker answers"], by_name["transactional ids"]])
-    if outcomes == "polling":
-        log = Feature(OUTCOMES, "no", "the setting says so")
-    if log.works != "no" or outcomes == "log":
-        return log
-    if polled.works == "no":
-        return polled
-    return Feature(OUTCOMES, "partly", _BY_POLLING + log.why)
+    return tuple(_feature(name, [by_name[need] for need in needs]) for name, needs in NEEDS.items())
 
 
 def _feature(name: str, needs: Sequence[Capability]) -> Feature:

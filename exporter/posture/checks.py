@@ -88,7 +88,7 @@ VERSION = Rule(
 )
 NO_LOG = Rule(
     "transaction_log_topic",
-    "Outcomes come from polling, at least, and no transaction can be proven to hang: only the log proves it.",
+    "There are no outcomes, and no transaction can be proven to hang: only the log has them.",
     "nothing: these brokers keep their transactions outside of __transaction_state (Redpanda, WarpStream;"
     " docs/managed.md)",
     fixable=False,

@@ -89,7 +89,6 @@ class TransactionsConfig:
     """``clusters[].transactions``."""
 
     interval: float = 5.0
-    outcomes: Literal["auto", "log", "polling"] = "auto"
     applications: int = 500
     open_transactions: int = 20
     fenced_ids: int = 20

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 UPGRADING = "docs/upgrading.md"
 
+OUTCOMES = "outcomes are read from the transaction log, or are absent"
 MARKERS = "run `audit markers --agent URL`"
 
 ARGUMENTS: Mapping[str, str] = {
@@ -35,6 +36,8 @@ The value is the end of a sentence, such as ``"use the overview board"``.
 
 SETTINGS: Mapping[str, str] = {
     "shard": "one agent reads the whole cluster",
+    "clusters[].transactions.outcomes": OUTCOMES,
+    "transactions.outcomes": OUTCOMES,
     "clusters[].transactions.compare_markers": MARKERS,
     "clusters[].transactions.markers_per_minute": MARKERS,
     "transactions.compare_markers": MARKERS,

@@ -109,9 +109,6 @@ class TransactionsSection(Section):
 
     interval: Duration = _TRANSACTIONS.interval
     """How often to read open transactions from the coordinators."""
-    outcomes: Annotated[Literal["auto", "log", "polling"], Lower] = _TRANSACTIONS.outcomes
-    """Where outcomes come from. `log`: `__transaction_state`. `polling`: what coordinators describe at two reads, which
-    gives lower bounds ([managed.md](managed.md)). `auto`: polling if the cluster refuses the log."""
     applications: Annotated[int, Field(ge=1)] = _TRANSACTIONS.applications
     """Applications with series of their own; the others are counted together as `application="_other"`."""
     open_transactions: Count = _TRANSACTIONS.open_transactions

@@ -235,9 +235,9 @@ class FeatureDocument(TypedDict):
     """A part of the agent, and whether it works on the cluster."""
 
     name: str
-    works: Literal["yes", "partly", "no", "unproven"]
+    works: Literal["yes", "no", "unproven"]
     why: str
-    """The missing part, or how it is done where it works partly; "" otherwise."""
+    """The missing part; "" where it works."""
 
 
 class ConnectionDocument(TypedDict):

@@ -251,9 +251,7 @@ class TransactionsElsewhere(Fact):
 
 @dataclass(frozen=True, slots=True)
 class LogRefused(Fact):
-    """The cluster has refused the transaction log since this process began, so that outcomes are polled."""
-
-    detail: str
+    """The transaction log has been out of reach since this process began: it is refused, or there is none."""
 
 
 class OffsetPartitions(NamedTuple):

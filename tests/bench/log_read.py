@@ -61,7 +61,7 @@ class LogOfShape:
         self.world: FakeKafka = world_of(shape.partitions)
         self.world.time.wall = BEGIN_MS / 1000 + 3600
         cluster = self.world.cluster(directory)
-        self.source = TxnlogSource(cluster, TransactionsConfig(outcomes="log"), self.world.tail)
+        self.source = TxnlogSource(cluster, TransactionsConfig(), self.world.tail)
         self._at = 0
         self._write([(number, ENDED) for number in range(shape.ids)])
         self._write([(shape.ids + number, ENDED[:1]) for number in range(shape.opened)])

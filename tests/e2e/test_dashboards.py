@@ -74,8 +74,6 @@ MAY_BE_EMPTY = {
     "The exporter itself: Series kept out by a cap": "no cap is reached",
     "The exporter itself: Kept out by a cap": "no cap is reached",
     "The exporter itself: Faults by reason": "everything answers",
-    "Transactions: Ended, at least, by polling": "the log is read here",
-    "Transactions: Epochs raised, and age of the last commit seen, by polling": "the log is read here",
     "Transactions: Oldest decision without all its markers": "markers take milliseconds here",
 }
 """Panels without data on this stack, each with its reason."""

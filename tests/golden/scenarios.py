@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from exporter import catalogue as c
 from exporter.core.runner import Group
 from exporter.model import Deadline, Distribution, Fact, Facts, Fault, IgnoredSource, Reason, Sample
-from exporter.transactions.source.txnlog import POLLED_INSTEAD
-from exporter.words import ObservedOutcome, TransactionState
+from exporter.transactions.source.txnlog import NOT_GRANTED
+from exporter.words import TransactionState
 
 WALL = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
 
@@ -60,14 +60,6 @@ def stalled(cluster: str) -> Iterator[Sample]:
         yield c.LSO_HOLDER_DUE_TIMESTAMP_SECONDS(WALL - 412.25 + seconds, *holder, severity)
         yield c.TOPIC_THRESHOLD_SECONDS(seconds, cluster, "payments", f"stall_{severity}")
     yield c.IGNORED_INFO(1, cluster, "topic", "test-1", "a playground")
-
-
-def polled(cluster: str) -> Iterator[Sample]:
-    """Outcomes where the log is refused."""
-    for outcome, count in zip(ObservedOutcome.values(), (950, 21, 2, 1, 140), strict=True):
-        yield c.TRANSACTIONS_OBSERVED_TOTAL(count, cluster, "pay", outcome)
-        yield c.LAST_TRANSACTION_OBSERVED_TIMESTAMP_SECONDS(WALL - count, cluster, "pay", outcome)
-    yield c.PRODUCER_EPOCHS_OBSERVED_TOTAL(2311, cluster, "pay")
 
 
 def transactions(cluster: str) -> Iterator[Sample]:
@@ -150,8 +142,8 @@ SCENARIOS = {
         group(
             "prod",
             lso=lso("prod"),
-            transactions=[*transactions("prod"), *polled("prod")],
-            txnlog=[REFUSED, IgnoredSource(POLLED_INSTEAD)],
+            transactions=transactions("prod"),
+            txnlog=[REFUSED, IgnoredSource(NOT_GRANTED)],
         )
     ],
     "one_of_two_clusters_gone": [group("prod", lso=lso("prod")), group("dr", lso=[GONE], txnlog=[GONE, GONE])],

@@ -24,7 +24,7 @@ def lso_source(
 
 
 def txnlog_source(world: FakeKafka, directory: Path | None = None, **settings: Any) -> TxnlogSource:
-    return TxnlogSource(world.cluster(directory), TransactionsConfig(**{"outcomes": "log", **settings}), world.tail)
+    return TxnlogSource(world.cluster(directory), TransactionsConfig(**settings), world.tail)
 
 
 def transactions_source(world: FakeKafka, **settings: Any) -> TransactionsSource:

@@ -65,7 +65,7 @@ class StalledCluster:
     def sources(self) -> tuple[TxnlogSource, LsoSource]:
         """Those of a new process."""
         cluster = self.world.cluster(self.folder)
-        return TxnlogSource(cluster, TransactionsConfig(outcomes="log"), self.world.tail), LsoSource(
+        return TxnlogSource(cluster, TransactionsConfig(), self.world.tail), LsoSource(
             cluster, LsoConfig(), TopicsConfig()
         )
 

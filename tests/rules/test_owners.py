@@ -81,7 +81,7 @@ def owned(case: Case) -> Case:
 @pytest.mark.parametrize(
     "alert",
     [
-        *("KafkaEosUnmarkedTransaction", "KafkaEosProducerFenced polled", "KafkaEosSparkQueryStalled blocked"),
+        *("KafkaEosUnmarkedTransaction", "KafkaEosProducerFenced", "KafkaEosSparkQueryStalled blocked"),
         *("KafkaEosConnectTaskFailed", "KafkaEosGroupLagHigh", "KafkaEosTornTransaction", "KafkaEosPostureFailed"),
     ],
 )

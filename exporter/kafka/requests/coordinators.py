@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
-from types import MappingProxyType
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -21,7 +20,6 @@ from exporter.kafka.requests.transactions import (
     DESCRIBE_IDS,
     IDS_PER_REQUEST,
     Description,
-    Listing,
     describe_grant,
     describe_transactions,
     list_transactions,
@@ -45,7 +43,7 @@ class Asked(NamedTuple):
     """Result of one poll of all coordinators. ``faults`` is empty only when the result is complete.
 
     ``silent`` are the partitions of ``__transaction_state`` whose coordinator gave no usable answer, ``ids`` all listed
-    ids, in whatever state was asked for, with the log partition each belongs to. ``described`` has every description.
+    ids, in whatever state was asked for, with the log partition each belongs to.
     ``elsewhere``: the brokers list transactions and have no topic ``__transaction_state``, as those of Redpanda do.
     """
 
@@ -53,7 +51,6 @@ class Asked(NamedTuple):
     ids: tuple[tuple[str, int], ...]
     silent: frozenset[int]
     faults: tuple[Fault, ...]
-    described: Mapping[str, Description] = MappingProxyType({})
     elsewhere: bool = False
 
 
@@ -65,12 +62,10 @@ def ask_coordinators(
     states: Sequence[str] = tuple(STATES),
     producer_ids: Sequence[int] = (),
     known: AbstractSet[str] = frozenset(),
-    also: Callable[[Sequence[Listing]], Iterable[str]] | None = None,
 ) -> Asked:
     """List the transactions in ``states`` (empty: all), of ``producer_ids`` when given, and describe the open ones.
 
-    Those of the ``known`` ids are not described, and so not among the transactions that are given back. ``also`` names
-    those that are described though they are not open, from all that are listed.
+    Those of the ``known`` ids are not described, and so not among the transactions that are given back.
 
     Complete only when every partition of ``__transaction_state`` has a leader and every leader answered, and DESCRIBE
     on all transactional ids is proven: without the ACL a broker returns an empty list and no error, and a stopped
@@ -87,8 +82,6 @@ def ask_coordinators(
     if absent and not rows:
         return Asked((), (), frozenset(), listed.faults)
     wanted = [row.transactional_id for row in rows if row.state in STATES and row.transactional_id not in known]
-    if also is not None:
-        wanted += also(rows)
     described = describe_transactions(client, metadata, wanted, deadline, anywhere=absent)
     refused = describe_grant(client, metadata, deadline)
     silent = _silent(metadata, set(listed.values), tuple(described.unanswered), refused)
@@ -99,7 +92,6 @@ def ask_coordinators(
         tuple((row.transactional_id, coordinator_partition(row.transactional_id, len(log) or 1)) for row in rows),
         silent,
         tuple(dict.fromkeys(faults)),
-        described.values,
         elsewhere=absent,
     )
 

@@ -1,1 +1,1 @@
-"""From the events of the state machine, or from polling, to counts by application."""
+"""From the events of the state machine to counts by application."""

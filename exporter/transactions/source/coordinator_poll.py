@@ -8,7 +8,6 @@ from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline, Fault
 from exporter.transactions.clock import CoordinatorClock
 from exporter.transactions.facts import CoordinatorTime, OpenTransactions
-from exporter.transactions.source.polled_outcomes import PolledOutcomes
 
 CONFIRM_INTERVAL = 30.0
 """Seconds between two polls while the tail of the log has the open transactions."""
@@ -19,10 +18,9 @@ WHOLE_INTERVAL = 300.0
 class CoordinatorPoll:
     """Polls the coordinators of one cluster. ``faults`` are those of the last poll."""
 
-    def __init__(self, cluster: Cluster, outcomes: PolledOutcomes, origin: str) -> None:
+    def __init__(self, cluster: Cluster, origin: str) -> None:
         """``origin`` is the name of the source, as the fact of the open transactions has it."""
         self._cluster = cluster
-        self._outcomes = outcomes
         self._origin = origin
         self.faults: tuple[Fault, ...] = ()
         self.opened: OpenTransactions | None = None
@@ -39,10 +37,6 @@ class CoordinatorPoll:
         """The coordinators' clock beside our monotonic one, by the starts of transactions; ``now`` is monotonic."""
         return self._clock.time(now)
 
-    def again(self) -> None:
-        """Poll at the next read."""
-        self._polled_at = None
-
     def read(self, deadline: Deadline, interval: float, slack: float, *, logged: bool) -> None:
         """Poll when ``interval`` has passed, less half of ``slack``.
 
@@ -51,7 +45,7 @@ class CoordinatorPoll:
         """
         seldom = logged and not self.faults
         if self._is_part and not seldom:
-            self.again()
+            self._polled_at = None
         now = self._cluster.clock.monotonic()
         every = CONFIRM_INTERVAL if seldom else interval
         if self._polled_at is None or now - self._polled_at >= every - slack / 2:
@@ -62,23 +56,19 @@ class CoordinatorPoll:
         """Ask the coordinators. If not ``whole``, ids that were described lately are left out."""
         if whole or now - self._whole_at >= WHOLE_INTERVAL:
             self._describable = frozenset()
-        grouping, outcomes, known = self._cluster.grouping, self._outcomes, self._describable
+        grouping, known = self._cluster.grouping, self._describable
         self._is_part = bool(known)
         try:
             asked = ask_coordinators(
                 self._cluster.client,
                 deadline,
                 lambda transactional_id: grouping.of(transactional_id).name,
-                states=outcomes.states,
                 known=known,
-                also=lambda rows: outcomes.choose(rows, now),
             )
         except AskError as error:
             self.opened, self.faults, self._describable = None, (error.fault,), frozenset()
-            outcomes.interrupted()
             return
         self.elsewhere = asked.elsewhere or (self.elsewhere and not asked.ids)
-        outcomes.take(asked, now)
         if not known:
             self._whole_at = now
         listed = {transactional_id for transactional_id, _ in asked.ids}

@@ -15,11 +15,10 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch
 from exporter.settings.plain import TransactionsConfig
-from exporter.transactions.facts import CoordinatorTime, KnownIds, LoggedTransactions, TransactionsElsewhere
+from exporter.transactions.facts import CoordinatorTime, KnownIds, LoggedTransactions, LogRefused, TransactionsElsewhere
 from exporter.transactions.source.coordinator_poll import CoordinatorPoll
 from exporter.transactions.source.internal_topics import InternalTopics
 from exporter.transactions.source.open_series import OpenSeries
-from exporter.transactions.source.polled_outcomes import PolledOutcomes
 
 PACE = 1.0
 """Seconds between two reads of the tail's facts."""
@@ -36,8 +35,7 @@ class TransactionsSource(KafkaSource):
         self._read_at: float | None = None
         self._of_cluster: tuple[Sample | SampleBatch | Fault | Fact, ...] = ()  # by the last read of the cluster
         self._topics = InternalTopics(cluster)
-        self._outcomes = PolledOutcomes(cluster, settings.outcomes, settings.applications)
-        self._poll = CoordinatorPoll(cluster, self._outcomes, self.name)
+        self._poll = CoordinatorPoll(cluster, self.name)
         self._series = OpenSeries(cluster, settings.open_transactions, self.interval)
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
@@ -71,19 +69,16 @@ class TransactionsSource(KafkaSource):
     def _open(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
         """The open transactions and the coordinators' time, from the tail where it has them, otherwise from a poll."""
         logged = facts.get(LoggedTransactions)
-        if self._outcomes.begins(facts):
-            self._poll.again()
         self._poll.read(deadline, self.interval, self.pace, logged=logged is not None)
         yield from self._poll.faults
         if self._poll.elsewhere:
             yield TransactionsElsewhere()
-        yield from self._outcomes.read(deadline)
         known = facts.get(KnownIds)
         if logged is not None:
             opened, time, applications = logged.opened, logged.clock, logged.applications
         elif self._poll.opened is not None:
             opened, time = self._poll.opened, self._poll.coordinator_time(self._cluster.clock.monotonic())
-            if not self._outcomes.polled:
+            if facts.get(LogRefused) is None:
                 # The log will show the clocks: an answer does not say whose has stamped a start.
                 opened, time = opened.without_clock(), CoordinatorTime()
             counted = known.by_partition.values() if known is not None else ()

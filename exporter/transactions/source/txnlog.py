@@ -37,8 +37,8 @@ SEED_SECONDS = 2.0
 """Share of a read for the state at the start."""
 REFUSED = frozenset({Reason.AUTHORIZATION, Reason.UNSUPPORTED})
 """Reasons that stay until somebody changes the cluster."""
-NO_LOG = "the brokers have transactions and no topic __transaction_state"
-POLLED_INSTEAD = "the cluster refuses the transaction log: outcomes are polled, and counted at least"
+NO_LOG = "the brokers have transactions and no topic __transaction_state: there are no outcomes"
+NOT_GRANTED = "the cluster refuses the transaction log: outcomes need READ on Topic:__transaction_state"
 
 
 class TxnlogSource(KafkaSource):
@@ -53,9 +53,7 @@ class TxnlogSource(KafkaSource):
         open_tail: Callable[[Properties, str], TailReader] = Tail,
         timeout: float = 10.0,
     ) -> None:
-        """Where the settings have outcomes by polling as well, that is asked for while the log is refused."""
         super().__init__(cluster, CHECK_INTERVAL, timeout)
-        self._or_polling = settings.outcomes == "auto"
         self.pace = PACE
         self._aggregates = Aggregates(cluster.grouping, settings)
         self._saved = SavedLog(cluster, self._aggregates, self.name)
@@ -81,17 +79,17 @@ class TxnlogSource(KafkaSource):
         self._tail.close()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | SampleBatch | Fault | Fact]:
-        refused: Fault | None = None
+        refused = False
         for item in self._read(deadline, facts):
             if isinstance(item, Fault) and item.reason in REFUSED:
-                refused = item
+                refused = True
             yield item
-        if refused is not None and self._or_polling and not self._partitions.readable:
-            yield LogRefused(refused.detail)
-            yield IgnoredSource(POLLED_INSTEAD)
-        elif self._or_polling and self._elsewhere(facts):
-            yield LogRefused(NO_LOG)
-            yield IgnoredSource(POLLED_INSTEAD)
+        if refused and not self._partitions.readable:
+            yield LogRefused()
+            yield IgnoredSource(NOT_GRANTED)
+        elif self._elsewhere(facts):
+            yield LogRefused()
+            yield IgnoredSource(NO_LOG)
 
     def _elsewhere(self, facts: Facts) -> bool:
         """Return whether there is no log, and the brokers have transactions nevertheless."""

@@ -71,7 +71,7 @@ class FakeAgent:
         self.exposition = Exposition(world.time.clock)
         self._facts = FactStore()
         sources: tuple[Source, ...] = (
-            TxnlogSource(cluster, TransactionsConfig(outcomes="log"), world.tail),
+            TxnlogSource(cluster, TransactionsConfig(), world.tail),
             TransactionsSource(cluster, TransactionsConfig()),
             LsoSource(cluster, LsoConfig(), TopicsConfig(), Prover(cluster, world.reader)),
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.commands.connection import _print
-from exporter.commands.works import NEEDS, OUTCOMES, Capability, features
+from exporter.commands.works import NEEDS, Capability, features
 from tests.helpers.one_broker import OneBroker
 
 
@@ -18,13 +18,13 @@ def test_what_no_answer_can_tell_is_said_beside_a_good_verdict(capsys: pytest.Ca
 KINDS = tuple(dict.fromkeys(need for needs in NEEDS.values() for need in needs))
 
 
-def of(missing: tuple[str, ...] = (), unproven: tuple[str, ...] = (), outcomes: str = "auto") -> dict[str, str]:
+def of(missing: tuple[str, ...] = (), unproven: tuple[str, ...] = ()) -> dict[str, str]:
     """Return what works where these kinds of requests are refused, or cannot be proven."""
     answered = [
         Capability(kind, "", (f"grant {kind}",) if kind in missing else (), "nothing there" if kind in unproven else "")
         for kind in KINDS
     ]
-    return {feature.name: feature.works for feature in features(answered, outcomes)}
+    return {feature.name: feature.works for feature in features(answered)}
 
 
 def test_all_works_where_everything_is_answered_and_nothing_where_nothing_is() -> None:
@@ -33,31 +33,14 @@ def test_all_works_where_everything_is_answered_and_nothing_where_nothing_is() -
     assert {*of(unproven=KINDS).values()} == {"unproven"}
 
 
-@pytest.mark.parametrize(
-    ("missing", "outcomes", "works"),
-    [
-        ((), "auto", "yes"),
-        ((), "log", "yes"),
-        ((), "polling", "partly"),
-        (("transaction log",), "auto", "partly"),
-        (("transaction log",), "polling", "partly"),
-        (("transaction log",), "log", "no"),
-        (("transaction log", "transactional ids"), "auto", "no"),
-        (("transaction log", "every broker answers"), "polling", "no"),
-        (("transactional ids",), "auto", "yes"),
-        (("transactional ids",), "polling", "no"),
-    ],
-)
-def test_outcomes_are_exact_by_the_log_or_partly_there_by_polling(
-    missing: tuple[str, ...], outcomes: str, works: str
-) -> None:
-    assert of(missing, outcomes=outcomes)[OUTCOMES] == works
+@pytest.mark.parametrize(("missing", "works"), [("transaction log", "no"), ("transactional ids", "yes")])
+def test_only_the_log_gives_outcomes(missing: str, works: str) -> None:
+    assert of((missing,))["outcomes, fences and timeouts"] == works
 
 
 def test_a_part_that_does_not_work_says_the_grant_that_is_missing() -> None:
     answered = [Capability(kind, "", ("grant READ",) if kind == "transaction log" else ()) for kind in KINDS]
-    why = {feature.name: feature.why for feature in features(answered, "auto")}
+    why = {feature.name: feature.why for feature in features(answered)}
     assert why["times of transactions, Flink jobs, commits of Connect's tasks"] == "grant READ"
-    assert why[OUTCOMES].startswith("at least, by polling")
-    assert why[OUTCOMES].endswith("grant READ")
+    assert why["outcomes, fences and timeouts"] == "grant READ"
     assert why["stalled partitions, and since when"] == ""

@@ -32,7 +32,6 @@ WALL = {
     "journal/keeper.py": "dates events; how long something lasted is the difference of two such dates",
     "lso/source/lso.py": "dates stalls; ages go by the monotonic clock or the coordinators'",
     "groups/source/offsets.py": "from when on commits are read at the start",
-    "transactions/source/polled_outcomes.py": "kafka_eos_last_transaction_observed_timestamp_seconds",
     "lso/proof/rounds.py": "dates a proof that is shown",
     "spark/source.py": "compares with Spark's timestamps, of its own clock; nothing is forgotten for good by it",
     "transactions/source/internal_topics.py": "dates a broken partition",

@@ -18,6 +18,7 @@ from exporter.transactions.facts import (
     CoordinatorTime,
     KnownIds,
     LoggedTransactions,
+    LogRefused,
     OpenTransaction,
     OpenTransactions,
 )
@@ -275,7 +276,7 @@ def test_the_open_transactions_are_published_once_whether_the_tail_serves_them_o
     world = whole_world()
     cluster = world.cluster()
     publishing: Source = TransactionsSource(cluster, TransactionsConfig())
-    tail: Source = TxnlogSource(cluster, TransactionsConfig(outcomes="log"), world.tail)
+    tail: Source = TxnlogSource(cluster, TransactionsConfig(), world.tail)
     board = FactStore()
     origins: list[str] = []
 
@@ -438,14 +439,14 @@ def test_a_decided_transaction_that_waits_for_its_markers_is_not_overdue(state: 
 def test_polled_transactions_are_overdue_once_they_were_seen_open_for_that_long_whatever_our_clock_says() -> None:
     world = whole_world()
     world.transactions["app-1"].start_ms = round((world.time.wall - 500.0) * 1000)
-    source = transactions_source(world, outcomes="polling")
+    source = transactions_source(world)
     for _ in range(76):
-        seen = read(world, source)
+        seen = read(world, source, LogRefused())
         assert seen.value(LATE, "app") == 0
         assert not seen.values(DISTANCE)
         world.time.pass_(1.0)
     world.time.pass_(5.0)
-    assert read(world, source).value(LATE, "app") == 1
+    assert read(world, source, LogRefused()).value(LATE, "app") == 1
 
 
 def test_a_broker_that_answers_from_an_old_view_is_a_fault() -> None:

@@ -140,7 +140,7 @@ def test_reads_follow_each_other_at_once_while_records_wait() -> None:
         return poll(limit, seconds)
 
     tail.poll = take_time  # type: ignore[method-assign]
-    source = TxnlogSource(world.cluster(), TransactionsConfig(outcomes="log"), lambda *_: tail)
+    source = TxnlogSource(world.cluster(), TransactionsConfig(), lambda *_: tail)
     assert source.pace == 1.0
     paces = []
     for _ in range(4):

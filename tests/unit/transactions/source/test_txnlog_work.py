@@ -33,7 +33,7 @@ class WatchedLog:
         """With ``before``, so many applications committed before the source began to read."""
         self.world = world_of()
         self.world.time.wall = BEGIN_MS / 1000
-        self.source = TxnlogSource(self.world.cluster(directory), TransactionsConfig(outcomes="log"), self.world.tail)
+        self.source = TxnlogSource(self.world.cluster(directory), TransactionsConfig(), self.world.tail)
         self.exposition = Exposition(self.world.time.clock)
         self.commit(before)
         for _ in range(2):
