@@ -129,7 +129,7 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():  # llhttp reads nothing behind it, not even a body
             self.cycle.keep_alive = False
             self._broken = True
-        if counts[b"content-length"]:
+        if any(name == b"content-length" and value.strip(b"0") for name, value in self.headers):
             self.flow.pause_reading()  # until the application asks for the body, or has answered without it
 
     def on_message_complete(self) -> None:
