@@ -16,7 +16,7 @@ rule {
   # changed within `for` would be a silent alert, so that rules with other values take the first 20 by equal values.
   match {
     kind = "alerting"
-    name = "KafkaEos(ApplicationSilent|AuditFinding|CompletionSlow|ConnectTaskFailed|HangingTransaction|LongRunningTransaction|LsoStalled|OffsetsOutsideTransaction|ProducerFatalError|ProducerFenceStorm|ProducerFenced|SparkQueryStalled|SparkQueryTerminated|StreamsFailed|TransactionTimeouts|UnmarkedTransaction)"
+    name = "KafkaEos(ApplicationSilent|AuditFinding|CompletionSlow|ConnectTaskFailed|HangingTransaction|LongRunningTransaction|LsoStalled|ProducerFatalError|ProducerFenceStorm|ProducerFenced|SparkQueryStalled|SparkQueryTerminated|StreamsFailed|TransactionTimeouts|UnmarkedTransaction)"
   }
 
   # The value of a counter at its first sample is what the agent found when it began: its increase does not have it.

@@ -58,7 +58,6 @@ SUBJECTS = (
     Subject("audits", audits.alerts),
     Subject("coverage", coverage.alerts),
     Subject("agent", agent.alerts, agent.records),
-    Subject("offsets", groups.offset_alerts),
     Subject("monitoring", monitoring.alerts),
     Subject("freshness", slo.alerts, slo.records),
     Subject("objectives", slo.slow_alerts, slo.slow_records, "5m"),

@@ -9,10 +9,8 @@ from exporter.catalogue import (
     AUDIT_RECORDS,
     GROUP_BLOCKED_OFFSETS,
     GROUP_MEMBERS,
-    GROUP_OFFSET_COMMITS_TOTAL,
     GROUP_READ_COMMITTED_LAG_OFFSETS,
     GROUP_READ_COMMITTED_LAG_RECORDS,
-    GROUP_REBALANCES_TOTAL,
     GROUP_UNSTABLE_OFFSET_PARTITIONS,
     HANGING_TRANSACTIONS,
     IGNORED_INFO,
@@ -43,11 +41,10 @@ from exporter.dashboards.panels import (
     table,
     timeline,
 )
-from exporter.dashboards.queries import gained, now, numbered, per_second, total
+from exporter.dashboards.queries import now, numbered, total
 from exporter.dashboards.shared import (
     LSO,
     TO_APPLICATION,
-    WINDOW,
     groups_held_up,
     holders,
     longest_stall,
@@ -86,7 +83,7 @@ def board() -> Board:
             ),
             PanelRow(
                 "Consumer groups",
-                (Line(8, (_blocked(), _lag())), Line(8, (_commits(), _groups())), Line(6, (_members(), _rebalances()))),
+                (Line(8, (_blocked(), _lag())), Line(8, (_groups(), _members()))),
             ),
         ),
     )
@@ -255,29 +252,6 @@ def _lag() -> core.Panel:
             f"topk(10, {readable})",
             "{{kafka_cluster}} {{group}} / {{topic}}",
         ),
-    )
-
-
-def _commits() -> core.Panel:
-    by = "kafka_cluster, group, topic, transactional"
-    return lines(
-        "Offsets that groups commit, in transactions and outside",
-        "Per second. A group with both kinds, again and again, does not commit its input with its results. Needs "
-        "groups.offset_commits in the settings of the agent.",
-        Query(
-            f"topk(10, {total(per_second(GROUP_OFFSET_COMMITS_TOTAL, OF_TOPIC, OF_GROUP), by)})",
-            "{{kafka_cluster}} {{group}} / {{topic}}, in a transaction: {{transactional}}",
-        ),
-        "ops",
-    )
-
-
-def _rebalances() -> core.Panel:
-    return lines(
-        "Rebalances of groups",
-        f"Generations in {WINDOW}, the ten groups with most. Needs groups.offset_commits in the settings of the agent.",
-        Query(f"topk(10, {gained(GROUP_REBALANCES_TOTAL, WINDOW, OF_GROUP)})", "{{kafka_cluster}} {{group}}, {{kind}}"),
-        "none",
     )
 
 

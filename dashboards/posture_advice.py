@@ -39,9 +39,6 @@ WHAT_TO_SET = {
     "partition_verification": "transaction.partition.verification.enable=true",
     "transactional_id_expiration": ("transactional.id.expiration.ms=604800000 (the default), and no less than a day"),
     "group_isolation": "isolation.level=read_committed in the consumers of this group",
-    "application_names": (
-        "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings"
-    ),
     "connect_worker_exactly_once": (
         "exactly.once.source.support=preparing on every worker in a rolling restart, then "
         "exactly.once.source.support=enabled in a second one (KIP-618); posture.ignore silences this "
@@ -76,17 +73,9 @@ WHAT_TO_SET = {
         "producer.sendOffsetsToTransaction(offsets, consumer.groupMetadata()) before commitTransaction, "
         "and enable.auto.commit=false without commitSync (docs/exactly-once.md)"
     ),
-    "share_group_isolation": (
-        "kafka-configs.sh --entity-type groups --entity-name GROUP --alter --add-config "
-        "share.isolation.level=read_committed"
-    ),
     "stable_transactional_ids": (
         "a transactional.id that an instance keeps over its restarts: a fixed name with the number of "
         "the instance or the name of its StatefulSet pod, without UUID, start time, or pod name of a "
         "Deployment"
-    ),
-    "telemetry_subscription": (
-        "kafka-client-metrics.sh --alter --name eos --interval 15000 --metrics "
-        "org.apache.kafka.producer.txn.,... as in docs/telemetry.md"
     ),
 }

@@ -40,7 +40,6 @@ _TRANSACTIONS = Rows("transactions")
 _TXNLOG = Rows("txnlog")
 _LSO = Rows("lso")
 _GROUPS = Rows("groups")
-_OFFSETS = Rows("offsets")
 _POSTURE = Rows("posture")
 _BROKERS = Rows("brokers")
 _PRODUCERS = Rows("producers")
@@ -371,21 +370,6 @@ GROUP_READ_COMMITTED_LAG_RECORDS = _GROUPS.gauge(
     "Records that a read_committed group has still to read, without control records and aborted transactions, summed"
     " over the topic's partitions; absent where more than 100 offsets lie between its commit and the last stable offset"
     " of one, or READ on the topic is not granted.",
-)
-GROUP_OFFSET_COMMITS_TOTAL = _OFFSETS.counter(
-    "kafka_eos_group_offset_commits_total{kafka_cluster,group,topic,transactional}",
-    "Offsets that a group committed since the agent began to read __consumer_offsets, in a transaction (true), aborted "
-    "ones included, or outside of any (false).",
-)
-GROUP_OFFSET_REWINDS_TOTAL = _OFFSETS.counter(
-    "kafka_eos_group_offset_rewinds_total{kafka_cluster,group,topic}",
-    "Commits since the agent began to read __consumer_offsets that set an offset of a group back, of a topic whose "
-    "offsets the group commits in transactions; a transaction counts once it is committed.",
-)
-GROUP_REBALANCES_TOTAL = _OFFSETS.counter(
-    "kafka_eos_group_rebalances_total{kafka_cluster,group,kind}",
-    "Generations, or epochs of the newer protocols, that a group went through since an hour before the agent began to "
-    "read __consumer_offsets.",
 )
 GROUP_BLOCKED_OFFSETS = _GROUPS.gauge(
     "kafka_eos_group_blocked_offsets{kafka_cluster,group,topic}",

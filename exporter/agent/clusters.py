@@ -25,7 +25,6 @@ from exporter.core.source_state import SourceState
 from exporter.core.state import StateDir, StateLock
 from exporter.core.worker import SnapshotSink
 from exporter.groups.source.groups import GroupsSource
-from exporter.groups.source.offsets import OffsetsSource
 from exporter.kafka.client import ClusterClient
 from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSource
@@ -216,8 +215,7 @@ def sources_of(
         TransactionsSource(cluster, config.transactions),
         TxnlogSource(cluster, config.transactions),
         GroupsSource(cluster, config.groups),
-        *((OffsetsSource(cluster, config.groups.interval),) if config.groups.offset_commits else ()),
-        PostureSource(cluster, config.posture, telemetry=receivers is not None),
+        PostureSource(cluster, config.posture),
         *around,
     )
 

@@ -26,8 +26,6 @@ _CONNECT_LEADER = re.compile(r"connect-cluster-(?P<group>.+)", re.DOTALL)
 # Worker.taskTransactionalId: <group.id>-<connector>-<task>.
 _TASK = re.compile(r"(?P<rest>.+)-\d+", re.DOTALL)
 _MAY_BE_FLINK = re.compile(r".+-(?:\d+|[0-9a-f]{32})-\d+", re.DOTALL)
-FIXED_RULES = ("your pattern", "the canary", "leader of", "Connect:", "MirrorMaker", "Streams", "ksqlDB")
-"""Beginnings of the rules whose applications no proposed pattern should merge."""
 
 
 class Application(NamedTuple):
@@ -143,12 +141,6 @@ class Grouping:
         if form.kind == "streams" and form.name in self._not_streams:
             return Grouped(Application(form.name, "producer"), "UUID")
         return Grouped(Application(form.name, form.kind, form.connect, form.connector), form.rule)
-
-    def names_freely(self, transactional_id: str) -> bool:
-        """Return whether neither a pattern of the settings nor the form of a framework names the application of this
-        id.
-        """
-        return not self.explain(transactional_id).rule.startswith(FIXED_RULES)
 
     def _of(self, transactional_id: str) -> Application:
         return self.explain(transactional_id).application

@@ -1,16 +1,14 @@
-"""``check applications``: how the transactional.ids of a cluster are grouped, by which rule, and patterns to add."""
+"""``check applications``: how the transactional.ids of a cluster are grouped, and by which rule."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from exporter.applications.applications import FIXED_RULES, Grouping
-from exporter.applications.proposed_patterns import Proposal, propose
-from exporter.bounds.text import printable, some
+from exporter.applications.applications import Grouping
+from exporter.bounds.text import printable
 from exporter.cluster import Cluster
 from exporter.commands.clusters import read_all
 from exporter.commands.output import print_json, print_not_asked, print_table
@@ -20,15 +18,14 @@ from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
-from exporter.status.command_documents import ApplicationsDocument, GroupedIdsDocument, ProposalDocument
+from exporter.status.command_documents import ApplicationsDocument, GroupedIdsDocument
 
-_MOST_MERGED = 5
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter check applications --bootstrap-server kafka-1:9092
   kafka-eos-exporter check applications --config /etc/kafka-eos-exporter.yml --output json
 
-exit codes: 0 no pattern is proposed, 1 some are, 2 a cluster could not be asked in full (and none is proposed)
+exit codes: 0 the ids are listed, 2 a cluster could not be asked in full
 """
 
 
@@ -46,9 +43,8 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     """The command line of ``check applications``."""
     parser = checks.add_parser(
         "applications",
-        help="how transactional.ids are grouped to applications, by which rule, and patterns to add",
-        description="Print how the transactional.ids of a cluster are grouped to applications, and by which rule;"
-        " propose patterns where the ids of one application look like many applications.",
+        help="how transactional.ids are grouped to applications, and by which rule",
+        description="Print how the transactional.ids of a cluster are grouped to applications, and by which rule.",
         epilog=_EXAMPLES,
     )
     add_reading_flags(parser, 30.0, "how long a cluster may take to answer (30s)")
@@ -57,16 +53,13 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
 
 def _command(options: argparse.Namespace) -> int:
     reports = read_all(options, _look)
-    proposals = {report.cluster.name: proposals_of(report.found) for report in reports}
     if options.output == "json":
-        print_json({"clusters": [_document(report, proposals[report.cluster.name]) for report in reports]})
+        print_json({"clusters": [_document(report) for report in reports]})
     else:
         for report in reports:
-            _print(report, proposals[report.cluster.name])
+            _print(report)
     for report in reports:
         print_not_asked(report.cluster.target, report.not_asked)
-    if any(proposals.values()):
-        return 1
     return 2 if any(report.not_asked for report in reports) else 0
 
 
@@ -89,30 +82,18 @@ def rows(ids: Iterable[str], grouping: Grouping) -> list[GroupedIds]:
     return sorted(listed, key=lambda row: (-row.ids, row.application, row.rule))
 
 
-def proposals_of(found: Sequence[GroupedIds]) -> list[Proposal]:
-    """Patterns for the applications that neither a pattern of the settings nor the form of a framework names."""
-    return propose([row.application for row in found if not row.rule.startswith(FIXED_RULES)])
-
-
-def _document(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> ApplicationsDocument:
+def _document(report: ClusterReport[GroupedIds]) -> ApplicationsDocument:
     return {
         "kafka_cluster": report.cluster.name,
         "applications": [document_of(GroupedIdsDocument, row) for row in report.found],
-        "proposed": [document_of(ProposalDocument, proposal) for proposal in proposals],
         "not_asked": list(report.not_asked),
     }
 
 
-def _print(report: ClusterReport[GroupedIds], proposals: Sequence[Proposal]) -> None:
+def _print(report: ClusterReport[GroupedIds]) -> None:
     print(f"{printable(report.cluster.target)}:")
     if not report.found:
         print("no transactional.ids")
         return
     cells = ((row.application, row.kind, row.ids, row.rule, row.example) for row in report.found)
     print_table(("application", "kind", "ids", "rule", "example"), cells)
-    if not proposals:
-        return
-    print("\nThese look like one application each. If they are, add to the settings:\napplications:")
-    for proposal in proposals:
-        print(f"  # {printable(some(proposal.merges, _MOST_MERGED))}")
-        print(f"  - pattern: {json.dumps(proposal.pattern)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ from exporter.inventory.facts import Inventory
 from exporter.inventory.source import read_inventory
 from exporter.kafka.client import AskError
 from exporter.model import Deadline
-from exporter.status.command_documents import ApplicationUseDocument, ClusterCopyDocument, ClusterInventoryDocument
+from exporter.status.command_documents import ApplicationUseDocument, ClusterInventoryDocument
 from exporter.status.inventory_documents import ReadInventory, inventory_document
 from exporter.transactions.source.log_range import RangeConsumer
 
@@ -28,8 +27,7 @@ examples:
 
 Reads the last hour of __transaction_state, which needs READ on it, and the newest batches of the topics that
 transactions write to and groups read, at most 64 KiB of each partition: what was written before is not known. Brokers
-do not know which groups read read_committed. With several clusters it names applications that read on one and write in
-transactions on another, where a group has the name of the application.
+do not know which groups read read_committed.
 
 exit codes: 0 nothing is written outside of transactions, as far as was sampled; 1 found; 2 could not be read
 """
@@ -67,11 +65,8 @@ def command(options: argparse.Namespace) -> int:
                 (document,) = inventory_document(read[-1:], team)["clusters"]
                 _print(cluster, document, several=len(clusters) > 1)
             print_not_asked(cluster.target, found.missing)
-    whole = inventory_document(read, team)
     if options.output == "json":
-        print_json(whole)
-    else:
-        _print_copies(whole["copies"] or ())
+        print_json(inventory_document(read, team))
     return FOUND if FOUND in codes else max(codes, default=CLEAN)
 
 
@@ -98,16 +93,6 @@ def _print(cluster: Cluster, document: ClusterInventoryDocument, *, several: boo
                 f" read_committed: {some(topic['groups'], MOST_NAMES)}"
             )
             print(printable(text))
-
-
-def _print_copies(copies: Sequence[ClusterCopyDocument]) -> None:
-    for copy in copies:
-        text = (
-            f"{copy['application']}: reads {some(copy['from_topics'], MOST_NAMES)} on {copy['from_cluster']} and writes"
-            f" {some(copy['to_topics'], MOST_NAMES)} on {copy['to_cluster']}, by the names of group and application. No"
-            " transaction has both: after a failure records are copied again, or not at all"
-        )
-        print(printable(text))
 
 
 def _row(application: ApplicationUseDocument) -> tuple[object, ...]:

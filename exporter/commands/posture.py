@@ -18,7 +18,6 @@ from exporter.commands.settings import add_reading_flags
 from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
 from exporter.groups.source.groups import GroupsSource
-from exporter.groups.source.offsets import OffsetsSource
 from exporter.inventory.source import list_readers, written_outside
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fact, Facts, Source
@@ -103,7 +102,6 @@ def _look(
         groups,
         TxnlogSource(cluster, TransactionsConfig(), timeout=_SLICE_SECONDS),
         TransactionsSource(cluster, TransactionsConfig()),
-        *((OffsetsSource(cluster, settings.groups.interval),) if settings.groups.offset_commits else ()),
         *engine_sources(cluster, engines._replace(spark=(), audits=())),  # no posture check uses these
     )
     for source in sources:

@@ -1,4 +1,4 @@
-"""Groups and their offset commits: values that other rooms take."""
+"""Consumer groups: values that other rooms take."""
 
 from __future__ import annotations
 
@@ -9,20 +9,6 @@ from typing import NamedTuple
 from exporter.model import Fact, TopicPartition
 
 
-class CommitTimes(NamedTuple):
-    """Instants of a group's latest commits, in transactions and outside of any: Unix seconds, some seconds apart."""
-
-    transactional: tuple[float, ...]
-    plain: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupCommits(Fact):
-    """Offset commits of the last hour by group, as the batches of ``__consumer_offsets`` have them."""
-
-    groups: Mapping[str, CommitTimes]
-
-
 @dataclass(frozen=True, slots=True)
 class GroupsBeyondLso(Fact):
     """Groups, with the topic, whose running members committed on beyond a last stable offset that was read later.
@@ -31,23 +17,6 @@ class GroupsBeyondLso(Fact):
     """
 
     pairs: frozenset[tuple[str, str]]
-
-
-class ShareGroup(NamedTuple):
-    """A share group: its ``share.isolation.level``, None with the ``error`` where it could not be read, and the topics
-    that its members subscribe to.
-    """
-
-    isolation: str | None
-    topics: frozenset[str]
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ShareGroups(Fact):
-    """The share groups of the cluster, by name."""
-
-    groups: Mapping[str, ShareGroup]
 
 
 class BlockedGroup(NamedTuple):

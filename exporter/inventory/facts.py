@@ -43,26 +43,9 @@ class WrittenOutside(NamedTuple):
 
 
 class Inventory(NamedTuple):
-    """``seconds`` is how much of the log was read. ``missing`` says what could not be.
-
-    ``committed_outside`` has the topics of the groups whose newest commits are outside of transactions, all of them;
-    ``groups`` are all that the cluster has.
-    """
+    """``seconds`` is how much of the log was read. ``missing`` says what could not be."""
 
     seconds: float
     applications: tuple[ApplicationUse, ...]
     topics: tuple[WrittenOutside, ...]
     missing: tuple[str, ...]
-    cluster_id: str = ""
-    committed_outside: Mapping[str, frozenset[str]] = {}
-    groups: frozenset[str] = frozenset()
-
-
-class ClusterCopy(NamedTuple):
-    """An application that reads topics on one cluster and writes others in transactions on another one."""
-
-    application: str
-    source: str
-    read: frozenset[str]
-    target: str
-    written: frozenset[str]

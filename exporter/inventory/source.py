@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from exporter.catalogue import INTERNAL_TOPICS
 from exporter.cluster import Cluster
@@ -12,7 +11,7 @@ from exporter.inventory.applications_in_log import ApplicationsInLog
 from exporter.inventory.facts import Inventory, WrittenOutside
 from exporter.kafka.client import AskError
 from exporter.kafka.log.batch_writers import BatchWriters, sample_writers
-from exporter.kafka.log.offset_commits import CommitReader, OffsetCommits
+from exporter.kafka.log.offset_commits import newest_commits
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at, start_offsets
@@ -30,8 +29,6 @@ MOST_PARTITIONS = 500
 """Partitions of which the newest batches are read: 32 MiB in all."""
 SAMPLED_OFFSETS = 200
 """Offsets before the end of a partition from which its newest batches are read."""
-COMMITTED_OFFSETS = 5_000
-"""Offsets before the end of a partition of __consumer_offsets from which the newest commits are read."""
 
 
 def read_inventory(
@@ -52,12 +49,9 @@ def read_inventory(
     topics = written_outside(cluster, metadata, log.topics, groups, missing, deadline)
     return Inventory(
         seconds,
-        tuple(log.uses(commits.by_application)),
+        tuple(log.uses(commits)),
         topics,
         tuple(dict.fromkeys(missing)),
-        metadata.cluster_id,
-        {group: frozenset(read) for group, read in commits.outside.items()},
-        frozenset(groups) | commits.outside.keys() | commits.inside,
     )
 
 
@@ -127,53 +121,20 @@ def _records(ranges: Mapping[int, Range]) -> int:
     return sum(max(0, part.end - part.start) for part in ranges.values())
 
 
-class _Commits(NamedTuple):
-    """Groups by the application in whose transactions their newest commits are, which have its producer id; the groups
-    with a commit in any transaction; of the others the topics that they read.
-    """
-
-    by_application: defaultdict[str, set[str]]
-    inside: set[str]
-    outside: dict[str, set[str]]
-
-
 def _read_commits(
     cluster: Cluster, metadata: Metadata, log: ApplicationsInLog, missing: list[str], deadline: Deadline
-) -> _Commits:
-    found = _Commits(defaultdict(set), set(), {})
+) -> Mapping[str, set[str]]:
+    """Groups by the application in whose transactions their newest commits are, which have its producer id."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
     places = metadata.partitions(CONSUMER_OFFSETS)
-    if not places:
-        if metadata.denies(CONSUMER_OFFSETS):
-            missing.append(f"groups of applications: {metadata.errors[CONSUMER_OFFSETS].detail}")
-        return found
-    ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
-    starts = start_offsets(cluster.client, metadata, ends.values, deadline)
-    commits = CommitReader()
-    commits.positions = {
-        place.partition: max(start, ends.values[place] - COMMITTED_OFFSETS) for place, start in starts.values.items()
-    }
-    wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
-    texts: set[str] = set()
-    for commit in commits.read(cluster.client, metadata, wanted, deadline):
-        if not isinstance(commit, OffsetCommits):
-            continue
-        if not commit.transactional:
-            if commit.topic in INTERNAL_TOPICS:
-                continue
-            if commit.group in found.outside or len(found.outside) < MOST_GROUPS:
-                found.outside.setdefault(commit.group, set()).add(commit.topic)
-            else:
-                texts.add(f"more than {MOST_GROUPS} commit outside of transactions")
-            continue
-        found.inside.add(commit.group)
-        if (name := log.application_of(commit.producer_id)) is not None:
-            found.by_application[name].add(commit.group)
-    for group in found.inside & found.outside.keys():
-        del found.outside[group]
-    texts |= {fault.detail for fault in (*ends.faults, *starts.faults, *commits.faults)}
-    if not commits.faults and any(commits.positions[number] < end for number, end in wanted.items()):
-        texts.add("not all of the newest commits were read in time")
-    missing += [f"groups of applications: {text}" for text in sorted(texts)]
+    if not places and metadata.denies(CONSUMER_OFFSETS):
+        missing.append(f"groups of applications: {metadata.errors[CONSUMER_OFFSETS].detail}")
+    faults: list[Fault] = []
+    numbers = [place.partition for place in places]
+    for commit in newest_commits(cluster.client, metadata, numbers, faults, deadline):
+        if commit.transactional and (name := log.application_of(commit.producer_id)) is not None:
+            found[name].add(commit.group)
+    missing += [f"groups of applications: {text}" for text in sorted({fault.detail for fault in faults})]
     return found
 
 

@@ -50,9 +50,6 @@ _WORST_FIRST = (
     Reason.UNREACHABLE,
 )
 
-GET_TELEMETRY_SUBSCRIPTIONS = 71
-"""ApiKeys.java (KIP-714)."""
-
 
 class ClusterClient:
     """One per cluster, shared by its workers: thread-safe. The constructor connects to nothing.
@@ -352,10 +349,6 @@ class ClusterClient:
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         """The finalized feature levels, ``transaction.version`` among them on Kafka 4.0 and later. Raises AskError."""
         return _levels(self._versions(deadline))
-
-    def takes_telemetry(self, deadline: Deadline) -> bool:
-        """Return whether a broker has a receiver of client metrics, and lists its request. Raises AskError."""
-        return any(key.api_key == GET_TELEMETRY_SUBSCRIPTIONS for key in self._versions(deadline).api_keys)
 
     def _versions(self, deadline: Deadline) -> Response:
         response = self._first_answer(_api_versions(), deadline)

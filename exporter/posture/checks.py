@@ -7,22 +7,18 @@ information, not a failure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from exporter.applications.proposed_patterns import propose
-from exporter.bounds.text import count_of, some
+from exporter.bounds.text import count_of
 from exporter.core.replication import CREATION, UnmadeTopic, effective_min_isr, is_under_min_isr
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.posture.check import UNMADE_TOPIC, CheckResult, PostureCheck, Rule
-from exporter.posture.client_telemetry import telemetry_checks
 from exporter.posture.connect import connect_checks
 from exporter.posture.evidence import PostureEvidence, broker_error, broker_numbers, broker_settings
 from exporter.posture.flink import flink_checks
 from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.plain_writers import writer_checks
-from exporter.posture.share_groups import share_checks
 from exporter.posture.sinks import connect_sink_checks, spark_sink_checks
 from exporter.posture.stable_ids import id_checks
 from exporter.posture.timeouts import timeout_checks, two_phase_checks
@@ -33,8 +29,6 @@ LONG_TIMEOUT_MS = 900_000
 readers.
 """
 V2 = 2
-MOST_NAMED = 3
-"""Patterns that a check quotes."""
 MIN_ISR, UNCLEAN_ELECTION = "min.insync.replicas", "unclean.leader.election.enable"
 
 
@@ -113,13 +107,6 @@ ISOLATION = Rule(
     "group_isolation",
     "The group has read past the last stable offset: it takes records of transactions that may yet be aborted.",
     "isolation.level=read_committed in the consumers of this group",
-)
-APPLICATION_NAMES = Rule(
-    "application_names",
-    "Ids of one application that are grouped as many split its counts, and fill the cap on applications. No guarantee"
-    " depends on it.",
-    "the patterns that `kafka-eos-exporter check applications` proposes, as applications in the settings",
-    fixable=False,
 )
 
 
@@ -343,23 +330,6 @@ def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[PostureChec
         yield ISOLATION.says(group, passed=False, found=found)
 
 
-def _applications(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    """By the names that there are, not by how many are new: the agent and a command that has just started agree."""
-    if not evidence.free_names:
-        return
-    proposals = propose(evidence.free_names)
-    if not proposals:
-        found = f"no pattern would merge any of {len(evidence.free_names)} applications that are named by their ids"
-        yield APPLICATION_NAMES.says(evidence.cluster, passed=True, found=found)
-        return
-    merged = sum(len(proposal.merges) for proposal in proposals)
-    named = some([proposal.application for proposal in proposals], MOST_NAMED)
-    found = f"{merged} applications look like {len(proposals)}: {named}"
-    patterns = "".join(f" - pattern: {json.dumps(proposal.pattern)}" for proposal in proposals[:MOST_NAMED])
-    fix = f"applications:{patterns}, if each is one application; `kafka-eos-exporter check applications` has them all"
-    yield APPLICATION_NAMES.says(evidence.cluster, passed=False, found=found, fix=fix)
-
-
 def _broker_number(
     evidence: PostureEvidence, rule: Rule, key: str, passes: Callable[[int], bool]
 ) -> Iterator[PostureCheck]:
@@ -383,7 +353,7 @@ def _of_brokers(
 
 def _offsets(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     partitions = len(evidence.topics.get(CONSUMER_OFFSETS, ()))
-    return offset_checks(evidence.group_commits, evidence.offset_partitions, partitions)
+    return offset_checks(evidence.newest_commits, evidence.offset_partitions, partitions)
 
 
 def _stable_ids(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -416,11 +386,8 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _verification,
     _expiration,
     _groups,
-    lambda evidence: share_checks(evidence.share_groups, evidence.written),
     lambda evidence: writer_checks(evidence.written_outside),
-    lambda evidence: telemetry_checks(evidence.cluster, evidence.telemetry),
     _offsets,
-    _applications,
     _stable_ids,
     _connect,
     lambda evidence: connect_sink_checks(evidence.connects),

@@ -9,12 +9,11 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.core.replication import UnmadeTopic
 from exporter.flink.facts import JobTimes
-from exporter.groups.facts import GroupCommits, ShareGroup
 from exporter.inventory.facts import WrittenOutside
 from exporter.kafka.requests.metadata import PartitionMetadata
-from exporter.model import Fact
+from exporter.model import Fact, Fault
 from exporter.posture.check import PostureCheck, Settings
-from exporter.posture.client_telemetry import PushTelemetry
+from exporter.posture.offsets import CommitTimes
 from exporter.transactions.facts import (
     ApplicationTimeouts,
     CommitDurations,
@@ -38,11 +37,9 @@ class PostureEvidence:
     ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
     transactional ids of the last hour by the transaction version of their client, None where the log is not read;
     ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
-    ``written`` are the topics that transactions write to, None where the log is not read.
-    ``free_names`` are applications that neither a pattern of the settings nor the form of a framework names, None where
-    the log is not read. ``log_sizes`` has by broker the bytes of internal topics by partition, or why they are not
-    known. ``elsewhere``: the brokers list transactions and have no transaction log. ``durations`` and
-    ``timeouts`` are those of ``TransactionUse``.
+    ``newest_commits`` are by group, or why they are not known. ``log_sizes`` has by broker the bytes of internal topics
+    by partition, or why they are not known. ``elsewhere``: the brokers list transactions and have no transaction log.
+    ``durations`` and ``timeouts`` are those of ``TransactionUse``.
     ``unmade`` are the internal topics that are not there, or why that or their settings are not known.
     ``spark_sinks`` has the kind of the sink by application and query. Only the command samples ``written_outside``.
     """
@@ -60,19 +57,15 @@ class PostureEvidence:
     beyond_lso: frozenset[tuple[str, str]] = frozenset()
     connects: Sequence[ConnectState] = field(default_factory=tuple)
     connect_log: LoggedIds | None = None
-    free_names: tuple[str, ...] | None = None
-    group_commits: GroupCommits | None = None
+    newest_commits: Mapping[str, CommitTimes] | Fault = field(default_factory=dict)
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
     flink_jobs: Sequence[JobTimes] = field(default_factory=tuple)
-    share_groups: Mapping[str, ShareGroup] = field(default_factory=dict)
-    written: frozenset[str] | None = None
     log_sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str] = field(default_factory=dict)
     elsewhere: bool = False
     spark_sinks: Mapping[str, str] = field(default_factory=dict)
     durations: Mapping[str, CommitDurations] = field(default_factory=dict)
     timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)
-    telemetry: PushTelemetry | None = None
     written_outside: Sequence[WrittenOutside] = field(default_factory=tuple)
     unmade: Mapping[str, UnmadeTopic | str] = field(default_factory=dict)
 

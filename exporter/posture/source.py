@@ -9,17 +9,17 @@ from exporter.cluster import Cluster, KafkaSource
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.flink.facts import FlinkJobs
-from exporter.groups.facts import GroupCommits, GroupsBeyondLso, ShareGroups
+from exporter.groups.facts import GroupsBeyondLso
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.client_metrics import subscriptions
+from exporter.kafka.log.offset_commits import newest_commits
 from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.unmade_topics import unmade_topics
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of
-from exporter.posture.client_telemetry import PushTelemetry
 from exporter.posture.evidence import Posture, PostureEvidence
+from exporter.posture.offsets import CommitTimes, commit_times, partitions_to_sample
 from exporter.posture.plain_writers import WriterSamples
 from exporter.settings.plain import PostureConfig
 from exporter.spark.queries import SparkView
@@ -37,6 +37,9 @@ MOST_TOPICS = 200
 """Largest number of transactional topics whose settings are checked. The others are counted as dropped series."""
 
 TIMEOUT_SECONDS = 30.0
+COMMIT_SECONDS = 10.0
+"""Share of a read for the newest offset commits."""
+HOUR = 3600.0
 
 
 class PostureSource(KafkaSource):
@@ -44,10 +47,8 @@ class PostureSource(KafkaSource):
 
     name = "posture"
 
-    def __init__(self, cluster: Cluster, settings: PostureConfig, *, telemetry: bool = False) -> None:
-        """``telemetry``: the agent takes pushed metrics, so that the brokers' subscriptions are checked."""
+    def __init__(self, cluster: Cluster, settings: PostureConfig) -> None:
         super().__init__(cluster, settings.interval, TIMEOUT_SECONDS)
-        self._takes_metrics = telemetry
         self._settings = settings
         self._begun = False
 
@@ -92,19 +93,15 @@ class PostureSource(KafkaSource):
             beyond_lso=beyond.pairs if beyond is not None else frozenset(),
             connects=facts.all(ConnectState),
             connect_log=LoggedIds(use.connect_ids, use.connect_groups) if use is not None else None,
-            free_names=use.free_names if use is not None else None,
-            group_commits=facts.get(GroupCommits),
+            newest_commits=self._newest_commits(named, use, deadline.within(COMMIT_SECONDS)),
             offset_partitions=use.offset_partitions if use is not None else {},
             id_changes=use.id_changes if use is not None else {},
-            share_groups=shares.groups if (shares := facts.get(ShareGroups)) is not None else {},
             log_sizes={
                 node: answer.detail if isinstance(answer, Fault) else answer.sizes
                 for node, answer in sorted(logs.items())
             },
             durations=use.durations if use is not None else {},
             timeouts=use.timeouts if use is not None else {},
-            written=use.topics if use is not None else None,
-            telemetry=self._telemetry(metadata, deadline) if self._takes_metrics else None,
             written_outside=samples.topics if (samples := facts.get(WriterSamples)) is not None else (),
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
             unmade=unmade_topics(self._cluster.client, named, deadline),
@@ -157,13 +154,20 @@ class PostureSource(KafkaSource):
                 found[name] = _settings(answer, faults)
         return found, faults
 
-    def _telemetry(self, metadata: Metadata, deadline: Deadline) -> PushTelemetry | None:
-        try:
-            if not self._cluster.client.takes_telemetry(deadline):
-                return PushTelemetry(receiver=False, subscriptions={})
-        except AskError:
-            return None  # a fault of the request for features already
-        return PushTelemetry(receiver=True, subscriptions=subscriptions(self._cluster.client, metadata, deadline))
+    def _newest_commits(
+        self, named: Metadata, use: TransactionUse | None, deadline: Deadline
+    ) -> Mapping[str, CommitTimes] | Fault:
+        """How groups committed in the last hour, as far as a sample of their newest commits has it; the fault where
+        none of it could be read. A refusal is no fault of the source: the check names it.
+        """
+        if named.denies(CONSUMER_OFFSETS):
+            return named.errors[CONSUMER_OFFSETS]
+        partitions = len(named.topics.get(CONSUMER_OFFSETS, ()))
+        wanted = partitions_to_sample(use.offset_partitions if use is not None else None, partitions)
+        faults: list[Fault] = []
+        commits = newest_commits(self._cluster.client, named, sorted(wanted), faults, deadline)
+        times = commit_times(commits, self._cluster.clock.wall() - HOUR)
+        return faults[0] if faults and not times else times
 
     def _features(self, deadline: Deadline) -> tuple[Mapping[str, int], str]:
         try:

@@ -102,7 +102,6 @@ class GroupsConfig:
     interval: float = 30.0
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    offset_commits: bool = False
     limit: int = 500
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 UPGRADING = "docs/upgrading.md"
 
+OFFSETS = "check offsets_in_transaction of the posture samples the newest commits"
 OUTCOMES = "outcomes are read from the transaction log, or are absent"
 MARKERS = "run `audit markers --agent URL`"
 
@@ -38,6 +39,8 @@ SETTINGS: Mapping[str, str] = {
     "shard": "one agent reads the whole cluster",
     "clusters[].transactions.outcomes": OUTCOMES,
     "transactions.outcomes": OUTCOMES,
+    "clusters[].groups.offset_commits": OFFSETS,
+    "groups.offset_commits": OFFSETS,
     "clusters[].transactions.compare_markers": MARKERS,
     "clusters[].transactions.markers_per_minute": MARKERS,
     "transactions.compare_markers": MARKERS,

@@ -128,8 +128,6 @@ class GroupsSection(Section):
     """Groups to read if the cluster has more than `limit` groups."""
     exclude: Patterns = _GROUPS.exclude
     """Groups to leave out."""
-    offset_commits: bool = _GROUPS.offset_commits
-    """Count offset commits in transactions and outside of them; reads `__consumer_offsets`, which needs READ on it."""
     limit: Count = _GROUPS.limit
     """With at most this many groups, all are read; with more, only those that `include` matches."""
 

@@ -194,26 +194,10 @@ class ClusterInventoryDocument(TypedDict):
     not_asked: list[str]
 
 
-class ClusterCopyDocument(TypedDict):
-    """An application that reads topics on one cluster and writes others in transactions on another one: no transaction
-    has both. By names: the group that reads has the name of the application.
-    """
-
-    application: str
-    owner: str
-    """"" where no entry of ``owners`` has it."""
-    from_cluster: str
-    from_topics: list[str]
-    to_cluster: str
-    to_topics: list[str]
-
-
 class InventoryOutput(TypedDict):
     """``transactions inventory``, and ``/api/v1/inventory``."""
 
     clusters: list[ClusterInventoryDocument]
-    copies: list[ClusterCopyDocument] | None
-    """null where fewer than two clusters were read."""
 
 
 class CapabilityDocument(TypedDict):
@@ -332,20 +316,11 @@ class GroupedIdsDocument(TypedDict):
     example: str
 
 
-class ProposalDocument(TypedDict):
-    """A pattern for the setting ``applications``, and the applications that it would make one."""
-
-    pattern: str
-    application: str
-    merges: list[str]
-
-
 class ApplicationsDocument(TypedDict):
     """One cluster."""
 
     kafka_cluster: str
     applications: list[GroupedIdsDocument]
-    proposed: list[ProposalDocument]
     not_asked: list[str]
 
 

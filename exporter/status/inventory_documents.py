@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.core.instants import instant
-from exporter.inventory.copies import copies_of
 from exporter.inventory.facts import ApplicationUse, Inventory, WrittenOutside
 from exporter.transactions.machine.record_fields import V2
 
 if TYPE_CHECKING:
     from exporter.status.command_documents import (
         ApplicationUseDocument,
-        ClusterCopyDocument,
         ClusterInventoryDocument,
         InventoryOutput,
         WrittenOutsideDocument,
@@ -32,23 +30,8 @@ class ReadInventory(NamedTuple):
 
 
 def inventory_document(read: Sequence[ReadInventory], team: OwnerOf) -> InventoryOutput:
-    """The inventories, and what is copied between their clusters."""
-    known = {one.cluster: one.found for one in read if one.found.cluster_id}
-    copies: list[ClusterCopyDocument] = [
-        {
-            "application": copy.application,
-            "owner": team(copy.application),
-            "from_cluster": copy.source,
-            "from_topics": sorted(copy.read),
-            "to_cluster": copy.target,
-            "to_topics": sorted(copy.written),
-        }
-        for copy in copies_of(known)
-    ]
-    return {
-        "clusters": [_cluster(one.cluster, one.found, team, one.as_of) for one in read],
-        "copies": copies if len(known) > 1 else None,
-    }
+    """The inventories, one for each cluster."""
+    return {"clusters": [_cluster(one.cluster, one.found, team, one.as_of) for one in read]}
 
 
 def _cluster(cluster: str, found: Inventory, team: OwnerOf, as_of: float) -> ClusterInventoryDocument:

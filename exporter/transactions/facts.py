@@ -311,9 +311,8 @@ class TransactionUse(Fact):
     speaks, ``connect_ids`` are the ids of Connect's tasks, ``connect_groups`` the groups of workers that are known.
     ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
     application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
-    ``id_changes`` has the applications that got new ids again and again in the last day. ``free_names`` are
-    applications that neither a pattern of the settings nor the form of a framework names. ``durations`` and
-    ``timeouts`` are by application.
+    ``id_changes`` has the applications that got new ids again and again in the last day. ``durations``
+    and ``timeouts`` are by application.
     """
 
     topics: frozenset[str]
@@ -323,6 +322,5 @@ class TransactionUse(Fact):
     new_applications: int | None = None
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
-    free_names: tuple[str, ...] = ()
     durations: Mapping[str, CommitDurations] = field(default_factory=dict)
     timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)

@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -152,47 +151,6 @@ def _the_inventory_has(known: RecordOracle, text: str, fresh: Fresh, readers: st
     (topic,) = (topic for topic in cluster["topics"] if topic["topic"] == known.topic)
     plain = sum(what.transaction is None for offsets in known.offsets for what in offsets.values())
     assert (topic["groups"], topic["batches_outside"]) == ([readers], plain)
-
-
-def test_an_application_that_copies_from_one_cluster_to_another_is_named_with_its_topics(
-    clusters: Callable[..., KafkaCluster],
-    start_agent: StartAgent,
-    keep: EnterContext,
-    fresh: Fresh,
-    tmp_path: Path,
-) -> None:
-    east, west = clusters(VERSIONS[0]), clusters(VERSIONS[1])
-    read, written, copier, local = fresh("orders"), fresh("mirrored"), fresh("copier"), fresh("local")
-    east.create_topic(read)
-    for name in (read, written):
-        west.create_topic(name)
-    _commit_first(east, copier, read, 0)
-    # It reads and writes on one cluster, and has the name of a group of the other one.
-    _commit_first(east, local, read, 0)
-    _commit_first(west, local, read, 0)
-    for name in (copier, local):
-        producer = keep(RdkafkaProducer(west, name))
-        producer.init()
-        producer.begin()
-        producer.send(written, 1)
-        producer.commit()
-    config = tmp_path / "config.yml"
-    names = {"east": east.bootstrap, "west": west.bootstrap}
-    config.write_text(
-        json.dumps(
-            {"clusters": [{"name": name, "kafka": {"bootstrap.servers": place}} for name, place in names.items()]}
-        )
-    )
-    expected = {"application": copier, "owner": "", "from_cluster": "east", "from_topics": [read]}
-    expected |= {"to_cluster": "west", "to_topics": [written]}
-    done = run("inventory", "--config", str(config), "--output", "json")
-    agent = start_agent("--config", str(config))
-    for text in (done.out, agent.get("/api/v1/inventory").text):
-        copies = conform("transactions-inventory", json.loads(text))["copies"]
-        assert [copy for copy in copies if copy["application"] in {copier, local}] == [expected]
-    sentence = f"{copier}: reads {read} on east and writes {written} on west"
-    assert sentence in run("inventory", "--config", str(config)).out
-    assert json.loads(agent.get("/api/v1/inventory?cluster=west").text)["copies"] is None
 
 
 @pytest.mark.proof

@@ -1,4 +1,4 @@
-"""Groups of the newer protocols on a real broker: their members, and how a share group reads transactional topics."""
+"""Groups of the newer protocols on a real broker: their members."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from confluent_kafka import Consumer
 
 from demo import jars
 from demo.cluster import KafkaCluster
-from demo.processes import java, run_to_end
+from demo.processes import java
 from demo.streams import StreamsApp
 from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
-from exporter.model import Deadline
 from tests.e2e.conftest import EnterContext, StartAgent
 
 MEMBERS = catalogue.GROUP_MEMBERS
-CHECK = catalogue.POSTURE_CHECK
 VERSION = "4.3.1"
 SHARE = {"share.coordinator.state.topic.replication.factor": "1", "share.coordinator.state.topic.min.isr": "1"}
-COMMAND_SECONDS = 180.0
 WAIT_SECONDS = 240.0
 
 
@@ -32,26 +29,12 @@ def kafka() -> Iterator[KafkaCluster]:
         yield running
 
 
-def _isolate(kafka: KafkaCluster, group: str, level: str) -> None:
-    """Set the group's isolation as its posture check says."""
-    tool = java(
-        128,
-        jars.library(VERSION),
-        "kafka.admin.ConfigCommand",
-        *("--bootstrap-server", kafka.bootstrap, "--entity-type", "groups", "--entity-name", group),
-        *("--alter", "--add-config", f"share.isolation.level={level}"),
-        log_level="error",
-    )
-    done = run_to_end(tool, Deadline.after(COMMAND_SECONDS))
-    assert done.returncode == 0, done
-
-
 def _poll(consumer: Consumer, stop: threading.Event) -> None:
     while not stop.is_set():
         consumer.poll(0.2)
 
 
-def test_members_are_counted_by_kind_and_a_share_group_that_reads_uncommitted_records_is_a_finding(
+def test_members_are_counted_by_kind(
     kafka: KafkaCluster, start_agent: StartAgent, keep: EnterContext, fresh: Callable[[str], str]
 ) -> None:
     topic, share, group = fresh("orders"), fresh("workers"), fresh("readers")
@@ -84,7 +67,6 @@ def test_members_are_counted_by_kind_and_a_share_group_that_reads_uncommitted_re
                 *("--bootstrap-server", kafka.bootstrap, "--cluster.name", "e2e"),
                 environment={
                     "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "2s",
-                    "KAFKA_EOS_CLUSTERS__0__POSTURE__INTERVAL": "3s",
                 },
             )
             seen = agent.wait_until(
@@ -92,15 +74,10 @@ def test_members_are_counted_by_kind_and_a_share_group_that_reads_uncommitted_re
                     seen.value(MEMBERS, group=share, kind="share") == 1
                     and seen.value(MEMBERS, group=group, kind="consumer") == 1
                     and seen.value(MEMBERS, group=streams.application_id, kind="streams") == 2
-                    and seen.value(CHECK, check="share_group_isolation", subject=share) == 0
                 ),
                 timeout=WAIT_SECONDS,
             )
             assert seen.value(catalogue.SOURCE_UP, source="groups") == 1
-            _isolate(kafka, share, "read_committed")
-            agent.wait_until(
-                lambda seen: seen.value(CHECK, check="share_group_isolation", subject=share) == 1, timeout=WAIT_SECONDS
-            )
         finally:
             stop.set()
             polling.join()

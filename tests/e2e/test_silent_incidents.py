@@ -22,7 +22,7 @@ from exporter import catalogue
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.transport.connection import BrokerConnection
 from exporter.model import Deadline
-from tests.e2e.conftest import EnterContext, StartAgent, in_proof
+from tests.e2e.conftest import StartAgent, in_proof
 
 TOPIC, RESULTS = "orders", "totals"
 CALL_SECONDS = 30.0
@@ -40,7 +40,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaClu
 
 @pytest.fixture
 def agent(watched: tuple[KafkaCluster, JvmAgents], start_agent: StartAgent, tmp_path: Path) -> AgentProcess:
-    """Reads the broker's MBeans and __consumer_offsets."""
+    """Reads the broker's MBeans."""
     return watch(*watched, start_agent, tmp_path)
 
 
@@ -49,7 +49,6 @@ def watch(kafka: KafkaCluster, agents: JvmAgents, start_agent: StartAgent, tmp_p
         "name": "demo",
         "kafka": {"bootstrap.servers": kafka.bootstrap},
         "brokers": [{"jolokia": agents.jolokia("broker-1"), "interval": "1s"}],
-        "groups": {"offset_commits": True, "interval": "1s"},
     }
     config = tmp_path / "eos.json"
     config.write_text(json.dumps({"clusters": [cluster]}))
@@ -161,45 +160,6 @@ def test_an_id_that_waits_for_its_own_transaction_shows_in_concurrent_transactio
     agent.wait_until(is_refused)
     kafka.broker(2).start()
     producer.commit_transaction(CALL_SECONDS * 3)
-
-
-# --- Offsets ---
-
-
-def test_two_instances_that_commit_for_one_group_move_its_offsets_back(
-    watched: tuple[KafkaCluster, JvmAgents], agent: AgentProcess, fresh: Callable[[str], str], keep: EnterContext
-) -> None:
-    """As the coordinator of the Iceberg sink does that outlives its task (apache/iceberg#17551)."""
-    kafka, _ = watched
-    group = fresh("sink")
-    older, newer = (keep(RdkafkaProducer(kafka, fresh(f"{group}-{number}"))) for number in range(2))
-    for producer in (older, newer):
-        producer.init()
-    commit(older, group, 100)
-    for offset in range(105, 105 + BACK):
-        commit(newer, group, offset)
-        commit(older, group, 100)
-    newer.begin()
-    newer.send(RESULTS)
-    newer.send_offsets(group, TOPIC, 0, 50)
-    newer.abort()  # moves nothing
-    commit(newer, group, 200)
-    seen = agent.wait_until(
-        lambda metrics: (
-            metrics.value(catalogue.GROUP_OFFSET_COMMITS_TOTAL, group=group, transactional="true") == 2 * BACK + 3
-        )
-    )
-    assert seen.value(catalogue.GROUP_OFFSET_REWINDS_TOTAL, group=group, topic=TOPIC) == BACK
-
-
-BACK = 4
-
-
-def commit(producer: RdkafkaProducer, group: str, offset: int) -> None:
-    producer.begin()
-    producer.send(RESULTS)
-    producer.send_offsets(group, TOPIC, 0, offset)
-    producer.commit()
 
 
 # --- A fence that is none ---

@@ -140,34 +140,3 @@ def test_a_streams_application_shows_its_threads_as_one_target(
     assert len(targets) == 1, targets
     (client,) = metrics.samples(catalogue.STREAMS_CLIENT_STATE)
     assert client.labels["client_id"] == f"{app.application_id}-{targets.pop()}"
-
-
-def test_posture_asks_for_a_subscription_where_brokers_have_a_receiver(
-    pushing: Pushing, start_agent: StartAgent, tmp_path: Path
-) -> None:
-    file = tmp_path / "config.yml"
-    settings = {
-        "clusters": [
-            {
-                "name": "demo",
-                "kafka": {"bootstrap.servers": pushing.cluster.bootstrap},
-                "posture": {"interval": "2s"},
-            }
-        ],
-        "ingest": {"enabled": True, "token_file": str(pushing.token_file)},
-    }
-    file.write_text(json.dumps(settings))
-    agent = start_agent("--config", str(file))
-
-    def verdict(metrics: Metrics) -> float | None:
-        return metrics.value(catalogue.POSTURE_CHECK, check="telemetry_subscription")
-
-    agent.wait_until(lambda metrics: verdict(metrics) == 1)
-    tool = "org.apache.kafka.tools.ClientMetricsCommand"
-    done = pushing.cluster.tool(tool, "--delete", "--name", "eos")
-    assert done.returncode == 0, done.stdout + done.stderr
-    try:
-        agent.wait_until(lambda metrics: verdict(metrics) == 0)
-    finally:
-        pushing.subscribe()
-    agent.wait_until(lambda metrics: verdict(metrics) == 1)

@@ -148,7 +148,6 @@ class FakeKafka:
     topics: dict[str, list[Partition]] = field(default_factory=dict)
     transactions: dict[str, FakeTransaction] = field(default_factory=dict)
     groups: dict[str, FakeGroup] = field(default_factory=dict)
-    telemetry: Sequence[str] | None = None  # subscriptions of client metrics; None: no receiver
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     levels: dict[str, int] = field(default_factory=dict)
     disk: FakeDisk = field(default_factory=FakeDisk)
@@ -249,22 +248,9 @@ class FakeKafka:
     def features(self, deadline: Deadline) -> Mapping[str, int]:
         return self.levels
 
-    def takes_telemetry(self, deadline: Deadline) -> bool:
-        return self.telemetry is not None
-
     def _describe_cluster(self, node: int, request: Any) -> Any:
         brokers = [Answer(broker_id=broker) for broker in (*self.brokers, *self.fenced)]
         return Answer(error_code=self.refuse.get("DescribeCluster", 0), brokers=brokers)
-
-    def _list_config_resources(self, node: int, request: Any) -> Any:
-        names = self.telemetry or ()
-        return Answer(
-            error_code=self.refuse.get("ListConfigResources", 0),
-            config_resources=[
-                *(Answer(resource_name=name, resource_type=16) for name in names),
-                Answer(resource_name="orders", resource_type=2),
-            ],
-        )
 
     def _describe_log_dirs(self, node: int, request: Any) -> Any:
         """One directory with all partitions."""

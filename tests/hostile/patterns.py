@@ -136,11 +136,6 @@ FOREIGN: dict[str, Use] = {
         ("-0_0", "-01234567-89ab-cdef-0123-456789abcdef-1"),
     ),
     "exporter.applications.naming:_TOKENS": ("search", "", ()),
-    "exporter.applications.proposed_patterns:_PARTS": ("search", "", ()),
-    **{
-        f"exporter.applications.proposed_patterns:_CLASSES.{at}.1": ("fullmatch", "", ("a1", "x2x4z", "0a"))
-        for at in range(4)
-    },
 }
 
 ELSEWHERE = {

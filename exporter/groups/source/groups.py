@@ -16,8 +16,6 @@ from exporter.groups.facts import (
     BlockedGroups,
     GroupsBeyondLso,
     GroupsHeld,
-    ShareGroup,
-    ShareGroups,
 )
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
@@ -41,7 +39,6 @@ MOST_BLOCKED = 5
 """Blocked groups that are named for one partition: there may be hundreds of groups and thousands of partitions."""
 NEWER = frozenset({GroupKind.CONSUMER, GroupKind.SHARE, GroupKind.STREAMS})
 """Kinds of groups whose members are counted: few clusters have them in numbers, and each has a request of its own."""
-SHARE_ISOLATION = "share.isolation.level"
 TIMEOUT_SECONDS = 20.0
 REFUSALS_KEPT = 20
 """Number of reads after which topics that could not be read are tried again."""
@@ -139,7 +136,7 @@ class GroupsSource(KafkaSource):
     def _members(
         self, metadata: Metadata, kinds: Mapping[str, GroupKind], chosen: Sequence[str], deadline: Deadline
     ) -> Iterator[Sample | Fault | Fact]:
-        """The members of groups of the newer protocols, and how share groups read."""
+        """The members of groups of the newer protocols."""
         client = self._cluster.client
         shares, dropped = choose(
             sorted(group for group, kind in kinds.items() if kind is GroupKind.SHARE),
@@ -151,19 +148,9 @@ class GroupsSource(KafkaSource):
         described = group_members(client, metadata, newer, deadline)
         yield from described.faults
         for group, members in described.values.items():
-            yield catalogue.GROUP_MEMBERS(float(len(members.ids)), self.cluster, group, kinds[group])
+            yield catalogue.GROUP_MEMBERS(float(len(members)), self.cluster, group, kinds[group])
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_MEMBERS.name)
-        settings = client.configs("group", shares, (SHARE_ISOLATION,), deadline)
-        found = {}
-        for group in shares:
-            its, about = settings[group], described.values.get(group)
-            found[group] = ShareGroup(
-                None if isinstance(its, Fault) else its.get(SHARE_ISOLATION),
-                about.topics if about is not None else frozenset(),
-                its.detail if isinstance(its, Fault) else "",
-            )
-        yield ShareGroups(found)
 
     def _held(
         self, metadata: Metadata, names: Sequence[str], stalls: Stalls | None, deadline: Deadline
@@ -212,7 +199,7 @@ class GroupsSource(KafkaSource):
             {group_id: kinds.get(group_id, GroupKind.CLASSIC) for group_id in asked},
             deadline,
         )
-        members = {group: answer.ids for group, answer in described.values.items()}
+        members = described.values
         for group, offsets in suspects.items():
             before = self._progress.get(group)
             if before is not None and (ran := members.get(group)) and ran == before.members:

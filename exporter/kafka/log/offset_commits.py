@@ -7,8 +7,8 @@ other commit is not (GroupCoordinator, KIP-98). Batches are read by Fetch, as li
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kafka.protocol.consumer import FetchRequest
@@ -17,31 +17,25 @@ from kafka.record.default_records import DefaultRecordBatch
 from exporter.bounds.text import cut
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
-from exporter.kafka.log.control import COMMIT
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
+from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offsets
 from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
-MOST_GENERATIONS = 100_000
-"""Records of groups that are kept until the caller takes them."""
+NEWEST = 5_000
+"""Offsets before the end of a partition from which the newest commits are read."""
 PARTITION_BYTES = 1 << 20
 REQUEST_BYTES = 8 << 20
 OFFSET_OUT_OF_RANGE = 1
 _VERSION = struct.Struct(">h")
 _NUMBER = struct.Struct(">i")
-_OFFSET_VALUE = struct.Struct(">hq")
-"""OffsetCommitValue begins with its version and the offset, in all versions."""
-_MARKER_KEY = struct.Struct(">hh")
-_LAST_PLAIN_GROUP = 3
-"""Last version of GroupMetadataValue that is not flexible."""
 _LONGEST_NAME = 10_000
 
 
 class OffsetCommits(NamedTuple):
     """The offset commits of one batch of one group and topic: how many ``records``, and when in Unix milliseconds.
 
-    ``producer_id`` is -1 for a commit outside of a transaction. ``offsets`` are by partition, None for one that was
-    deleted; a batch of deletions has no records.
+    ``producer_id`` is -1 for a commit outside of a transaction.
     """
 
     group: str
@@ -50,29 +44,27 @@ class OffsetCommits(NamedTuple):
     records: int
     timestamp_ms: int
     producer_id: int = -1
-    offsets: tuple[tuple[int, int | None], ...] = ()
 
 
-class EndedCommits(NamedTuple):
-    """The end of a transaction in a partition of ``__consumer_offsets``: its offset commits there count, or do not."""
+def newest_commits(
+    client: BrokerAccess, metadata: Metadata, numbers: Iterable[int], faults: list[Fault], deadline: Deadline
+) -> Iterator[OffsetCommits]:
+    """Yield the newest commits in these partitions of ``__consumer_offsets``: the last ``NEWEST`` offsets of each.
 
-    producer_id: int
-    commit: bool
-
-
-class GroupGeneration(NamedTuple):
-    """The generation of a classic group, or the epoch of one of the newer protocols, as a record of the group has it.
-
-    ``kind`` is the word of ``GroupKind``.
+    What could not be read is added to ``faults``, at the latest with the last commit. ``metadata`` has the topic.
     """
-
-    group: str
-    kind: str
-    number: int
-
-
-_KINDS = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
-"""Versions of the keys of groups' records (CoordinatorRecordType of the group coordinator)."""
+    places = [TopicPartition(CONSUMER_OFFSETS, number) for number in numbers]
+    ends = end_offsets(client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
+    starts = start_offsets(client, metadata, ends.values, deadline)
+    reader = CommitReader()
+    reader.positions = {
+        place.partition: max(start, ends.values[place] - NEWEST) for place, start in starts.values.items()
+    }
+    wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
+    yield from reader.read(client, metadata, wanted, deadline)
+    faults += dict.fromkeys((*ends.faults, *starts.faults, *reader.faults))
+    if not reader.faults and any(reader.positions[number] < end for number, end in wanted.items()):
+        faults.append(Fault(Reason.TIMEOUT, "not all of the newest commits were read in time"))
 
 
 class CommitReader:
@@ -80,14 +72,12 @@ class CommitReader:
 
     def __init__(self) -> None:
         self.positions: dict[int, int] = {}
-        self.generations: list[GroupGeneration] = []
-        """Generations in the order of their records, since the caller last took them."""
         self.faults: list[Fault] = []
         self._broken: set[int] = set()
 
     def read(
         self, client: BrokerAccess, metadata: Metadata, ends: Mapping[int, int], deadline: Deadline
-    ) -> Iterator[OffsetCommits | EndedCommits]:
+    ) -> Iterator[OffsetCommits]:
         """Yield what was committed up to these ends, in the order of each partition. One without a position is left
         out.
 
@@ -123,7 +113,7 @@ class CommitReader:
         ends: Mapping[int, int],
         left: set[int],
         deadline: Deadline,
-    ) -> Iterator[OffsetCommits | EndedCommits]:
+    ) -> Iterator[OffsetCommits]:
         for answer in client.ask(requests, deadline).values():
             if isinstance(answer, Fault):
                 self.faults.append(answer)
@@ -144,7 +134,7 @@ class CommitReader:
                 else:
                     yield from self._take(number, bytes(partition.records or b""), ends[number], deadline)
 
-    def _take(self, number: int, data: bytes, end: int, deadline: Deadline) -> Iterator[OffsetCommits | EndedCommits]:
+    def _take(self, number: int, data: bytes, end: int, deadline: Deadline) -> Iterator[OffsetCommits]:
         if not data:  # the answer was full before this partition's turn
             return
         try:
@@ -159,10 +149,9 @@ class CommitReader:
             self._unreadable(number, self.positions[number], error)
             self.positions[number] = end
 
-    def _commits(self, number: int, batch: DefaultRecordBatch) -> list[OffsetCommits | EndedCommits]:
+    def _commits(self, number: int, batch: DefaultRecordBatch) -> list[OffsetCommits]:
         """The commits of a batch; none, and a fault, for one that cannot be read."""
         try:
-            self.generations += islice(generations_of(batch), max(0, MOST_GENERATIONS - len(self.generations)))
             return list(commits_of(batch))
         except UNREADABLE as error:
             self._unreadable(number, max(self.positions[number], batch.base_offset), error)
@@ -176,45 +165,16 @@ class CommitReader:
             self.faults.append(Fault(Reason.MALFORMED, what))
 
 
-def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits | EndedCommits]:
-    """The commits in a batch, by group and topic, or the end of a transaction; not the groups' own records."""
+def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
+    """The commits in a batch, by group and topic; not the groups' own records."""
     if batch.is_control_batch:
-        for record in records_of(batch):
-            yield EndedCommits(batch.producer_id, _MARKER_KEY.unpack_from(record.key or b"")[1] == COMMIT)
         return
-    found: dict[tuple[str, str], list[tuple[int, int | None]]] = {}
+    found: Counter[tuple[str, str]] = Counter()
     for record in records_of(batch):
-        if record.key and (place := decode_commit_key(record.key)) is not None:
-            offset = None if record.value is None else _OFFSET_VALUE.unpack_from(record.value)[1]
-            found.setdefault(place[:2], []).append((place[2], offset))
-    for (group, topic), offsets in found.items():
-        records = sum(offset is not None for _, offset in offsets)
-        times = batch.max_timestamp
-        yield OffsetCommits(group, topic, batch.is_transactional, records, times, batch.producer_id, tuple(offsets))
-
-
-def generations_of(batch: DefaultRecordBatch) -> Iterator[GroupGeneration]:
-    """The generations in a batch of a group coordinator. Raises ValueError or struct.error as ``decode_commit_key``."""
-    if batch.is_control_batch or batch.is_transactional:
-        return
-    for record in records_of(batch):
-        if record.value is not None and record.key:
-            kind = _KINDS.get(_VERSION.unpack_from(record.key)[0])
-            number = None if kind is None else _generation(kind, record.value)
-            if kind is not None and number is not None:
-                yield GroupGeneration(_text(record.key, _VERSION.size)[0], kind, number)
-
-
-def _generation(kind: str, value: bytes) -> int | None:
-    """GroupMetadataValue has the protocol type before the generation; the others begin with the epoch. None for a
-    layout that is newer. Raises ValueError or struct.error for a value that ends early.
-    """
-    version, at = _VERSION.unpack_from(value)[0], _VERSION.size
-    if kind == "classic":
-        if version > _LAST_PLAIN_GROUP:
-            return None  # flexible: no broker writes it yet
-        at = _text(value, at)[1]
-    return int(_NUMBER.unpack_from(value, at)[0])
+        if record.key and record.value is not None and (place := decode_commit_key(record.key)) is not None:
+            found[place[:2]] += 1
+    for (group, topic), records in found.items():
+        yield OffsetCommits(group, topic, batch.is_transactional, records, batch.max_timestamp, batch.producer_id)
 
 
 def decode_commit_key(key: bytes) -> tuple[str, str, int] | None:

@@ -17,8 +17,8 @@ AT_ONCE = 100
 """Topics in one request."""
 MIN_ISR = "min.insync.replicas"
 
-Resource = Literal["topic", "broker", "group", "client_metrics"]
-_TYPES = {"topic": 2, "broker": 4, "client_metrics": 16, "group": 32}  # ConfigResource.java
+Resource = Literal["topic", "broker"]
+_TYPES = {"topic": 2, "broker": 4}  # ConfigResource.java
 
 
 def configs_request(resource: Resource, names: Sequence[str], keys: Sequence[str]) -> DescribeConfigsRequest:
@@ -43,7 +43,6 @@ def read_configs(resource: Resource, names: Sequence[str], answer: Response) -> 
 def _settings(resource: Resource, result: Any) -> dict[str, str] | Fault:  # noqa: ANN401 -- kafka-python ships no types
     if result.error_code:
         name = result.resource_name
-        places = {"topic": f"Topic:{name}", "group": f"Group:{name}"}
-        grant = f"DESCRIBE_CONFIGS on {places.get(resource, 'Cluster')}"
+        grant = f"DESCRIBE_CONFIGS on {f'Topic:{name}' if resource == 'topic' else 'Cluster'}"
         return refusal(f"DescribeConfigs of {resource} {name}", result.error_code, grant)
     return {item.name: item.value for item in result.configs if item.value is not None}

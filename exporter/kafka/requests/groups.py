@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
@@ -65,21 +65,14 @@ def _kind(group_type: str | None) -> GroupKind:
 # --- Members ---
 
 
-class GroupMembers(NamedTuple):
-    """Ids of the members, and the topics that they subscribe to by name; none where the request does not say."""
-
-    ids: frozenset[str]
-    topics: frozenset[str] = frozenset()
-
-
 def group_members(
     client: BrokerAccess, metadata: Metadata, groups: Mapping[str, GroupKind], deadline: Deadline
-) -> Answers[str, GroupMembers]:
-    """The members of each group, from its coordinator; none for an empty group, and one that it does not know.
+) -> Answers[str, frozenset[str]]:
+    """The ids of the members of each group, from its coordinator; none for an empty group, and one that is unknown.
 
     A member that rejoins has another id (assigned by GroupMetadataManager).
     """
-    values: dict[str, GroupMembers] = {}
+    values: dict[str, frozenset[str]] = {}
     unanswered: dict[str, Fault] = {}
     faults: list[Fault] = []
     for kind in _MEMBERS:
@@ -91,7 +84,7 @@ def group_members(
     return Answers(values, unanswered, tuple(dict.fromkeys(faults)))
 
 
-def _members(kind: GroupKind) -> CoordinatorRequest[GroupMembers]:
+def _members(kind: GroupKind) -> CoordinatorRequest[frozenset[str]]:
     def request(batch: Sequence[str]) -> Any:  # noqa: ANN401 -- kafka-python ships no types
         if kind is GroupKind.CLASSIC:
             return DescribeGroupsRequest(groups=list(batch))
@@ -105,13 +98,10 @@ def _members(kind: GroupKind) -> CoordinatorRequest[GroupMembers]:
     )
 
 
-def _read_members(response: Any) -> Iterator[Item[str, GroupMembers]]:  # noqa: ANN401 -- as above
+def _read_members(response: Any) -> Iterator[Item[str, frozenset[str]]]:  # noqa: ANN401 -- as above
     for group in response.groups:
         key = group.group_id
-        found = GroupMembers(
-            frozenset(member.member_id for member in group.members),
-            frozenset(topic for member in group.members for topic in getattr(member, "subscribed_topic_names", ())),
-        )
+        found = frozenset(member.member_id for member in group.members)
         yield Item(key, group.error_code, found, f"DESCRIBE on Group:{key}" if group.error_code else "")
 
 

@@ -57,7 +57,6 @@ class Census:
                 self._transaction_use(log, hour_ago),
                 new_applications=self._applications.new.recent(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
-                free_names=self._applications.free_names(),
                 durations=self._aggregates.durations(),
                 id_changes=self._applications.new_ids.changes(log.entries_of, log_now),
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from itertools import islice
 
 from exporter.applications.applications import Application, Grouping
 from exporter.catalogue import OVERFLOW
@@ -13,9 +12,6 @@ from exporter.transactions.counting.application_counters import ApplicationCount
 from exporter.transactions.counting.id_changes import NewIds
 from exporter.transactions.counting.new_applications import NewApplications
 from exporter.transactions.machine.entries import Entry
-
-MOST_FREE_NAMES = 10_000
-"""Largest number of applications that ``free_names`` looks at."""
 
 
 class KnownApplications:
@@ -140,11 +136,3 @@ class KnownApplications:
     def described(self) -> tuple[Application, ...]:
         """The applications that are counted."""
         return tuple([own.application for own in self.by_name.values()])
-
-    def free_names(self) -> tuple[str, ...]:
-        """Applications that neither a pattern of the settings nor the form of a framework names."""
-        examples = {name: own.example for name, own in self.by_name.items() if name != OVERFLOW}
-        for name in self.folded:
-            examples.setdefault(name, name)
-        some = islice(examples.items(), MOST_FREE_NAMES)
-        return tuple(name for name, example in some if self._grouping.names_freely(example))

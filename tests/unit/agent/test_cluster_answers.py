@@ -60,4 +60,3 @@ def test_an_inventory_of_no_named_cluster_is_of_all_and_says_which_it_leaves_out
     found = conform("transactions-inventory", refused.value.document)
     assert [cluster["kafka_cluster"] for cluster in found["clusters"]] == ["prod", "test", "more"]
     assert found["clusters"][2]["not_asked"] == ["too many clusters for one answer: ask with cluster="]
-    assert found["copies"] is None

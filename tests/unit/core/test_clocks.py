@@ -31,7 +31,7 @@ WALL = {
     "audit_results/posts.py": "refuses a run that ends after now",
     "journal/keeper.py": "dates events; how long something lasted is the difference of two such dates",
     "lso/source/lso.py": "dates stalls; ages go by the monotonic clock or the coordinators'",
-    "groups/source/offsets.py": "from when on commits are read at the start",
+    "posture/source.py": "which offset commits are of the last hour",
     "lso/proof/rounds.py": "dates a proof that is shown",
     "spark/source.py": "compares with Spark's timestamps, of its own clock; nothing is forgotten for good by it",
     "transactions/source/internal_topics.py": "dates a broken partition",

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from exporter.commands import audit_markers
-from exporter.inventory import source
 from exporter.inventory.facts import Inventory
 from exporter.inventory.source import HOUR, read_inventory
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fault, Reason
-from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, Partition, world_of
+from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, world_of
 from tests.helpers.coordinator import CoordinatorId, CoordinatorRecord
-from tests.unit.kafka.log.test_offset_commits import VALUE, batch, key
 
 DENIED = Fault(Reason.AUTHORIZATION, "grant DESCRIBE on it")
 
@@ -74,12 +72,3 @@ def test_a_quiet_hour_is_an_hour_and_a_young_log_is_as_long_as_it_is_old() -> No
     assert [(use.application, use.committed) for use in found.applications] == [("pay", 1)]
     assert found.seconds == HOUR
     assert 1.0 <= inventory(young).seconds < 6.0
-
-
-def test_groups_beyond_the_limit_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = world_of(offsets=1, orders=1)
-    commits = batch((key("a", "orders"), VALUE), (key("b", "orders"), VALUE))
-    world.topics[OFFSETS][0] = Partition(high_watermark=2, batches=commits)
-    assert inventory(world).missing == ()
-    monkeypatch.setattr(source, "MOST_GROUPS", 1)
-    assert "groups of applications: more than 1 commit outside of transactions" in inventory(world).missing

@@ -326,8 +326,6 @@ def test_no_check_passes_on_evidence_of_nothing() -> None:
         transaction_version=None,
         opened=(),
         clients={},
-        free_names=(),
-        written=frozenset(),
     )
     for evidence in (nothing, empty):
         assert [check for check in checks_of(evidence) if check.verdict is CheckResult.PASSED] == []

@@ -10,7 +10,6 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.flink.facts import JobTimes
-from exporter.groups.facts import ShareGroup
 from exporter.inventory.facts import WrittenOutside
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import TopicPartition
@@ -256,28 +255,6 @@ def test_failed_checks_come_first() -> None:
     assert verdicts == sorted(verdicts, key=[CheckResult.FAILED, CheckResult.UNKNOWN, CheckResult.PASSED].index)
 
 
-def _names(names: tuple[str, ...] | None) -> list[PostureCheck]:
-    return [check for check in checks_of(replace(SOUND, free_names=names)) if check.name == "application_names"]
-
-
-def test_names_that_a_pattern_would_merge_are_information_with_that_pattern() -> None:
-    [check] = _names(tuple(f"pay-worker-{number}a7" for number in range(12)))
-    assert check.verdict is CheckResult.INFORMATION, "no guarantee depends on it, so no alert"
-    assert check.found == "12 applications look like 1: pay-worker"
-    assert '"^(?P<application>pay' in check.fix
-
-
-def test_many_applications_that_no_pattern_would_merge_pass_however_new_they_are() -> None:
-    [check] = _names(
-        ("billing", "orders", "pay", "ship", "stock", "mail", "audit", "tax", "risk", "fraud", "crm", "erp")
-    )
-    assert check.verdict is CheckResult.PASSED
-
-
-def test_names_are_not_judged_where_the_log_is_not_read() -> None:
-    assert _names(None) == []
-
-
 # --- Flink ---
 
 
@@ -328,32 +305,3 @@ def test_a_topic_of_transactions_has_no_batches_without_one_as_far_as_was_sample
     found = [check for check in checks_of(replace(SOUND, written_outside=[topic])) if check.name == "plain_writers"]
     assert [(check.subject, check.verdict) for check in found] == ([] if verdict is None else [("orders", verdict)])
     assert all(f"in {sampled} of 3 partitions; read by billing" in check.found for check in found)
-
-
-# --- Share groups ---
-
-
-def _share(isolation: str | None, topics: set[str], written: set[str] | None, error: str = "") -> PostureEvidence:
-    group = ShareGroup(isolation, frozenset(topics), error)
-    return replace(SOUND, share_groups={"workers": group}, written=None if written is None else frozenset(written))
-
-
-@pytest.mark.parametrize(
-    ("evidence", "verdict"),
-    [
-        (_share("read_uncommitted", {"orders"}, {"orders"}), CheckResult.FAILED),
-        (_share("read_committed", {"orders"}, {"orders"}), CheckResult.PASSED),
-        (_share("read_uncommitted", {"orders"}, None), CheckResult.INFORMATION),
-        (_share("read_committed", {"orders"}, None), CheckResult.PASSED),
-        (_share(None, {"orders"}, {"orders"}, "grant DESCRIBE_CONFIGS on Group:workers"), CheckResult.UNKNOWN),
-        (_share("read_uncommitted", {"logs"}, {"orders"}), None),
-        (_share("read_uncommitted", set(), {"orders"}), None),
-        (_share("read_uncommitted", set(), None), None),
-    ],
-)
-def test_a_share_group_that_reads_what_transactions_write_reads_committed(
-    evidence: PostureEvidence, verdict: CheckResult | None
-) -> None:
-    found = [check for check in checks_of(evidence) if check.name == "share_group_isolation"]
-    assert [check.verdict for check in found] == ([] if verdict is None else [verdict])
-    assert all(check.subject == "workers" for check in found)

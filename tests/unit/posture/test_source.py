@@ -45,48 +45,6 @@ def test_information_is_left_out_as_any_check_is() -> None:
     assert not read(world, source, OLD).values(catalogue.POSTURE_INFORMATION)
 
 
-# --- Subscriptions of client metrics ---
-
-
-def telemetry(world: FakeKafka) -> dict[str, CheckResult]:
-    source = PostureSource(world.cluster(), PostureConfig(), telemetry=True)
-    posture = read(world, source).facts[Posture]
-    assert isinstance(posture, Posture)
-    return {check.subject: check.verdict for check in posture.checks if check.name == "telemetry_subscription"}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "verdict"),
-    [
-        ("org.apache.kafka.producer.txn.,org.apache.kafka.stream.", CheckResult.PASSED),
-        ("org.apache.kafka.producer.txn.commit", CheckResult.PASSED),
-        ("org.apache.kafka.", CheckResult.PASSED),
-        ("*", CheckResult.PASSED),
-        ("", CheckResult.FAILED),
-        ("org.apache.kafka.consumer.", CheckResult.FAILED),
-    ],
-)
-def test_a_subscription_asks_for_the_metrics_of_transactions(metrics: str, verdict: CheckResult) -> None:
-    world = FakeKafka(telemetry=["eos"], settings={"eos": {"metrics": metrics}})
-    assert telemetry(world) == {"prod": verdict}
-
-
-def test_brokers_with_a_receiver_and_no_subscription_are_a_finding_and_those_without_are_not_judged() -> None:
-    assert telemetry(FakeKafka(telemetry=[])) == {"prod": CheckResult.FAILED}
-    assert telemetry(FakeKafka(telemetry=None)) == {}
-
-
-def test_subscriptions_that_are_refused_are_unknown() -> None:
-    assert telemetry(FakeKafka(telemetry=["eos"], refuse={"ListConfigResources": 31})) == {"prod": CheckResult.UNKNOWN}
-    assert telemetry(FakeKafka(telemetry=["eos"], refuse={"DescribeConfigs": 31})) == {"prod": CheckResult.UNKNOWN}
-
-
-def test_an_agent_that_takes_no_pushed_metrics_does_not_ask_for_subscriptions() -> None:
-    world = FakeKafka(telemetry=[])
-    read(world, PostureSource(world.cluster(), PostureConfig()))
-    assert not world.requests("ListConfigResources")
-
-
 # --- Sizes of the internal topics ---
 
 

@@ -90,8 +90,8 @@ class AppInputs:
     def inventory(self, query: ClusterQuery) -> InventoryOutput:
         self.asked.append(query)
         if self.refused:
-            raise RefusedQueryError({"clusters": [], "copies": None})
-        return {"clusters": [], "copies": None}
+            raise RefusedQueryError({"clusters": []})
+        return {"clusters": []}
 
     def reload(self) -> list[str]:
         self.reloads += 1
@@ -617,7 +617,7 @@ def test_an_inventory_that_was_made_is_given_to_further_readers(ask: EndpointCli
 def test_an_inventory_that_was_refused_is_asked_for_again(ask: EndpointClient, behind: AppInputs) -> None:
     behind.refused = True
     answer = ask("GET", "/api/v1/inventory?cluster=test")
-    assert (answer.status, json.loads(answer.text)) == (200, {"clusters": [], "copies": None})
+    assert (answer.status, json.loads(answer.text)) == (200, {"clusters": []})
     ask("GET", "/api/v1/inventory?cluster=test")
     assert behind.asked == [ClusterQuery("test")] * 2
 

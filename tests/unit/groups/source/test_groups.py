@@ -13,8 +13,6 @@ from exporter.groups.facts import (
     BlockedGroups,
     GroupsBeyondLso,
     GroupsHeld,
-    ShareGroup,
-    ShareGroups,
 )
 from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSource, choose, group_samples
 from exporter.kafka.log.unread_records import MOST_PIECES
@@ -342,7 +340,6 @@ def world_with_each_kind() -> FakeKafka:
         "flow": FakeGroup({}, {"f"}, "Streams"),
         "workers": FakeGroup({}, {"w1", "w2", "w3"}, "Share", ["orders", "jobs"]),
     }
-    world.settings = {"workers": {"share.isolation.level": "read_uncommitted"}}
     return world
 
 
@@ -358,17 +355,6 @@ def test_members_of_groups_of_the_newer_protocols_are_counted_by_kind() -> None:
     asked = [group.group_id for request in world.requests("OffsetFetch") for group in request.groups]
     assert "workers" not in asked  # a share group keeps no committed offsets
     assert not world.requests("DescribeGroups")[1:]  # the probe of the grant; classic groups are not described
-
-
-def test_how_a_share_group_reads_is_told_with_the_topics_that_its_members_subscribe_to() -> None:
-    world = world_with_each_kind()
-    group = ShareGroup("read_uncommitted", frozenset({"orders", "jobs"}))
-    assert read(world, groups_source(world)).facts[ShareGroups] == ShareGroups({"workers": group})
-    world.refuse["DescribeConfigs"] = 29
-    refused = read(world, groups_source(world)).facts[ShareGroups]
-    assert isinstance(refused, ShareGroups)
-    assert refused.groups["workers"].isolation is None
-    assert "grant DESCRIBE_CONFIGS" in refused.groups["workers"].error
 
 
 def test_a_kind_of_group_that_cannot_be_described_costs_the_others_nothing() -> None:

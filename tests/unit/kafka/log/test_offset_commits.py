@@ -12,12 +12,9 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from exporter.kafka.log.offset_commits import (
     CommitReader,
-    EndedCommits,
-    GroupGeneration,
     OffsetCommits,
     commits_of,
     decode_commit_key,
-    generations_of,
 )
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import Deadline, Reason
@@ -53,7 +50,7 @@ def batch(*records: tuple[bytes, bytes | None], transactional: bool = False, bas
     return bytes(data)
 
 
-def read(data: bytes) -> list[OffsetCommits | EndedCommits]:
+def read(data: bytes) -> list[OffsetCommits]:
     found = MemoryRecords(data).next_batch()
     assert isinstance(found, DefaultRecordBatch)
     return list(commits_of(found))
@@ -63,21 +60,20 @@ def test_commits_are_counted_by_group_and_topic_with_the_kind_of_their_batch() -
     records = [(key("pay", "orders", number), VALUE) for number in range(3)] + [(key("pay", "refunds"), VALUE)]
     for transactional, producer_id in ((True, 7), (False, -1)):
         assert read(batch(*records, transactional=transactional)) == [
-            OffsetCommits("pay", "orders", transactional, 3, 1000, producer_id, ((0, 12), (1, 12), (2, 12))),
-            OffsetCommits("pay", "refunds", transactional, 1, 1000, producer_id, ((0, 12),)),
+            OffsetCommits("pay", "orders", transactional, 3, 1000, producer_id),
+            OffsetCommits("pay", "refunds", transactional, 1, 1000, producer_id),
         ]
 
 
 def test_deletions_and_the_groups_own_records_are_no_commits() -> None:
     found = read(batch((key("pay", "orders", 4), None), (struct.pack(">h", 2) + text("pay"), VALUE)))
-    assert found == [OffsetCommits("pay", "orders", False, 0, 1000, -1, ((4, None),))]
+    assert found == []
 
 
-def test_the_end_of_a_transaction_is_that_of_its_marker() -> None:
-    for kind, commit in ((0, False), (1, True)):
-        data = bytearray(batch((struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 5)), transactional=True))
-        data[22] |= 0x20  # a control batch
-        assert read(bytes(data)) == [EndedCommits(7, commit)]
+def test_a_marker_is_no_commit() -> None:
+    data = bytearray(batch((struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 5)), transactional=True))
+    data[22] |= 0x20  # a control batch
+    assert read(bytes(data)) == []
 
 
 @pytest.mark.parametrize("broken", [b"", b"\0", b"\0\1", key("pay", "orders")[:8], b"\0\1\x7f\xff", b"\0\1\xff\xff"])
@@ -116,7 +112,7 @@ def test_reading_goes_on_to_the_end_and_counts_nothing_twice() -> None:
     own = reader()
     client = FetchClient(answer(first), answer(first + second))
     found = own.read(client, METADATA, ENDS, Deadline.after(5))
-    assert [commits.transactional for commits in found if isinstance(commits, OffsetCommits)] == [False, True]
+    assert [commits.transactional for commits in found] == [False, True]
     assert own.positions == {0: 10}
     assert list(own.read(client, METADATA, ENDS, Deadline.after(5))) == []
 
@@ -171,41 +167,3 @@ def test_a_partition_that_was_left_out_of_a_full_answer_is_read_next_time() -> N
     assert (own.faults, own.positions) == ([], {0: 0})
     again = batch((key("pay", "orders"), VALUE), base=9)
     assert len(list(own.read(FetchClient(answer(again)), METADATA, ENDS, Deadline.after(5)))) == 1
-
-
-# --- Generations of groups ---
-
-
-def of_group(group: str, number: int, version: int = 2) -> tuple[bytes, bytes]:
-    """The record of a classic group (version 2 of the key), or of a newer protocol."""
-    its_key = struct.pack(">h", version) + text(group)
-    if version == 2:
-        return its_key, struct.pack(">h", 3) + text("consumer") + struct.pack(">i", number) + b"rest"
-    return its_key, struct.pack(">hi", 0, number) + b"rest"
-
-
-def generations(*records: tuple[bytes, bytes | None], transactional: bool = False) -> list[GroupGeneration]:
-    found = MemoryRecords(batch(*records, transactional=transactional)).next_batch()
-    assert isinstance(found, DefaultRecordBatch)
-    return list(generations_of(found))
-
-
-def test_a_groups_record_has_its_generation_by_the_layout_of_its_protocol() -> None:
-    kinds = {2: "classic", 3: "consumer", 11: "share", 17: "streams"}
-    records = [of_group("pay", 40 + version, version) for version in kinds]
-    found = generations(*records, (key("pay", "orders"), VALUE), (of_group("gone", 1)[0], None))
-    assert found == [GroupGeneration("pay", kind, 40 + version) for version, kind in kinds.items()]
-
-
-def test_a_layout_that_is_newer_and_records_of_a_transaction_give_no_generation() -> None:
-    newer = (of_group("pay", 1)[0], struct.pack(">h", 4) + b"\x09consumer" + struct.pack(">i", 1))
-    assert generations(newer) == []
-    assert generations(of_group("pay", 1), transactional=True) == []
-
-
-def test_generations_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.kafka.log.offset_commits.MOST_GENERATIONS", 2)
-    own = reader()
-    data = batch(*(of_group(f"g{number}", 1) for number in range(5)))
-    list(own.read(FetchClient(answer(data)), METADATA, {0: 5}, Deadline.after(5)))
-    assert len(own.generations) == 2
