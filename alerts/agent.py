@@ -1,4 +1,4 @@
-"""Rows about the agent itself: missing agents and replicas of each cluster, and sources that fail.
+"""Rows about the agent and what the alerts rest on: agents, sources, gaps, clocks, labels, notifications.
 
 An agent watches a cluster when it exposes source ``lso`` of it. A missing cluster or replica is found by a
 recorded series that is 0 while there is none, over the evaluations of Prometheus: an outage of Prometheus is no outage
@@ -11,24 +11,36 @@ from collections.abc import Iterator
 from functools import partial
 
 from exporter.alerts.evidence import listed, per_row
-from exporter.alerts.rule import SCRAPED, Alert, Record, Severity
+from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
+    CLOCK_DISTANCE_SECONDS,
+    CLUSTER_INFO,
     EXPORTER_BUILD_INFO,
     IGNORED_INFO,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
+    SERIES_DROPPED,
     SOURCE_BLIND,
     SOURCE_FAULTS_TOTAL,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_UP,
+    TRANSACTION_LOG_LOST_RECORDS_TOTAL,
+    TRANSACTION_LOG_TAIL_LAG_RECORDS,
+    TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
 )
+from exporter.model import Metric
 
-DASHBOARD = "kafka-eos-exporter"
 ABSENT = "KafkaEosExporterAbsent"
+BEHIND = 10_000
+CLOCK_SECONDS = 60
+SCRAPED = "up"
+"""Prometheus' own series for a target: 0 while the scrape fails. It ends when discovery no longer gives the target."""
 _WATCHES = f'{SOURCE_UP}{{source="lso"}}'
 _AGENT = "kafka_cluster, job, instance"
 _READ = "kafka_cluster, source, target"
-_READ_LABELS = ("kafka_cluster", "source", "target")
-_STARTED = "process_start_time_seconds"
+_EVIDENCE_ONLY = f"{OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}|{LSO_STALLED_SINCE_TIMESTAMP_SECONDS}"
+"""Families that show only the worst by design: their alerts and sums use other families."""
 
 AGENTS = Record(
     "kafka_cluster:kafka_eos_agents:count",
@@ -58,19 +70,6 @@ it. 0 while it is watched, and after its last agent died."""
 
 _THERE = f"avg_over_time({AGENTS}[4m])"
 _USUAL = f"quantile_over_time(0.5, {AGENTS}[2d])"
-_GONE = per_row(
-    f'topk(5, group by (instance) (last_over_time({SOURCE_UP}{{kafka_cluster=%q, source="lso"}}[1d]))'
-    f' unless on (instance) group by (instance) ({SOURCE_UP}{{kafka_cluster=%q, source="lso"}}))',
-    "\n- {{ .Labels.instance }} is gone",
-    "kafka_cluster",
-    "kafka_cluster",
-)
-_FAULTS = "\n- {{ .Labels.reason }}: {{ .Value | humanize }} times"
-_NEEDED = 'source=~"lso|txnlog"'
-
-
-_missing = partial(Alert, ABSENT, dashboard=DASHBOARD, keeps=False)
-_source_down = partial(Alert, "KafkaEosSourceDown", Severity.WARNING, dashboard=DASHBOARD, keeps=True)
 
 
 def records() -> Iterator[Record]:
@@ -79,94 +78,85 @@ def records() -> Iterator[Record]:
     yield REMOVED
 
 
+_alert = partial(Alert, dashboard=Board.AGENT)
+
+
 def alerts(_: Settings) -> Iterator[Alert]:
     """A missing agent or replica, and a cluster or a source that the running agents cannot read."""
     yield from _absent()
-    yield from _blind()
-    yield from _sources()
+    yield from _unread()
+    yield from _gaps()
 
 
 def _absent() -> Iterator[Alert]:
-    yield _missing(
-        Severity.CRITICAL,
-        f"{_THERE} < 0.5\nunless on (kafka_cluster) {REMOVED} == 1",
-        "{{ $labels.kafka_cluster }}: no agent has watched this Kafka cluster for 4 minutes. No alert about its"
+    missing = partial(_alert, ABSENT, keeps=False)
+    yield missing(
+        severity=Severity.CRITICAL,
+        expr=f"{_THERE} < 0.5\nunless on (kafka_cluster) {REMOVED} == 1",
+        summary="{{ $labels.kafka_cluster }}: no agent has watched this Kafka cluster for 4 minutes. No alert about its"
         " transactions can fire.",
-        "First: see whether the agent runs, was killed for memory, answers GET /-/healthy, and is found by Prometheus"
-        " (its target page)."
-        + _GONE
-        + "\nAn agent that runs for less than half of the time, as in a crash loop, counts as gone. A cluster that was"
-        " taken out of the settings of a running agent is not reported; where its pod was replaced as well, silence"
-        " this alert: it ends after a day.",
+        description="First: see whether the agent runs, was killed for memory, answers GET /-/healthy, and is found by"
+        " Prometheus (its target page)."
+        + per_row(
+            f'topk(5, group by (instance) (last_over_time({SOURCE_UP}{{kafka_cluster=%q, source="lso"}}[1d])))',
+            "\n- {{ .Labels.instance }} was there",
+            "kafka_cluster",
+        )
+        + "\nA cluster that was taken out of the settings of a running agent is not reported; where its pod was"
+        " replaced as well, silence this alert: it ends after a day.",
         hold="2m",
-        labels=(("reason", "cluster"),),
+        reason="cluster",
         when="a cluster that was watched in the last day has no agent for 4m, or has one for less than half of 4m,"
         " for 2m",
     )
-    yield _missing(
-        Severity.WARNING,
-        # A target that Prometheus keeps and cannot scrape did not go on purpose, however long it lived.
-        f"""\
+    yield missing(
+        severity=Severity.CRITICAL,
+        # Not by the series of the build: the canary has it, and watches nothing.
+        expr=f"absent_over_time({SOURCE_UP}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
+        summary="kafka-eos-exporter: Prometheus scrapes no agent, and none in the last day. No other alert of this set"
+        " can fire.",
+        description="First: see whether an agent runs, whether Prometheus finds it (its target page), and whether GET"
+        " /-/healthy answers from there.",
+        hold="2m",
+        reason="never",
+        when="no agent is scraped for 5m, and none watched a cluster in the last day",
+    )
+    yield missing(
+        severity=Severity.WARNING,
+        # A target that Prometheus keeps and cannot scrape did not go on purpose, however long it lived. A pod of a
+        # Deployment has a new name each time it is made anew; a rollout replaces all of them once.
+        expr=f"""\
 group by (kafka_cluster) (
   {_USUAL} - {_THERE} > 0.5 and {AGENTS} > 0
   or
   present_over_time({_WATCHES}[1d])
   and on (job, instance) max_over_time({SCRAPED}[4m]) == 0
   and on (kafka_cluster) {AGENTS} > 0
+  or
+  present_over_time({_WATCHES}[10m])
+  and on (job, instance) changes(process_start_time_seconds[1h]) > 2
+  or
+  count by (kafka_cluster) (group by ({_AGENT}) (present_over_time({_WATCHES}[1h])))
+  > 3 * max_over_time({AGENTS}[1h])
 )""",
-        "{{ $labels.kafka_cluster }}: an agent is gone, and others still watch the cluster. When the next one fails,"
-        " nothing watches it.",
-        "First: start it again." + _GONE + "\nFewer on purpose: silence this alert, it ends after a day.",
+        summary="{{ $labels.kafka_cluster }}: an agent is gone, or is started again and again. Nothing else may"
+        " watch the cluster when the next one fails.",
+        description="First: see which agent it is on Prometheus' page of targets, and look for what ends it: memory"
+        " (OOMKilled), a probe, an eviction, a rollout in a loop, its log.\nFewer on purpose: silence this alert, it"
+        " ends after a day.",
         hold="2m",
-        labels=(("reason", "replica"),),
+        reason="unstable",
         when="in half of 4m fewer agents watch a cluster than for most of the last 2d, or one of them cannot be scraped"
-        " for 4m, for 2m",
-    )
-    yield _missing(
-        Severity.WARNING,
-        f"""\
-group by ({_AGENT}) (present_over_time({_WATCHES}[10m]))
-and on (job, instance)
-  changes({_STARTED}[1h]) > 2""",
-        "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} was started anew"
-        + per_row(f"max(changes({_STARTED}{{job=%q, instance=%q}}[1h]))", " {{ .Value }} times", "job", "instance")
-        + " in the last hour.",
-        "First: look for what ended it: memory (OOMKilled), a probe, its log.",
-        labels=(("reason", "restarts"),),
-        when="the process of an agent was restarted more than twice in 1h",
-    )
-    yield _missing(
-        Severity.WARNING,
-        # A pod of a Deployment has a new name each time. A rollout replaces all of them once.
-        f"""\
-count by (kafka_cluster) (group by ({_AGENT}) (present_over_time({_WATCHES}[1h])))
-> 3 * max_over_time({AGENTS}[1h])""",
-        "{{ $labels.kafka_cluster }}: {{ $value }} different agents watched the cluster in the last hour. Each new one"
-        " knows nothing of what happened before it.",
-        "First: look for what replaces them: memory (OOMKilled), a probe, an eviction, a rollout in a loop." + _GONE,
-        labels=(("reason", "replaced"),),
-        when="more than three times as many different agents watched a cluster in 1h as were there at once",
-    )
-    yield _missing(
-        Severity.CRITICAL,
-        # Not by the series of the build: the canary has it, and watches nothing.
-        f"absent_over_time({SOURCE_UP}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
-        "kafka-eos-exporter: Prometheus scrapes no agent, and none in the last day. No other alert of this set can"
-        " fire.",
-        "First: see whether an agent runs, whether Prometheus finds it (its target page), and whether GET /-/healthy"
-        " answers from there.",
-        variables=(),
-        hold="2m",
-        labels=(("reason", "never"),),
-        when="no agent is scraped for 5m, and none watched a cluster in the last day",
+        " for 4m, or was restarted more than twice in 1h, or more than three times as many different agents watched a"
+        " cluster in 1h as were there at once; for 2m",
     )
 
 
-def _blind() -> Iterator[Alert]:
-    yield Alert(
+def _unread() -> Iterator[Alert]:
+    yield _alert(
         "KafkaEosClusterBlind",
         Severity.CRITICAL,
-        f"""\
+        expr=f"""\
 group by (kafka_cluster) (
   min by (kafka_cluster, source) (min_over_time({SOURCE_BLIND}{{source="lso"}}[3m])) > 0
   or
@@ -174,75 +164,152 @@ group by (kafka_cluster) (
   and on (kafka_cluster)
   present_over_time({SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{{source="txnlog"}}[3d])
 )""",
-        "{{ $labels.kafka_cluster }}: monitoring reads nothing"
+        summary="{{ $labels.kafka_cluster }}: monitoring reads nothing"
         + listed(
-            f"topk(3, sum by (reason) (increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, {_NEEDED}}}[5m])) >= 1)",
+            f"topk(3, sum by (reason) (increase({SOURCE_FAULTS_TOTAL}"
+            '{kafka_cluster=%q, source=~"lso|txnlog"}[5m])) >= 1)',
             "{{ $row.Labels.reason }}, {{ $row.Value | humanize }} times",
             "kafka_cluster",
         )
         + ". New stalls, fences and aborts are not seen.",
-        "First: if all sources fail, check the brokers and the network, which are probably down. If the reason is"
-        " authentication or authorization, look for an expired password or certificate, or a lost grant."
+        description="First: if all sources fail, check the brokers and the network, which are probably down. If the"
+        " reason is authentication or authorization, look for an expired password or certificate, or a lost grant."
         + per_row(
             f"topk(5, max by (source) (min_over_time({SOURCE_BLIND}{{kafka_cluster=%q}}[3m])) > 0)",
             "\n- source {{ .Labels.source }} reads nothing",
             "kafka_cluster",
         )
         + "\nEarlier alerts of {{ $labels.kafka_cluster }} may resolve without anything being mended.",
-        DASHBOARD,
         hold="1m",
         when="no agent reads the last stable offsets of a cluster for 4m, or its transaction log, if one read it in"
         " the last 3 days",
     )
-
-
-def _sources() -> Iterator[Alert]:
     # As in the agent's settings: the target is the rest of the subject, and may have a slash itself.
     ignored = f"""\
 label_replace(
     label_replace({IGNORED_INFO}{{kind="source"}}, "target", "$1", "subject", "[^/]*/(.*)"),
     "source", "$1", "subject", "([^/]*)/.*"
   )"""
-    yield _source_down(
-        f"""\
-avg_over_time({SOURCE_BLIND}[5m]) > 0.5
+    yield _alert(
+        "KafkaEosSourceDown",
+        Severity.WARNING,
+        expr=f"""\
+min by ({_READ}) (avg_over_time({SOURCE_UP}[5m])) < 0.5
 unless on ({_READ})
   {ignored}""",
-        "{{ $labels.kafka_cluster }}: agent {{ $labels.instance }} gets nothing from source {{ $labels.source }} of"
-        " {{ $labels.target }}. What it would report from there is unknown.",
-        "First: open the agent's status page (page_url), which says what is missing, down to the grant to add."
-        + per_row(
-            f"increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q, instance=%q}}[10m]) >= 1",
-            _FAULTS,
-            *_READ_LABELS,
-            "instance",
-        ),
-        hold="5m",
-        labels=(("reason", "blind"),),
-        when="an agent gets no answer from a source for 8m",
-    )
-    yield _source_down(
-        f"""\
-min by ({_READ}) (
-  avg_over_time({SOURCE_UP}[5m])
-  unless on ({_READ}, job, instance)
-  avg_over_time({SOURCE_BLIND}[5m]) > 0.5
-)
-< 0.5
-unless on ({_READ})
-  {ignored}""",
-        "{{ $labels.kafka_cluster }}: source {{ $labels.source }} of {{ $labels.target }} answers in part:"
-        " {{ $value | humanizePercentage }} of the reads in 5 minutes were complete.",
-        "First: see whether a broker or a worker is down, which looks like this for as long as it is down. Otherwise"
-        " the agent's status page (page_url) says what is missing, down to the grant to add."
-        + per_row(
-            f"topk(5, max by (reason) (increase({SOURCE_FAULTS_TOTAL}{{kafka_cluster=%q, source=%q, target=%q}}[10m]))"
-            " >= 1)",
-            _FAULTS,
-            *_READ_LABELS,
-        )
-        + "\nWhat answers is watched, and its alerts fire. What does not is unknown.",
+        summary="{{ $labels.kafka_cluster }}: an agent gets no or incomplete answers from source {{ $labels.source }}"
+        " of {{ $labels.target }}. What it would report from there is unknown.",
+        description="First: see whether a broker or a worker is down, which looks like this for as long as it is down."
+        " Otherwise the agent's status page (page_url) says what is missing, down to the grant to add.",
         hold="6m",
-        labels=(("reason", "partial"),),
-        when="less than half of a source's reads in 5m are answered in full, for 6m",
+        when="less than half of an agent's reads of a source in 5m are answered in full, for 6m",
+    )
+
+
+def _gaps() -> Iterator[Alert]:
+    yield _alert(
+        "KafkaEosTransactionLogIncomplete",
+        Severity.WARNING,
+        expr=f"""\
+group by (kafka_cluster) (
+  {_more(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL)}
+  or
+  {_more(TRANSACTION_LOG_LOST_RECORDS_TOTAL)}
+  or
+  min_over_time({TRANSACTION_LOG_TAIL_LAG_RECORDS}[10m]) > {BEHIND}
+  and last_over_time({TRANSACTION_LOG_TAIL_LAG_RECORDS}[{BRIDGE}] offset 10m) > {BEHIND}
+)""",
+        summary="{{ $labels.kafka_cluster }}: an agent has not read or not understood a part of the transaction log."
+        " Transactions and fences of that part are in no count and no alert.",
+        description="First: open the agent's dashboard, which says which of three. Records that it could not decode:"
+        " after an upgrade of the brokers, upgrade the agent as well. Records that were gone before it read them: it"
+        " was away for longer than the log keeps; keep its state on a volume (state.dir). It is behind: it gets too"
+        " little CPU, the network is slow, or a partition of the log is not readable.",
+        when="records of the transaction log could not be decoded, or were compacted before they were read, in the last"
+        f" 1h; or the tail was more than {BEHIND} records behind for 10m",
+    )
+    yield _alert(
+        "KafkaEosSeriesDropped",
+        Severity.WARNING,
+        expr=f'group by (metric) (min_over_time({SERIES_DROPPED}{{metric!~"{_EVIDENCE_ONLY}"}}[5m]) > 0)',
+        summary="A cap keeps out series of {{ $labels.metric }}, or folds them into application _other. Their subjects"
+        " have no alert.",
+        description="First: name applications by patterns (applications), so that ids with a counter or a host in them"
+        " are one. Leave out what needs no watching (topics, groups: include), or raise the cap of that source.",
+        hold="30m",
+        when="a cap leaves out series for 30m",
+    )
+
+
+def _more(counter: Metric) -> str:
+    """The increase of a counter in an hour. Its value at the first sample counts as well, once a day."""
+    return f"""\
+increase({counter}[1h]) > 0
+  or
+  max by (kafka_cluster) ({counter})
+  - (max by (kafka_cluster) (max_over_time({counter}[1d] offset 1h)) or 0 * group by (kafka_cluster) ({counter}))
+  > 0"""
+
+
+def monitoring_alerts(_: Settings) -> Iterator[Alert]:
+    """An alert that always fires, clocks that differ, and clusters that share one name or have none."""
+    yield _alert(
+        "KafkaEosWatchdog",
+        Severity.NONE,
+        expr="vector(1)",
+        summary="kafka-eos-exporter: alerting works. This alert always fires; its absence is the trouble.",
+        description="First: do nothing. Route it to a dead-man's switch, which calls when it no longer arrives: then"
+        " Prometheus or Alertmanager is down, and what it last reported as resolved may go on.",
+        keeps=False,
+        when="always, for a dead-man's switch",
+    )
+    lso = '{source="lso"}'
+    yield _alert(
+        "KafkaEosClocksDiffer",
+        Severity.WARNING,
+        # The source is read every few seconds: while it is up, its last success is as old as the clocks differ.
+        expr=f"""\
+max by (kafka_cluster) (
+  abs({CLOCK_DISTANCE_SECONDS}) > {CLOCK_SECONDS}
+  or
+  abs(time() - {SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{lso}) > {2 * CLOCK_SECONDS}
+  and on ({_AGENT}) {SOURCE_UP}{lso} == 1
+)""",
+        summary="{{ $labels.kafka_cluster }}: the clock of an agent differs by about {{ $value | humanizeDuration }}"
+        " from that of the brokers or of Prometheus. Ages are wrong by that much, and alerts by age come too early or"
+        " too late.",
+        description="First: synchronise the clocks (NTP, chrony) of the agent's machine, of the brokers and of"
+        " Prometheus. If they agree, the agent's source lso hangs: look at its log, and start it again.",
+        hold="5m",
+        when=f"the clocks of an agent and of the coordinators differ by more than {CLOCK_SECONDS} s, or those of an"
+        f" agent and of Prometheus by more than {2 * CLOCK_SECONDS} s, for 5m",
+    )
+    yield _alert(
+        "KafkaEosLabelsAmbiguous",
+        Severity.CRITICAL,
+        expr=f'count by (kafka_cluster) (group by (kafka_cluster, cluster_id) ({CLUSTER_INFO}{{cluster_id!=""}})) > 1',
+        summary="{{ $labels.kafka_cluster }}: {{ $value }} Kafka clusters have this name. Their alerts are one, and an"
+        " outage of one of them may be unseen.",
+        description="First: give each its own name in the agents' settings (clusters: name), or make the label in which"
+        " they differ a group label (generate alerts --set group_labels=region)."
+        + per_row(
+            f"group by (cluster_id, instance) ({CLUSTER_INFO}{{kafka_cluster=%q}})",
+            "\n- cluster id {{ .Labels.cluster_id }}, by agent {{ .Labels.instance }}",
+            "kafka_cluster",
+        ),
+        hold="15m",
+        reason="names",
+        when="clusters with different cluster ids have one name, and no group label distinguishes them, for 15m",
+    )
+    yield _alert(
+        "KafkaEosLabelsAmbiguous",
+        Severity.CRITICAL,
+        expr=f'group by (job, instance) ({SOURCE_UP}{{kafka_cluster="", source="lso"}})',
+        summary="{{ $labels.job }}: series of agent {{ $labels.instance }} have no label kafka_cluster. No alert of its"
+        " clusters can say which cluster it is about.",
+        description="First: look for a relabelling in Prometheus' scrape configuration that drops or renames"
+        " kafka_cluster, and remove it.",
+        hold="5m",
+        reason="missing",
+        when="the label kafka_cluster of an agent's series is gone, for 5m",
     )

@@ -39,7 +39,7 @@ def others(alert: Alert) -> str:
     """Return a line of the description for an alert that stands beside as many as there may be; "" elsewhere."""
     if not is_bounded(alert):
         return ""
-    mine = "".join(f', {name}="{value}"' for name, value in (("severity", alert.severity.value), *alert.labels))
+    mine = "".join(f', {name}="{value}"' for name, value in {"severity": alert.severity.value, **alert.labels}.items())
     firing = f'ALERTS{{alertname="{alert.name}", alertstate="firing", kafka_cluster=%q{mine}}}'
     return per_row(
         f"count({firing}) >= {MOST_ALERTS}",

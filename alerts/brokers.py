@@ -1,4 +1,4 @@
-"""Rows about errors that only the brokers see: fenced producers without an open transaction, and broken sequences.
+"""Rows about brokers: errors that only they see, slow commits, and the disks and the cleaner of the internal topics.
 
 The transaction log shows a fence only where a transaction was open. A producer that was idle when another one took over
 its id is refused at its next write, and only the brokers' counters show that refusal.
@@ -7,135 +7,36 @@ its id is refused at its next write, and only the brokers' counters show that re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
-from exporter.alerts.evidence import per_row
-from exporter.alerts.rule import Alert, Record, Severity
+from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
+    BROKER_DEAD_CLEANER_THREADS,
+    BROKER_LOG_DIR_USABLE_BYTES,
+    BROKER_PRODUCER_IDS,
+    BROKER_REQUEST_DURATION_SECONDS,
     BROKER_REQUEST_ERRORS_TOTAL,
     BROKER_REQUESTS_TOTAL,
     BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
+    BROKER_UNCLEANABLE_PARTITIONS,
     CANARY_TRANSACTIONS_TOTAL,
-    EXPIRED_TRANSACTIONAL_IDS,
-    PRODUCER_INITS_TOTAL,
+    INTERNAL_TOPIC_SIZE_BYTES,
 )
 
-DASHBOARD = "kafka-eos-brokers"
+LEAST_DAYS = 7
+MOST_PRODUCER_IDS = 1_000_000
+SLOW_SECONDS = 1
+_BROKER = "kafka_cluster, broker"
+_AT = "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }}"
 _FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|FENCED_INSTANCE_ID"'
 _SEQUENCE = 'request="Produce", error=~"OUT_OF_ORDER_SEQUENCE_NUMBER|UNKNOWN_PRODUCER_ID"'
 _GENERATION = 'request="TxnOffsetCommit", error=~"ILLEGAL_GENERATION|STALE_MEMBER_EPOCH|UNKNOWN_MEMBER_ID"'
+_TIMEOUT = 'request="InitProducerId", error="INVALID_TRANSACTION_TIMEOUT"'
+_EXPIRED = 'error="INVALID_PRODUCER_ID_MAPPING"'
 _ERROR = "kafka_cluster, broker, request, error"
 _REFUSED = {window: f"kafka_cluster:kafka_eos_broker_zombie_requests:increase{window}" for window in ("10m", "1h")}
 _CONCURRENT = "kafka_cluster:kafka_eos_broker_concurrent_transactions:increase10m"
 _ENDED = "kafka_cluster:kafka_eos_broker_end_requests:increase10m"
-
-
-_of_broker = partial(Alert, dashboard=DASHBOARD, variables=("kafka_cluster", "broker"))
-
-
-def alerts(_: Settings) -> Iterator[Alert]:
-    """Refused zombie producers, broken sequences, and writes that verification refused."""
-    yield _zombies()
-    yield _of_broker(
-        "KafkaEosSequenceErrors",
-        Severity.WARNING,
-        f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_SEQUENCE}}}[15m])) > 10",
-        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} batches in 15"
-        " minutes with {{ $labels.error }}. Records before them may be lost.",
-        "First: see whether a leader moved then: a few refusals follow, and the client sends the batches again."
-        " Otherwise look for an unclean leader election, a leader that lost its log, a deleted segment, or a client"
-        " that gave up a batch and went on. The client's log has the partition.",
-        when="a broker refused more than 10 batches in 15m for their sequence",
-    )
-    yield _generations()
-    yield _concurrent()
-    yield _of_broker(
-        "KafkaEosVerificationFailures",
-        Severity.WARNING,
-        f"max by (kafka_cluster, broker) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
-        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused writes to {{ $value | humanize }}"
-        " partitions in"
-        " 15 minutes, of transactions that are not open. Nothing is broken yet: the refusals prevented that.",
-        "First: look which application aborts, times out or is fenced at the same time: its producers go on writing"
-        " after the end of their transaction, or its client has a bug. Without the refusal (KIP-890) such a write"
-        " leaves a hanging transaction.",
-        when="a broker refused writes to more than 10 partitions in 15m",
-    )
-    yield _timeout_refused()
-    yield _expired()
-
-
-def _expired() -> Alert:
-    refused = 'error="INVALID_PRODUCER_ID_MAPPING"'
-    return Alert(
-        "KafkaEosTransactionalIdExpired",
-        Severity.WARNING,
-        f"max by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
-        "{{ $labels.kafka_cluster }}: brokers refused {{ $value | humanize }} request(s) in 10 minutes with"
-        " INVALID_PRODUCER_ID_MAPPING: a producer goes on with a transactional.id that expired. Each of its"
-        " transactions fails until it is restarted.",
-        "First: restart the producer whose log has InvalidPidMappingException or INVALID_PRODUCER_ID_MAPPING: a client"
-        " that does not initialise anew never recovers. `kafka-eos-exporter transactions recent` names the ids that"
-        " expired in the last hour, of"
-        + per_row(
-            f"topk(5, max by (application) ({EXPIRED_TRANSACTIONAL_IDS}{{kafka_cluster=%q}}) > 0)",
-            "\n- application {{ .Labels.application }}: {{ .Value }} transactional id(s)",
-            "kafka_cluster",
-            otherwise=" none that is known.",
-        ),
-        DASHBOARD,
-        ("kafka_cluster",),
-        when="a broker refused a request with INVALID_PRODUCER_ID_MAPPING in the last 10m",
-    )
-
-
-def _timeout_refused() -> Alert:
-    refused = 'request="InitProducerId", error="INVALID_TRANSACTION_TIMEOUT"'
-    return _of_broker(
-        "KafkaEosTransactionTimeoutRefused",
-        Severity.WARNING,
-        f"max by (kafka_cluster, broker) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{refused}}}[10m])) > 0",
-        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} producer(s) in 10"
-        " minutes for their transaction timeout. They cannot start, and write nothing.",
-        "First: set a transaction.timeout.ms in the application that is not above the brokers'"
-        " transaction.max.timeout.ms (15m by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
-        when="a broker refused a producer for its transaction timeout in the last 10m",
-    )
-
-
-def _generations() -> Alert:
-    return _of_broker(
-        "KafkaEosConsumerGenerationFenced",
-        Severity.WARNING,
-        f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_GENERATION}}}[15m])) > 10",
-        "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }} refused {{ $value | humanize }} offset commits of"
-        " transactions in 15 minutes with {{ $labels.error }}: their consumers had lost the partitions to others. These"
-        " transactions are aborted and their records are processed again.",
-        "First: see whether an application is being deployed, or rebalances: a few refusals are the fence that"
-        " exactly-once needs. If they go on, an instance works longer than max.poll.interval.ms, or keeps the group"
-        " metadata of an earlier generation: its log has CommitFailedException or IllegalGenerationException.",
-        when="a broker refused more than 10 transactional offset commits in 15m for their generation",
-    )
-
-
-def _concurrent() -> Alert:
-    refused, ended = _CONCURRENT, _ENDED
-    return Alert(
-        "KafkaEosConcurrentTransactions",
-        Severity.WARNING,
-        f"{refused} > 100 and {refused} > 10 * {ended}",
-        "{{ $labels.kafka_cluster }}: brokers answered {{ $value | humanize }} requests in 10 minutes with"
-        " CONCURRENT_TRANSACTIONS, more than ten for each transaction that ended. A transactional.id waits for the end"
-        " of its own transaction, and writes nothing.",
-        "First: look for a transaction that completes and does not end, on the page or with `transactions stalled`: the"
-        " broker of its partition does not take its marker. On Kafka before its fix, a transaction at the last producer"
-        " epoch does the same; `check posture` names such faults.",
-        DASHBOARD,
-        ("kafka_cluster",),
-        hold="10m",
-        when="brokers answer more than 10 CONCURRENT_TRANSACTIONS for each transaction that ends, for 10m",
-    )
 
 
 def records() -> Iterator[Record]:
@@ -160,34 +61,136 @@ def records() -> Iterator[Record]:
         yield Record(_REFUSED[window], f"{every} - on (kafka_cluster) 1.1 * {own} or {every}")
 
 
-def _zombies() -> Alert:
-    where = per_row(
-        f"topk(5, max by (broker, request, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}"
-        f"{{kafka_cluster=%q, {_FENCING}}}[1h])) >= 1)",
-        "\n- broker {{ .Labels.broker }}, {{ .Labels.request }}, {{ .Labels.error }}: {{ .Value | humanize }} in 1h",
-        "kafka_cluster",
-    )
-    who = per_row(
-        f"topk(5, max by (application) (increase({PRODUCER_INITS_TOTAL}{{kafka_cluster=%q}}[1h])) >= 1)",
-        "\n- producers of {{ .Labels.application }} were initialised {{ .Value | humanize }} times in 1h",
-        "kafka_cluster",
-    )
+def alerts(_: Settings) -> Iterator[Alert]:
+    """Refused requests of transactional clients."""
     hours = "\nand ".join(f"{_REFUSED['1h']}{back} > 0" for back in ("", " offset 1h", " offset 2h"))
-    return Alert(
+    yield _of_broker(
         "KafkaEosZombieProducers",
-        Severity.WARNING,
         f"{_REFUSED['10m']} >= 3\nor\n{hours}",
-        "{{ $labels.kafka_cluster }}: brokers refused"
-        + per_row(f"{_REFUSED['1h']}{{kafka_cluster=%q}}", " {{ .Value | humanize }}", "kafka_cluster")
-        + " requests of fenced clients in an hour. They write nothing twice, and throw each other out for as long as"
-        " two share a transactional.id.",
+        "{{ $labels.kafka_cluster }}: brokers refuse requests of fenced clients. They write nothing twice, and throw"
+        " each other out for as long as two share a transactional.id.",
         "First: find two live instances with one transactional.id, and stop one. Their logs have"
         " ProducerFencedException or InvalidProducerEpochException; the broker's request log has their addresses."
-        + where
-        + who
-        + "\nA client whose transaction had timed out is refused as well, and one that asks again after its coordinator"
-        " moved (KAFKA-20310): then there is no second instance. Where no transaction was open, the transaction log"
-        " shows no fence.",
-        DASHBOARD,
-        when="brokers refused 3 requests or more of fenced clients in 10m, or some in each of the last 3 hours",
+        "\nA client whose transaction had timed out is refused as well, and one that asks again after its coordinator"
+        " moved (KAFKA-20310): then there is no second instance.",
+        "brokers refused 3 requests or more of fenced clients in 10m, or some in each of the last 3 hours",
     )
+    yield _of_broker(
+        "KafkaEosSequenceErrors",
+        f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_SEQUENCE}}}[15m])) > 10",
+        _AT + " refused {{ $value | humanize }} batches in 15 minutes with {{ $labels.error }}. Records before them may"
+        " be lost.",
+        "First: see whether a leader moved then: a few refusals follow, and the client sends the batches again."
+        " Otherwise look for an unclean leader election, a leader that lost its log, a deleted segment, or a client"
+        " that gave up a batch and went on. The client's log has the partition.",
+        "a broker refused more than 10 batches in 15m for their sequence",
+    )
+    yield _of_broker(
+        "KafkaEosConsumerGenerationFenced",
+        f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_GENERATION}}}[15m])) > 10",
+        _AT + " refused {{ $value | humanize }} offset commits of transactions in 15 minutes with {{ $labels.error }}:"
+        " their consumers had lost the partitions. These transactions are aborted and their records are processed"
+        " again.",
+        "First: see whether an application is being deployed, or rebalances: a few refusals are the fence that"
+        " exactly-once needs. If they go on, an instance works longer than max.poll.interval.ms, or keeps the group"
+        " metadata of an earlier generation: its log has CommitFailedException or IllegalGenerationException.",
+        "a broker refused more than 10 transactional offset commits in 15m for their generation",
+    )
+    yield _of_broker(
+        "KafkaEosConcurrentTransactions",
+        f"{_CONCURRENT} > 100 and {_CONCURRENT} > 10 * {_ENDED}",
+        "{{ $labels.kafka_cluster }}: brokers answered {{ $value | humanize }} requests in 10 minutes with"
+        " CONCURRENT_TRANSACTIONS, more than ten for each transaction that ended. A transactional.id waits for the end"
+        " of its own transaction, and writes nothing.",
+        "First: look for a transaction that completes and does not end, on the page or with `transactions stalled`: the"
+        " broker of its partition does not take its marker. On Kafka before its fix, a transaction at the last producer"
+        " epoch does the same.",
+        "brokers answer more than 10 CONCURRENT_TRANSACTIONS for each transaction that ends, for 10m",
+        hold="10m",
+    )
+    yield _of_broker(
+        "KafkaEosVerificationFailures",
+        f"max by ({_BROKER}) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
+        _AT + " refused writes to {{ $value | humanize }} partitions in 15 minutes, of transactions that are not open."
+        " Nothing is broken yet: the refusals prevented that.",
+        "First: look which application aborts, times out or is fenced at the same time: its producers go on writing"
+        " after the end of their transaction, or its client has a bug. Without the refusal (KIP-890) such a write"
+        " leaves a hanging transaction.",
+        "a broker refused writes to more than 10 partitions in 15m",
+    )
+    yield _of_broker(
+        "KafkaEosTransactionTimeoutRefused",
+        f"max by ({_BROKER}) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_TIMEOUT}}}[10m])) > 0",
+        _AT + " refused {{ $value | humanize }} producer(s) in 10 minutes for their transaction timeout. They cannot"
+        " start, and write nothing.",
+        "First: set a transaction.timeout.ms in the application that is not above the brokers'"
+        " transaction.max.timeout.ms (15m by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
+        "a broker refused a producer for its transaction timeout in the last 10m",
+    )
+    yield _of_broker(
+        "KafkaEosTransactionalIdExpired",
+        f"max by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_EXPIRED}}}[10m])) > 0",
+        "{{ $labels.kafka_cluster }}: brokers refused {{ $value | humanize }} request(s) in 10 minutes with"
+        " INVALID_PRODUCER_ID_MAPPING: a producer goes on with a transactional.id that expired. Each of its"
+        " transactions fails until it is restarted.",
+        "First: restart the producer whose log has InvalidPidMappingException or INVALID_PRODUCER_ID_MAPPING: a client"
+        " that does not initialise anew never recovers. `kafka-eos-exporter transactions recent` names the ids that"
+        " expired in the last hour.",
+        "a broker refused a request with INVALID_PRODUCER_ID_MAPPING in the last 10m",
+    )
+
+
+def storage_alerts(_: Settings) -> Iterator[Alert]:
+    """Commits that are slow, a cleaner that gave up, and internal topics that fill a disk."""
+    yield _of_broker(
+        "KafkaEosCommitsSlow",
+        f"max by ({_BROKER}) (max_over_time({BROKER_REQUEST_DURATION_SECONDS}"
+        f'{{request="EndTxn", quantile="0.99"}}[{BRIDGE}])) > {SLOW_SECONDS}',
+        _AT + " takes {{ $value | humanizeDuration }} or longer for one in a hundred commits and aborts. Producers wait"
+        " as long before their next transaction.",
+        "First: look at the in-sync replicas of __transaction_state and the disk of that broker: EndTxn is answered"
+        " once the decision is replicated. Its request queue and the load of its partitions are on the dashboard.",
+        f"the 99th percentile of EndTxn at a broker is above {SLOW_SECONDS} s for 15m",
+        hold="15m",
+    )
+    yield _of_broker(
+        "KafkaEosLogCleanerStuck",
+        f"""\
+max by ({_BROKER}) (max_over_time({BROKER_UNCLEANABLE_PARTITIONS}[{BRIDGE}])) > 0
+or
+max by ({_BROKER}) (max_over_time({BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}])) > 0""",
+        "{{ $labels.kafka_cluster }}: the log cleaner of broker {{ $labels.broker }} has given up {{ $value }}"
+        " partition(s) or thread(s). Compacted topics, the transaction log among them, grow there without bounds.",
+        "First: find the partitions in log-cleaner.log of the broker (`uncleanable`), and the error beside them. A"
+        " restart of the broker makes the cleaner try again; if it gives up again, the log is damaged or the version"
+        " has a bug.",
+        "a broker's cleaner has given up partitions, or lost a thread, for 15m",
+        hold="15m",
+    )
+    yield _of_broker(
+        "KafkaEosProducerIdsMany",
+        f"max by ({_BROKER}) (max_over_time({BROKER_PRODUCER_IDS}[{BRIDGE}])) > {MOST_PRODUCER_IDS}",
+        _AT + " keeps the state of {{ $value | humanize }} producers in memory. Each takes some hundred bytes of its"
+        " heap until it expires.",
+        "First: find clients that make a new producer for each record or request: each gets a producer id of its own,"
+        " for every partition that it writes to. They are forgotten after producer.id.expiration.ms (a day).",
+        f"a broker keeps the state of more than {MOST_PRODUCER_IDS:,} producers for 15m",
+        hold="15m",
+    )
+    growth = f"sum by ({_BROKER}) (max by ({_BROKER}, topic) (deriv({INTERNAL_TOPIC_SIZE_BYTES}[6h])))"
+    usable = f"min by ({_BROKER}) (max_over_time({BROKER_LOG_DIR_USABLE_BYTES}[15m]))"
+    yield _of_broker(
+        "KafkaEosInternalTopicGrows",
+        f"{usable} / ({growth} > 0) / 86400 < {LEAST_DAYS}",
+        "{{ $labels.kafka_cluster }}: at the growth of the last 6 hours the internal topics fill the disk of broker"
+        " {{ $labels.broker }} in {{ $value | printf `%.1f` }} days.",
+        "First: look whether the cleaner works on that broker (log-cleaner.log), and which of __transaction_state and"
+        " __consumer_offsets grows. An application that makes a new transactional.id at every start fills the first,"
+        " and one that commits offsets far too often the second, until they are compacted.",
+        f"at the growth of 6h the internal topics fill a broker's disk in less than {LEAST_DAYS} days, for 1h",
+        hold="1h",
+    )
+
+
+def _of_broker(name: str, expr: str, summary: str, description: str, when: str, hold: str = "") -> Alert:
+    return Alert(name, Severity.WARNING, Board.BROKERS, expr, summary, description, hold=hold, when=when)

@@ -1,51 +1,45 @@
-"""Rows about what exactly-once depends on: the transaction log with its replicas, and the posture."""
+"""Rows about the cluster: the transaction log with its replicas, the posture, and the canary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.alerts.evidence import listed, per_row
-from exporter.alerts.rule import BRIDGE, Alert, Severity
+from exporter.alerts.evidence import per_row
+from exporter.alerts.rule import BRIDGE, Alert, Board, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     BROKER_REQUEST_ERRORS_TOTAL,
+    CANARY_FAILING_PARTITIONS,
+    CANARY_FAILURES_TOTAL,
+    CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS,
     INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS,
     INTERNAL_TOPIC_PARTITIONS,
     POSTURE_CHECK,
     TRANSACTIONAL_IDS_UNAVAILABLE,
 )
-from exporter.dashboards.posture_advice import WHAT_TO_SET
 
 LOG_SECONDS = 240
 """Less than the five minutes after which its transactions are pages themselves, so that the cause is reported first."""
+NO_SUCCESS = "2m"
+"""Longer than a turn of the canary whose phases all time out, so that one slow turn is no page."""
 
 
 def alerts(_: Settings) -> Iterator[Alert]:
     """The transaction log that cannot be made or has missing replicas, and failed posture checks."""
     yield from _not_made()
-    at = '{kafka_cluster=%q, topic="__transaction_state", condition=~"offline|under_min_isr"}'
-    broken = '{topic="__transaction_state", condition=~"offline|under_min_isr"}'
+    broken = 'topic="__transaction_state", condition=~"offline|under_min_isr"'
+    since = f"min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{{{broken}}})"
     yield Alert(
         "KafkaEosTransactionLogUnderMinIsr",
         Severity.CRITICAL,
+        Board.OVERVIEW,
         # The age of one partition's gap, whose start is exposed: three short gaps do not add up to a long one.
-        f"time() - min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{broken}) > {LOG_SECONDS}",
-        "{{ $labels.kafka_cluster }}:"
-        + per_row(
-            f"sum(max by (condition) ({INTERNAL_TOPIC_PARTITIONS}{at}))",
-            " {{ .Value }}",
-            "kafka_cluster",
-        )
-        + per_row(
-            f'max({INTERNAL_TOPIC_PARTITIONS}{{kafka_cluster=%q, topic="__transaction_state", condition="total"}})',
-            " of {{ .Value }}",
-            "kafka_cluster",
-        )
-        + " transaction-log partitions take no writes for {{ $value | humanizeDuration }}. Producers whose ids live"
-        " there can neither commit nor start.",
+        f"time() - {since} > {LOG_SECONDS}",
+        "{{ $labels.kafka_cluster }}: partitions of the transaction log take no writes for"
+        " {{ $value | humanizeDuration }}. Producers whose ids live there can neither commit nor start.",
         "First: bring back the missing brokers. Do not lower min.insync.replicas: what is then lost is lost."
         + per_row(
-            f"max by (condition) ({INTERNAL_TOPIC_PARTITIONS}{at}) > 0",
+            f"max by (condition) ({INTERNAL_TOPIC_PARTITIONS}{{kafka_cluster=%q, {broken}}}) > 0",
             "\n- {{ .Value }} partition(s) {{ .Labels.condition }}",
             "kafka_cluster",
         )
@@ -54,41 +48,17 @@ def alerts(_: Settings) -> Iterator[Alert]:
             "\n- application {{ .Labels.application }}: {{ .Value }} transactional id(s) can do nothing",
             "kafka_cluster",
         ),
-        "kafka-eos-overview",
         when="a partition of `__transaction_state` is offline or under its minimum ISR for more than 4m",
     )
     yield Alert(
         "KafkaEosPostureFailed",
         Severity.WARNING,
+        Board.OVERVIEW,
         f"min by (kafka_cluster, check) (last_over_time({POSTURE_CHECK}[{BRIDGE}])) < 1",
-        "{{ $labels.kafka_cluster }}: check {{ $labels.check }} fails"
-        + per_row(
-            f"count(group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
-            " for {{ .Value }} subject(s)",
-            "kafka_cluster",
-            "check",
-        )
-        + listed(
-            f"topk(3, group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
-            "{{ $row.Labels.subject }}",
-            "kafka_cluster",
-            "check",
-        )
-        + ". Exactly-once does not survive the next failure there; office hours are soon enough.",
+        "{{ $labels.kafka_cluster }}: check {{ $labels.check }} fails. Exactly-once does not survive the next failure"
+        " there; office hours are soon enough.",
         "First: run `kafka-eos-exporter check posture`, or open the agent's status page (page_url): both show each"
-        " value and what it should be.{{ with $labels.check }}"
-        + "".join(
-            f'{{{{ if eq . "{name}" }}}} What to set: {remedy}.{{{{ end }}}}'
-            for name, remedy in sorted(WHAT_TO_SET.items())
-        )
-        + "{{ end }}"
-        + per_row(
-            f"topk(10, group by (subject) ({POSTURE_CHECK}{{kafka_cluster=%q, check=%q}} < 1))",
-            "\n- {{ .Labels.subject }}",
-            "kafka_cluster",
-            "check",
-        ),
-        "kafka-eos-overview",
+        " value, what it should be, and what to set.",
         hold="15m",
         when="a check of the EOS posture fails for 15m; one alert lists all subjects of the check",
     )
@@ -100,7 +70,7 @@ def _not_made() -> Iterator[Alert]:
     fails = f"min by (kafka_cluster) (last_over_time({check}[{BRIDGE}])) < 1"
     unavailable = 'request="FindCoordinator", error="COORDINATOR_NOT_AVAILABLE"'
     refused = f"max by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{unavailable}}}[10m])) > 0"
-    fix = (
+    first = (
         "First: set transaction.state.log.replication.factor no higher than the number of brokers, on every broker, and"
         " restart them; or start the missing brokers. `kafka-eos-exporter check posture` has both numbers. Nothing is"
         " lost: no transaction has begun."
@@ -111,20 +81,82 @@ def _not_made() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosTransactionLogNotMade",
         Severity.CRITICAL,
+        Board.OVERVIEW,
         f"{fails} and on (kafka_cluster) {refused}",
         f"{what} Clients look for a coordinator and are refused: no transactional producer can start.",
-        fix,
-        "kafka-eos-overview",
+        first,
         hold="5m",
         when="the same, for 5m, while brokers refuse FindCoordinator with COORDINATOR_NOT_AVAILABLE (needs their JMX)",
     )
     yield Alert(
         "KafkaEosTransactionLogNotMade",
         Severity.WARNING,
+        Board.OVERVIEW,
         fails,
         f"{what} No transactional producer can start.",
-        fix,
-        "kafka-eos-overview",
+        first,
         hold="10m",
         when="there is no `__transaction_state`, and its replication factor is above the number of brokers, for 10m",
+    )
+
+
+def canary_alerts(_: Settings) -> Iterator[Alert]:
+    """No transaction of the canary succeeds, none through one coordinator, or no canary runs any more."""
+    success = CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS
+    failures = "\n- {{ .Labels.phase }}: {{ .Labels.error }}, {{ .Value | humanize }} times in 5m"
+    yield Alert(
+        "KafkaEosCanaryFailing",
+        Severity.CRITICAL,
+        Board.BROKERS,
+        # The instant of the last success does not change: no clock is compared with another one.
+        f"""\
+time() - (
+  max by (kafka_cluster) ({success})
+  <= max by (kafka_cluster) ({success} offset {NO_SUCCESS})
+)""",
+        "{{ $labels.kafka_cluster }}: no transaction of the canary has succeeded for {{ $value | humanizeDuration }}."
+        " It is the cluster: transactional applications fail as well.",
+        "First: check the brokers, then the network between them."
+        + per_row(
+            f"topk(5, sum by (phase, error) (increase({CANARY_FAILURES_TOTAL}{{kafka_cluster=%q}}[5m])) > 0)",
+            failures,
+            "kafka_cluster",
+        ),
+        reason="cluster",
+        when=f"no transaction of the canary succeeded in {NO_SUCCESS}",
+    )
+    yield Alert(
+        "KafkaEosCanaryFailing",
+        Severity.CRITICAL,
+        Board.BROKERS,
+        f"max by (kafka_cluster, coordinator) (last_over_time({CANARY_FAILING_PARTITIONS}[{BRIDGE}])) > 0",
+        "{{ $labels.kafka_cluster }}: transactions coordinated by broker {{ $labels.coordinator }} fail, in"
+        " {{ $value }} partition(s) of __transaction_state. Applications whose transactional.id belongs there fail.",
+        "First: check broker {{ $labels.coordinator }}: its log, its disk, its connections to the other brokers."
+        + per_row(
+            f"topk(5, sum by (phase, error) (increase({CANARY_FAILURES_TOTAL}"
+            "{kafka_cluster=%q, coordinator=%q}[5m])) > 0)",
+            failures,
+            "kafka_cluster",
+            "coordinator",
+        ),
+        hold="2m",
+        reason="coordinator",
+        when="the canary's transactions through one coordinator have failed for more than 2m",
+    )
+    yield Alert(
+        "KafkaEosCanaryFailing",
+        Severity.WARNING,
+        Board.BROKERS,
+        f"""\
+group by (kafka_cluster) (present_over_time({success}[7d]))
+unless on (kafka_cluster) present_over_time({success}[{BRIDGE}])""",
+        "{{ $labels.kafka_cluster }}: the canary does not run any more. An outage that hits every transactional"
+        " application alike is found later without it.",
+        "First: start `kafka-eos-exporter canary` again, and see that Prometheus scrapes it. Stopped on purpose:"
+        " silence this alert, it ends 7 days after the canary.",
+        hold="10m",
+        keeps=False,
+        reason="absent",
+        when="a canary that ran in the last 7d is not scraped for 13m",
     )

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from exporter.alerts.audits import NEWEST_AUDIT
 from exporter.alerts.evidence import ENDS, HELD, READERS, STEP, WAITING, WAITING_GROUPS, WHO, WORST
-from exporter.alerts.rule import Alert, Record, Severity
+from exporter.alerts.jobs import NEWEST_AUDIT
+from exporter.alerts.rule import Alert, Board, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     AUDIT_FINDINGS,
@@ -21,7 +21,6 @@ from exporter.catalogue import (
     TRANSACTION_OPEN_SECONDS,
 )
 
-DASHBOARD = "kafka-eos-lso"
 _HOLDER = "kafka_cluster, producer_id"
 _KNOWN = 'kind=~"open|completing"'
 _NOT_HANGING = 'kind=~"open|completing|unmarked"'
@@ -42,7 +41,7 @@ and max by ({_BY}) (increase({_COUNT}[1d])) >= 5""",
 just below the quarter of an hour after which a stall is a page."""
 
 
-_of_holder = partial(Alert, dashboard=DASHBOARD, of_holder=True, steady=True)
+_of_holder = partial(Alert, dashboard=Board.STALLS, of_holder=True, steady=True)
 
 
 def records() -> Iterator[Record]:
@@ -62,14 +61,14 @@ def alerts(_: Settings) -> Iterator[Alert]:
     yield _of_holder(
         "KafkaEosLsoStalled",
         Severity.WARNING,
-        f"""\
+        expr=f"""\
 time() - min by ({_HOLDER}) (
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}} + on ({_BY}) group_left () {HABIT}
   or
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}
 ) > 0""",
-        summary,
-        description,
+        summary=summary,
+        description=description,
         when="a transaction holds the last stable offset of a partition for more than 5m (topic: stall_warning), and"
         " for longer than is usual for its application",
     )
@@ -77,7 +76,7 @@ time() - min by ({_HOLDER}) (
         "KafkaEosLsoStalled",
         Severity.CRITICAL,
         # Not as one that never ends while another replica reports that a coordinator has it.
-        f"""\
+        expr=f"""\
 time() - min by ({_HOLDER}) (
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
   or
@@ -85,31 +84,34 @@ time() - min by ({_HOLDER}) (
   unless on ({_HOLDER})
   {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
 ) > 0""",
-        summary,
-        description,
+        summary=summary,
+        description=description,
         when="a transaction holds it for more than 15m (topic: stall_critical), or for a minute longer than its own"
         " timeout; at once when it hangs, or was committed and lacks its marker",
     )
     yield _of_holder(
         "KafkaEosHangingTransaction",
         Severity.CRITICAL,
-        _endless("hanging", _NOT_HANGING),
-        summary_of + ", which never ends by itself: no coordinator has it, and nobody was promised its records.",
-        STEP + HELD + WAITING,
+        expr=_endless("hanging", _NOT_HANGING),
+        summary=summary_of
+        + ", which never ends by itself: no coordinator has it, and nobody was promised its records.",
+        description=STEP + HELD + WAITING,
         when="no coordinator has the transaction that holds stalled partitions; fires at once",
     )
     yield _of_holder(
         "KafkaEosUnmarkedTransaction",
         Severity.CRITICAL,
-        _endless("unmarked", _KNOWN),
-        summary_of + ", which was committed and lost its marker: do not end it by hand.",
-        STEP + " An abort would destroy its committed records; the next commit of the same producer on these partitions"
+        expr=_endless("unmarked", _KNOWN),
+        summary=summary_of + ", which was committed and lost its marker: do not end it by hand.",
+        description=STEP
+        + " An abort would destroy its committed records; the next commit of the same producer on these partitions"
         " releases them." + HELD + WAITING,
         when="the transaction that holds stalled partitions was committed, and they lack its marker; fires at once",
     )
     yield Alert(
         "KafkaEosTornTransaction",
         Severity.CRITICAL,
+        Board.STALLS,
         f"""\
 max by (kafka_cluster, topic) ({AUDIT_FINDINGS}{{kind="torn_commit"}} and ignoring (kind) {NEWEST_AUDIT}) > 0""",
         "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} are not given records of {{ $value }} committed"
@@ -117,7 +119,6 @@ max by (kafka_cluster, topic) ({AUDIT_FINDINGS}{{kind="torn_commit"}} and ignori
         "First: open the agent's status page (page_url), which names transactions and partitions. With an abort marker"
         " the records are lost to read_committed readers: write them again from their source. Without a marker, the"
         " next commit of the same producer on the partition releases them.",
-        DASHBOARD,
         when="the last `audit markers` found a committed transaction that lacks its marker in a partition, or has an"
         " abort in its place; fires at once",
     )

@@ -23,7 +23,7 @@ def keys() -> str:
 
 
 def _name(alert: Alert) -> str:
-    variant = "".join(f" `{key}={value}`" for key, value in alert.labels)
+    variant = "".join(f" `{key}={value}`" for key, value in alert.labels.items())
     return f"[{alert.name}]({RUNBOOKS}/{alert.name}.md){variant}"
 
 

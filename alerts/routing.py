@@ -136,32 +136,6 @@ def _inhibitions() -> list[dict[str, Any]]:
         _inhibit(['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosProducerFenced"'], ["application"]),
         # A storm's fences are the transactions that the share counts: one page for one cause.
         _inhibit(['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosAbortRatioHigh"'], ["application"]),
-        # A storm of one id is a storm of its application.
-        _inhibit(
-            ['alertname="KafkaEosProducerFenceStorm"', 'reason=""'],
-            ['alertname="KafkaEosProducerFenceStorm"', 'reason="application"'],
-            ["application"],
-        ),
-        # What a shorter window shows, a longer one shows later and for longer: one ticket at a time.
-        *(
-            _inhibit(
-                ['alertname="KafkaEosAbortRatioHigh"', f'window="{short}"'],
-                ['alertname="KafkaEosAbortRatioHigh"', f'window=~"{longer}"', 'severity="warning"'],
-                ["application"],
-            )
-            for short, longer in (("1h", "6h|1d|3d"), ("6h", "1d|3d"), ("1d", "3d"))
-        ),
-        _inhibit(
-            ['alertname="KafkaEosAbortRatioHigh"', 'window="1h"', 'severity="critical"'],
-            ['alertname="KafkaEosAbortRatioHigh"', 'window="6h"', 'severity="critical"'],
-            ["application"],
-        ),
-        # Its queries are named in the page or ticket about the topic.
-        _inhibit(
-            ['alertname=~"KafkaEos(LsoStalled|HangingTransaction|UnmarkedTransaction)"'],
-            ['alertname="KafkaEosSparkQueryStalled"', 'reason="blocked"', 'severity="warning"'],
-            [],
-        ),
         # While the log accepts no writes no transaction begins, ends or completes: one page for all of that.
         _inhibit(
             ['alertname="KafkaEosTransactionLogUnderMinIsr"'],

@@ -12,8 +12,6 @@ BRIDGE = "3m"
 EVENT_WINDOW = "10m"
 """How long after a fence, a timeout or a failed task its ticket stays open."""
 EVENT_SECONDS = 600
-SCRAPED = "up"
-"""Prometheus' own series for a target: 0 while the scrape fails. It ends when discovery no longer gives the target."""
 
 
 class Severity(StrEnum):
@@ -22,6 +20,21 @@ class Severity(StrEnum):
     CRITICAL = "critical"
     WARNING = "warning"
     NONE = "none"
+
+
+class Board(StrEnum):
+    """The dashboards that alerts link to, by uid."""
+
+    OVERVIEW = "kafka-eos-overview"
+    STALLS = "kafka-eos-lso"
+    TRANSACTIONS = "kafka-eos-transactions"
+    PRODUCERS = "kafka-eos-producers"
+    CONNECT = "kafka-eos-connect"
+    STREAMS = "kafka-eos-streams"
+    BROKERS = "kafka-eos-brokers"
+    SPARK = "kafka-eos-spark"
+    AUDITS = "kafka-eos-audit"
+    AGENT = "kafka-eos-exporter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +50,31 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert, or one variant of it: the same name with another severity or other ``labels``.
+    """An alert, or one variant of it: the same name with another severity or another ``reason``.
 
     ``hold`` is Prometheus' ``for``, "" for none: most ages come from a timestamp, which a failed scrape or a restart of
-    Prometheus cannot reset. ``summary`` is a headline: a template with the cluster, what happens and who is hit.
-    ``description`` begins with what to do first, and holds the evidence.
-    ``dashboard`` is a uid, ``variables`` are the labels that it takes over. ``keeps`` is False where the rule looks
-    back by itself, so that a failed scrape cannot resolve it. ``of_holder`` is of an alert about a transaction that
-    holds partitions, which has a card on the page by its producer id. ``when`` describes the condition in
-    docs/alerts.md. ``steady`` is of values that keep their order, such as ages: alerts.bound.
+    Prometheus cannot reset. ``summary`` is a headline: the cluster, what happens and who is hit, in two sentences.
+    ``description`` begins with what to do first; a page has evidence by query after it, a ticket links to page and
+    dashboard. ``keeps`` is False where the rule looks back by itself, so that a failed scrape cannot resolve it.
+    ``of_holder`` is of an alert about a transaction that holds partitions, which has a card on the page by its producer
+    id. ``when`` describes the condition in docs/alerts.md. ``steady`` is of values that keep their order, such as ages:
+    alerts.bound.
     """
 
     name: str
     severity: Severity
+    dashboard: Board
     expr: str
     summary: str
     description: str
-    dashboard: str
-    variables: tuple[str, ...] = ("kafka_cluster",)
     hold: str = ""
     keeps: bool = True
-    labels: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
     of_holder: bool = False
     steady: bool = False
     when: str = field(kw_only=True)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels beside the severity."""
+        return {"reason": self.reason} if self.reason else {}

@@ -71,7 +71,7 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
     rule["labels"] = {
         **settings.static,
         "severity": _severity(alert, settings, alerts).value,
-        **dict(alert.labels),
+        **alert.labels,
         "owner": _described(owner_label(alert), settings),
     }
     rule["annotations"] = {
@@ -107,13 +107,15 @@ def _runbook(alert: Alert, settings: Settings) -> str:
 
 
 def _dashboard(alert: Alert, settings: Settings) -> str:
-    variables = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in alert.variables)
+    """The board, with the variables that the alert names."""
+    names = [name for name in ("kafka_cluster", "application") if f"$labels.{name} " in alert.summary]
+    variables = "&".join(f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in names)
     return f"{settings.dashboard_url}/{alert.dashboard}" + (f"?{variables}" if variables else "")
 
 
 def _page(alert: Alert, settings: Settings) -> str:
     """The page, filtered by what the alert is about; the card of a transaction by its producer id."""
-    if "kafka_cluster" not in alert.variables:
+    if "$labels.kafka_cluster " not in alert.summary:
         return settings.page_url
     query = "cluster={{ $labels.kafka_cluster | urlquery }}"
     if "$labels.application " in f"{alert.summary}{alert.description}":

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.aborts import BUDGET, finished, unclean_ratio
-from exporter.alerts.evidence import per_row
-from exporter.alerts.rule import Alert, Record, Severity
+from exporter.alerts.rule import Alert, Board, Record, Severity
 from exporter.alerts.settings import Settings
 from exporter.catalogue import IGNORED_INFO, TOPIC_THRESHOLD_SECONDS, TOPIC_WITHHELD_RECORD_AGE_SECONDS
 
-DASHBOARD = "kafka-eos-lso"
 LATE_SHARE = 0.01
 """The share of time in which readers of a topic may be late."""
 LATE_SECONDS = 60
 _TOPIC = "kafka_cluster, topic"
-_LABELS = ("kafka_cluster", "topic")
 _APPLICATION = "kafka_cluster_application:kafka_eos_transactions_slo"
 _FRESHNESS = "kafka_cluster_topic:kafka_eos_freshness_slo"
 
@@ -81,57 +78,30 @@ def slow_records() -> Iterator[Record]:
     yield FRESHNESS_REMAINING
 
 
-def alerts(_: Settings) -> Iterator[Alert]:
-    """Readers that are later than their objective allows."""
-    pairs = (("1h", "5m", 14.4), ("6h", "30m", 6), ("3d", "6h", 1))
-    burns = "\nor\n".join(
-        f"avg_over_time({LATE}[{long}]) > {times * LATE_SHARE:g} and avg_over_time({LATE}[{short}])"
-        f" > {times * LATE_SHARE:g}"
-        for long, short, times in pairs
-    )
-    yield _late(
-        "objective",
-        burns,
-        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} waited longer than it allows (fresh_within) for"
-        " {{ $value | humanizePercentage }} of the time. For 1% of the time they may.",
-        "2m",
-        "the oldest withheld record of a topic is older than its threshold (topic: fresh_within, never) for more than"
-        " 14.4% of 1h, 6% of 6h or 1% of 3d, and of 5m, 30m or 6h, for 2m",
-    )
-
-
 def slow_alerts(_: Settings) -> Iterator[Alert]:
-    """Readers that are later than a day before."""
-    yield _late(
-        "unusual",
-        f"avg_over_time({AGE}[1h]) > {LATE_SECONDS}\nand avg_over_time({AGE}[1h]) > 3 * {USUAL}\n"
-        f"unless avg_over_time({AGE}[1h]) <= 3 * {DAY_AGO}",
-        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} get records {{ $value | humanizeDuration }} late"
-        " on average, for an hour. That is more than three times as late as the day before.",
-        "30m",
-        f"the oldest withheld record of a topic was on average older than {LATE_SECONDS} s in 1h, and more than three"
-        f" times"
-        " as old as the day before, and as at this time of the day before, for 30m",
-    )
-
-
-def _late(reason: str, expr: str, summary: str, hold: str, when: str) -> Alert:
-    return Alert(
+    """Readers that are later than their objective allows, or than a day before."""
+    yield Alert(
         "KafkaEosReadersLate",
         Severity.WARNING,
-        expr,
-        summary,
+        Board.STALLS,
+        f"""\
+group by ({_TOPIC}) (
+  avg_over_time({LATE}[1h]) > {14.4 * LATE_SHARE:g} and avg_over_time({LATE}[15m]) > {14.4 * LATE_SHARE:g}
+  or
+  avg_over_time({LATE}[1d]) > {3 * LATE_SHARE:g} and avg_over_time({LATE}[2h]) > {3 * LATE_SHARE:g}
+  or
+  avg_over_time({AGE}[1h]) > {LATE_SECONDS}
+  and avg_over_time({AGE}[1h]) > 3 * {USUAL}
+  unless avg_over_time({AGE}[1h]) <= 3 * {DAY_AGO}
+)""",
+        "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} get records later than they should (fresh_within),"
+        " or more than three times as late as the day before.",
         "First: open the agent's status page (page_url) and see which transactions are open for long: each of them ends"
         " by itself, and the next one holds the topic again."
-        + per_row(
-            f"max({AGE}{{kafka_cluster=%q, topic=%q}})",
-            " Now the oldest withheld record is {{ .Value | humanizeDuration }} old.",
-            *_LABELS,
-        )
-        + "\nShorter transactions make readers faster: commit more often, or lower the interval of checkpoints.",
-        DASHBOARD,
-        _LABELS,
-        hold=hold,
-        labels=(("reason", reason),),
-        when=when,
+        "\nShorter transactions make readers faster: commit more often, or lower the interval of checkpoints.",
+        hold="5m",
+        when="the oldest withheld record of a topic is older than its threshold (topic: fresh_within, never) for more"
+        " than 14.4% of 1h and of 15m, or 3% of 1d and of 2h; or it was on average older than"
+        f" {LATE_SECONDS} s in 1h, and more than three times as old as the day before, and as at this time of the day"
+        " before; for 5m",
     )

@@ -5,27 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from exporter.alerts import (
-    aborts,
-    agent,
-    audits,
-    brokers,
-    canary,
-    clients,
-    cluster,
-    commits,
-    coverage,
-    debezium,
-    engines,
-    flink,
-    groups,
-    lso,
-    monitoring,
-    slo,
-    spark,
-    storage,
-    transactions,
-)
+from exporter.alerts import aborts, agent, brokers, cluster, engines, groups, jobs, lso, slo, transactions
 from exporter.alerts.rule import Alert, Record
 from exporter.alerts.settings import Settings
 
@@ -43,23 +23,21 @@ SUBJECTS = (
     Subject("lso", lso.alerts, lso.records),
     Subject("groups", groups.alerts),
     Subject("transactions", transactions.alerts, transactions.records),
-    Subject("flink", flink.alerts),
+    Subject("flink", transactions.flink_alerts),
     Subject("aborts", aborts.alerts, aborts.records),
     Subject("budgets", aborts.slow_alerts, aborts.slow_records, "5m"),
     Subject("cluster", cluster.alerts),
     Subject("brokers", brokers.alerts, brokers.records),
-    Subject("storage", storage.alerts),
-    Subject("commits", commits.alerts),
-    Subject("canary", canary.alerts),
-    Subject("engines", engines.alerts),
-    Subject("debezium", debezium.alerts),
-    Subject("clients", clients.alerts),
-    Subject("spark", spark.alerts),
-    Subject("audits", audits.alerts),
-    Subject("coverage", coverage.alerts),
+    Subject("storage", brokers.storage_alerts),
+    Subject("canary", cluster.canary_alerts),
+    Subject("connect", engines.connect_alerts),
+    Subject("streams", engines.streams_alerts),
+    Subject("clients", engines.client_alerts),
+    Subject("spark", jobs.spark_alerts),
+    Subject("audits", jobs.audit_alerts),
     Subject("agent", agent.alerts, agent.records),
-    Subject("monitoring", monitoring.alerts),
-    Subject("freshness", slo.alerts, slo.records),
+    Subject("monitoring", agent.monitoring_alerts),
+    Subject("freshness", lambda _: (), slo.records),
     Subject("objectives", slo.slow_alerts, slo.slow_records, "5m"),
 )
 

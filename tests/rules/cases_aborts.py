@@ -19,17 +19,11 @@ ABORTS, SILENT = "KafkaEosAbortRatioHigh", "KafkaEosApplicationSilent"
 APP = ("prod", "pay")
 Who = tuple[str, ...]
 Phase = tuple[int, float, float]
-# window, severity, minutes of a step, steps of the short and of the long window, for in steps, share, budget
-VARIANTS = (
-    ("1h", "critical", 1, 15, 60, 2, 0.10, 0.05),
-    ("1h", "critical", 1, 15, 60, 2, 0.144, 0.01),
-    ("1h", "warning", 1, 15, 60, 15, 0.05, 0.05),
-    ("6h", "critical", 5, 6, 72, 3, 0.06, 0.01),
-    ("1d", "warning", 20, 6, 72, 3, 0.03, 0.01),
-    ("6h", "warning", 5, 6, 72, 3, 0.10, 0.05),
-    ("1d", "warning", 20, 6, 72, 3, 0.10, 0.05),
-    ("3d", "warning", 60, 6, 72, 1, 0.05, 0.05),
-)
+FAST, SLOW = f"{ABORTS} fast", f"{ABORTS} slow"
+PAGE = {"severity": "critical", "reason": "fast", "kafka_cluster": "prod", "application": "pay"}
+TICKET = {"severity": "warning", "reason": "slow", "kafka_cluster": "prod", "application": "pay"}
+SHORT, LONG, HOLD = 15, 60, 2
+"""The fast windows, in steps of a minute."""
 
 
 def finished(phases: Sequence[Phase], app: Who = APP, agent: str = "a", after: int = 0) -> list[Series]:
@@ -76,64 +70,49 @@ def silent(times: Iterable[int]) -> dict[str, list[dict[str, str]]]:
 
 
 def cases() -> Iterator[Case]:
-    for variant in VARIANTS:
-        yield from _variant(*variant)
+    for share, allowed in ((0.10, 0.05), (0.144, 0.01)):
+        yield from _fast(share, allowed)
     yield from _budgets()
     yield from _pods()
-    yield from _small()
+    yield from _slow()
+    yield from _new()
     yield from _many()
-    yield from _never()
     yield from _silent()
     yield from _first_day()
     yield from _weeks()
 
 
-def _variant(
-    window: str, severity: str, minutes: int, short: int, long: int, hold: int, share: float, allowed: float
-) -> Iterator[Case]:
-    def ours(app: Who = APP) -> dict[str, str]:
-        return {"severity": severity, "window": window, "kafka_cluster": app[0], "application": app[1]}
-
+def _fast(share: float, allowed: float) -> Iterator[Case]:
     def of(title: str, series: Iterable[Series], checks: Mapping[int, bool], apps: Sequence[Who] = (APP,)) -> Case:
-        """Return what fires of this severity; of the other severity of the window there are cases of its own."""
         series = list(series)
         given = any(given_series.metric == APPLICATION_THRESHOLD_RATIO.name for given_series in series)
         budgets = [] if given else [budget(allowed, app) for app in apps]
-        times = {f"{at * minutes}m": ([ours(app) for app in apps] if now else []) for at, now in checks.items()}
-        words = f"{severity} {allowed:g}: {title}"
-        return case(
-            f"{ABORTS} {window}", words, [*series, *budgets], _both(times, severity, share, title), f"{minutes}m"
-        )
+        pages = [{**PAGE, "kafka_cluster": app[0], "application": app[1]} for app in apps]
+        times = {f"{at}m": (pages if now else []) for at, now in checks.items()}
+        return case(FAST, f"{allowed:g}: {title}", [*series, *budgets], times)
 
     def part(steps: int, of_share: float, traffic: float = 1000) -> Phase:
         return steps, traffic * (1 - of_share * share), traffic * of_share * share
 
-    more, less = [part(long + 40, 1.02)], [part(long + 40, 0.98)]
-    yield of("more than its share", finished(more), {hold: False, hold + 2: True})
-    if severity == "critical" or window != "1h":
-        yield of("no more than its share", finished(less), {hold + 1: False, long: False})
-    yield of(
-        "a bad time that is over",
-        finished([part(long, 1.05), part(short + 20, 0.0)]),
-        {long: True, long + short + 15: False},
-    )
+    more, less = [part(LONG + 40, 1.02)], [part(LONG + 40, 0.98)]
+    yield of("more than its share", finished(more), {HOLD: False, HOLD + 2: True})
+    yield of("no more than its share", finished(less), {HOLD + 1: False, LONG: False})
+    over = [part(LONG, 1.05), part(SHORT + 20, 0.0)]
+    yield of("a bad time that is over", finished(over), {LONG: True, LONG + SHORT + 15: False})
     apps = spread(APP)
     yield of("each application", [series for app in apps for series in finished(more, app)], {20: True}, apps)
     few = [(4, 0, 1.0), (200, 0, 0)]
     yield of("four finished are too few to judge", finished(few), {4: False, 8: False, 20: False})
-    both = [(12 if window != "3d" else 8, 0, 1.0), (200, 0, 0)]
+    both = [(12, 0, 1.0), (200, 0, 0)]
     twice = [*finished(both), *finished(both, agent="b")]
     yield of("two replicas count the same few", twice, {12: False, 16: False, 20: False})
-    if allowed < 0.02:  # else both severities are judged
-        yield of("twenty finished are enough to judge", finished([(60, 0, 1)]), {19 + hold: False, 20 + hold: True})
-        keep = 7 if window == "1h" else 0
-        well = long + math.ceil(short * (1 - share)) + keep
-        yield of(
-            "it ends when the short window is well", finished([(long, 0, 1), (40, 1, 0)]), {well - 1: True, well: False}
-        )
     yield of("nothing finishes", finished([(80, 0, 0)]), {40: False})
     if allowed < 0.02:
-        yield from _windows(of, short, long, hold, share, 8 if window == "1h" else 1)
+        yield of("twenty finished are enough to judge", finished([(60, 0, 1)]), {19 + HOLD: False, 20 + HOLD: True})
+        well = LONG + math.ceil(SHORT * (1 - share)) + 7
+        over = [(LONG, 0, 1), (40, 1, 0)]
+        yield of("it ends when the short window is well", finished(over), {well - 1: True, well: False})
+        yield from _windows(of, SHORT, LONG, HOLD, share, 8)
 
 
 def _windows(
@@ -154,7 +133,7 @@ def _windows(
     yield of(
         "the long window is not bad", mixed(short, long, hold, 1.5 * share, 0.95 * share), dict.fromkeys(after, False)
     )
-    yield from _no_more(of, short, long, hold, {0.144: 14.4, 0.06: 6.0, 0.03: 3.0}[share], keeps)
+    yield from _no_more(of, short, long, hold, 14.4, keeps)
     well = range(long + short + keeps, long + 2 * short + 10)
     for words, before, then in (("more", 10, 100), ("less", 100, 10)):
         series = finished([(long, 0, 1000), (short + 10, before, 0), (short + 10, then, 0)])
@@ -191,20 +170,6 @@ def _windows(
     yield of("twenty in twice the long window", few, {long + 5: False, 2 * long: False})
 
 
-def _both(
-    times: dict[str, list[dict[str, str]]], severity: str, share: float, title: str
-) -> dict[str, list[dict[str, str]]]:
-    """A share beyond a page is a ticket as well, where both are judged plainly."""
-    if share != 0.10 or severity != "critical":
-        return times
-    if title == "no more than its share":
-        return {at: [] for at in list(times)[:1]}
-    return {
-        at: [*alerts, *({**alert, "severity": "warning"} for alert in alerts if int(at[:-1]) >= 17)]
-        for at, alerts in times.items()
-    }
-
-
 def _no_more(
     of: Callable[[str, Iterable[Series], Mapping[int, bool]], Case],
     short: int,
@@ -214,14 +179,13 @@ def _no_more(
     keeps: int,
 ) -> Iterator[Case]:
     """One window is beyond its limit, and the other exactly at it, to the last bit."""
-    seconds = {60: 60, 72: 300 if times == 6.0 else 1200}[long]
     for words, around, ends, between, steps in (
         ("long", short + hold + 2, (700, 300), (1000, 0), long),
         ("short", short + keeps + hold + 2, (960, 40), (0, 1000), short),
     ):
         inside = long - around
         inner = inside if words == "long" else 0
-        rate = 1 / (steps * seconds)  # Prometheus multiplies by this
+        rate = 1 / (steps * 60)  # Prometheus multiplies by this
         committed, lost = (
             ((steps - inner) * at_ends + inner * at_middle) * rate
             for at_ends, at_middle in zip(ends, between, strict=True)
@@ -237,9 +201,6 @@ def _no_more(
 
 def _budgets() -> Iterator[Case]:
     """Yield what may be lost decides what is judged, and by what."""
-    name = f"{ABORTS} 1h"
-    page = {"severity": "critical", "window": "1h", "kafka_cluster": "prod", "application": "pay"}
-    ticket = {**page, "severity": "warning"}
     short, long = 15, 60
 
     def of(
@@ -252,38 +213,19 @@ def _budgets() -> Iterator[Case]:
     ) -> Case:
         given = share if isinstance(share, Series) else budget(share)
         around = short + 8 if lost[0] < lost[1] else short  # what fired before has ended
-        return case(name, title, [*mixed(around, long, hold, *lost), given], {f"{at}m": alerts})
+        return case(FAST, title, [*mixed(around, long, hold, *lost), given], {f"{at}m": alerts})
 
     ten = (0.1, 0.1)
-    yield of("2% is judged plainly", 0.02, ten, [page, ticket], 15, 75)
-    yield of("2.1% is judged plainly", 0.021, ten, [page, ticket], 15, 75)
+    yield of("2% is judged plainly", 0.02, ten, [PAGE], 15, 75)
+    yield of("2.1% is judged plainly", 0.021, ten, [PAGE], 15, 75)
     yield of("1.9% is judged as a budget that burns", 0.019, ten, [], 15, 75)
     yield of("1.9%, of which the short window alone is beyond 14.4 times", 0.019, (0.3, 0.1), [])
     yield of("1.9%, of which the long window alone is beyond 14.4 times", 0.019, (0.1, 0.5), [])
-    for window, minutes in (("6h", 5), ("1d", 20)):
-        for share, words in ((0.02, "2% is"), (0.021, "2.1% is"), (0.0201, "a bit above 2% is")):
-            for times, fires in ((1.9, False), (2.1, True)):
-                told = [{**ticket, "window": window}] if fires else []
-                yield case(
-                    f"{ABORTS} {window}",
-                    f"{words} a ticket at twice of it: {times} times",
-                    [*finished([(90, 1000 * (1 - times * share), 1000 * times * share)]), budget(share)],
-                    {f"{at * minutes}m": told for at in range(70, 90, 4)},
-                    f"{minutes}m",
-                )
-        burns = {"severity": "critical" if window == "6h" else "warning", "window": window}
-        yield case(
-            f"{ABORTS} {window}",
-            "1.9% is a budget that burns",
-            [*finished([(90, 0, 1000)]), budget(0.019)],
-            {f"{80 * minutes}m": [{**burns, "kafka_cluster": "prod", "application": "pay"}]},
-            f"{minutes}m",
-        )
-    yield of("60% may be lost, and all is", 0.6, (1.0, 1.0), [page, ticket], 15, 75)
-    yield of("60% may be lost, of which the short window lost nearly all", 0.6, (0.9895, 0.992), [ticket], 15, 75)
-    yield of("60% may be lost, of which the long window lost nearly all", 0.6, (1.0, 0.95), [ticket], 15, 75)
-    yield of("twice what may be lost, and no more, in the long window", 0.25, (0.75, 0.5), [ticket], 15, 75)
-    yield of("twice what may be lost, and no more, in the short window", 0.25, (0.5, 0.65), [ticket], 15, 75)
+    yield of("60% may be lost, and all is", 0.6, (1.0, 1.0), [PAGE], 15, 75)
+    yield of("60% may be lost, of which the short window lost nearly all", 0.6, (0.9895, 0.992), [], 15, 75)
+    yield of("60% may be lost, of which the long window lost nearly all", 0.6, (1.0, 0.95), [], 15, 75)
+    yield of("twice what may be lost, and no more, in the long window", 0.25, (0.75, 0.5), [], 15, 75)
+    yield of("twice what may be lost, and no more, in the short window", 0.25, (0.5, 0.65), [], 15, 75)
     yield of("what may be lost, and no more, in the long window", 0.5, (0.75, 0.5), [], 15, 75)
     yield of("what may be lost, and no more, in the short window", 0.5, (0.5, 0.65), [], 15, 75)
     yield of("less than what may be lost in the long window", 0.05, (0.075, 0.0475), [], 15, 75)
@@ -296,145 +238,166 @@ def _budgets() -> Iterator[Case]:
         return scraped(APPLICATION_THRESHOLD_RATIO, *APP, "unclean", values=values, agent=agent)
 
     yield case(
-        name,
+        FAST,
         "a budget that is lowered counts at once",
         [*all_lost, changed("0.5x60 0.05x60")],
-        {"62m": [], "63m": [page]},
+        {"62m": [], "63m": [PAGE]},
     )
     yield case(
-        name,
+        FAST,
         "a budget that is raised counts at once",
         [*all_lost, changed("0.05x60 0.5x60")],
-        {"67m": [page, ticket], "68m": []},
+        {"67m": [PAGE], "68m": []},
     )
     yield case(
-        name,
+        FAST,
         "failed scrapes do not end it",
         [*all_lost, changed("0.05x60 stale stale 0.05x60")],
-        {f"{at}m": [page, ticket] for at in range(60, 75)},
+        {f"{at}m": [PAGE] for at in range(60, 75)},
     )
     yield case(
-        name,
+        FAST,
         "an agent that is away ends it seven minutes later",
         [*all_lost, changed("0.05x60 stale")],
-        {"70m": [page, ticket], "71m": []},
+        {"70m": [PAGE], "71m": []},
     )
     newer = scraped(APPLICATION_THRESHOLD_RATIO, *APP, "another", values="0.9x120")
     series = [*all_lost, changed("0.05x120"), newer]
-    yield case(name, "a newer agent has another share beside it", series, {"80m": [page, ticket]})
+    yield case(FAST, "a newer agent has another share beside it", series, {"80m": [PAGE]})
     twice = [changed("0.05x120"), changed("0.05x120", "b")]
-    yield case(name, "two replicas have one budget", [*finished([(120, 92, 8)]), *twice], {"80m": [ticket]})
+    yield case(FAST, "two replicas have one budget", [*finished([(120, 92, 8)]), *twice], {"80m": []})
     unread = [changed("0.05x120"), changed("0.5x120", "b")]
-    yield case(name, "a replica has not reread a lower budget yet", [*all_lost, *unread], {"80m": []})
+    yield case(FAST, "a replica has not reread a lower budget yet", [*all_lost, *unread], {"80m": []})
 
 
 def _pods() -> Iterator[Case]:
-    name = f"{ABORTS} 1h"
-    page = {"severity": "critical", "window": "1h", "kafka_cluster": "prod", "application": "pay"}
-    ticket = {**page, "severity": "warning"}
     well = finished([(120, 100, 1)])
     young = finished([(3, 0, 1), (60, 100, 1)], agent="new", after=60)
     yield case(
-        name,
+        FAST,
         "a pod that lived for minutes and saw three aborts is no page",
         [*well, *young],
         {f"{at}m": [] for at in range(60, 100, 2)},
     )
     alone = finished([(3, 0, 1)], agent="new", after=60)
-    yield case(name, "and goes away", [*well, *alone], {f"{at}m": [] for at in range(60, 80, 2)})
+    yield case(FAST, "and goes away", [*well, *alone], {f"{at}m": [] for at in range(60, 80, 2)})
     lost = finished([(40, 20, 80)])
+    yield case(FAST, "two replicas see one truth", [*lost, *finished([(40, 20, 80)], agent="b")], {"20m": [PAGE]})
     yield case(
-        name, "two replicas see one truth", [*lost, *finished([(40, 20, 80)], agent="b")], {"20m": [page, ticket]}
-    )
-    yield case(
-        name,
+        FAST,
         "a replica that has just started knows of little",
         [*finished([(80, 20, 80)]), *finished([(30, 1, 0)], agent="b", after=50)],
-        {"60m": [page, ticket]},
+        {"60m": [PAGE]},
     )
     half = [(15, 0, 1), (30, 0, 0)]
-    yield case(name, "two replicas count the same fifteen", [*finished(half), *finished(half, agent="b")], {"16m": []})
-    yield case(name, "twenty are enough", finished([(60, 0, 1)]), {"18m": [], "25m": [page]})
+    yield case(FAST, "two replicas count the same fifteen", [*finished(half), *finished(half, agent="b")], {"16m": []})
+    yield case(FAST, "twenty are enough", finished([(60, 0, 1)]), {"18m": [], "25m": [PAGE]})
     third = finished([(1, 0, 1), (2, 0, 0)] * 40)
-    yield case(name, "one in three minutes: twenty in any hour", third, {"100m": [page, ticket]})
+    yield case(FAST, "one in three minutes: twenty in any hour", third, {"100m": [PAGE]})
     fewer = finished([(1, 0, 19 * at // 60 - 19 * (at - 1) // 60) for at in range(1, 120)])
-    yield case(name, "nineteen in any hour", fewer, {"100m": []})
-    yield case(name, "70% for ten minutes", finished([(60, 100, 0), (12, 30, 70)]), {"60m": [], "71m": [page]})
-    yield case(name, "a burst in an hour that was well", finished([(60, 100, 0), (6, 60, 40)]), silent(range(60, 75)))
-    both = [page, ticket]
+    yield case(FAST, "nineteen in any hour", fewer, {"100m": []})
+    yield case(FAST, "70% for ten minutes", finished([(60, 100, 0), (12, 30, 70)]), {"60m": [], "71m": [PAGE]})
+    yield case(FAST, "a burst in an hour that was well", finished([(60, 100, 0), (6, 60, 40)]), silent(range(60, 75)))
+    both = [PAGE]
     over = finished([(60, 0, 100), (40, 100, 0)])
-    yield case(name, "it ends with the short window", over, {"50m": both, "77m": both, "83m": []})
+    yield case(FAST, "it ends with the short window", over, {"50m": both, "77m": both, "83m": []})
     bad = [*over, *finished([(40, 0, 1)], agent="new", after=60)]
-    yield case(name, "though a young pod sees a few bad ones", bad, {"50m": both, "84m": [], "95m": []})
+    yield case(FAST, "though a young pod sees a few bad ones", bad, {"50m": both, "84m": [], "95m": []})
     burst = [*finished([(60, 100, 0), (6, 60, 40)]), *finished([(6, 0, 1)], agent="new", after=60)]
-    yield case(name, "a burst that a young pod alone sees", burst, silent(range(60, 75)))
+    yield case(FAST, "a burst that a young pod alone sees", burst, silent(range(60, 75)))
     part = [(60, 96, 4)]
     yield case(
-        name, "two replicas do not add up", [*finished(part), *finished(part, agent="b")], {"20m": [], "50m": []}
+        FAST, "two replicas do not add up", [*finished(part), *finished(part, agent="b")], {"20m": [], "50m": []}
     )
     seldom = [(60, 0, 1), (90, 0, 0.15)]
     ends = {"65m": both, "105m": []}
-    yield case(name, "too few of late", finished(seldom), ends)
+    yield case(FAST, "too few of late", finished(seldom), ends)
     three = finished([(60, 0, 1), *[(4, 0, 0), (1, 0, 1)] * 8])
-    yield case(name, "three of late are enough", three, {"90m": both})
-    yield case(name, "too few of late, by two", [*finished(seldom), *finished(seldom, agent="b")], ends)
+    yield case(FAST, "three of late are enough", three, {"90m": both})
+    yield case(FAST, "too few of late, by two", [*finished(seldom), *finished(seldom, agent="b")], ends)
     few = [(60, 0, 1), (90, 0, 0.22)]
     idle = finished([(150, 0, 0)], agent="b")
-    yield case(name, "enough of late, and a replica that knows of none", [*finished(few), *idle], {"95m": both})
+    yield case(FAST, "enough of late, and a replica that knows of none", [*finished(few), *idle], {"95m": both})
     late = [(60, 100, 0), (1, 0, 700), (14, 0.01, 0.01), (20, 0, 0)]
-    yield case(name, "nothing since: the share of a few is none", finished(late), {"90m": []})
+    yield case(FAST, "nothing since: the share of a few is none", finished(late), {"90m": []})
 
 
-def _small() -> Iterator[Case]:
+def _slow() -> Iterator[Case]:
     """Applications of few transactions, and budgets that burn slowly, as two agents see them."""
 
-    def ticket(window: str, app: Who = APP) -> dict[str, str]:
-        return {"severity": "warning", "window": window, "kafka_cluster": app[0], "application": app[1]}
+    def of(
+        title: str, phases: Sequence[Phase], share: float, checks: Mapping[int, bool], minutes: int = 60, app: Who = APP
+    ) -> Case:
+        series = [one for agent in "ab" for one in (*finished(phases, app, agent), budget(share, app, agent))]
+        times = {f"{at}m": [TICKET] if now else [] for at, now in checks.items()}
+        return case(SLOW, title, series, times, f"{minutes}m")
 
-    def both(phases: Sequence[Phase], share: float) -> list[Series]:
-        return [series for agent in "ab" for series in (*finished(phases, agent=agent), budget(share, agent=agent))]
-
-    hourly = [(1, 1, 0), (1, 0, 1)] * 60  # a step is an hour
-    day = {"8h": [], "40h": [ticket("3d")], "60h": [ticket("3d")], "90h": [ticket("3d")]}
-    yield case(f"{ABORTS} 3d", "one an hour, half of them lost", both(hourly, 0.05), day, "1h")
-    well = [(1, 1, 0)] * 30 + [(1, 0, 1)] + [(1, 1, 0)] * 39 + [(1, 0, 1)] + [(1, 1, 0)] * 40
-    yield case(f"{ABORTS} 3d", "one an hour, two of them lost", both(well, 0.001), silent(range(0, 6600, 300)), "1h")
-    third = [(1, 1, 0)] * 30 + [(1, 0, 1)] * 3 + [(1, 1, 0)] * 60
-    three = {"31h": [], "35h": [ticket("3d")], "50h": []}
-    yield case(f"{ABORTS} 3d", "three of them", both(third, 0.001), three, "1h")
-    few = [(8, 0, 0), (1, 0, 1)] * 12
-    yield case(
-        f"{ABORTS} 3d", "one in nine hours are too few to judge", both(few, 0.05), silent(range(0, 6000, 300)), "1h"
-    )
-    more = [(5, 0, 0), (1, 0, 1)] * 20
-    yield case(
-        f"{ABORTS} 3d", "one in six hours are enough", both(more, 0.05), {"50h": [], "70h": [ticket("3d")]}, "1h"
-    )
+    hourly = [(1, 1, 0), (1, 0, 1)] * 60
+    yield of("one an hour, half of them lost", hourly, 0.05, {480: False, 2400: True, 5400: True})
+    well = [(1, 1, 0)] * 30 + [(1, 0, 1)] + [(1, 1, 0)] * 10 + [(1, 0, 1)] + [(1, 1, 0)] * 40
+    yield of("two lost in a day are no trend", well, 0.001, dict.fromkeys(range(0, 4800, 300), False))
+    yield of("one in three hours is too few to judge", [(2, 0, 0), (1, 0, 1)] * 30, 0.05, {4000: False, 5000: False})
+    yield of("one in two hours is enough", [(1, 0, 0), (1, 0, 1)] * 40, 0.05, {3600: True})
     burns = [(48, 1000, 0), (60, 998, 2)]
-    slow = {"50h": [], "60h": [], "90h": [ticket("3d")], "100h": [ticket("3d")]}
-    yield case(f"{ABORTS} 3d", "twice a budget of 0.1%, for days", both(burns, 0.001), slow, "1h")
-    just = [(100, 999.1, 0.9)]
-    yield case(
-        f"{ABORTS} 3d", "less than a budget of 0.1%, for days", both(just, 0.001), silent(range(0, 6000, 300)), "1h"
-    )
+    yield of("twice a budget of 0.1%, for a day", burns, 0.001, {3000: False, 3300: False, 4500: True})
+    yield of("less than a budget of 0.1%", [(100, 999.1, 0.9)], 0.001, dict.fromkeys(range(0, 6000, 300), False))
     over = [(72, 998, 2), (40, 1000, 0)]
-    ends = {"70h": [ticket("3d")], "82h": []}
-    yield case(f"{ABORTS} 3d", "and then it is well", both(over, 0.001), ends, "1h")
-    late = [(72, 1000, 0), (5, 900, 100)]
-    yield case(
-        f"{ABORTS} 3d", "the short window alone is bad", both([(72, 1000, 0), (7, 998, 2)], 0.001), {"78h": []}, "1h"
+    yield of("and then it is well", over, 0.001, {4200: True, 4560: False})
+    idle = [(72, 998, 2), (60, 0, 0)]
+    yield of(
+        "and then it is idle: a ticket for the rest of the day", idle, 0.001, {4200: True, 5400: True, 5880: False}
     )
-    yield case(f"{ABORTS} 3d", "a bad day in a bad week", both(late, 0.001), {"77h": [ticket("3d")]}, "1h")
-    quarter = [(1, 7.5, 7.5)] * 90
-    six = {"1h": [], "3h": [ticket("6h")], "20h": [ticket("6h")]}
-    yield case(f"{ABORTS} 6h", "fifteen an hour, half of them lost", both([(600, 0.625, 0.625)], 0.05), six, "5m")
-    yield case(f"{ABORTS} 3d", "and over three days", both(quarter, 0.05), {"40h": [ticket("3d")]}, "1h")
-    two = both([(1, 0, 1), (1, 0, 1), (70, 1, 0)], 0.01)
-    yield case(f"{ABORTS} 6h", "two lost of many are no trend", two, silent(range(0, 350, 25)), "5m")
-    two = both([(10, 1, 0), (1, 0, 1), (1, 0, 1), (10, 1, 0)], 0.05)
-    yield case(f"{ABORTS} 1h", "two lost of twenty are no trend", two, silent(range(22)))
-    two = both([(12, 1, 0), (1, 0, 1), (1, 0, 1), (30, 1, 0)], 0.01)
-    yield case(f"{ABORTS} 1d", "two lost in a day are no trend", two, silent(range(0, 800, 60)), "20m")
+    short = [(72, 1000, 0), (2, 980, 20), (10, 1000, 0)]
+    yield of("the short window alone is bad", short, 0.005, {4380: False, 4440: False})
+    yield of("a bad hour in a good day", [(72, 1000, 0), (5, 900, 100)], 0.001, {4560: True})
+    yield of("exactly its budget", [(60, 75, 25)], 0.25, {2400: False, 3000: False})
+    yield of("6% where 5% may be lost, from the start", [(200, 94, 6)], 0.05, {10: False, 25: True, 600: True}, 5)
+    moment = [(288, 100, 0), (1, 0, 28800), (1, 100, 0), (300, 0, 0)]
+    yield of(
+        "not for less than ten minutes", [(288, 1, 0), (1, 0, 30), (60, 30, 0)], 0.05, {1450: False, 1600: False}, 5
+    )
+    yield of(
+        "lost in one burst, and nothing since", moment, 0.05, {1440: False, 1600: True, 2700: True, 2900: False}, 5
+    )
+    apps = spread(APP)
+    every = [one for app in apps for one in (*finished([(60, 9, 1)], app), budget(0.05, app))]
+    tickets = [{**TICKET, "kafka_cluster": app[0], "application": app[1]} for app in apps]
+    yield case(SLOW, "each application", every, {"40h": tickets}, "1h")
+    unjudged = [*finished([(60, 0, 10)]), budget(9999999999)]
+    yield case(SLOW, "nothing is judged of what is ignored", unjudged, {"40h": []}, "1h")
+    away = [*finished([(30, 9, 1)]), budget(0.05)]
+    gone = [replace(series, values=f"{series.values} stale") for series in away[:-1]]
+    yield case(SLOW, "its agent is gone", [*gone, budget(0.05)], {"30h": [TICKET], "60h": []}, "1h")
+
+
+def _new() -> Iterator[Case]:
+    """An application that was not known before: its first sample has its first transactions."""
+
+    def ended(values: str, outcome: str, app: Who = APP, agent: str = "a") -> Series:
+        return scraped(TRANSACTIONS_TOTAL, *app, outcome, values=values, agent=agent)
+
+    def new(lost: str, committed: str = "0x2000", app: Who = APP, agent: str = "a") -> list[Series]:
+        return [ended(lost, "aborted", app, agent), ended(committed, "committed", app, agent), budget(0.05, app, agent)]
+
+    fires = {"10m": [], "15m": [TICKET], "60m": [TICKET]}
+    first = [*new("_ _ _ 40x90"), *new("_ _ _ 40x90", agent="b")]
+    yield case(SLOW, "its first forty are lost, in one sample, and it stands still", first, fires)
+    some = new("_ _ _ 40x90", "_ _ _ 60x90")
+    yield case(SLOW, "its first sample has forty lost and sixty committed", some, fires)
+    known = [*new("40x600"), *new("_x300 40x300", agent="b")]
+    day = {"10h": [TICKET], "23h": [TICKET], "25h": [], "40h": []}
+    yield case(SLOW, "a second agent that starts counts nothing anew", known, day, "5m")
+    yield case(SLOW, "ten", new("9x5 10x90"), {"15m": [], "16m": [TICKET]})
+    kinds = [ended("4x60", "fenced"), ended("6x60", "timed_out"), ended("0x60", "committed"), budget(0.05)]
+    yield case(SLOW, "of all kinds together", kinds, {"15m": [TICKET]})
+    yield case(SLOW, "as many committed as needed", new("2x60", "38x60"), {"15m": [], "30m": []})
+    yield case(SLOW, "two agents counted six each", [*new("6x60"), *new("6x60", agent="b")], {"30m": []})
+    gap = [
+        ended("40x300 stale _x20 40x300", "aborted"),
+        ended("9000x300 stale _x20 9000x300", "committed"),
+        budget(0.001),
+    ]
+    yield case(SLOW, "an agent that was away for an hour and counts on", gap, {"30h": [], "45h": []}, "5m")
 
 
 def _many() -> Iterator[Case]:
@@ -467,54 +430,11 @@ def _many() -> Iterator[Case]:
         ],
         {"40m": []},
     )
-    own = f"{ABORTS} 1h"
-    yield case(own, "twenty-one are not named one by one", apps(21), {"10m": [], "40m": []})
-    named = [
-        {"severity": severity, "window": "1h", "kafka_cluster": "other", "application": "app-0"}
-        for severity in ("critical", "warning")
-    ]
-    yield case(own, "one elsewhere is", [*apps(21), *apps(1, "other")], {"40m": named})
-
-
-def _never() -> Iterator[Case]:
-    name = f"{ABORTS} never"
-    ticket = {"severity": "warning", "reason": "never", "kafka_cluster": "prod", "application": "pay"}
-
-    def ended(values: str, outcome: str, app: Who = APP, agent: str = "a") -> Series:
-        return scraped(TRANSACTIONS_TOTAL, *app, outcome, values=values, agent=agent)
-
-    def new(
-        lost: str, committed: str = "0x2000", app: Who = APP, agent: str = "a", at: str = "0+60x2000"
-    ) -> list[Series]:
-        aborted = last(at, app, "aborted", agent)
-        return [
-            ended(lost, "aborted", app, agent),
-            ended(committed, "committed", app, agent),
-            aborted,
-            budget(0.05, app, agent),
-        ]
-
-    first = [*new("_ _ _ 40x90"), *new("_ _ _ 40x90", agent="b")]
-    yield case(name, "its first forty are lost, in one sample", first, {"2m": [], "3m": [ticket], "60m": [ticket]})
-    yield case(name, "ten", new("9x5 10x90"), {"5m": [], "6m": [ticket]})
-    kinds = [ended("5x60", "fenced"), ended("5x60", "timed_out"), last("0+60x60", outcome="fenced"), budget(0.05)]
-    yield case(name, "of all kinds together", kinds, {"5m": [ticket]})
-    seldom = new("0x3 1 1 1 1 2 2 2 2 3 3 3 3 4 4 4 4 5 5 5 5 6 6 6 6 7 7 7 7 8 8 8 8 9 9 9 9 10x300")
-    yield case(name, "fifteen an hour, all lost", seldom, {"30m": [], "42m": [ticket]})
-    yield case(name, "one committed", new("40x60", "1x60"), {"30m": []})
-    yield case(name, "another agent saw one commit", [*new("40x60"), *new("40x60", "1x60", agent="b")], {"30m": []})
-    apps = spread(APP)
-    every = [{**ticket, "kafka_cluster": app[0], "application": app[1]} for app in apps]
-    yield case(name, "each application", [one for app in apps for one in new("40x60", app=app)], {"5m": every})
-    other = [*new("40x60"), *(one for app in apps[1:] for one in new("0x60", "9x60", app))]
-    yield case(name, "others commit", other, {"5m": [ticket]})
-    yield case(name, "two agents counted six each", [*new("6x60"), *new("6x60", agent="b")], {"5m": []})
-    over = new("40x2000", at="0x2000")
-    yield case(name, "the last one a day ago", over, {"23h": [ticket], "25h": []}, "5m")
-    ignored_now = [*new("40x60")[:3], budget(9999999999)]
-    yield case(name, "it is ignored", ignored_now, {"5m": []})
-    nine = [*new("9x60"), ended("9x60", "aborted", agent="b")]
-    yield case(name, "nine", nine, {"30m": []})
+    yield case(FAST, "twenty-one are not named one by one", apps(21), {"10m": [], "40m": []})
+    yield case(SLOW, "and are no tickets", apps(21), {"20m": [], "40m": []})
+    page, ticket = ({**named, "kafka_cluster": "other", "application": "app-0"} for named in (PAGE, TICKET))
+    for name, alert in ((FAST, page), (SLOW, ticket)):
+        yield case(name, "one elsewhere is", [*apps(21), *apps(1, "other")], {"40m": [alert]})
 
 
 def last(values: str, app: Who = APP, outcome: str = "committed", agent: str = "a") -> Series:
@@ -526,7 +446,7 @@ def quiet(severity: str, app: Who = APP) -> dict[str, str]:
 
 
 def commits(instants: Iterable[float]) -> str:
-    return " ".join(f"{instant:g}" for instant in instants)
+    return " ".join(f"{instant:.12g}" for instant in instants)
 
 
 def ignored(subject: str, values: str, kind: str = "application", cluster: str = "prod") -> Series:
@@ -610,6 +530,7 @@ def _first_day() -> Iterator[Case]:
     both = [*stops(120), *stops(120, agent="b")]
     hours = {"160m": [], "185m": [ticket], "240m": [ticket], "500m": [ticket]}
     yield case(SILENT, "it stops after two hours", both, hours)
+    yield case(SILENT, "it stops after one hour", stops(60), {"110m": [], "185m": [ticket], "300m": [ticket]})
     yield case(SILENT, "it stops after ten hours", stops(600), {"640m": [], "665m": [ticket]})
     yield case(SILENT, "it stops after ten commits", stops(120, 10), {"185m": [ticket]})
     yield case(SILENT, "it stops after nine commits", stops(120, 9), {"185m": [], "500m": []})

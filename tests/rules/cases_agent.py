@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from exporter.catalogue import (
@@ -15,10 +15,7 @@ from exporter.catalogue import (
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
 ABSENT, DOWN, BLIND = "KafkaEosExporterAbsent", "KafkaEosSourceDown", "KafkaEosClusterBlind"
-CLUSTER, REPLICA, RESTARTS, REPLACED, NEVER = (
-    f"{ABSENT} {reason}" for reason in ("cluster", "replica", "restarts", "replaced", "never")
-)
-LOST, PARTIAL = f"{DOWN} blind", f"{DOWN} partial"
+CLUSTER, UNSTABLE, NEVER = (f"{ABSENT} {reason}" for reason in ("cluster", "unstable", "never"))
 GONE = "stale " * 60
 Checks = Mapping[str, Sequence[Mapping[str, str]]]
 
@@ -48,7 +45,6 @@ def cases() -> Iterator[Case]:
     yield from _replaced()
     yield from _never()
     yield from _blind()
-    yield from _lost()
     yield from _partial()
 
 
@@ -180,53 +176,53 @@ def _removed() -> Iterator[Case]:
 
 
 def _replicas() -> Iterator[Case]:
-    ours = absent("replica", "warning")
+    ours = absent("unstable", "warning")
     both = [watches("1x200 " + GONE), watches("1x300", agent="b")]
-    yield case(REPLICA, "one of two", both, {"200m": [], "204m": [], "205m": [ours], "260m": [ours]})
-    yield case(REPLICA, "both are there", [watches("1x90"), watches("1x90", agent="b")], silent(range(0, 90, 9)))
-    yield case(REPLICA, "one alone", [watches("1x90")], silent(range(0, 90, 9)))
+    yield case(UNSTABLE, "one of two", both, {"200m": [], "204m": [], "205m": [ours], "260m": [ours]})
+    yield case(UNSTABLE, "both are there", [watches("1x90"), watches("1x90", agent="b")], silent(range(0, 90, 9)))
+    yield case(UNSTABLE, "one alone", [watches("1x90")], silent(range(0, 90, 9)))
     yield case(
-        REPLICA,
+        UNSTABLE,
         "two of three are one ticket",
         [watches("1x60 " + GONE), watches("1x60 " + GONE, agent="b"), watches("1x120", agent="c")],
         {"66m": [ours]},
     )
     yield case(
-        REPLICA,
+        UNSTABLE,
         "all of them are another matter",
         [watches("1x60 " + GONE), watches("1x60 " + GONE, agent="b")],
         {"70m": [], "100m": []},
     )
     yield case(
-        REPLICA,
+        UNSTABLE,
         "a crash loop of one",
         [watches("1 " * 60 + "stale stale stale 1 " * 10), watches("1x120", agent="b")],
         {"59m": [], "66m": [ours], "90m": [ours]},
     )
     back = [watches("1x60 " + "stale " * 20 + "1x40"), watches("1x130", agent="b")]
-    yield case(REPLICA, "it is back", back, {"70m": [ours], "86m": [], "95m": []})
+    yield case(UNSTABLE, "it is back", back, {"70m": [ours], "86m": [], "95m": []})
     gone = watches("1x60 " + GONE)
     alike = replace(watches("1x130"), labels={**gone.labels, "job": "other"})
-    yield case(REPLICA, "one of two at the same address", [gone, alike], {"70m": [ours]})
+    yield case(UNSTABLE, "one of two at the same address", [gone, alike], {"70m": [ours]})
     there = watches("1x140", agent="b")
     yield case(
-        REPLICA, "there for less than half of the time", [watches("1x40 " + MOSTLY), there], {"39m": []}, step="24s"
+        UNSTABLE, "there for less than half of the time", [watches("1x40 " + MOSTLY), there], {"39m": []}, step="24s"
     )
     part = [watches("1x40 " + SOMETIMES), there]
-    yield case(REPLICA, "there for more than half of it", part, {"39m": [ours]}, step="24s")
+    yield case(UNSTABLE, "there for more than half of it", part, {"39m": [ours]}, step="24s")
     half = [watches("1x40 " + "1 stale " * 20), there]
-    yield case(REPLICA, "there for half of it", half, silent(range(60, 100, 4)), step="80s")
+    yield case(UNSTABLE, "there for half of it", half, silent(range(60, 100, 4)), step="80s")
     days = [watches("1x48 stale"), watches("1x200", agent="b")]
-    yield case(REPLICA, "it is missed for a day", days, {"45h": [ours], "49h": []}, step="30m")
+    yield case(UNSTABLE, "it is missed for a day", days, {"45h": [ours], "49h": []}, step="30m")
     yield from _scrapes()
     yield case(
-        REPLICA,
+        UNSTABLE,
         "a rollout that has three for a while",
         [watches("1x160"), watches("1x80 " + GONE, agent="b"), watches("_x78 1x90", agent="c")],
         silent(range(70, 150, 5)),
     )
     yield case(
-        REPLICA,
+        UNSTABLE,
         "of another cluster",
         [*both, watches("1x300", "other"), watches("1x300", "other", agent="b")],
         {"210m": [ours]},
@@ -236,7 +232,7 @@ def _replicas() -> Iterator[Case]:
 def _scrapes() -> Iterator[Case]:
     """A replica that cannot be scraped did not go on purpose; one that is not found any more did, unless it is"
     " usual."""
-    ours = absent("replica", "warning")
+    ours = absent("unstable", "warning")
 
     def up(values: str, agent: str = "a", **labels: str) -> Series:
         return Series("up", {**_scrape(agent), **labels}, values)
@@ -244,48 +240,48 @@ def _scrapes() -> Iterator[Case]:
     there = [watches("1x400", agent="b"), up("1x400", "b")]
     short = [watches("_x200 1x20 " + GONE), up("_x200 1x20 0x100"), *there]
     yield case(
-        REPLICA, "it lived for minutes, and crashed", short, {"220m": [], "225m": [], "227m": [ours], "280m": [ours]}
+        UNSTABLE, "it lived for minutes, and crashed", short, {"220m": [], "225m": [], "227m": [ours], "280m": [ours]}
     )
     test = [watches("_x200 1x20 " + GONE), up("_x200 1x20 " + GONE), *there]
-    yield case(REPLICA, "it lived for minutes, and was stopped", test, silent(range(200, 300, 9)))
+    yield case(UNSTABLE, "it lived for minutes, and was stopped", test, silent(range(200, 300, 9)))
     half = [watches("_x200 1x150 " + GONE), *there]
-    yield case(REPLICA, "it lived for less than half of the time, and was stopped", half, silent(range(350, 400, 9)))
+    yield case(UNSTABLE, "it lived for less than half of the time, and was stopped", half, silent(range(350, 400, 9)))
     flaps = [watches("_x200 1x20 " + "stale 1 " * 40), up("_x200 1x20 " + "0 1 " * 40), *there]
-    yield case(REPLICA, "every other scrape of it fails", flaps, silent(range(221, 290, 4)))
+    yield case(UNSTABLE, "every other scrape of it fails", flaps, silent(range(221, 290, 4)))
     sidecar = [scraped(SOURCE_UP, "prod", "producers", "app", values="1x20 " + GONE), up("1x20 0x100"), *there]
-    yield case(REPLICA, "what cannot be scraped watched no cluster", sidecar, {"60m": []})
+    yield case(UNSTABLE, "what cannot be scraped watched no cluster", sidecar, {"60m": []})
     alike = [watches("1x20 " + GONE), up("1x20 " + GONE), up("0x100", job="other"), *there]
-    yield case(REPLICA, "another job's target at its address cannot be scraped", alike, {"300m": []})
+    yield case(UNSTABLE, "another job's target at its address cannot be scraped", alike, {"300m": []})
     alone = [watches("1x20 " + GONE), up("1x20 0x100"), *(watches("1x400", "other", "b"), up("1x400", "b"))]
-    yield case(REPLICA, "no other one is left: that is another matter", alone, {"60m": []})
+    yield case(UNSTABLE, "no other one is left: that is another matter", alone, {"60m": []})
 
 
 def _replaced() -> Iterator[Case]:
-    ours = absent("replaced", "warning")
+    ours = absent("unstable", "warning")
     gone = "stale " + "_ " * 200
 
     def lives(start: int, minutes: int, agent: str) -> Series:
         return watches("_ " * start + "1 " * minutes + gone, agent=agent)
 
     loop = [lives(5 * at, 5, f"pod{at}") for at in range(30)]
-    yield case(REPLACED, "a new pod every five minutes", loop, {"14m": [], "16m": [ours], "100m": [ours]})
+    yield case(UNSTABLE, "a new pod every five minutes", loop, {"16m": [], "18m": [ours], "100m": [ours]})
     slow = [lives(31 * at, 31, f"pod{at}") for at in range(7)]
-    yield case(REPLACED, "a new pod every half hour", slow, silent(range(0, 200, 13)))
+    yield case(UNSTABLE, "a new pod every half hour", slow, silent(range(0, 200, 13)))
     rollout = [
         series
         for at in range(2)
         for series in (lives(0, 31 + at, f"old{at}"), lives(30 + at, 40, f"new{at}"), lives(70, 100, f"newer{at}"))
     ]
-    yield case(REPLACED, "two rollouts of two replicas", rollout, silent(range(0, 150, 7)))
+    yield case(UNSTABLE, "two rollouts of two replicas", rollout, silent(range(0, 150, 7)))
     other = [lives(5 * at, 5, f"pod{at}") for at in range(3)] + [
         watches("_ " * (15 + 5 * at) + "1 " * 5 + gone, "other", f"pod{3 + at}") for at in range(3)
     ]
-    yield case(REPLACED, "two clusters do not add up", other, silent(range(0, 60, 5)))
+    yield case(UNSTABLE, "two clusters do not add up", other, silent(range(0, 60, 5)))
     aside = [
         scraped(SOURCE_UP, "prod", "producers", "app", values="_ " * 5 * at + "1 1 1 1 1 " + gone, agent=f"p{at}")
         for at in range(20)
     ]
-    yield case(REPLACED, "pods of a sidecar", aside, {"50m": []})
+    yield case(UNSTABLE, "pods of a sidecar", aside, {"50m": []})
 
 
 def _restarts() -> Iterator[Case]:
@@ -293,30 +289,30 @@ def _restarts() -> Iterator[Case]:
         made = watches(values, agent=agent)
         return replace(made, metric="process_start_time_seconds", labels=_scrape(agent))
 
-    ours = {**absent("restarts", "warning"), **_of("a")}
+    ours = absent("unstable", "warning")
     loop = "0x5 400x5 800x5 1200x90"
     yield case(
-        RESTARTS,
+        UNSTABLE,
         "three times in an hour",
         [watches("1x120"), started(loop)],
-        {"17m": [], "18m": [ours], "65m": [ours], "80m": []},
+        {"19m": [], "20m": [ours], "65m": [ours], "80m": []},
     )
-    yield case(RESTARTS, "twice in an hour", [watches("1x120"), started("0x5 400x5 800x90")], silent(range(0, 90, 9)))
+    yield case(UNSTABLE, "twice in an hour", [watches("1x120"), started("0x5 400x5 800x90")], silent(range(0, 90, 9)))
     yield case(
-        RESTARTS, "another program's process", [watches("1x120"), started(loop, "b"), started("0x120")], {"30m": []}
+        UNSTABLE, "another program's process", [watches("1x120"), started(loop, "b"), started("0x120")], {"30m": []}
     )
     yield case(
-        RESTARTS,
+        UNSTABLE,
         "each cluster that it watches",
         [watches("1x120"), watches("1x120", "other"), started(loop)],
         {"30m": [ours, {**ours, "kafka_cluster": "other"}]},
     )
     alike = replace(started(loop), labels={**_scrape("a"), "job": "other"})
-    yield case(RESTARTS, "a process of another job at the same address", [watches("1x120"), alike], {"30m": []})
+    yield case(UNSTABLE, "a process of another job at the same address", [watches("1x120"), alike], {"30m": []})
     sidecar = scraped(SOURCE_UP, "prod", "producers", "app", values="1x120")
-    yield case(RESTARTS, "one that watches no cluster", [sidecar, started(loop)], {"30m": []})
+    yield case(UNSTABLE, "one that watches no cluster", [sidecar, started(loop)], {"30m": []})
     yield case(
-        RESTARTS,
+        UNSTABLE,
         "though no scrape has found it for some minutes",
         [watches("1x25 stale"), started(loop)],
         {"32m": [ours], "36m": []},
@@ -325,10 +321,6 @@ def _restarts() -> Iterator[Case]:
 
 def _scrape(agent: str) -> dict[str, str]:
     return {"job": "kafka-eos", "instance": f"{agent}:10618", "pod": f"exporter-{agent}"}
-
-
-def _of(agent: str) -> dict[str, str]:
-    return {key: value for key, value in _scrape(agent).items() if key != "pod"}
 
 
 def _never() -> Iterator[Case]:
@@ -416,115 +408,41 @@ def _blind() -> Iterator[Case]:
     yield case(BLIND, "seven minutes after the last data", [blind("1x20 stale")], {"30m": [ours()], "31m": []})
 
 
-def _lost() -> Iterator[Case]:
-    def blind(values: str, who: tuple[str, ...] = ("prod", "connect", "main"), agent: str = "a") -> Series:
-        return scraped(SOURCE_BLIND, *who, values=values, agent=agent)
-
-    def ours(who: tuple[str, ...] = ("prod", "connect", "main"), agent: str = "a") -> dict[str, str]:
-        names = dict(zip(("kafka_cluster", "source", "target"), who, strict=True))
-        return {"severity": "warning", "reason": "blind", **names, **_scrape(agent)}
-
-    whos = spread(("prod", "connect", "main"))
-    yield case(LOST, "nothing for five minutes", [blind("0x20 1x60")], {"28m": [], "29m": [ours()]})
-    yield case(LOST, "from the start", [blind("1x60")], {"4m": [], "5m": [ours()]})
-    yield case(
-        LOST,
-        "each source and target, and the agent that is blind alone",
-        [*(blind("1x60", who) for who in whos), blind("0x60", agent="b")],
-        {"6m": [ours(who) for who in whos]},
-    )
-    for words, values, alerts in (
-        ("for more than half of the time", "1 1 1 1 1 1 0 0 0 0 0 ", [ours()]),
-        ("for less", "0 0 0 0 0 0 1 1 1 1 1 ", []),
-    ):
-        yield case(LOST, words, [blind(values * 9)], {"30m": alerts, "40m": alerts}, step="30s")
-    yield case(LOST, "for half of it", [blind("0 1 " * 30)], silent(range(5, 50)))
-    yield from _ignored(LOST, lambda who: [blind("1x60", who)], ours)
-    yield case(LOST, "it ends some time after it sees", [blind("1x20 0x60")], {"29m": [ours()], "31m": []})
-
-
-def _ignored(
-    alert: str, trouble: Callable[[tuple[str, ...]], list[Series]], ours: Callable[[tuple[str, ...]], dict[str, str]]
-) -> Iterator[Case]:
-    """Sources that may be down, by the agent's settings."""
-    who = ("prod", "connect", "main/a")
-    others = spread(who)[1:]
-
-    def ignored(kind: str = "source", subject: str = "connect/main/a", cluster: str = "prod") -> Series:
-        return scraped(IGNORED_INFO, cluster, kind, subject, "because", values="1x60")
-
-    yield case(alert, "it may be down", [*trouble(who), ignored()], silent(range(0, 60, 7)))
-    yield case(
-        alert,
-        "others may not",
-        [series for one in others for series in trouble(one)] + [ignored()],
-        {"12m": [ours(one) for one in others]},
-    )
-    yield case(alert, "a topic of that name is ignored", [*trouble(who), ignored("topic")], {"12m": [ours(who)]})
-
-
 def _partial() -> Iterator[Case]:
     target = ("prod", "lso", "prod")
 
     def up(values: str, who: tuple[str, ...] = target, agent: str = "a") -> Series:
         return scraped(SOURCE_UP, *who, values=values, agent=agent)
 
-    def blind(values: str, who: tuple[str, ...] = target, agent: str = "a") -> Series:
-        return scraped(SOURCE_BLIND, *who, values=values, agent=agent)
-
     def ours(who: tuple[str, ...] = target) -> dict[str, str]:
         names = dict(zip(("kafka_cluster", "source", "target"), who, strict=True))
-        return {"severity": "warning", "reason": "partial", **names}
+        return {"severity": "warning", **names}
+
+    def ignored(kind: str = "source", subject: str = "connect/main/a", cluster: str = "prod") -> Series:
+        return scraped(IGNORED_INFO, cluster, kind, subject, "because", values="1x60")
 
     whos = spread(target)
-    yield case(PARTIAL, "from the start", [up("0x60"), blind("0x60")], {"5m": [], "6m": [ours()]})
-    yield case(PARTIAL, "after it was up", [up("1x20 0x60"), blind("0x90")], {"29m": [], "30m": [ours()]})
-    yield case(
-        PARTIAL,
-        "one broker is down: one ticket of all agents",
-        [*(up("0x60", agent=agent) for agent in "ab"), *(blind("0x60", agent=agent) for agent in "ab")],
-        {"9m": [ours()]},
-    )
-    yield case(PARTIAL, "one agent of two", [up("0x60"), up("1x60", agent="b")], {"9m": [ours()]})
-    yield case(PARTIAL, "nothing at all is the other variant", [up("0x60"), blind("1x60")], silent(range(0, 60, 7)))
-    yield case(
-        PARTIAL,
-        "one agent is blind, another sees a part",
-        [up("0x60"), blind("1x60"), up("0x60", agent="b"), blind("0x60", agent="b")],
-        {"9m": [ours()]},
-    )
-    yield case(
-        PARTIAL,
-        "what is blind elsewhere hides nothing",
-        [*(up("0x60", who) for who in whos), *(blind("1x60", who) for who in whos[1:])],
-        {"9m": [ours()]},
-    )
+    yield case(DOWN, "from the start", [up("0x60")], {"5m": [], "6m": [ours()]})
+    yield case(DOWN, "after it was up", [up("1x20 0x60")], {"29m": [], "30m": [ours()]})
+    both = [up("0x60", agent=agent) for agent in "ab"]
+    yield case(DOWN, "one broker is down: one ticket of all agents", both, {"9m": [ours()]})
+    yield case(DOWN, "one agent of two", [up("0x60"), up("1x60", agent="b")], {"9m": [ours()]})
     less, more = "0 0 0 0 0 0 1 1 1 1 1 " * 9, "1 1 1 1 1 1 0 0 0 0 0 " * 9
-    for words, series, alerts in (
-        ("blind for less than half", [up("0x120"), blind(less)], [ours()]),
-        ("blind for more", [up("0x120"), blind(more)], []),
-        ("answered for just less than half", [up(less)], [ours()]),
-        ("answered for more", [up(more)], []),
-    ):
-        yield case(PARTIAL, words, series, {"30m": alerts, "40m": alerts}, step="30s")
-    at_first = [up("0x60"), blind("1 1 1 1 0x60")]
-    yield case(PARTIAL, "blind at first", at_first, {"11m": [], "12m": [ours()]})
-    yield case(PARTIAL, "blind for half", [up("0x60"), blind("0 1 " * 30)], {"30m": [ours()]})
+    yield case(DOWN, "answered for just less than half", [up(less)], {"30m": [ours()], "40m": [ours()]}, step="30s")
+    yield case(DOWN, "answered for more", [up(more)], {"30m": [], "40m": []}, step="30s")
     two = [up("0 0 1 " * 20), up("0 0 1 " * 20, agent="b")]
-    yield case(PARTIAL, "two agents do not add up", two, {"30m": [ours()]})
-    alike = blind("1x60")
-    elsewhere = replace(alike, labels={**alike.labels, "job": "other"})
-    yield case(PARTIAL, "blind in another job at the same address", [up("0x60"), elsewhere], {"9m": [ours()]})
-    yield case(
-        PARTIAL,
-        "each source and target",
-        [up("0x60", who) for who in whos],
-        {"9m": [ours(who) for who in whos]},
-    )
-    yield case(PARTIAL, "a coordinator that moves costs a few reads", [up("1x20 0 0 0 1x60")], silent(range(20, 40)))
-    yield case(PARTIAL, "half of the reads are answered", [up("1 0 " * 30)], silent(range(1, 50)))
-    yield case(PARTIAL, "one read of three is answered", [up("0 0 1 " * 20)], {"30m": [ours()]})
-    yield case(PARTIAL, "failed scrapes are another matter", [up("1x20 " + "stale " * 20)], {"25m": [], "45m": []})
-    yield case(PARTIAL, "a scrape that fails now and then does not hide it", [up("0 stale " * 20)], {"9m": [ours()]})
-    yield from _ignored(PARTIAL, lambda who: [up("0x60", who)], ours)
-    yield case(PARTIAL, "it ends some time after it is mended", [up("0x20 1x60")], {"29m": [ours()], "31m": []})
+    yield case(DOWN, "two agents do not add up", two, {"30m": [ours()]})
+    each = [up("0x60", who) for who in whos]
+    yield case(DOWN, "each source and target", each, {"9m": [ours(who) for who in whos]})
+    yield case(DOWN, "a coordinator that moves costs a few reads", [up("1x20 0 0 0 1x60")], silent(range(20, 40)))
+    yield case(DOWN, "half of the reads are answered", [up("1 0 " * 30)], silent(range(1, 50)))
+    yield case(DOWN, "one read of three is answered", [up("0 0 1 " * 20)], {"30m": [ours()]})
+    yield case(DOWN, "failed scrapes are another matter", [up("1x20 " + "stale " * 20)], {"25m": [], "45m": []})
+    yield case(DOWN, "a scrape that fails now and then does not hide it", [up("0 stale " * 20)], {"9m": [ours()]})
+    yield case(DOWN, "it ends some time after it is mended", [up("0x20 1x60")], {"29m": [ours()], "31m": []})
+    who = ("prod", "connect", "main/a")
+    others = spread(who)[1:]
+    yield case(DOWN, "it may be down", [up("0x60", who), ignored()], silent(range(0, 60, 7)))
+    down = [*(up("0x60", other) for other in others), ignored()]
+    yield case(DOWN, "others may not", down, {"12m": [ours(other) for other in others]})
+    yield case(DOWN, "a topic of that name is ignored", [up("0x60", who), ignored("topic")], {"12m": [ours(who)]})

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from exporter.catalogue import AUDIT_FINDINGS, AUDIT_LAST_RUN_TIMESTAMP_SECONDS, AUDIT_VERDICT
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
-FOUND, UNKNOWN, OVERDUE = (f"KafkaEosAuditFinding {reason}" for reason in ("findings", "unknown", "overdue"))
+FOUND, UNKNOWN = "KafkaEosAuditFinding", "KafkaEosAuditUnknown"
 Who = tuple[str, ...]
 AUDIT: Who = ("prod", "nightly", "orders")
 DAY = 24 * 60
 
 
-def ours(reason: str, who: Who = AUDIT) -> dict[str, str]:
+def ours(who: Who = AUDIT) -> dict[str, str]:
     names = dict(zip(("kafka_cluster", "audit", "topic"), who, strict=True))
-    return {"severity": "warning", "reason": reason, **names}
+    return {"severity": "warning", **names}
 
 
 def found(values: str, kind: str = "duplicate", who: Who = AUDIT, agent: str = "a", target: str = "file") -> Series:
@@ -37,7 +37,7 @@ def cases() -> Iterator[Case]:
 
 
 def _findings() -> Iterator[Case]:
-    ticket = ours("findings")
+    ticket = ours()
     yield case(FOUND, "one is enough", [found("1x60"), ran("0x60")], {"0m": [ticket], "30m": [ticket]})
     yield case(FOUND, "none", [found("0x60"), ran("0x60")], {"30m": []})
     yield case(
@@ -57,7 +57,7 @@ def _findings() -> Iterator[Case]:
         FOUND,
         "each topic of each audit",
         [series for at, who in enumerate(whos) for series in (found("1x60", who=who), ran(f"{at}x60", who))],
-        {"5m": [ours("findings", who) for who in whos]},
+        {"5m": [ours(who) for who in whos]},
     )
     yield case(
         FOUND,
@@ -92,7 +92,7 @@ def _findings() -> Iterator[Case]:
 
 
 def _unknown() -> Iterator[Case]:
-    ticket = ours("unknown")
+    ticket = ours()
     yield case(UNKNOWN, "it could not tell", [said("1x60"), ran("0x60")], {"0m": [ticket], "30m": [ticket]})
     for verdict in ("clean", "findings"):
         yield case(UNKNOWN, verdict, [said("1x60", verdict), ran("0x60")], {"0m": [], "30m": []})
@@ -101,7 +101,7 @@ def _unknown() -> Iterator[Case]:
         UNKNOWN,
         "each topic of each audit",
         [series for at, who in enumerate(whos) for series in (said("1x60", who=who), ran(f"{at}x60", who))],
-        {"5m": [ours("unknown", who) for who in whos]},
+        {"5m": [ours(who) for who in whos]},
     )
     yield case(
         UNKNOWN,
@@ -124,33 +124,33 @@ def _unknown() -> Iterator[Case]:
 
 
 def _overdue() -> Iterator[Case]:
-    ticket = ours("overdue")
+    ticket = ours()
     eight = 8 * DAY * 60
     yield case(
-        OVERDUE, "more than eight days ago", [ran(f"-{eight - 300}x60")], {"5m": [], "6m": [ticket], "30m": [ticket]}
+        UNKNOWN, "more than eight days ago", [ran(f"-{eight - 300}x60")], {"5m": [], "6m": [ticket], "30m": [ticket]}
     )
-    yield case(OVERDUE, "every night", [ran(f"-{DAY * 60}x60")], {"0m": [], "30m": []})
+    yield case(UNKNOWN, "every night", [ran(f"-{DAY * 60}x60")], {"0m": [], "30m": []})
     whos = spread(AUDIT)
     yield case(
-        OVERDUE,
+        UNKNOWN,
         "each topic of each audit",
         [ran(f"-{eight + 1}x60", who) for who in whos],
-        {at: [ours("overdue", who) for who in whos] for at in ("0m", "5m")},
+        {at: [ours(who) for who in whos] for at in ("0m", "5m")},
     )
     yield case(
-        OVERDUE,
+        UNKNOWN,
         "two replicas, one alert",
         [ran(f"-{eight + 1}x60"), ran(f"-{eight + 2}x60", agent="b")],
         {"5m": [ticket]},
     )
     yield case(
-        OVERDUE,
+        UNKNOWN,
         "a newer run that one replica alone was told of",
         [ran(f"-{eight + 1}x60"), ran("-60x60", agent="b")],
         {"5m": []},
     )
     yield case(
-        OVERDUE,
+        UNKNOWN,
         "seven minutes without data neither resolve it nor hold it longer",
         [ran(f"-{eight + 1}x8 stale")],
         {"8m": [ticket], "15m": [ticket], "16m": []},

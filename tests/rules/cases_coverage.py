@@ -20,18 +20,18 @@ INCOMPLETE, DROPPED = "KafkaEosTransactionLogIncomplete", "KafkaEosSeriesDropped
 
 
 def cases() -> Iterator[Case]:
-    yield from _more("undecodable", TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL)
-    yield from _more("lost", TRANSACTION_LOG_LOST_RECORDS_TOTAL)
+    yield from _more(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL)
+    yield from _more(TRANSACTION_LOG_LOST_RECORDS_TOTAL)
     yield from _behind()
     yield from _dropped()
 
 
-def _ours(reason: str, cluster: str = "prod") -> dict[str, str]:
-    return {"severity": "warning", "reason": reason, "kafka_cluster": cluster}
+def _ours(cluster: str = "prod") -> dict[str, str]:
+    return {"severity": "warning", "kafka_cluster": cluster}
 
 
-def _more(reason: str, metric: Metric) -> Iterator[Case]:
-    name, ours = f"{INCOMPLETE} {reason}", _ours(reason)
+def _more(metric: Metric) -> Iterator[Case]:
+    name, ours = INCOMPLETE, _ours()
 
     def counter(values: str, cluster: str = "prod", agent: str = "a") -> Series:
         return scraped(metric, cluster, values=values, agent=agent)
@@ -41,7 +41,7 @@ def _more(reason: str, metric: Metric) -> Iterator[Case]:
         name,
         "in each cluster",
         [counter("0x9 1x60", text) for text in ("prod", "other")],
-        {"11m": [ours, _ours(reason, "other")]},
+        {"11m": [ours, _ours("other")]},
     )
     yield case(name, "of two replicas one", [counter("0x9 1x60"), counter("0x60", agent="b")], {"11m": [ours]})
     first = [counter("_ _ 5x120")]
@@ -74,19 +74,19 @@ def _more(reason: str, metric: Metric) -> Iterator[Case]:
 
 
 def _behind() -> Iterator[Case]:
-    name, ours = f"{INCOMPLETE} behind", _ours("behind")
+    name, ours = INCOMPLETE, _ours()
 
     def lag(values: str, cluster: str = "prod", agent: str = "a") -> Series:
         return scraped(TRANSACTION_LOG_TAIL_LAG_RECORDS, cluster, values=values, agent=agent)
 
-    yield case(name, "for ten minutes", [lag("0x5 10001x60")], {"14m": [], "18m": [], "19m": [ours]})
+    yield case(name, "for ten minutes", [lag("0x5 10001x60")], {"14m": [], "15m": [], "16m": [ours]})
     yield case(name, "ten thousand are not more", [lag("10000x60")], {"30m": []})
     moment = [lag("20000x9 0 20000x9 0 20000x9")]
     yield case(name, "caught up for a moment", moment, {f"{at}m": [] for at in range(29)})
     scrapes = [lag("20000x4 stale stale 20000x20")]
     yield case(name, "failed scrapes begin nothing anew", scrapes, {"9m": [], "10m": [ours]})
     lags = [lag("20000x60"), lag("20000x60", "other"), lag("5x60", "third")]
-    yield case(name, "each cluster", lags, {"20m": [ours, _ours("behind", "other")]})
+    yield case(name, "each cluster", lags, {"20m": [ours, _ours("other")]})
     two = [lag("20000x60"), lag("0x60", agent="b")]
     yield case(name, "one replica of two", two, {"20m": [ours]})
     yield case(name, "two replicas, some thousands each", [lag("6000x60"), lag("6000x60", agent="b")], {"20m": []})

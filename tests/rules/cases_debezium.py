@@ -12,7 +12,7 @@ from exporter.catalogue import (
 )
 from tests.rules.promtool import Case, Series, case, scraped
 
-NAME = "KafkaEosDebeziumStopped"
+STOPPED, LATE = "KafkaEosDebeziumStopped", "KafkaEosDebeziumLate"
 SHOP = ("prod", "main", "main", "postgres", "shop")
 OTHERS = (SHOP, ("other", *SHOP[1:]), ("prod", "main", "second", *SHOP[3:]), (*SHOP[:4], "stock"))
 
@@ -23,10 +23,9 @@ def cases() -> Iterator[Case]:
     yield from _late()
 
 
-def _ticket(reason: str, who: tuple[str, ...] = SHOP) -> dict[str, str]:
+def _ticket(who: tuple[str, ...] = SHOP) -> dict[str, str]:
     return {
         "severity": "warning",
-        "reason": reason,
         "kafka_cluster": who[0],
         "connect": who[2],
         "server": who[4],
@@ -50,33 +49,33 @@ def lag(values: str, who: tuple[str, ...] = SHOP, agent: str = "a") -> Series:
 
 
 def _disconnected() -> Iterator[Case]:
-    name = f"{NAME} disconnected"
+    name = STOPPED
     done = snapshot("1x60", "completed")
     gone = [connected("1x4 0x60"), done]
-    yield case(name, "for five minutes", gone, {"12m": [], "13m": [_ticket("disconnected")]})
+    yield case(name, "for five minutes", gone, {"12m": [], "13m": [_ticket()]})
     yield case(name, "connected", [connected("1x60"), done], {"13m": [], "40m": []})
     for state in ("running", "paused"):
         yield case(name, f"a snapshot is {state}", [connected("0x60"), snapshot("1x60", state)], {"13m": [], "40m": []})
     elsewhere = [connected("0x60"), snapshot("1x60", who=OTHERS[3])]
-    yield case(name, "another one's snapshot runs", elsewhere, {"13m": [_ticket("disconnected")]})
+    yield case(name, "another one's snapshot runs", elsewhere, {"13m": [_ticket()]})
     disconnected = [connected("0x60", who, agent) for who in OTHERS for agent in "ab"]
-    yield case(name, "each connector", disconnected, {"13m": [_ticket("disconnected", who) for who in OTHERS]})
+    yield case(name, "each connector", disconnected, {"13m": [_ticket(who) for who in OTHERS]})
     one = [connected("0x60"), connected("1x60", agent="b")]
     yield case(name, "a replica sees it connected", one, {"13m": [], "40m": []})
     short = [connected("1x4 0 0 1x4 0 0 1x60"), done]
     yield case(name, "two short breaks", short, {f"{at}m": [] for at in range(4, 30, 2)})
     gap = [connected("0x8 stale stale 0x60"), done]
-    yield case(name, "two failed scrapes", gap, {"7m": [_ticket("disconnected")], "12m": [_ticket("disconnected")]})
+    yield case(name, "two failed scrapes", gap, {"7m": [_ticket()], "12m": [_ticket()]})
     early = [connected("0x3 stale stale 0x60"), done]
-    yield case(name, "two failed scrapes before it fires", early, {"6m": [_ticket("disconnected")]})
+    yield case(name, "two failed scrapes before it fires", early, {"6m": [_ticket()]})
     blink = [connected("0x60"), snapshot("1x2 stale stale 1x60")]
     yield case(name, "two failed scrapes of a snapshot", blink, {"10m": [], "40m": []})
 
 
 def _snapshot() -> Iterator[Case]:
-    name = f"{NAME} snapshot"
+    name = STOPPED
     stuck = [snapshot("1x60"), age("0+60x60", "snapshot")]
-    yield case(name, "for ten minutes", stuck, {"10m": [], "11m": [_ticket("snapshot")], "40m": [_ticket("snapshot")]})
+    yield case(name, "for ten minutes", stuck, {"15m": [], "16m": [_ticket()], "40m": [_ticket()]})
     moves = [snapshot("1x60"), age("30x60", "snapshot"), age("9000x60")]
     yield case(name, "it reads rows", moves, {"11m": [], "40m": []})
     done = [snapshot("1x60", "completed"), age("0+60x60", "snapshot")]
@@ -87,21 +86,21 @@ def _snapshot() -> Iterator[Case]:
         for agent in "ab"
         for series in (snapshot("1x60", who=who, agent=agent), age("0+60x60", "snapshot", who, agent))
     ]
-    yield case(name, "each connector", snapshots, {"12m": [_ticket("snapshot", who) for who in OTHERS]})
+    yield case(name, "each connector", snapshots, {"17m": [_ticket(who) for who in OTHERS]})
     two = [snapshot("1x60"), age("400x60", "snapshot"), age("400x60", "snapshot", agent="b")]
     yield case(name, "two replicas count once", two, {"12m": [], "40m": []})
     one = [snapshot("1x60"), age("700x60", "snapshot"), age("10x60", "snapshot", agent="b")]
-    yield case(name, "one of two replicas has an older value", one, {"12m": [_ticket("snapshot")]})
+    yield case(name, "one of two replicas has an older value", one, {"12m": [_ticket()]})
     gap = [snapshot("1x20 stale stale 1x40"), age("700x20 stale stale 700x40", "snapshot")]
-    yield case(name, "two failed scrapes", gap, {"22m": [_ticket("snapshot")]})
+    yield case(name, "two failed scrapes", gap, {"22m": [_ticket()]})
     over = [snapshot("1x20 stale"), snapshot("_x20 1x60", "completed"), age("700x60", "snapshot")]
-    yield case(name, "it is over", over, {"23m": [_ticket("snapshot")], "31m": []})
+    yield case(name, "it is over", over, {"23m": [_ticket()], "31m": []})
 
 
 def _late() -> Iterator[Case]:
-    name = f"{NAME} late"
+    name = LATE
     late = [lag("1x4 400x60"), age("1x60")]
-    yield case(name, "for ten minutes", late, {"14m": [], "15m": [_ticket("late")], "40m": [_ticket("late")]})
+    yield case(name, "for ten minutes", late, {"14m": [], "15m": [_ticket()], "40m": [_ticket()]})
     yield case(name, "a little", [lag("290x60"), age("1x60")], {"15m": [], "40m": []})
     yield case(name, "exactly five minutes", [lag("300x60"), age("1x60")], {"15m": [], "40m": []})
     yield case(name, "the last change was late, long ago", [lag("400x60"), age("700x60")], {"15m": [], "40m": []})
@@ -110,14 +109,14 @@ def _late() -> Iterator[Case]:
     behind = [
         s for who in OTHERS for agent in "ab" for s in (lag("400x60", who, agent), age("1x60", who=who, agent=agent))
     ]
-    yield case(name, "each connector", behind, {"15m": [_ticket("late", who) for who in OTHERS]})
+    yield case(name, "each connector", behind, {"15m": [_ticket(who) for who in OTHERS]})
     two = [lag("200x60"), lag("200x60", agent="b"), age("1x60")]
     yield case(name, "two replicas count once", two, {"15m": [], "40m": []})
     one = [lag("400x60"), lag("1x60", agent="b"), age("1x60"), age("900x60", agent="b")]
-    yield case(name, "one of two replicas", one, {"15m": [_ticket("late")]})
+    yield case(name, "one of two replicas", one, {"15m": [_ticket()]})
     ages = [lag("400x60"), age("400x60"), age("400x60", agent="b")]
-    yield case(name, "two replicas' ages count once", ages, {"15m": [_ticket("late")]})
+    yield case(name, "two replicas' ages count once", ages, {"15m": [_ticket()]})
     gap = [lag("400x8 stale stale 400x60"), age("1x8 stale stale 1x60")]
-    yield case(name, "two failed scrapes", gap, {"10m": [_ticket("late")], "12m": [_ticket("late")]})
+    yield case(name, "two failed scrapes", gap, {"10m": [_ticket()], "12m": [_ticket()]})
     long = [lag("400x5 stale _x4 400x60"), age("1x5 stale _x4 1x60")]
     yield case(name, "five failed scrapes begin it anew", long, {"12m": [], "19m": []})

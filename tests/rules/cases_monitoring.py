@@ -14,7 +14,7 @@ from exporter.catalogue import (
 from tests.rules.promtool import Case, Series, case, scraped
 
 WATCHDOG = "KafkaEosWatchdog"
-COORDINATORS, PROMETHEUS = "KafkaEosClocksDiffer coordinators", "KafkaEosClocksDiffer prometheus"
+CLOCKS = "KafkaEosClocksDiffer"
 NAMES, MISSING = "KafkaEosLabelsAmbiguous names", "KafkaEosLabelsAmbiguous missing"
 
 
@@ -29,29 +29,26 @@ def cases() -> Iterator[Case]:
 
 def _coordinators() -> Iterator[Case]:
     def ours(cluster: str = "prod") -> dict[str, str]:
-        return {"severity": "warning", "reason": "coordinators", "kafka_cluster": cluster}
+        return {"severity": "warning", "kafka_cluster": cluster}
 
     def distance(values: str, cluster: str = "prod", agent: str = "a") -> Series:
         return scraped(CLOCK_DISTANCE_SECONDS, cluster, values=values, agent=agent)
 
-    yield case(COORDINATORS, "a minute and a second ahead", [distance("61x30")], {"4m": [], "5m": [ours()]})
-    yield case(COORDINATORS, "a minute and a second behind", [distance("-61x30")], {"4m": [], "5m": [ours()]})
-    yield case(COORDINATORS, "a minute", [distance("60x30"), distance("-60x30", agent="b")], {"20m": []})
+    yield case(CLOCKS, "a minute and a second ahead", [distance("61x30")], {"4m": [], "5m": [ours()]})
+    yield case(CLOCKS, "a minute and a second behind", [distance("-61x30")], {"4m": [], "5m": [ours()]})
+    yield case(CLOCKS, "a minute", [distance("60x30"), distance("-60x30", agent="b")], {"20m": []})
     two = [distance("10x30"), distance("600x30", agent="b")]
-    yield case(COORDINATORS, "one of two agents", two, {"20m": [ours()]})
+    yield case(CLOCKS, "one of two agents", two, {"20m": [ours()]})
     two = [distance("600x30", agent="b"), distance("600x30")]
-    yield case(COORDINATORS, "both agents", two, {"20m": [ours()]})
+    yield case(CLOCKS, "both agents", two, {"20m": [ours()]})
     both = [distance("600x30"), distance("600x30", "other"), distance("1x30", "third")]
-    yield case(COORDINATORS, "each cluster", both, {"20m": [ours(), ours("other")]})
-    yield case(
-        COORDINATORS, "synchronised again", [distance("600x20 1x30")], {"20m": [ours()], "27m": [ours()], "28m": []}
-    )
+    yield case(CLOCKS, "each cluster", both, {"20m": [ours(), ours("other")]})
+    yield case(CLOCKS, "synchronised again", [distance("600x20 1x30")], {"20m": [ours()], "27m": [ours()], "28m": []})
 
 
 def _prometheus() -> Iterator[Case]:
-    def ours(agent: str = "a", cluster: str = "prod", job: str = "kafka-eos") -> dict[str, str]:
-        who = {"kafka_cluster": cluster, "job": job, "instance": f"{agent}:10618"}
-        return {"severity": "warning", "reason": "prometheus", **who}
+    def ours(cluster: str = "prod") -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": cluster}
 
     def read(
         values: str, up: str = "1x60", agent: str = "a", cluster: str = "prod", source: str = "lso"
@@ -62,23 +59,23 @@ def _prometheus() -> Iterator[Case]:
             scraped(SOURCE_UP, cluster, source, cluster, values=up, agent=agent),
         ]
 
-    yield case(PROMETHEUS, "two minutes and a second behind", read("-121+60x60"), {"4m": [], "5m": [ours()]})
-    yield case(PROMETHEUS, "two minutes and a second ahead", read("121+60x60"), {"4m": [], "5m": [ours()]})
-    yield case(PROMETHEUS, "two minutes behind", read("-120+60x60"), {"30m": []})
-    yield case(PROMETHEUS, "twenty minutes ahead", read("1200+60x60"), {"5m": [ours()]})
-    yield case(PROMETHEUS, "the source fails", read("0x60", "0x60"), {"30m": []})
-    yield case(PROMETHEUS, "another source is read once an hour", read("0x60", source="posture"), {"30m": []})
+    yield case(CLOCKS, "two minutes and a second behind", read("-121+60x60"), {"4m": [], "5m": [ours()]})
+    yield case(CLOCKS, "two minutes and a second ahead", read("121+60x60"), {"4m": [], "5m": [ours()]})
+    yield case(CLOCKS, "two minutes behind", read("-120+60x60"), {"30m": []})
+    yield case(CLOCKS, "twenty minutes ahead", read("1200+60x60"), {"5m": [ours()]})
+    yield case(CLOCKS, "the source fails", read("0x60", "0x60"), {"30m": []})
+    yield case(CLOCKS, "another source is read once an hour", read("0x60", source="posture"), {"30m": []})
     both = [*read("600+60x60"), *read("600+60x60", agent="b"), *read("0+60x60", agent="c")]
-    yield case(PROMETHEUS, "two agents of three", both, {"30m": [ours(), ours("b")]})
+    yield case(CLOCKS, "two agents of three", both, {"30m": [ours()]})
     clusters = [*read("600+60x60"), *read("600+60x60", cluster="other"), *read("0+60x60", cluster="third")]
-    yield case(PROMETHEUS, "each cluster of an agent", clusters, {"30m": [ours(), ours(cluster="other")]})
+    yield case(CLOCKS, "each cluster of an agent", clusters, {"30m": [ours(), ours("other")]})
     down = [*read("600+60x60", "0x60"), *read("0+60x60", agent="b"), *read("0+60x60", cluster="other")]
-    yield case(PROMETHEUS, "another agent's source and another cluster's are up", down, {"30m": []})
+    yield case(CLOCKS, "another agent's source and another cluster's are up", down, {"30m": []})
     alike = [replace(series, labels={**series.labels, "job": "other"}) for series in read("600+60x60")]
     jobs = [*read("600+60x60", "0x60"), *read("0+60x60", cluster="other"), *alike]
-    yield case(PROMETHEUS, "two jobs at one address", jobs, {"30m": [ours(job="other")]})
+    yield case(CLOCKS, "two jobs at one address", jobs, {"30m": [ours()]})
     ends = read("600+60x20 1260+60x40")
-    yield case(PROMETHEUS, "synchronised again", ends, {"20m": [ours()], "27m": [ours()], "29m": []})
+    yield case(CLOCKS, "synchronised again", ends, {"20m": [ours()], "27m": [ours()], "29m": []})
 
 
 def _names() -> Iterator[Case]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.catalogue import (
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
     SPARK_INPUT_ROWS_TOTAL,
     SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
     SPARK_QUERY_STATE,
@@ -16,7 +15,7 @@ from exporter.catalogue import (
 )
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
-SLOW, STARVED = "KafkaEosSparkQueryStalled no_progress", "KafkaEosSparkQueryStalled blocked"
+SLOW = "KafkaEosSparkQueryStalled"
 ENDED = "KafkaEosSparkQueryTerminated"
 Who = tuple[str, ...]
 QUERY: Who = ("prod", "etl", "orders")
@@ -55,14 +54,13 @@ def blocked(values: str, topic: str = "in", who: Who = QUERY, agent: str = "a", 
 def cases() -> Iterator[Case]:
     yield from _slow()
     yield from _idle()
-    yield from _starved()
     yield from _ended()
     yield from _pages()
 
 
 def _slow() -> Iterator[Case]:
     def ours(who: Who = QUERY) -> dict[str, str]:
-        return {"severity": "warning", "reason": "no_progress", **named(who)}
+        return {"severity": "warning", **named(who)}
 
     for claimed in ("running", "idle"):
         yield case(
@@ -202,74 +200,6 @@ def _idle() -> Iterator[Case]:
         SLOW, "a query of uncommitted reads at the end of its topic", [progress("-1x60"), lag("0x60")], {"10m": []}
     )
     yield case(SLOW, "both failed for longer than it takes", [progress("0 stale"), state("1 stale")], {"20m": []})
-
-
-def _starved() -> Iterator[Case]:
-    def ours(who: Who = QUERY, topic: str = "in") -> dict[str, str]:
-        return {"severity": "warning", "reason": "blocked", **named(who), "topic": topic}
-
-    def since(values: str, topic: str = "in", cluster: str = "prod", partition: str = "0", agent: str = "a") -> Series:
-        place = (cluster, topic, partition)
-        return scraped(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *place, values=values, agent=agent)
-
-    yield case(
-        STARVED,
-        "idle and healthy by its own account, behind a stall of more than ten minutes",
-        [blocked("5x60"), since("-1x60"), state("1x60", "idle"), progress("0+60x60")],
-        {"9m": [], "10m": [ours()]},
-    )
-    yield case(STARVED, "ten minutes are not more", [blocked("1x60"), since("0x60")], {"10m": [], "11m": [ours()]})
-    yield case(STARVED, "nothing to read behind the stall", [blocked("0x60"), since("-1x60")], {"30m": []})
-    yield case(STARVED, "transactions that come and go", [blocked("50x60")], {"30m": []})
-    yield case(
-        STARVED,
-        "each query and each of its topics",
-        [
-            *(blocked("5x60", who=who) for who in spread(QUERY)),
-            blocked("5x60", "more"),
-            *(since("-1x60", topic, cluster) for topic in ("in", "more") for cluster in ("prod", "other")),
-        ],
-        {"10m": [*(ours(who) for who in spread(QUERY)), ours(topic="more")]},
-    )
-    yield case(
-        STARVED,
-        "another topic's stall, and another cluster's",
-        [blocked("5x60"), since("-1x60", "more"), since("-1x60", cluster="other")],
-        {"30m": []},
-    )
-    yield case(
-        STARVED,
-        "the oldest stall of its partitions, as the replica that saw it first dates it",
-        [blocked("5x60"), since("-1x60"), since("500x60", partition="1"), since("400x60", agent="b")],
-        {"10m": [ours()]},
-    )
-    for over in ("terminated", "failed"):
-        yield case(
-            STARVED, f"a query that is {over}", [blocked("5x60"), since("-1x60"), state("1x60", over)], {"30m": []}
-        )
-    yield case(
-        STARVED,
-        "another query's end is not its own",
-        [
-            *(blocked("5x60", who=who) for who in spread(QUERY)),
-            since("-1x60"),
-            since("-1x60", cluster="other"),
-            state("1x60", "terminated"),
-        ],
-        {"10m": [ours(who) for who in spread(QUERY)[1:]]},
-    )
-    yield case(
-        STARVED,
-        "two replicas, one of which could not read the query's offsets, and two ways that see it",
-        [blocked("5x60"), since("-1x60", agent="b"), blocked("4x60", target="checkpoint"), blocked("0x60", agent="b")],
-        {"10m": [ours()]},
-    )
-    yield case(
-        STARVED,
-        "seven minutes without data neither resolve it nor hold it longer",
-        [blocked("5x12 stale"), since("-1x12 stale")],
-        {"12m": [ours()], "19m": [ours()], "20m": []},
-    )
 
 
 def ended(values: str, reason: str = "other", who: Who = QUERY, agent: str = "a") -> Series:

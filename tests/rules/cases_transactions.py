@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from exporter.catalogue import (
+    APPLICATION_THRESHOLD_SECONDS,
     BROKER_REQUEST_ERRORS_TOTAL,
     LAST_TRANSACTION_TIMESTAMP_SECONDS,
+    LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
     OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OVERDUE_TRANSACTIONS,
@@ -102,7 +104,33 @@ def _long() -> Iterator[Case]:
     )
     yield case(LONG, "overdue after the first second", [oldest("359x60"), overdue("1x60")], {"6m": [WARNING]})
     yield case(LONG, "of no age at all", [oldest("360x60"), overdue("1x60")], {"6m": []})
+    yield from _own_topics(oldest, overdue)
     yield case(LONG, "it outlives seven minutes without data", [oldest("-1x16 stale")], {"23m": [WARNING], "24m": []})
+
+
+def _own_topics(oldest: Callable[..., Series], overdue: Callable[..., Series]) -> Iterator[Case]:
+    """An application that holds topics with longer thresholds, as a nightly batch does."""
+
+    def due(values: str, app: tuple[str, ...] = APP, severity: str = "warning", agent: str = "a") -> Series:
+        who = (app[0], app[1], "pay-1", "7", "open", severity)
+        return scraped(LSO_HOLDER_DUE_TIMESTAMP_SECONDS, *who, values=values, agent=agent)
+
+    def threshold(seconds: int) -> Series:
+        return scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "open_warning", values=f"{seconds}x300")
+
+    old = oldest("0x300")
+    waits = [due("7200x300"), due("14400x300", severity="critical")]
+    times = {"16m": [], "119m": [], "121m": [WARNING]}
+    yield case(LONG, "its topic may be held for two hours, and it has no threshold of its own", [old, *waits], times)
+    own = [old, *waits, threshold(600)]
+    yield case(LONG, "its own threshold is shorter than that of its topic", own, {"10m": [], "11m": [WARNING]})
+    late = [old, *waits, overdue("0x20 1x300")]
+    yield case(LONG, "it is longer open than its own timeout", late, {"22m": [], "24m": [WARNING]})
+    yield case(LONG, "its topic has a shorter threshold", [old, due("300x300")], {"14m": [], "16m": [WARNING]})
+    two = [old, due("300x300"), due("7200x300", agent="b")]
+    yield case(LONG, "of two replicas one has the longer threshold", two, {"16m": [], "121m": [WARNING]})
+    others = [old, *(due("7200x300", app) for app in spread(APP)[1:]), due("7200x300", severity="critical")]
+    yield case(LONG, "others hold such topics", others, {"16m": [WARNING]})
 
 
 def _events(alert: str, outcome: str, other: str) -> Iterator[Case]:
@@ -182,7 +210,7 @@ def _storms() -> Iterator[Case]:
         return scraped(RECENT_PRODUCER_FENCES, *who, values=values, agent=agent)
 
     def storm(who: tuple[str, ...] = (*APP, "pay-3")) -> dict[str, str]:
-        return of("critical", who[:2], transactional_id=who[2])
+        return of("critical", who[:2])
 
     ids = spread((*APP, "pay-3"))
     once = [recent("_ _ 3x9 stale")]
@@ -195,7 +223,7 @@ def _storms() -> Iterator[Case]:
         STORM, "one goes, another comes: as many for long", [steady], {"10m": [], "11m": [storm()], "40m": [storm()]}
     )
     yield case(STORM, "two for long", [recent("2x60")], {"11m": [], "40m": []})
-    yield case(STORM, "each id", [recent("1 3x9", who) for who in ids], {"1m": [storm(who) for who in ids]})
+    yield case(STORM, "each id", [recent("1 3x9", who) for who in ids], {"1m": [storm(who) for who in ids[:3]]})
     yield case(
         STORM,
         "a rolling restart that crashes each id twice",
@@ -220,8 +248,7 @@ def _storms() -> Iterator[Case]:
 
 def _many() -> Iterator[Case]:
     """Fences of many ids of an application."""
-    name = f"{STORM} application"
-    page = of("critical", reason="application")
+    name, page = STORM, CRITICAL
 
     def of_ids(title: str, series: list[Series], checks: Mapping[str, Sequence[Mapping[str, str]]]) -> Case:
         """A case in which an id of each application is fenced twice in ten minutes."""
@@ -243,7 +270,7 @@ def _many() -> Iterator[Case]:
     yield of_ids(
         "each application",
         [series for app in apps for series in (fences("0+50x60", app), inits("0+50x60", app))],
-        {"20m": [of("critical", app, reason="application") for app in apps]},
+        {"20m": [of("critical", app) for app in apps]},
     )
     crash = [fences("0x9 100x60"), inits("0x9 100x60")]
     yield of_ids("one crash of all instances", crash, {f"{at}m": [] for at in range(30)})

@@ -45,7 +45,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Check:
-    """The alerts of this name that fire at this time: their labels, those of severity and window included."""
+    """The alerts of this name that fire at this time: their labels, those of severity and reason included."""
 
     at: str
     alerts: tuple[Labels, ...]
@@ -171,8 +171,8 @@ def bare(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def variant_of(labels: Labels) -> str:
-    """The label that distinguishes variants of an alert of one severity; "" without one."""
-    return labels.get("window", "") or labels.get("reason", "")
+    """The label that distinguishes variants of an alert; "" without one."""
+    return labels.get("reason", "")
 
 
 def run(rules: Mapping[str, Any], cases: Iterable[Case]) -> str:

@@ -13,23 +13,23 @@ from exporter.alerts.aborts import MANY
 from exporter.alerts.bound import MOST_ALERTS, is_bounded
 from exporter.alerts.rule import Alert
 from exporter.alerts.settings import Settings
-from tests.rules.promtool import Case, Labels, Series, bare, counted, size, variant_of
+from tests.rules.promtool import Case, Labels, Series, bare, counted, size
 from tests.rules.table import CASES
 from tests.rules.written import written_rules
 
 RULES: dict[str, Any] = written_rules()
 SUBJECTS = 24
 CLUSTERS = ("prod", "test")
-_NO_SUBJECT = {"kafka_cluster", "severity", "reason", "window"}
+_NO_SUBJECT = {"kafka_cluster", "severity", "reason"}
 BOUNDED = [alert for alert in table.alerts(Settings()) if is_bounded(alert)]
 
 
 def name_of(alert: Alert) -> str:
-    return f"{alert.name} {variant_of(dict(alert.labels))}".strip()
+    return f"{alert.name} {alert.reason}".strip()
 
 
 def own(labels: Labels, alert: Alert) -> bool:
-    return labels["severity"] == alert.severity and {*alert.labels} <= {*labels.items()}
+    return labels["severity"] == alert.severity and {*alert.labels.items()} <= {*labels.items()}
 
 
 def smallest(alert: Alert) -> tuple[Case, str, Labels]:
@@ -68,7 +68,7 @@ def test_no_more_than_twenty_alerts_of_a_rule_fire_in_a_cluster(alert: Alert) ->
     first = dict([next((name, value) for name, value in subject.items() if value)])
     series = tuple(series for cluster in CLUSTERS for series in crowd(case, first, cluster))
     crowded = replace(case, series=series, checks=())
-    matchers = {"severity": alert.severity.value, **dict(alert.labels)}
+    matchers = {"severity": alert.severity.value, **alert.labels}
     rules = bare(RULES)
     for group in rules["groups"]:  # one alert stands for all these applications in the shortest windows
         group["rules"] = [rule for rule in group["rules"] if rule.get("record") != str(MANY)]

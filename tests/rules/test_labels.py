@@ -63,10 +63,7 @@ def first_of(name: str) -> list[Case]:
     return [next((case for case in usable if len(case.series) <= BIG), usable[0])]
 
 
-BY_INSTANCE = (
-    *("KafkaEosExporterAbsent restarts", "KafkaEosExporterAbsent never", "KafkaEosSourceDown blind"),
-    *("KafkaEosWatchdog", "KafkaEosClocksDiffer prometheus", "KafkaEosLabelsAmbiguous missing"),
-)
+BY_INSTANCE = (*("KafkaEosExporterAbsent never", "KafkaEosWatchdog", "KafkaEosLabelsAmbiguous missing"),)
 """Alerts with an instance, or with none of anybody's labels."""
 
 

@@ -92,7 +92,7 @@ def test_an_alert_keeps_the_owner_of_its_subject_over_a_failed_scrape(alert: str
 def test_each_of_three_teams_gets_its_own_alerts_and_no_others(tmp_path: Path) -> None:
     firing = [
         alert("ProducerFenced", application="pay-eu", owner="payments"),
-        alert("AbortRatioHigh", "critical", application="billing", window="1h", owner="payments"),
+        alert("AbortRatioHigh", "critical", application="billing", reason="fast", owner="payments"),
         alert("ProducerFenced", application="shipping", owner="logistics"),
         alert("ConnectTaskFailed", "critical", connect="main", connector="ship-out", task="0", owner="logistics"),
         alert("ReadersLate", topic="scores", owner="fraud"),

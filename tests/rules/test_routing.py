@@ -91,7 +91,7 @@ OUTAGE = [
     page("TransactionLogUnderMinIsr"),
     page("LsoStalled", producer_id="7"),
     page("CompletionSlow", application="pay"),
-    page("AbortRatioHigh", application="pay", window="1h"),
+    page("AbortRatioHigh", application="pay", reason="fast"),
     page("ApplicationSilent", application="pay"),
     {**page("LongRunningTransaction", application="pay"), "severity": "warning"},
 ]
@@ -113,24 +113,20 @@ def test_an_outage_of_one_cluster_withholds_no_page_of_another_and_no_hanging_tr
 
 
 def test_a_page_is_withheld_by_its_cause_alone() -> None:
-    """The transaction of its own holder that never ends, the fences of its own application, an hour that shows more
-    than six, or the transaction log without its replicas.
+    """The transaction of its own holder that never ends, the fences of its own application, or the transaction log
+    without its replicas.
     """
     pages = [rule for rule in CONFIG["inhibit_rules"] if 'severity="warning"' not in rule["target_matchers"]]
     tickets = (['alertname="KafkaEosProducerFenced"'], ['alertname="KafkaEosSourceDown"'])
-    causes = [
-        rule for rule in pages if rule["target_matchers"] not in tickets and 'reason=""' not in rule["target_matchers"]
-    ]
+    causes = [rule for rule in pages if rule["target_matchers"] not in tickets]
     assert [rule["source_matchers"] for rule in causes] == [
         ['alertname="KafkaEosCanaryFailing"', 'reason="cluster"'],
         ['alertname=~"KafkaEos(Hanging|Unmarked)Transaction"'],
         ['alertname="KafkaEosProducerFenceStorm"'],
-        ['alertname="KafkaEosProducerFenceStorm"', 'reason=""'],
-        ['alertname="KafkaEosAbortRatioHigh"', 'window="1h"', 'severity="critical"'],
         ['alertname="KafkaEosTransactionLogUnderMinIsr"'],
     ]
     assert "producer_id" in causes[1]["equal"]
-    assert all("application" in cause["equal"] for cause in causes[2:5])
+    assert "application" in causes[2]["equal"]
 
 
 def test_a_page_withholds_the_ticket_about_the_same_subject_alone() -> None:
@@ -160,7 +156,7 @@ def test_every_label_of_an_alert_of_both_severities_is_compared() -> None:
     fired = [
         labels for case in CASES if case.alert.split()[0] in both for check in case.checks for labels in check.alerts
     ]
-    told = {"severity", "owner", "reason", "window", "job", "instance", "pod", "kafka_cluster", "coordinator"}
+    told = {"severity", "owner", "reason", "job", "instance", "pod", "kafka_cluster", "coordinator"}
     compared = {*CONFIG["inhibit_rules"][-1]["equal"]}
     assert {label for labels in fired for label in labels} - told <= compared
 
@@ -181,27 +177,6 @@ def test_kafka_down_is_one_page() -> None:
     assert len(sent(one)) == 2
     elsewhere = {**down[2], "kafka_cluster": "other"}
     assert sent([*down, elsewhere]) == ["KafkaEosCanaryFailing", "KafkaEosSourceDown"]
-
-
-def test_a_share_that_several_windows_show_is_one_alert() -> None:
-    """The one of the shortest window, and a page before a ticket."""
-    ours = {"application": "pay"}
-    windows = ("1h", "6h", "1d", "3d")
-    tickets = [{**page("AbortRatioHigh", window=window, **ours), "severity": "warning"} for window in windows]
-    for first in range(len(tickets)):
-        assert len(sent(tickets[first:])) == 1
-    pages = [page("AbortRatioHigh", window=window, **ours) for window in ("1h", "6h")]
-    assert len(sent([*pages, *tickets])) == 1
-    assert len(sent([pages[1], *tickets])) == 1
-    elsewhere = {**pages[0], "application": "ship"}
-    assert len(sent([elsewhere, pages[1]])) == len(sent([elsewhere, tickets[3]])) == 2
-
-
-def test_a_storm_of_an_id_is_the_page_about_the_storm_of_its_application() -> None:
-    storm = page("ProducerFenceStorm", application="pay", transactional_id="pay-3")
-    whole = page("ProducerFenceStorm", application="pay", reason="application")
-    assert len(sent([storm, whole])) == 1
-    assert len(sent([storm, {**whole, "application": "ship"}])) == 2
 
 
 def test_the_watchdog_goes_to_a_receiver_of_its_own(config: str) -> None:
@@ -235,15 +210,13 @@ def test_the_situations_of_the_demo_are_one_page_each_as_alertmanager_sends_them
     ]
     for application in ("pay", "ship"):
         firing += [
-            alert("ProducerFenceStorm", "critical", application=application, transactional_id=f"{application}-3"),
-            alert("ProducerFenceStorm", "critical", application=application, reason="application"),
+            alert("ProducerFenceStorm", "critical", application=application),
             alert("ProducerFenced", "warning", application=application),
         ]
     for application in ("pay", "ship", "nightly", "reports", "crawler", "importer"):
         firing += [
-            alert("AbortRatioHigh", "critical", application=application, window="1h"),
-            alert("AbortRatioHigh", "warning", application=application, window="6h"),
-            alert("AbortRatioHigh", "warning", application=application, reason="never"),
+            alert("AbortRatioHigh", "critical", application=application, reason="fast"),
+            alert("AbortRatioHigh", "warning", application=application, reason="slow"),
         ]
     subjects = ("application", "producer_id", "topic", "broker", "reason", "check")
     with running(TEXT, tmp_path) as alertmanager:
