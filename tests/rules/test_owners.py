@@ -81,7 +81,7 @@ def owned(case: Case) -> Case:
 @pytest.mark.parametrize(
     "alert",
     [
-        *("KafkaEosUnmarkedTransaction", "KafkaEosProducerFenced", "KafkaEosSparkQueryStalled blocked"),
+        *("KafkaEosUnmarkedTransaction", "KafkaEosProducerFenced", "KafkaEosSparkQueryStalled"),
         *("KafkaEosConnectTaskFailed", "KafkaEosGroupLagHigh", "KafkaEosTornTransaction", "KafkaEosPostureFailed"),
     ],
 )
