@@ -67,7 +67,7 @@ rules-lint: $(READY) ## the alerts, the mixin and the dashboards by promtool, pi
 	@scripts/install-prometheus
 	@scripts/check-rules $(PY)
 
-mutants: $(READY) ## every small change of every alert must break a case: minutes; ARGS="KafkaEosLsoStalled" for one
+mutants: $(READY) ## every small change of an alert that pages must break a case: minutes; ARGS="KafkaEosLsoStalled" for one
 	@scripts/install-prometheus
 	$(PY) -m tests.rules.mutation $(ARGS)
 

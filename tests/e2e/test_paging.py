@@ -175,7 +175,7 @@ def test_fences_stalls_and_orphans_page_with_evidence_and_resolve_after_repair(
             "application": pay_id[:-2],
             "owner": "unowned",
         }
-        assert f"- transactional.id {pay_id}, producer id " in fenced["annotations"]["description"]
+        assert f"application={pay_id[:-2]}" in fenced["annotations"]["page_url"]
         assert fenced["annotations"]["runbook_url"].endswith("/runbooks/KafkaEosProducerFenced.md")
 
         hanging = pager.wait(
@@ -259,7 +259,7 @@ def test_a_failed_connect_task_pages_with_its_cause_and_resolves_once_it_is_rest
         }
         story = page["annotations"]["description"]
         assert connector in page["annotations"]["summary"]
-        assert "In the last hour by cause other: 1" in story
+        assert "in the last hour by cause other: 1" in story
         restart = f"POST /connectors/{connector}/tasks/0/restart"
         assert restart in story
         assert agent.get("/runbooks/KafkaEosConnectTaskFailed").status == 200

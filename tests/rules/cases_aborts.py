@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_RATIO,
@@ -357,15 +356,8 @@ def _slow() -> Iterator[Case]:
         "not for less than ten minutes", [(288, 1, 0), (1, 0, 30), (60, 30, 0)], 0.05, {1450: False, 1600: False}, 5
     )
     yield of("lost in one burst, and nothing since", moment, 0.05, {1440: False, 1600: True, 2400: True}, 5)
-    apps = spread(APP)
-    every = [one for app in apps for one in (*finished([(60, 9, 1)], app), budget(0.05, app))]
-    tickets = [{**TICKET, "kafka_cluster": app[0], "application": app[1]} for app in apps]
-    yield case(SLOW, "each application", every, {"40h": tickets}, "1h")
     unjudged = [*finished([(60, 0, 10)]), budget(9999999999)]
     yield case(SLOW, "nothing is judged of what is ignored", unjudged, {"40h": []}, "1h")
-    away = [*finished([(30, 9, 1)]), budget(0.05)]
-    gone = [replace(series, values=f"{series.values} stale") for series in away[:-1]]
-    yield case(SLOW, "its agent is gone", [*gone, budget(0.05)], {"30h": [TICKET], "60h": []}, "1h")
 
 
 def _new() -> Iterator[Case]:
@@ -382,20 +374,10 @@ def _new() -> Iterator[Case]:
     yield case(SLOW, "its first forty are lost, in one sample, and it stands still", first, fires)
     some = new("_ _ _ 40x90", "_ _ _ 60x90")
     yield case(SLOW, "its first sample has forty lost and sixty committed", some, fires)
-    known = [*new("40x600"), *new("_x300 40x300", agent="b")]
-    day = {"10h": [TICKET], "23h": [TICKET], "25h": [], "40h": []}
-    yield case(SLOW, "a second agent that starts counts nothing anew", known, day, "5m")
     yield case(SLOW, "ten", new("9x5 10x90"), {"15m": [], "16m": [TICKET]})
     kinds = [ended("4x60", "fenced"), ended("6x60", "timed_out"), ended("0x60", "committed"), budget(0.05)]
     yield case(SLOW, "of all kinds together", kinds, {"15m": [TICKET]})
     yield case(SLOW, "as many committed as needed", new("2x60", "38x60"), {"15m": [], "30m": []})
-    yield case(SLOW, "two agents counted six each", [*new("6x60"), *new("6x60", agent="b")], {"30m": []})
-    gap = [
-        ended("40x300 stale _x20 40x300", "aborted"),
-        ended("9000x300 stale _x20 9000x300", "committed"),
-        budget(0.001),
-    ]
-    yield case(SLOW, "an agent that was away for an hour and counts on", gap, {"30h": [], "45h": []}, "5m")
 
 
 def _many() -> Iterator[Case]:
@@ -459,37 +441,8 @@ def _silent() -> Iterator[Case]:
     every_day = {"36h": [], "37h": [ticket], "50h": [ticket], "72h": [ticket], "100h": [ticket], "134h": [ticket]}
     yield case(SILENT, "it stopped, and is silent for days", [last(stopped)], {"30h": [], **every_day}, "10m")
     # The last id of it expired at the coordinator, so that the agent drops its series.
-    yield case(
-        SILENT,
-        "no agent knows it any more: that it is silent is not known",
-        [last(f"{regular} {600 * 215}x30 stale")],
-        {"40h": [ticket], "41h40m": []},
-        "10m",
-    )
-    down = last(f"{regular} {600 * 215}x200 {'_ ' * 60}{600 * 215}x200")
-    yield case(
-        SILENT,
-        "the agent is down for ten hours of a silence of days",
-        [down],
-        {"69h": [ticket], "75h": [], "81h": [ticket], "100h": [ticket]},
-        "10m",
-    )
-    busy = commits([600.0 * at for at in range(216)]) + " stale" + " _" * 40
-    back = f"{busy} {600 * 257}+600x60"
-    yield case(
-        SILENT, "the agent is down, the application is not", [last(back)], silent(range(36 * 60, 52 * 60, 60)), "10m"
-    )
-    apps = spread(APP)
-    yield case(
-        SILENT,
-        "each application",
-        [last(stopped, app) for app in apps],
-        {"40h": [quiet("warning", app) for app in apps]},
-        "10m",
-    )
     going = commits(600 * at for at in range(400))
     yield case(SILENT, "it goes on", [last(going)], {f"{at}h": [] for at in range(24, 60, 5)}, "10m")
-    yield case(SILENT, "one replica knows of later ones", [last(stopped), last(going, agent="b")], {"40h": []}, "10m")
     nightly = commits(86400 * (at // 144) for at in range(600))
     yield case(SILENT, "every night", [last(nightly)], {f"{at}h": [] for at in range(24, 96, 5)}, "10m")
     yield case(SILENT, "it is new", [last("0x100")], {"5h": [], "16h": []}, "10m")
@@ -500,7 +453,6 @@ def _silent() -> Iterator[Case]:
         {"40h": [ticket]},
         "10m",
     )
-    yield case(SILENT, "two replicas", [last(stopped), last(stopped, agent="b")], {"40h": [ticket]}, "10m")
     again = f"{regular} {600 * 215}x200 " + commits(600 * at for at in range(417, 500))
     yield case(SILENT, "it commits again after a day and a half", [last(again)], {"69h": [ticket], "71h": []}, "10m")
     for minutes, title, alerts in (
@@ -534,8 +486,6 @@ def _first_day() -> Iterator[Case]:
     yield case(SILENT, "it stops after nine commits", stops(120, 9), {"185m": [], "500m": []})
     half = stops(300, every=30)
     yield case(SILENT, "it commits every half hour, and stops", half, {f"{at}m": [] for at in range(150, 420, 10)})
-    elsewhere = [stops(120)[0], *(replace(stops(120)[1], labels={**stops(120)[1].labels, "application": "other"}),)]
-    yield case(SILENT, "another application has the commits", elsewhere, {"185m": []})
 
 
 def _weeks() -> Iterator[Case]:
@@ -593,14 +543,6 @@ def _limits() -> Iterator[Case]:
 
     yield of("its limit is not passed, and is passed", 0, {6: False, 8: False, 9: True})
     yield of("passed by half a second", 149.5, {8: False, 9: True})
-    commit = [step * (start + 20 + at) - 300 for at in range(20)]
-    yield of(
-        "commits end it, when seven minutes without data could be over",
-        0,
-        {19: True, 20: True, 22: True, 23: False},
-        20,
-        commit,
-    )
     # Its pauses: 5 minutes, and once in three hours 55.
     pauses = [step * at - (3300 if at % 72 < 4 else 300) for at in range(27 * 3600 // step)]
     seen = 27 * 3600 // step

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from exporter.catalogue import (
     EXPORTER_BUILD_INFO,
-    IGNORED_INFO,
     SOURCE_BLIND,
     SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
     SOURCE_UP,
 )
-from tests.rules.promtool import Case, Series, case, scraped, spread
+from tests.rules.promtool import Case, Series, case, scraped
 
 ABSENT, DOWN, BLIND = "KafkaEosExporterAbsent", "KafkaEosSourceDown", "KafkaEosClusterBlind"
 CLUSTER, UNSTABLE, NEVER = (f"{ABSENT} {reason}" for reason in ("cluster", "unstable", "never"))
@@ -177,9 +176,6 @@ def _removed() -> Iterator[Case]:
 
 def _replicas() -> Iterator[Case]:
     ours = absent("unstable", "warning")
-    both = [watches("1x200 " + GONE), watches("1x300", agent="b")]
-    yield case(UNSTABLE, "one of two", both, {"200m": [], "204m": [], "205m": [ours], "260m": [ours]})
-    yield case(UNSTABLE, "both are there", [watches("1x90"), watches("1x90", agent="b")], silent(range(0, 90, 9)))
     yield case(UNSTABLE, "one alone", [watches("1x90")], silent(range(0, 90, 9)))
     yield case(
         UNSTABLE,
@@ -189,21 +185,12 @@ def _replicas() -> Iterator[Case]:
     )
     yield case(
         UNSTABLE,
-        "all of them are another matter",
-        [watches("1x60 " + GONE), watches("1x60 " + GONE, agent="b")],
-        {"70m": [], "100m": []},
-    )
-    yield case(
-        UNSTABLE,
         "a crash loop of one",
         [watches("1 " * 60 + "stale stale stale 1 " * 10), watches("1x120", agent="b")],
         {"59m": [], "66m": [ours], "90m": [ours]},
     )
     back = [watches("1x60 " + "stale " * 20 + "1x40"), watches("1x130", agent="b")]
     yield case(UNSTABLE, "it is back", back, {"70m": [ours], "86m": [], "95m": []})
-    gone = watches("1x60 " + GONE)
-    alike = replace(watches("1x130"), labels={**gone.labels, "job": "other"})
-    yield case(UNSTABLE, "one of two at the same address", [gone, alike], {"70m": [ours]})
     there = watches("1x140", agent="b")
     yield case(
         UNSTABLE, "there for less than half of the time", [watches("1x40 " + MOSTLY), there], {"39m": []}, step="24s"
@@ -212,21 +199,7 @@ def _replicas() -> Iterator[Case]:
     yield case(UNSTABLE, "there for more than half of it", part, {"39m": [ours]}, step="24s")
     half = [watches("1x40 " + "1 stale " * 20), there]
     yield case(UNSTABLE, "there for half of it", half, silent(range(60, 100, 4)), step="80s")
-    days = [watches("1x48 stale"), watches("1x200", agent="b")]
-    yield case(UNSTABLE, "it is missed for a day", days, {"45h": [ours], "49h": []}, step="30m")
     yield from _scrapes()
-    yield case(
-        UNSTABLE,
-        "a rollout that has three for a while",
-        [watches("1x160"), watches("1x80 " + GONE, agent="b"), watches("_x78 1x90", agent="c")],
-        silent(range(70, 150, 5)),
-    )
-    yield case(
-        UNSTABLE,
-        "of another cluster",
-        [*both, watches("1x300", "other"), watches("1x300", "other", agent="b")],
-        {"210m": [ours]},
-    )
 
 
 def _scrapes() -> Iterator[Case]:
@@ -246,14 +219,6 @@ def _scrapes() -> Iterator[Case]:
     yield case(UNSTABLE, "it lived for minutes, and was stopped", test, silent(range(200, 300, 9)))
     half = [watches("_x200 1x150 " + GONE), *there]
     yield case(UNSTABLE, "it lived for less than half of the time, and was stopped", half, silent(range(350, 400, 9)))
-    flaps = [watches("_x200 1x20 " + "stale 1 " * 40), up("_x200 1x20 " + "0 1 " * 40), *there]
-    yield case(UNSTABLE, "every other scrape of it fails", flaps, silent(range(221, 290, 4)))
-    sidecar = [scraped(SOURCE_UP, "prod", "producers", "app", values="1x20 " + GONE), up("1x20 0x100"), *there]
-    yield case(UNSTABLE, "what cannot be scraped watched no cluster", sidecar, {"60m": []})
-    alike = [watches("1x20 " + GONE), up("1x20 " + GONE), up("0x100", job="other"), *there]
-    yield case(UNSTABLE, "another job's target at its address cannot be scraped", alike, {"300m": []})
-    alone = [watches("1x20 " + GONE), up("1x20 0x100"), *(watches("1x400", "other", "b"), up("1x400", "b"))]
-    yield case(UNSTABLE, "no other one is left: that is another matter", alone, {"60m": []})
 
 
 def _replaced() -> Iterator[Case]:
@@ -267,16 +232,6 @@ def _replaced() -> Iterator[Case]:
     yield case(UNSTABLE, "a new pod every five minutes", loop, {"16m": [], "18m": [ours], "100m": [ours]})
     slow = [lives(31 * at, 31, f"pod{at}") for at in range(7)]
     yield case(UNSTABLE, "a new pod every half hour", slow, silent(range(0, 200, 13)))
-    rollout = [
-        series
-        for at in range(2)
-        for series in (lives(0, 31 + at, f"old{at}"), lives(30 + at, 40, f"new{at}"), lives(70, 100, f"newer{at}"))
-    ]
-    yield case(UNSTABLE, "two rollouts of two replicas", rollout, silent(range(0, 150, 7)))
-    other = [lives(5 * at, 5, f"pod{at}") for at in range(3)] + [
-        watches("_ " * (15 + 5 * at) + "1 " * 5 + gone, "other", f"pod{3 + at}") for at in range(3)
-    ]
-    yield case(UNSTABLE, "two clusters do not add up", other, silent(range(0, 60, 5)))
     aside = [
         scraped(SOURCE_UP, "prod", "producers", "app", values="_ " * 5 * at + "1 1 1 1 1 " + gone, agent=f"p{at}")
         for at in range(20)
@@ -298,25 +253,8 @@ def _restarts() -> Iterator[Case]:
         {"19m": [], "20m": [ours], "65m": [ours], "80m": []},
     )
     yield case(UNSTABLE, "twice in an hour", [watches("1x120"), started("0x5 400x5 800x90")], silent(range(0, 90, 9)))
-    yield case(
-        UNSTABLE, "another program's process", [watches("1x120"), started(loop, "b"), started("0x120")], {"30m": []}
-    )
-    yield case(
-        UNSTABLE,
-        "each cluster that it watches",
-        [watches("1x120"), watches("1x120", "other"), started(loop)],
-        {"30m": [ours, {**ours, "kafka_cluster": "other"}]},
-    )
-    alike = replace(started(loop), labels={**_scrape("a"), "job": "other"})
-    yield case(UNSTABLE, "a process of another job at the same address", [watches("1x120"), alike], {"30m": []})
     sidecar = scraped(SOURCE_UP, "prod", "producers", "app", values="1x120")
     yield case(UNSTABLE, "one that watches no cluster", [sidecar, started(loop)], {"30m": []})
-    yield case(
-        UNSTABLE,
-        "though no scrape has found it for some minutes",
-        [watches("1x25 stale"), started(loop)],
-        {"32m": [ours], "36m": []},
-    )
 
 
 def _scrape(agent: str) -> dict[str, str]:
@@ -418,31 +356,11 @@ def _partial() -> Iterator[Case]:
         names = dict(zip(("kafka_cluster", "source", "target"), who, strict=True))
         return {"severity": "warning", **names}
 
-    def ignored(kind: str = "source", subject: str = "connect/main/a", cluster: str = "prod") -> Series:
-        return scraped(IGNORED_INFO, cluster, kind, subject, "because", values="1x60")
-
-    whos = spread(target)
     yield case(DOWN, "from the start", [up("0x60")], {"5m": [], "6m": [ours()]})
     yield case(DOWN, "after it was up", [up("1x20 0x60")], {"29m": [], "30m": [ours()]})
-    both = [up("0x60", agent=agent) for agent in "ab"]
-    yield case(DOWN, "one broker is down: one ticket of all agents", both, {"9m": [ours()]})
-    yield case(DOWN, "one agent of two", [up("0x60"), up("1x60", agent="b")], {"9m": [ours()]})
     less, more = "0 0 0 0 0 0 1 1 1 1 1 " * 9, "1 1 1 1 1 1 0 0 0 0 0 " * 9
     yield case(DOWN, "answered for just less than half", [up(less)], {"30m": [ours()], "40m": [ours()]}, step="30s")
     yield case(DOWN, "answered for more", [up(more)], {"30m": [], "40m": []}, step="30s")
-    two = [up("0 0 1 " * 20), up("0 0 1 " * 20, agent="b")]
-    yield case(DOWN, "two agents do not add up", two, {"30m": [ours()]})
-    each = [up("0x60", who) for who in whos]
-    yield case(DOWN, "each source and target", each, {"9m": [ours(who) for who in whos]})
     yield case(DOWN, "a coordinator that moves costs a few reads", [up("1x20 0 0 0 1x60")], silent(range(20, 40)))
     yield case(DOWN, "half of the reads are answered", [up("1 0 " * 30)], silent(range(1, 50)))
     yield case(DOWN, "one read of three is answered", [up("0 0 1 " * 20)], {"30m": [ours()]})
-    yield case(DOWN, "failed scrapes are another matter", [up("1x20 " + "stale " * 20)], {"25m": [], "45m": []})
-    yield case(DOWN, "a scrape that fails now and then does not hide it", [up("0 stale " * 20)], {"9m": [ours()]})
-    yield case(DOWN, "it ends some time after it is mended", [up("0x20 1x60")], {"29m": [ours()], "31m": []})
-    who = ("prod", "connect", "main/a")
-    others = spread(who)[1:]
-    yield case(DOWN, "it may be down", [up("0x60", who), ignored()], silent(range(0, 60, 7)))
-    down = [*(up("0x60", other) for other in others), ignored()]
-    yield case(DOWN, "others may not", down, {"12m": [ours(other) for other in others]})
-    yield case(DOWN, "a topic of that name is ignored", [up("0x60", who), ignored("topic")], {"12m": [ours(who)]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.catalogue import AUDIT_FINDINGS, AUDIT_LAST_RUN_TIMESTAMP_SECONDS, AUDIT_VERDICT
-from tests.rules.promtool import Case, Series, case, scraped, spread
+from tests.rules.promtool import Case, Series, case, scraped
 
 FOUND, UNKNOWN = "KafkaEosAuditFinding", "KafkaEosAuditUnknown"
 Who = tuple[str, ...]
@@ -42,52 +42,15 @@ def _findings() -> Iterator[Case]:
     yield case(FOUND, "none", [found("0x60"), ran("0x60")], {"30m": []})
     yield case(
         FOUND,
-        "one of two kinds",
-        [found("0x60", "gap"), found("3x60"), found("0x60", "ahead"), ran("0x60")],
-        {"5m": [ticket]},
-    )
-    yield case(
-        FOUND,
         "until a newer run finds nothing",
         [found("3x9 0x60"), ran("0x9 600x60")],
         {"9m": [ticket], "10m": [ticket], "16m": [ticket], "17m": []},
-    )
-    whos = spread(AUDIT)
-    yield case(
-        FOUND,
-        "each topic of each audit",
-        [series for at, who in enumerate(whos) for series in (found("1x60", who=who), ran(f"{at}x60", who))],
-        {"5m": [ours(who) for who in whos]},
-    )
-    yield case(
-        FOUND,
-        "two replicas that read one file, one alert",
-        [found("1x60"), ran("60x60"), found("1x60", agent="b"), ran("60x60", agent="b")],
-        {"5m": [ticket]},
-    )
-    yield case(
-        FOUND,
-        "the newer run, clean, was handed to one replica only",
-        [found("1x60"), ran("0x60"), found("0x60", agent="b"), ran("1x60", agent="b")],
-        {"5m": [], "30m": []},
-    )
-    yield case(
-        FOUND,
-        "the newer run, with findings, was handed to one replica only",
-        [found("0x60"), ran("0x60"), found("1x60", agent="b"), ran("1x60", agent="b")],
-        {"5m": [ticket]},
     )
     yield case(
         FOUND,
         "the older result is in a file, the newer one was handed in",
         [found("1x60"), ran("0x60"), found("0x60", target="ingest"), ran("1x60", target="ingest")],
         {"5m": []},
-    )
-    yield case(
-        FOUND,
-        "seven minutes without data neither resolve it nor hold it longer",
-        [found("1x8 stale"), ran("0x8 stale")],
-        {"8m": [ticket], "15m": [ticket], "16m": []},
     )
 
 
@@ -96,31 +59,6 @@ def _unknown() -> Iterator[Case]:
     yield case(UNKNOWN, "it could not tell", [said("1x60"), ran("0x60")], {"0m": [ticket], "30m": [ticket]})
     for verdict in ("clean", "findings"):
         yield case(UNKNOWN, verdict, [said("1x60", verdict), ran("0x60")], {"0m": [], "30m": []})
-    whos = spread(AUDIT)
-    yield case(
-        UNKNOWN,
-        "each topic of each audit",
-        [series for at, who in enumerate(whos) for series in (said("1x60", who=who), ran(f"{at}x60", who))],
-        {"5m": [ours(who) for who in whos]},
-    )
-    yield case(
-        UNKNOWN,
-        "two replicas that read one file, one alert",
-        [said("1x60"), ran("60x60"), said("1x60", agent="b"), ran("60x60", agent="b")],
-        {"5m": [ticket]},
-    )
-    yield case(
-        UNKNOWN,
-        "the newer run, clean, was handed to one replica only",
-        [said("1x60"), ran("0x60"), said("1x60", "clean", agent="b"), ran("1x60", agent="b")],
-        {"5m": []},
-    )
-    yield case(
-        UNKNOWN,
-        "seven minutes without data neither resolve it nor hold it longer",
-        [said("1x8 stale"), ran("0x8 stale")],
-        {"8m": [ticket], "15m": [ticket], "16m": []},
-    )
 
 
 def _overdue() -> Iterator[Case]:
@@ -130,28 +68,3 @@ def _overdue() -> Iterator[Case]:
         UNKNOWN, "more than eight days ago", [ran(f"-{eight - 300}x60")], {"5m": [], "6m": [ticket], "30m": [ticket]}
     )
     yield case(UNKNOWN, "every night", [ran(f"-{DAY * 60}x60")], {"0m": [], "30m": []})
-    whos = spread(AUDIT)
-    yield case(
-        UNKNOWN,
-        "each topic of each audit",
-        [ran(f"-{eight + 1}x60", who) for who in whos],
-        {at: [ours(who) for who in whos] for at in ("0m", "5m")},
-    )
-    yield case(
-        UNKNOWN,
-        "two replicas, one alert",
-        [ran(f"-{eight + 1}x60"), ran(f"-{eight + 2}x60", agent="b")],
-        {"5m": [ticket]},
-    )
-    yield case(
-        UNKNOWN,
-        "a newer run that one replica alone was told of",
-        [ran(f"-{eight + 1}x60"), ran("-60x60", agent="b")],
-        {"5m": []},
-    )
-    yield case(
-        UNKNOWN,
-        "seven minutes without data neither resolve it nor hold it longer",
-        [ran(f"-{eight + 1}x8 stale")],
-        {"8m": [ticket], "15m": [ticket], "16m": []},
-    )

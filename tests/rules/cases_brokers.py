@@ -46,29 +46,7 @@ def _refused() -> Iterator[Case]:
     yield case(ZOMBIES, "two of them, as after one takeover", [errors("0x9 2x60")], {f"{at}m": [] for at in range(25)})
     # Over the whole of its window nothing is extrapolated: exactly three.
     yield case(ZOMBIES, "three", [errors("0 0 0 0 0 3 3 3 3 3 3x20")], {"10m": [ours], "13m": [ours]})
-    yield case(
-        ZOMBIES,
-        "one each of two brokers, requests and errors",
-        [
-            errors("0x9 1x60"),
-            errors("0x9 1x60", ("prod", "2", "Produce", "INVALID_PRODUCER_EPOCH")),
-            errors("0x9 1x60", ("prod", "1", "EndTxn", "INVALID_PRODUCER_EPOCH")),
-            errors("0x9 1x60", ("prod", "1", "Produce", "PRODUCER_FENCED")),
-        ],
-        {"11m": [ours]},
-    )
-    brokers = [errors("0x9 1x60", ("prod", broker, *PLACE[2:])) for broker in "123"]
-    yield case(ZOMBIES, "one each of three brokers", brokers, {"11m": [ours]})
-    yield case(
-        ZOMBIES,
-        "each cluster by itself",
-        [errors("0x9 4x60"), errors("0x9 4x60", ("other", *PLACE[1:])), errors("0x9 2x60", ("third", *PLACE[1:]))],
-        {"11m": [ours, _zombies("other")]},
-    )
     two = [errors("0x9 2x60", agent=agent) for agent in "ab"]
-    yield case(ZOMBIES, "two replicas count the same two", two, {"11m": [], "18m": []})
-    late = [errors("0x9 4x60"), errors("4x60", agent="b")]
-    yield case(ZOMBIES, "a replica that was started later", late, {"11m": [ours]})
     yield case(ZOMBIES, "it ends ten minutes and seven later", [errors("0x9 4x60")], {"26m": [ours], "28m": []})
     yield case(
         ZOMBIES,
@@ -84,11 +62,6 @@ def _refused() -> Iterator[Case]:
     yield case(ZOMBIES, "more than the canary's", more, {"45m": [ours, _zombies("other")]})
     hardly = [errors("0+1.35x60"), fenced("0+1x60"), done]
     yield case(ZOMBIES, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(12, 60, 5)})
-    apart = [
-        errors("0x9 1x60", ("prod", "1", *refused_as))
-        for refused_as in (PLACE[2:], ("EndTxn", PLACE[3]), ("Produce", "PRODUCER_FENCED"))
-    ]
-    yield case(ZOMBIES, "one each of three requests and errors", apart, {"11m": [ours]})
     two = [errors("0+3x60"), fenced("0+1x60", "1"), fenced("0+2x60", "2")]
     yield case(ZOMBIES, "the canary's through two coordinators", two, {"30m": []})
     anew = [errors("0+1x60"), fenced("0+1x30"), fenced("_x30 0+1x30", agent="canary-2")]
@@ -106,8 +79,6 @@ def _persistent() -> Iterator[Case]:
     canary = [errors("0+10x40"), fenced("0+10x40"), fenced("0+50x40", outcome="committed")]
     yield case(ZOMBIES, "the canary's own", canary, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
     done = fenced("0+50x40", outcome="committed")
-    more = [errors("0+12x40"), errors("240x40", agent="b"), fenced("0+10x40"), done]
-    yield case(ZOMBIES, "more than the canary's, and a replica that sees none", more, {"240m": [ours]}, "10m")
     hardly = [*(errors("0+10.5x40", agent=agent) for agent in "ab"), fenced("0+10x40"), done]
     yield case(ZOMBIES, "hardly more than the canary's", hardly, {f"{at}m": [] for at in range(0, 400, 30)}, "10m")
     for another in (("prod", "2", *PLACE[2:]), ("prod", "1", "EndTxn", PLACE[3]), (*PLACE[:3], "PRODUCER_FENCED")):
@@ -128,19 +99,6 @@ def _persistent() -> Iterator[Case]:
     yield case(ZOMBIES, "two hours of it, and well before", [begins], {f"{at}m": [] for at in (190, 210)}, "10m")
     over = errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40")
     yield case(ZOMBIES, "and then none", [over], {"140m": [], "150m": [ours], "240m": []}, "10m")
-    moved = [
-        errors("0 0 0 1x40"),
-        errors("0x8 1x40", ("prod", "2", *PLACE[2:])),
-        errors("0x14 1x40", ("prod", "3", *PLACE[2:])),
-    ]
-    yield case(ZOMBIES, "on another broker each hour", moved, {"190m": [ours]}, "10m")
-    yield case(
-        ZOMBIES,
-        "each cluster by itself",
-        [slow, errors("0 0 0 1x40", ("other", *PLACE[1:])), errors("0x14 1x40", ("other", *PLACE[1:]), agent="b")],
-        {"200m": [ours]},
-        "10m",
-    )
     gap = errors("0 0 1x12 2 2 2 2 2 3x20")
     yield case(ZOMBIES, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
     for error in ("PRODUCER_FENCED", "FENCED_INSTANCE_ID"):
@@ -150,8 +108,6 @@ def _persistent() -> Iterator[Case]:
     for missing, values in enumerate(("0x8 1 1 1 1 1 1 2x20", "0 0 0 1x11 2x20", "0 0 0 1 1 1 1 1 1 2x20")):
         title = f"errors that are normal are no fences of hour {missing}"
         yield case(ZOMBIES, title, [errors(values), normal], {f"{at}m": [] for at in range(0, 250, 10)}, "10m")
-    replicas = [slow, errors("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3 3 3 3 3 3 4x40", agent="b")]
-    yield case(ZOMBIES, "two replicas", replicas, {"200m": [ours]}, "10m")
     other = errors("0+9x60", ("prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS"))
     yield case(ZOMBIES, "errors that are normal", [other], {"200m": []}, "10m")
 
@@ -167,21 +123,6 @@ def _generations() -> Iterator[Case]:
         yield case(GENERATION, error, [errors("0x20 11x60", of(error))], {"20m": [], "25m": [ours(error)]})
     yield case(GENERATION, "a deploy", [errors("0x20 9x60", of())], {"25m": [], "40m": []})
     yield case(GENERATION, "exactly ten", [errors("0+0x5 5 10x60", of())], {"15m": []})
-    other = errors("0x20 50x60", ("prod", "1", "Produce", "ILLEGAL_GENERATION"))
-    normal = errors("0x20 50x60", of("COORDINATOR_NOT_AVAILABLE"))
-    yield case(GENERATION, "another request, and another error", [other, normal], {"25m": []})
-    places = [of(), of(broker="2"), of(cluster="other"), of("STALE_MEMBER_EPOCH")]
-    yield case(
-        GENERATION,
-        "each broker and error",
-        [errors("0x5 50x60", who) for who in places],
-        {"10m": [ours(), ours(broker="2"), ours(cluster="other"), ours("STALE_MEMBER_EPOCH")]},
-    )
-    yield case(
-        GENERATION, "two replicas count the same", [errors("0x5 7x60", of(), agent) for agent in "ab"], {"10m": []}
-    )
-    one = [errors("0x5 50x60", of()), errors("50x60", of(), "b")]
-    yield case(GENERATION, "seen by one replica of two", one, {"10m": [ours()]})
     yield case(GENERATION, "it ends", [errors("0x20 50x90", of())], {"41m": [ours()], "44m": []})
 
 
@@ -199,12 +140,8 @@ def _concurrent() -> Iterator[Case]:
     two = [refused("0+6x60"), refused("0+6x60", "2"), none]
     yield case(CONCURRENT, "of two brokers", two, {"30m": [ours]})
     yield case(CONCURRENT, "hardly more than a hundred", [refused("0+10.05x60"), none], {"30m": [ours]})
-    late = [refused("0+61x60"), ended("0+7x60"), ended("0x60", agent="b")]
-    yield case(CONCURRENT, "a replica that sees no end", late, {"30m": []})
     versions = [refused("0+61x60"), ended("0+3x60"), ended("0+4x60", version="4")]
     yield case(CONCURRENT, "ended by clients of two versions", versions, {"30m": []})
-    one = [refused("0+11x60"), refused("0x60", agent="b"), none]
-    yield case(CONCURRENT, "seen by one replica of two", one, {"30m": [ours]})
     yield case(
         CONCURRENT,
         "of several requests",
@@ -218,13 +155,6 @@ def _concurrent() -> Iterator[Case]:
     yield case(
         CONCURRENT, "ended at two brokers", [refused("0+61x60"), ended("0+3x60"), ended("0+4x60", "2")], {"30m": []}
     )
-    yield case(CONCURRENT, "two replicas", [refused("0+7x60", agent=letter) for letter in "ab"] + [none], {"30m": []})
-    both = [ended("0+4x60", agent=letter) for letter in "ab"]
-    yield case(CONCURRENT, "two replicas count the same ends", [refused("0+61x60"), *both], {"30m": [ours]})
-    yield case(
-        CONCURRENT, "other requests", [refused("0+61x60"), none, ended("0+30x60", request="Produce")], {"30m": [ours]}
-    )
-    yield case(CONCURRENT, "another error", [errors("0+61x60"), none], {"30m": []})
     yield case(CONCURRENT, "for nine minutes", [refused("0x5 0+60x8 480x60"), none], {"14m": []})
     yield case(CONCURRENT, "requests that are not known", [refused("0+61x60")], {"30m": []})
     yield case(CONCURRENT, "it ends", [refused("0+60x20 1200x60"), none], {"33m": [ours], "40m": []})
@@ -241,23 +171,9 @@ def _sequences() -> Iterator[Case]:
         yield case(SEQUENCE, error, [errors("0x20 11x60", of(error))], {"20m": [], "25m": [ours(error)]})
     yield case(SEQUENCE, "a few while a leader moves", [errors("0x20 9x60", of())], {"25m": [], "40m": []})
     yield case(SEQUENCE, "exactly ten", [errors("0+0x5 5 10x60", of())], {"15m": []})
-    places = [of(), of(broker="2"), of(cluster="other"), of("UNKNOWN_PRODUCER_ID")]
-    yield case(
-        SEQUENCE,
-        "each broker and error",
-        [errors("0x5 50x60", who) for who in places],
-        {"10m": [ours(), ours(broker="2"), ours(cluster="other"), ours("UNKNOWN_PRODUCER_ID")]},
-    )
-    yield case(
-        SEQUENCE, "two replicas count the same", [errors("0x5 7x60", of(), agent) for agent in "ab"], {"10m": []}
-    )
-    one = [errors("0x5 50x60", of()), errors("50x60", of(), "b")]
-    yield case(SEQUENCE, "seen by one replica of two", one, {"10m": [ours()]})
     yield case(SEQUENCE, "it ends", [errors("0x5 50x60", of())], {"27m": [ours()], "28m": []})
     slowly = errors("0 " * 20 + " ".join(str(at) for at in range(60)), of())
     yield case(SEQUENCE, "slowly", [slowly], {"30m": [], "35m": [ours()]})
-    normal = [errors("0+9x60", PLACE), errors("0+9x60", ("prod", "1", "EndTxn", "UNKNOWN_PRODUCER_ID"))]
-    yield case(SEQUENCE, "other errors, and other requests", normal, {"20m": [], "40m": []})
 
 
 def _verification() -> Iterator[Case]:
@@ -270,21 +186,6 @@ def _verification() -> Iterator[Case]:
     )
     yield case(VERIFICATION, "a few while a coordinator moves", [failures("0x20 9x60")], {"25m": [], "40m": []})
     yield case(VERIFICATION, "exactly ten in a quarter of an hour", [failures("0+0x5 5 10x60")], {"15m": []})
-    yield case(
-        VERIFICATION,
-        "each broker",
-        [failures("0x5 50x60"), failures("0x5 50x60", broker="2"), failures("0x5 50x60", cluster="other")],
-        {"10m": [ours, {**ours, "broker": "2"}, {**ours, "kafka_cluster": "other"}]},
-    )
-    yield case(
-        VERIFICATION, "two replicas count once", [failures("0x5 7x60"), failures("0x5 7x60", agent="b")], {"10m": []}
-    )
-    yield case(
-        VERIFICATION,
-        "seen by one replica of two",
-        [failures("0x5 50x60"), failures("50x60", agent="b")],
-        {"10m": [ours]},
-    )
     yield case(VERIFICATION, "a count that was there before is no event", [failures("5000x60")], {"0m": [], "30m": []})
     yield case(
         VERIFICATION, "a quarter of an hour later it is over", [failures("0x5 50x60")], {"27m": [ours], "28m": []}
@@ -306,18 +207,6 @@ def _timeouts() -> Iterator[Case]:
 
     yield case(name, "one", [errors("0x4 1x60", place)], {"4m": [], "6m": [ticket()], "20m": [ticket()], "23m": []})
     yield case(name, "none", [errors("3x60", place)], {"6m": [], "30m": []})
-    others = [
-        errors("0+5x60", ("prod", "1", "InitProducerId", "PRODUCER_FENCED")),
-        errors("0+5x60", ("prod", "1", "EndTxn", "INVALID_TRANSACTION_TIMEOUT")),
-    ]
-    yield case(name, "other errors and requests", others, {"6m": [], "30m": []})
-    places = [place, ("other", *place[1:]), ("prod", "2", *place[2:])]
-    all_three = [ticket(), ticket("other"), ticket("prod", "2")]
-    yield case(name, "each broker", [errors("0x4 1x60", place) for place in places], {"8m": all_three})
-    two = [errors("0x4 1x60", place), errors("0x4 1x60", place, agent="b")]
-    yield case(name, "two replicas are one ticket", two, {"8m": [ticket()]})
-    late = [errors("0x4 1x60", place), errors("0x60", place, agent="b")]
-    yield case(name, "a replica that did not see it", late, {"8m": [ticket()]})
 
 
 def _expired() -> Iterator[Case]:
@@ -330,19 +219,8 @@ def _expired() -> Iterator[Case]:
     yield case(name, "one", [errors("0x4 1x60", place)], {"4m": [], "6m": [ticket()], "20m": [ticket()], "23m": []})
     yield case(name, "none", [errors("3x60", place)], {"6m": [], "30m": []})
     yield case(name, "an expired id that nobody uses", [_expired_ids("2x60")], {"6m": [], "30m": []})
-    other = [errors("0+5x60", ("prod", "1", "AddPartitionsToTxn", "UNKNOWN_PRODUCER_ID"))]
-    yield case(name, "another error", other, {"6m": [], "30m": []})
     for request in ("EndTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit"):
         yield case(name, request, [errors("0x4 1x60", ("prod", "1", request, place[3]))], {"8m": [ticket()]})
-    places = [place, ("other", *place[1:]), ("prod", "2", *place[2:])]
-    yield case(
-        name,
-        "a ticket for each cluster",
-        [errors("0x4 1x60", at) for at in places],
-        {"8m": [ticket(), ticket("other")]},
-    )
-    two = [errors("0x4 1x60", place), errors("0x60", place, agent="b")]
-    yield case(name, "two replicas, one of which did not see it", two, {"8m": [ticket()]})
 
 
 def _expired_ids(values: str) -> Series:

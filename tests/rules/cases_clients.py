@@ -92,10 +92,6 @@ def _scaled(well: Series, gone: Series, dies: list[Series]) -> Iterator[Case]:
 
     yield case(THREAD, "scaled down", [well, gone, failed("0x120")], {"31m": [], "60m": [], "90m": []})
     yield case(THREAD, "one failed", [well, gone, failed("0x20 1x100")], {"30m": [], "31m": [ours], "60m": [ours]})
-    two = [well, gone, failed("0x120"), failed("0x20 1x100", client="d"), failed("0x120", agent="b")]
-    yield case(THREAD, "one of another client in this JVM failed", two, {"31m": [ours]})
-    other = [well, gone, failed("0x120"), failed("5x120", ("prod", "app-2")), failed("5x120", ("other", "app-1:8778"))]
-    yield case(THREAD, "threads of other instances failed", other, {"40m": []})
     unknown = [well, gone, failed("0x120", ("prod", "app-2")), failed("0x120", ("other", "app-1:8778"))]
     yield case(THREAD, "whether one failed is not known of this instance", unknown, {"31m": [ours]})
     again = [well, gone, failed("0x19 1x9 0x120")]
@@ -114,9 +110,6 @@ def _threads() -> Iterator[Case]:
     well = thread(1, "1x120")
     dies = [thread(2, "1x20 stale"), thread(2, "_x20 1x100", "dead")]
     yield case(THREAD, "a dead thread", [well, *dies], {"29m": [], "30m": [ours()], "119m": [ours()]})
-    again = [thread(2, "1x20 stale _x20 1x60"), thread(2, "_x20 1x20 stale", "dead")]
-    ends = {"40m": [ours()], "46m": [ours()], "50m": []}
-    yield case(THREAD, "it is replaced, and was dead until seven minutes ago", [well, *again], ends)
     gone = thread(2, "1x20 stale")
     yield case(
         THREAD,
@@ -129,28 +122,6 @@ def _threads() -> Iterator[Case]:
         "it was dead when it was first seen",
         [thread(2, "1x120", "dead")],
         {"9m": [], "10m": [ours()]},
-    )
-    yield case(
-        THREAD,
-        "each instance",
-        [
-            series
-            for jvm in spread(JVM)
-            for agent in "ab"
-            for series in (thread(1, "1x60", jvm=jvm, agent=agent), thread(2, "1x20 stale", jvm=jvm, agent=agent))
-        ],
-        {"31m": [ours(jvm) for jvm in spread(JVM)]},
-    )
-    yield case(
-        THREAD,
-        "a restart of the instance, whose threads come back under other names",
-        [
-            thread(1, "1x20 stale"),
-            thread(2, "1x20 stale"),
-            thread(3, "_x25 1x60"),
-            thread(4, "_x25 1x60"),
-        ],
-        {f"{at}m": [] for at in range(15, 80, 3)},
     )
     yield case(
         THREAD,

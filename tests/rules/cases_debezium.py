@@ -56,20 +56,8 @@ def _disconnected() -> Iterator[Case]:
     yield case(name, "connected", [connected("1x60"), done], {"13m": [], "40m": []})
     for state in ("running", "paused"):
         yield case(name, f"a snapshot is {state}", [connected("0x60"), snapshot("1x60", state)], {"13m": [], "40m": []})
-    elsewhere = [connected("0x60"), snapshot("1x60", who=OTHERS[3])]
-    yield case(name, "another one's snapshot runs", elsewhere, {"13m": [_ticket()]})
-    disconnected = [connected("0x60", who, agent) for who in OTHERS for agent in "ab"]
-    yield case(name, "each connector", disconnected, {"13m": [_ticket(who) for who in OTHERS]})
-    one = [connected("0x60"), connected("1x60", agent="b")]
-    yield case(name, "a replica sees it connected", one, {"13m": [], "40m": []})
     short = [connected("1x4 0 0 1x4 0 0 1x60"), done]
     yield case(name, "two short breaks", short, {f"{at}m": [] for at in range(4, 30, 2)})
-    gap = [connected("0x8 stale stale 0x60"), done]
-    yield case(name, "two failed scrapes", gap, {"7m": [_ticket()], "12m": [_ticket()]})
-    early = [connected("0x3 stale stale 0x60"), done]
-    yield case(name, "two failed scrapes before it fires", early, {"6m": [_ticket()]})
-    blink = [connected("0x60"), snapshot("1x2 stale stale 1x60")]
-    yield case(name, "two failed scrapes of a snapshot", blink, {"10m": [], "40m": []})
 
 
 def _snapshot() -> Iterator[Case]:
@@ -80,19 +68,6 @@ def _snapshot() -> Iterator[Case]:
     yield case(name, "it reads rows", moves, {"11m": [], "40m": []})
     done = [snapshot("1x60", "completed"), age("0+60x60", "snapshot")]
     yield case(name, "it is complete", done, {"11m": [], "40m": []})
-    snapshots = [
-        series
-        for who in OTHERS
-        for agent in "ab"
-        for series in (snapshot("1x60", who=who, agent=agent), age("0+60x60", "snapshot", who, agent))
-    ]
-    yield case(name, "each connector", snapshots, {"17m": [_ticket(who) for who in OTHERS]})
-    two = [snapshot("1x60"), age("400x60", "snapshot"), age("400x60", "snapshot", agent="b")]
-    yield case(name, "two replicas count once", two, {"12m": [], "40m": []})
-    one = [snapshot("1x60"), age("700x60", "snapshot"), age("10x60", "snapshot", agent="b")]
-    yield case(name, "one of two replicas has an older value", one, {"12m": [_ticket()]})
-    gap = [snapshot("1x20 stale stale 1x40"), age("700x20 stale stale 700x40", "snapshot")]
-    yield case(name, "two failed scrapes", gap, {"22m": [_ticket()]})
     over = [snapshot("1x20 stale"), snapshot("_x20 1x60", "completed"), age("700x60", "snapshot")]
     yield case(name, "it is over", over, {"23m": [_ticket()], "31m": []})
 
@@ -106,17 +81,3 @@ def _late() -> Iterator[Case]:
     yield case(name, "the last change was late, long ago", [lag("400x60"), age("700x60")], {"15m": [], "40m": []})
     other = [lag("400x60"), age("1x60", "snapshot"), age("700x60")]
     yield case(name, "the age of the snapshot says nothing", other, {"15m": [], "40m": []})
-    behind = [
-        s for who in OTHERS for agent in "ab" for s in (lag("400x60", who, agent), age("1x60", who=who, agent=agent))
-    ]
-    yield case(name, "each connector", behind, {"15m": [_ticket(who) for who in OTHERS]})
-    two = [lag("200x60"), lag("200x60", agent="b"), age("1x60")]
-    yield case(name, "two replicas count once", two, {"15m": [], "40m": []})
-    one = [lag("400x60"), lag("1x60", agent="b"), age("1x60"), age("900x60", agent="b")]
-    yield case(name, "one of two replicas", one, {"15m": [_ticket()]})
-    ages = [lag("400x60"), age("400x60"), age("400x60", agent="b")]
-    yield case(name, "two replicas' ages count once", ages, {"15m": [_ticket()]})
-    gap = [lag("400x8 stale stale 400x60"), age("1x8 stale stale 1x60")]
-    yield case(name, "two failed scrapes", gap, {"10m": [_ticket()], "12m": [_ticket()]})
-    long = [lag("400x5 stale _x4 400x60"), age("1x5 stale _x4 1x60")]
-    yield case(name, "five failed scrapes begin it anew", long, {"12m": [], "19m": []})

@@ -161,39 +161,16 @@ def _commits() -> Iterator[Case]:
     def ours(who: tuple[str, ...] = task) -> dict[str, str]:
         return {"severity": "warning", "kafka_cluster": who[0], "connect": who[2], "connector": who[3], "task": who[4]}
 
-    tasks = [labels for labels in spread(task) if labels[1] == "connect"]
     yield case(COMMITS, "more than a tenth for ten minutes", [ratio("0.105x60")], {"9m": [], "10m": [ours()]})
     yield case(COMMITS, "exactly a tenth", [ratio("0.1x60")], {"30m": []})
     yield case(COMMITS, "less than a tenth", [ratio("0.095x60")], {"30m": []})
     yield case(COMMITS, "those that succeed", [ratio("1x60", result="success"), ratio("0x60")], {"30m": []})
-    yield case(COMMITS, "each task", [ratio("1x60", who) for who in tasks], {"10m": [ours(who) for who in tasks]})
-    yield case(
-        COMMITS,
-        "two replicas that read at different times",
-        [ratio("0.2x60"), ratio("0x60", agent="b")],
-        {"10m": [ours()]},
-    )
-    yield case(COMMITS, "two replicas do not add up", [ratio("0.06x60"), ratio("0.06x60", agent="b")], {"30m": []})
     yield case(COMMITS, "one alert", [ratio("0.2x60"), ratio("0.2x60", agent="b")], {"10m": [ours()]})
-    yield case(COMMITS, "one failed scrape does not begin anew", [ratio("1 1 1 stale 1x60")], {"10m": [ours()]})
     of = ("prod", "main", "orders", "commit_failures")
-    limits = scraped(CONNECTOR_THRESHOLD_RATIO, *of, values="0.1 0.1 0.1 stale stale 0.1x60")
-    yield case(COMMITS, "two failed scrapes do not", [ratio("1 1 1 stale stale 1x60"), limits], {"10m": [ours()]})
     raised = scraped(CONNECTOR_THRESHOLD_RATIO, *of, values="0.1x20 0.9x40")
     ends = {"20m": [ours()], "27m": [ours()], "28m": []}
     yield case(COMMITS, "its threshold is raised", [ratio("0.5x60"), raised], ends)
     yield case(COMMITS, "a rebalance fails a few", [ratio("0x3 1 1 1 0x60")], {f"{at}m": [] for at in range(25)})
-    yield case(COMMITS, "well in between", [ratio("1x5 0 1x60")], {"16m": [], "17m": [ours()]})
-    yield case(COMMITS, "small values add up to no ratio", [ratio("0.05x60")], {"30m": []})
-    yield case(
-        COMMITS, "after the last data it goes on for ten minutes", [ratio("1x20 stale")], {"30m": [ours()], "31m": []}
-    )
-    yield case(
-        COMMITS,
-        "four minutes without data",
-        [ratio("1 1 stale stale stale stale 1x60")],
-        {"11m": [], "15m": [], "16m": [ours()]},
-    )
 
 
 def _restored_again() -> Iterator[Case]:
@@ -218,19 +195,7 @@ def _restored_again() -> Iterator[Case]:
     yield case(AGAIN, "a task that moves between threads", threads, {"38m": [ours()]})
     others = spread((task[0], task[1], task[3]))
     apart = [(cluster, target, "t-1", number) for cluster, target, number in others]
-    yield case(
-        AGAIN,
-        "each task",
-        [left("0 " + once * 4 + "0x60", who) for who in apart],
-        {"38m": [ours(who) for who in apart]},
-    )
     yield case(AGAIN, "four tasks, one restore each", [left("0 " + once + "0x60", who) for who in apart], {"38m": []})
-    halves = [left("0 " + once * 2 + "0x60"), left("0x20 " + once * 2 + "0x60", agent="b")]
-    yield case(AGAIN, "two replicas, each of which saw a half", halves, {"38m": [ours()]})
-    both = [left("0 " + once * 2 + "0x60"), left("0 " + once * 2 + "0x60", agent="b")]
-    yield case(AGAIN, "two replicas count once", both, {"38m": []})
-    gap = "900 stale stale stale stale stale 900 stale stale 0 " * 2
-    yield case(AGAIN, "a target that does not answer in between", [left("0 " + gap + "0x60")], {"38m": []})
 
 
 def _restores() -> Iterator[Case]:
@@ -242,7 +207,6 @@ def _restores() -> Iterator[Case]:
     def ours(who: tuple[str, ...] = task) -> dict[str, str]:
         return {"severity": "warning", **dict(zip(("kafka_cluster", "target", "thread", "task"), who, strict=True))}
 
-    tasks = spread(task)
     yield case(RESTORE, "no progress for twenty minutes", [left("100x60")], {"19m": [], "20m": [ours()]})
     yield case(RESTORE, "one record is a record", [left("1x60")], {"20m": [ours()]})
     yield case(RESTORE, "nothing left", [left("0x60")], {"30m": []})
@@ -250,32 +214,8 @@ def _restores() -> Iterator[Case]:
     yield case(RESTORE, "progress long ago", [left("100 90 80 70 60 50x60")], {"24m": [], "25m": [ours()]})
     yield case(
         RESTORE,
-        "a restore that begins when another ended",
-        [left("50 40 30 20 10 5 900-10x30")],
-        {f"{at}m": [] for at in range(15, 36)},
-    )
-    yield case(
-        RESTORE,
         "one that hardly begins, after one that ended",
         [left("10 10 10 10 900-1x60")],
         {f"{at}m": [] for at in range(15, 36)},
     )
     yield case(RESTORE, "stuck from the start of the next one", [left("5 900x60")], {"20m": [ours()]})
-    yield case(RESTORE, "writes come faster than it restores", [left("100+10x60")], {"20m": [ours()]})
-    yield case(RESTORE, "each task", [left("5x60", who) for who in tasks], {"20m": [ours(who) for who in tasks]})
-    yield case(RESTORE, "two replicas, one alert", [left("5x60"), left("5x60", agent="b")], {"20m": [ours()]})
-    yield case(RESTORE, "two replicas, read apart", [left("7x60"), left("5x60", agent="b")], {"20m": [ours()]})
-    yield case(RESTORE, "progress that two replicas see", [left("100-1x60"), left("100-1x60", agent="b")], {"30m": []})
-    yield case(
-        RESTORE, "progress that one replica sees late", [left("100-1x60"), left("50-1x40", agent="b")], {"30m": []}
-    )
-    yield case(
-        RESTORE, "two failed scrapes a quarter of an hour ago", [left("5 5 stale stale 5x60")], {"20m": [ours()]}
-    )
-    yield case(
-        RESTORE,
-        "data of long before is no comparison",
-        [left("5 stale stale stale stale stale 5x60")],
-        {"20m": [], "25m": [], "26m": [ours()]},
-    )
-    yield case(RESTORE, "without data it ends with its window", [left("5x30 stale")], {"45m": [ours()], "46m": []})

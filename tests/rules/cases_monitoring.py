@@ -37,12 +37,6 @@ def _coordinators() -> Iterator[Case]:
     yield case(CLOCKS, "a minute and a second ahead", [distance("61x30")], {"4m": [], "5m": [ours()]})
     yield case(CLOCKS, "a minute and a second behind", [distance("-61x30")], {"4m": [], "5m": [ours()]})
     yield case(CLOCKS, "a minute", [distance("60x30"), distance("-60x30", agent="b")], {"20m": []})
-    two = [distance("10x30"), distance("600x30", agent="b")]
-    yield case(CLOCKS, "one of two agents", two, {"20m": [ours()]})
-    two = [distance("600x30", agent="b"), distance("600x30")]
-    yield case(CLOCKS, "both agents", two, {"20m": [ours()]})
-    both = [distance("600x30"), distance("600x30", "other"), distance("1x30", "third")]
-    yield case(CLOCKS, "each cluster", both, {"20m": [ours(), ours("other")]})
     yield case(CLOCKS, "synchronised again", [distance("600x20 1x30")], {"20m": [ours()], "27m": [ours()], "28m": []})
 
 
@@ -64,13 +58,6 @@ def _prometheus() -> Iterator[Case]:
     yield case(CLOCKS, "two minutes behind", read("-120+60x60"), {"30m": []})
     yield case(CLOCKS, "twenty minutes ahead", read("1200+60x60"), {"5m": [ours()]})
     yield case(CLOCKS, "the source fails", read("0x60", "0x60"), {"30m": []})
-    yield case(CLOCKS, "another source is read once an hour", read("0x60", source="posture"), {"30m": []})
-    both = [*read("600+60x60"), *read("600+60x60", agent="b"), *read("0+60x60", agent="c")]
-    yield case(CLOCKS, "two agents of three", both, {"30m": [ours()]})
-    clusters = [*read("600+60x60"), *read("600+60x60", cluster="other"), *read("0+60x60", cluster="third")]
-    yield case(CLOCKS, "each cluster of an agent", clusters, {"30m": [ours(), ours("other")]})
-    down = [*read("600+60x60", "0x60"), *read("0+60x60", agent="b"), *read("0+60x60", cluster="other")]
-    yield case(CLOCKS, "another agent's source and another cluster's are up", down, {"30m": []})
     alike = [replace(series, labels={**series.labels, "job": "other"}) for series in read("600+60x60")]
     jobs = [*read("600+60x60", "0x60"), *read("0+60x60", cluster="other"), *alike]
     yield case(CLOCKS, "two jobs at one address", jobs, {"30m": [ours()]})

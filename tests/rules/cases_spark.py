@@ -97,56 +97,6 @@ def _slow() -> Iterator[Case]:
         [progress("-1x60"), lag("5x60"), blocked("5x60"), lag("3x60", "more"), blocked("2x60", "more")],
         {"10m": [ours()]},
     )
-    yield case(
-        SLOW,
-        "the state tells by one way, the checkpoint by another",
-        [progress("-1x60", target="checkpoint"), state("1x60", target="listener")],
-        {"10m": [ours()]},
-    )
-    whos = spread(QUERY)
-    yield case(
-        SLOW,
-        "each query of each application",
-        [series for who in whos for series in (progress("-1x60", who), state("1x60", who=who))],
-        {"10m": [ours(who) for who in whos]},
-    )
-    yield case(
-        SLOW,
-        "another query's work is not its own",
-        [*(progress("-1x60", who) for who in whos), uncommitted("1x60")],
-        {"10m": [ours()]},
-    )
-    yield case(
-        SLOW,
-        "another query's end is not its own",
-        [series for who in whos for series in (progress("-1x60", who), state("1x60", who=who))]
-        + [state("1x60", "terminated")],
-        {"10m": [ours(who) for who in whos[1:]]},
-    )
-    yield case(
-        SLOW,
-        "two replicas, one alert",
-        [series for agent in "ab" for series in (progress("299x60", agent=agent), state("1x60", agent=agent))],
-        {"14m": [], "15m": [ours()]},
-    )
-    yield case(
-        SLOW,
-        "records that only the replica that looked later has seen",
-        [progress("-1x60"), lag("5x60"), blocked("0x60"), lag("0x60", agent="b"), blocked("0x60", agent="b")],
-        {"10m": [ours()]},
-    )
-    yield case(
-        SLOW,
-        "what is blocked does not add up over replicas",
-        [progress("-1x60"), lag("5x60"), blocked("3x60"), lag("5x60", agent="b"), blocked("3x60", agent="b")],
-        {"10m": [ours()]},
-    )
-    yield case(
-        SLOW,
-        "seven minutes without data neither resolve it nor hold it longer",
-        [progress("-1x12 stale"), state("1x12 stale")],
-        {"12m": [ours()], "19m": [ours()], "20m": []},
-    )
 
 
 def _idle() -> Iterator[Case]:
@@ -159,18 +109,6 @@ def _idle() -> Iterator[Case]:
         [progress("-1x60", target="checkpoint"), uncommitted("0x60"), lag("0x60"), blocked("0x60")],
         {"10m": [], "50m": []},
     )
-    yield case(
-        SLOW,
-        "what a transaction withholds is another variant's",
-        [progress("-1x60"), lag("5x60"), blocked("5x60")],
-        {"10m": [], "50m": []},
-    )
-    yield case(
-        SLOW,
-        "what another topic's transaction withholds as well",
-        [progress("-1x60"), lag("5x60"), blocked("5x60"), lag("0x60", "more"), blocked("0x60", "more")],
-        {"10m": []},
-    )
     for over in ("terminated", "failed"):
         yield case(
             SLOW,
@@ -178,28 +116,9 @@ def _idle() -> Iterator[Case]:
             [progress("-1x60"), state("1x60", over), uncommitted("1x60"), lag("9x60")],
             {"10m": [], "50m": []},
         )
-        yield case(
-            SLOW,
-            f"a query that is {over}, as only one replica knows",
-            [progress("-1x60"), state("1x60", over), progress("-1x60", agent="b"), state("1x60", agent="b")],
-            {"10m": []},
-        )
-    yield case(
-        SLOW,
-        "seen to go on by one replica of two",
-        [progress("-1x60"), state("1x60"), progress("0+60x60", agent="b"), state("1x60", agent="b")],
-        {"10m": [], "30m": []},
-    )
-    yield case(
-        SLOW,
-        "replicas that read the lag apart",
-        [progress("-1x60"), lag("5x60"), blocked("5x60"), lag("4x60", agent="b"), blocked("4x60", agent="b")],
-        {"10m": []},
-    )
     yield case(
         SLOW, "a query of uncommitted reads at the end of its topic", [progress("-1x60"), lag("0x60")], {"10m": []}
     )
-    yield case(SLOW, "both failed for longer than it takes", [progress("0 stale"), state("1 stale")], {"20m": []})
 
 
 def ended(values: str, reason: str = "other", who: Who = QUERY, agent: str = "a") -> Series:

@@ -12,7 +12,7 @@ from exporter.catalogue import (
     INTERNAL_TOPIC_SIZE_BYTES,
 )
 from exporter.model import Metric
-from tests.rules.promtool import Case, Series, case, scraped, spread
+from tests.rules.promtool import Case, Series, case, scraped
 
 IDS = "KafkaEosProducerIdsMany"
 CLEANER, GROWS = "KafkaEosLogCleanerStuck", "KafkaEosInternalTopicGrows"
@@ -33,15 +33,6 @@ def _producer_ids() -> Iterator[Case]:
 
     yield case(IDS, "more than a million", [ids("5x4 1000001x60")], {"19m": [], "20m": [_ticket()], "60m": [_ticket()]})
     yield case(IDS, "a million", [ids("1000000x60")], {"20m": [], "60m": []})
-    many_ids = [ids("2000000x60", who, agent) for who in spread(BROKER) for agent in "ab"]
-    yield case(IDS, "each broker", many_ids, {"20m": [_ticket(who) for who in spread(BROKER)]})
-    two = [ids("600000x60"), ids("600000x60", agent="b")]
-    yield case(IDS, "two replicas count once", two, {"20m": [], "60m": []})
-    one = [ids("2000000x60"), ids("5x60", agent="b")]
-    yield case(IDS, "one of two replicas", one, {"20m": [_ticket()]})
-    yield case(IDS, "two failed scrapes", [ids("2000000x10 stale stale 2000000x60")], {"16m": [_ticket()]})
-    long = [ids("2000000x10 stale stale stale stale 2000000x60")]
-    yield case(IDS, "four failed scrapes begin it anew", long, {"16m": []})
     yield case(IDS, "over", [ids("2000000x20 5x60")], {"29m": [_ticket()], "31m": []})
 
 
@@ -57,18 +48,6 @@ def _cleaner(metric: Metric) -> Iterator[Case]:
 
     yield case(CLEANER, at + "one", [given_up("0x4 1x60")], {"19m": [], "20m": [_ticket()], "60m": [_ticket()]})
     yield case(CLEANER, at + "none", [given_up("0x60")], {"30m": [], "60m": []})
-    yield case(
-        CLEANER,
-        at + "each broker, and two replicas that see it",
-        [given_up("1x60", who, agent) for who in spread(BROKER) for agent in "ab"],
-        {"30m": [_ticket(who) for who in spread(BROKER)]},
-    )
-    gap = [given_up("1x10 stale stale 1x60")]
-    yield case(CLEANER, at + "two failed scrapes", gap, {"15m": [_ticket()], "30m": [_ticket()]})
-    silent = [given_up("1x10 stale stale stale stale 1x60")]
-    yield case(CLEANER, at + "four failed scrapes begin it anew", silent, {"15m": [], "30m": [_ticket()]})
-    one = [given_up("1x60"), given_up("0x60", agent="b")]
-    yield case(CLEANER, at + "seen by one of two replicas", one, {"30m": [_ticket()]})
     yield case(CLEANER, at + "the broker was restarted", [given_up("1x20 0x60")], {"29m": [_ticket()], "31m": []})
 
 
@@ -88,15 +67,7 @@ def _grows() -> Iterator[Case]:
         exact = [size(60), free(0, values=f"{share * week:.3f}x180")]
         yield case(GROWS, f"{share:.6f} of seven days", exact, {"150m": tickets})
     yield case(GROWS, "it shrinks", [size(-0.1), free(1)], {"62m": [], "150m": []})
-    both = [size(60), size(60, "__consumer_offsets"), free(10 * DAY)]
-    yield case(GROWS, "both topics together", both, {"62m": [_ticket()]})
-    two = [series for agent in "ab" for series in (size(60, agent=agent), free(week + DAY, agent=agent))]
-    yield case(GROWS, "two replicas count once", two, {"62m": [], "150m": []})
     yield case(GROWS, "the fullest of two disks", [size(60), free(DAY), free(90 * DAY, "/e")], {"62m": [_ticket()]})
-    other = [size(60), free(week + DAY), size(60, broker="2"), free(week - DAY, broker="2")]
-    yield case(GROWS, "each broker", other, {"62m": [_ticket(("prod", "2"))]})
-    one = [size(60), size(6, agent="b"), free(week - DAY)]
-    yield case(GROWS, "the replica that saw more of the growth", one, {"62m": [_ticket()]})
     swings = [size(60), free(0, values=f"{DAY} {90 * DAY} " * 90)]
     yield case(GROWS, "space that comes back within a quarter of an hour", swings, {"62m": [], "150m": []})
     over = [size(60), free(0, values=f"{DAY}x90 {90 * DAY}x90")]
@@ -109,7 +80,3 @@ def _grows() -> Iterator[Case]:
         scraped(BROKER_LOG_DIR_USABLE_BYTES, "prod", "1", "/d", values="1000x72"),
     ]
     yield case(GROWS, "growth of the last six hours", once, {"8h": [_ticket()], "11h": []}, step="10m")
-    gap = [size(60), free(0, values=f"{DAY:g}x70 stale _x11 {DAY:g}x90")]
-    yield case(
-        GROWS, "a gap in the disk of less than a quarter of an hour", gap, {"65m": [_ticket()], "85m": [_ticket()]}
-    )

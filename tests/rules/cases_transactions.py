@@ -56,27 +56,9 @@ def _long() -> Iterator[Case]:
     yield case(LONG, "fifteen minutes are not more", [oldest("0x60"), overdue("0x60")], {"15m": [], "16m": [WARNING]})
     yield case(
         LONG,
-        "one ticket for each application",
-        [oldest("-1x60", app) for app in apps],
-        {"15m": [of("warning", app) for app in apps]},
-    )
-    yield case(
-        LONG,
-        "replicas that differ go by the older start",
-        [oldest("-1x60"), oldest("60x60", agent="b")],
-        {"15m": [WARNING]},
-    )
-    yield case(
-        LONG,
         "overdue for three minutes, long before fifteen, and only that application",
         [*(oldest("0x60", app) for app in apps), overdue("0x2 1x60"), *(overdue("0x60", app) for app in apps[1:])],
         {"5m": [], "6m": [WARNING]},
-    )
-    yield case(
-        LONG,
-        "overdue by two replicas, one of which sees it later and one more of them",
-        [oldest("0x60"), oldest("30x60", agent="b"), overdue("1x60"), overdue("0x60", agent="b")],
-        {"6m": [WARNING]},
     )
     yield case(
         LONG,
@@ -90,22 +72,9 @@ def _long() -> Iterator[Case]:
         [oldest("0+60x60"), overdue("0x60")],
         {"30m": [], "60m": []},
     )
-    yield case(
-        LONG,
-        "overdue in two replicas is one ticket",
-        [oldest("0x60"), oldest("0x60", agent="b"), overdue("1x60"), overdue("1x60", agent="b")],
-        {"6m": [WARNING]},
-    )
-    yield case(
-        LONG,
-        "long in two replicas is one ticket",
-        [oldest("-1x60"), oldest("-1x60", agent="b")],
-        {"15m": [WARNING]},
-    )
     yield case(LONG, "overdue after the first second", [oldest("359x60"), overdue("1x60")], {"6m": [WARNING]})
     yield case(LONG, "of no age at all", [oldest("360x60"), overdue("1x60")], {"6m": []})
     yield from _own_topics(oldest, overdue)
-    yield case(LONG, "it outlives seven minutes without data", [oldest("-1x16 stale")], {"23m": [WARNING], "24m": []})
 
 
 def _own_topics(oldest: Callable[..., Series], overdue: Callable[..., Series]) -> Iterator[Case]:
@@ -137,7 +106,6 @@ def _events(alert: str, outcome: str, other: str) -> Iterator[Case]:
     def last(values: str, app: tuple[str, ...] = APP, agent: str = "a", outcome: str = outcome) -> Series:
         return scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *app, outcome, values=values, agent=agent)
 
-    apps = spread(APP)
     yield case(
         alert,
         "the first one of an application whose series did not exist before",
@@ -152,28 +120,6 @@ def _events(alert: str, outcome: str, other: str) -> Iterator[Case]:
     )
     yield case(alert, "ten minutes after it are over", [last("-600x60")], {"0m": []})
     yield case(alert, "just within ten minutes", [last("-599x60")], {"0m": [WARNING]})
-    yield case(
-        alert, "each application", [last("0x60", app) for app in apps], {"1m": [of("warning", app) for app in apps]}
-    )
-    yield case(
-        alert,
-        "two replicas tell of it once, by the later date",
-        [last("0x60"), last("-2000x60", agent="b")],
-        {"1m": [WARNING]},
-    )
-    yield case(alert, "a replica that knows of two", [last("0x60"), last("-599x60", agent="b")], {"1m": [WARNING]})
-    yield case(
-        alert,
-        "an agent that restarts and catches up with an hour of the log tells of no old one",
-        [last("-1800x5 stale _ _ -1800x60"), last("-1800x60", agent="b")],
-        {"0m": [], "9m": [], "20m": []},
-    )
-    yield case(
-        alert,
-        "other outcomes are other alerts'",
-        [last("0+60x60", outcome=text) for text in (other, "committed", "aborted")],
-        {"1m": [], "30m": []},
-    )
 
 
 def _restarts() -> Iterator[Case]:
@@ -337,17 +283,12 @@ def _persistent() -> Iterator[Case]:
     yield case(FENCED, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
     over = fences("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40")
     yield case(FENCED, "and then none", [over], {"140m": [], "150m": [ticket], "240m": []}, "10m")
-    apps = spread(APP)
-    whos = [of("warning", app) for app in apps]
-    yield case(FENCED, "each application", [fences(slow, app) for app in apps], {"200m": whos}, "10m")
     mixed = [
         fences("0 0 0 1x40"),
         fences("0x8 1x40", ("prod", "other")),
         fences("0x14 1x40", ("other", "pay")),
     ]
     yield case(FENCED, "three applications, once each", mixed, {"190m": []}, "10m")
-    pods = [fences("0 0 0 1x5 stale"), fences("_x6 0 0 1x5 stale", agent="b"), fences("_x12 0 0 1x20", agent="c")]
-    yield case(FENCED, "agents that come and go", pods, {"190m": [ticket]}, "10m")
 
 
 def _persistent_timeouts() -> Iterator[Case]:
@@ -368,23 +309,12 @@ def _persistent_timeouts() -> Iterator[Case]:
     yield case(TIMEOUTS, "two hours and more without any", gap, times, "10m")
     new = [ended([130, 140, 250])]
     yield case(TIMEOUTS, "four hours of it", new, {f"{at}m": [] for at in range(130, 380, 10)}, "10m")
-    yield case(TIMEOUTS, "other outcomes", [ended(hourly, outcome="fenced")], {"500m": [], "900m": []}, "10m")
-    apps = spread(APP)
-    whos = [of("warning", app) for app in apps]
-    yield case(TIMEOUTS, "each application", [ended(hourly, app) for app in apps], {"500m": whos}, "10m")
     mixed = [ended([50]), ended([170], ("prod", "other")), ended([290], ("other", "pay"))]
     yield case(TIMEOUTS, "three applications, once each", mixed, {f"{at}m": [] for at in range(290, 400, 20)}, "10m")
-    edges = [ended([30, 150, 270])]
-    yield case(TIMEOUTS, "one at the begin of each period", edges, {"260m": [], "370m": [ticket]}, "10m")
-    for two in ([30, 150], [30, 270], [150, 270]):
-        others = [ended(two), ended(hourly, outcome="committed")]
-        yield case(TIMEOUTS, f"two periods, {two}, and others in each", others, {"360m": [], "370m": []}, "10m")
     missing = [ended([80, 320, 440])]
     yield case(TIMEOUTS, "one before the first period", missing, {f"{at}m": [] for at in range(450, 540, 10)}, "10m")
     over = [ended(range(20, 400, 61))]
     yield case(TIMEOUTS, "and then none", over, {"400m": [ticket], "480m": [ticket], "520m": []}, "10m")
-    pods = [ended([50]), ended([170], agent="b"), ended([290], agent="c")]
-    yield case(TIMEOUTS, "three agents, each of which counted one", pods, {"300m": [ticket]}, "10m")
 
 
 def _completions() -> Iterator[Case]:

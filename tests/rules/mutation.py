@@ -1,4 +1,4 @@
-"""Every small wrong turn that a rule could have taken: each must break a case.
+"""Every small wrong turn that a rule that pages could have taken: each must break a case.
 
 ``python -m tests.rules.mutation [ALERT...]`` runs all of them and lists the survivors; none is expected.
 """
@@ -62,35 +62,13 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 
 _SAME_SIGN = "a sum of counts is above 0 exactly where the largest of them is; the text has the value"
-_BY_APPLICATION = "by (kafka_cluster, application)"
 EQUIVALENT = {
     "KafkaEosCanaryFailing coordinator(critical,coordinator): line 1 column 1: max by -> sum by": _SAME_SIGN,
-    "KafkaEosTransactionTimeoutRefused(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
-    "KafkaEosTransactionalIdExpired(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionLogNotMade(critical): line 1 column 161: max by -> sum by": _SAME_SIGN,
     "KafkaEosTransactionLogNotMade(critical): line 1 column 165: by (kafka_cluster) -> by (kafka_cluster, instance)": (
         "it is matched by the cluster only"
     ),
-    **{
-        f"{name}(warning): line 1 column 7: {_BY_APPLICATION} -> {_BY_APPLICATION[:-1]}, instance)": "as there is none"
-        for name in ("KafkaEosProducerFenced", "KafkaEosTransactionTimeouts")
-    },
-    "KafkaEosLogCleanerStuck(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
-    "KafkaEosLogCleanerStuck(warning): line 3 column 1: max by -> sum by": _SAME_SIGN,
-    "KafkaEosProducerRecordErrors(warning): line 1 column 1: max by -> sum by": _SAME_SIGN,
     "KafkaEosTornTransaction(critical): line 1 column 1: max by -> sum by": _SAME_SIGN,
-    "KafkaEosInternalTopicGrows(warning): line 1 column 215: > -> >=": "without growth the disk lasts for ever",
-    "KafkaEosStreamsRestoreRepeated(warning): line 1 column 16: max by -> sum by": _SAME_SIGN,
-    "KafkaEosWatchdog(none): line 1 column 8: 1 -> 2": "it fires for any value",
-    "KafkaEosWatchdog(none): line 1 column 8: 1 -> 0": "it fires for any value",
-    "KafkaEosWatchdog(none): keep_firing_for 5m added": "it never ends",
-    'KafkaEosFlinkTransactionAtRisk(warning): line 1 column 89: precommitted="likely" -> precommitted=~".*"': "what is"
-    " proven is left out",
-    "KafkaEosFlinkTransactionAtRisk(warning): line 1 column 1: min by -> sum by": "it compares nothing; the text"
-    " has the value",
-    "KafkaEosFlinkTransactionAtRisk(warning): line 1 column 1: min by -> max by": "as above",
-    "KafkaEosConnectCommitsFailing(warning): line 3 column 97: [3m] -> [360s]": "a threshold comes with the same"
-    " scrape as the ratio, which is not looked for any longer back",
     'KafkaEosSparkQueryTerminated(critical): line 6 column 49: state="failed" -> state=~".*"': "any other state that"
     " was seen after the failure has ended the page, and one before it is forgotten sooner",
 }
@@ -111,9 +89,10 @@ class Mutant:
 
 
 def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
-    """All mutants of these rules, without annotations, and without records that only annotations read.
+    """All mutants of the rules that page and of the records that these read, without annotations.
 
-    The mutants of those are in test_recorded. The bound of an alert, the same for all, has a test of its own.
+    The mutants of records that only annotations read are in test_recorded. The bound of an alert, the same for all,
+    has a test of its own.
     """
     plain = bare(rules)
     for rule in (rule for group in plain["groups"] for rule in group["rules"]):
@@ -122,7 +101,7 @@ def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
     for at, group in enumerate(plain["groups"]):
         for number, rule in enumerate(group["rules"]):
             name = rule.get("alert", rule.get("record"))
-            noticing = (rule["alert"],) if "alert" in rule else _readers(plain, rule["record"])
+            noticing = _pages(rule) if "alert" in rule else _readers(plain, rule["record"])
             if not noticing:
                 continue
             variant = ",".join(text for label, text in rule.get("labels", {}).items() if label != "owner")
@@ -132,14 +111,18 @@ def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
                 yield Mutant(noticing, f"{name}({variant}): {what}", mutated)
 
 
+def _pages(rule: Rules) -> tuple[str, ...]:
+    return (rule["alert"],) if rule["labels"]["severity"] == "critical" else ()
+
+
 def _readers(rules: Rules, record: str) -> tuple[str, ...]:
-    """The alerts that read a record, or another record that reads it."""
+    """The alerts that page and read a record, or another record that reads it."""
     found: dict[str, None] = {}
     asked = [record]
     for name in asked:
         for rule in (rule for group in rules["groups"] for rule in group["rules"] if name in rule["expr"]):
             if "alert" in rule:
-                found[rule["alert"]] = None
+                found |= dict.fromkeys(_pages(rule))
             elif rule["record"] not in asked:
                 asked.append(rule["record"])
     return tuple(found)

@@ -32,7 +32,7 @@ CASES_OF = {
     name: [case for case in CASES if case.alert == name] for name in dict.fromkeys(case.alert for case in CASES)
 }
 SMALL = 1000
-SAMPLE = 40
+SAMPLE = 20
 """Every so-maniest mutant is tried with each run of the tests; ``make mutants`` tries all."""
 
 
