@@ -18,12 +18,10 @@ from exporter.dashboards.shared import SLO, TO_APPLICATION, TO_TOPIC, used_up
 
 _OF_TOPIC = 'topic=~"$topic"'
 _BY_APPLICATION, _BY_TOPIC = "kafka_cluster, application", "kafka_cluster, topic"
-_WINDOWS = ("1h", "6h", "1d", "3d")
+_WINDOWS = ("1h", "1d")
 _BURN_STEPS = {
     "1h": ((None, GREEN), (1, YELLOW), (14.4, RED)),
-    "6h": ((None, GREEN), (1, YELLOW), (6, RED)),
-    "1d": ((None, GREEN), (1, YELLOW), (3, ORANGE)),
-    "3d": ((None, GREEN), (1, ORANGE)),
+    "1d": ((None, GREEN), (1, ORANGE)),
 }
 """Red and orange from the burn rates on at which the windows of the alerts begin."""
 _LEFT_STEPS = ((None, RED), (0, ORANGE), (0.25, YELLOW), (0.5, GREEN))
