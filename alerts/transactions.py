@@ -16,6 +16,7 @@ from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
     FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS,
+    FLINK_CHECKPOINT_INTERVAL_SECONDS,
     FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
     FLINK_LOSS_INFO,
     FLINK_LOSS_TIMESTAMP_SECONDS,
@@ -249,6 +250,11 @@ def flink_alerts(_: Settings) -> Iterator[Alert]:
         _JOB + " has precommitted transactions and does not commit them. The first is lost in"
         " {{ $value | humanizeDuration }}.",
         step
+        + per_row(
+            f"max({FLINK_CHECKPOINT_INTERVAL_SECONDS}{{kafka_cluster=%q, application=%q}})",
+            " Its checkpoints are usually {{ .Value | humanizeDuration }} apart.",
+            *_LABELS,
+        )
         + per_row(
             f"bottomk(5, floor(min by (transactional_id) ({_DEADLINE}"
             '{kafka_cluster=%q, application=%q, precommitted="proven"})))',

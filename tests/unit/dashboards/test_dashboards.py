@@ -30,6 +30,7 @@ NAMES = {metric.name for metric in rows()}
 # Of the process and of Prometheus.
 OTHERS = {"up", "ALERTS", "ALERTS_FOR_STATE", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 NOT_SHOWN: dict[str, str] = {
+    "kafka_eos_expired_transactional_ids": "the page and `transactions recent` name the ids",
     "kafka_eos_ingest_dropped_total": "read by whoever sets ingest.memory, once",
     "kafka_eos_telemetry_client_info": "names of clients, to join on",
     "kafka_eos_telemetry_points_total": "read by whoever connects a receiver, once",
