@@ -1,9 +1,12 @@
 """The event log of one Spark application: its files in order, and the events of its streaming queries.
 
 Two layouts (EventLogFileWriter): a folder ``eventlog_v2_<app>`` with ``events_<n>_<app>``, rolled by size, beside
-``appstatus_<app>``, the default of Spark 4; or one file ``<app>`` (spark.eventLog.rolling.enabled false). The name of
-the status file, or of the log, ends in ``.inprogress`` until the application has ended. The history server may fold old
-files into ``events_<n>_<app>.compact``.
+``appstatus_<app>``, the default of Spark 4; or one file ``<app>`` (spark.eventLog.rolling.enabled false). The history
+server may fold old files into ``events_<n>_<app>.compact``. A third one is that of clusters that deliver copies of
+their logs, as Databricks does: ``eventlog``, and ``eventlog-<date>--<hour>-<minute>.gz`` of the hours before it.
+
+An application has ended when its log says so (SparkListenerApplicationEnd). Spark takes ``.inprogress`` off the name
+then, and a delivered copy never had it.
 """
 
 from __future__ import annotations
@@ -25,8 +28,10 @@ from exporter.spark.log_files import (
     Decoder,
     FileChunk,
     Follower,
+    GzipDecoder,
     PlainDecoder,
     ReplacedError,
+    UnsupportedCodecError,
     ZstdDecoder,
     is_log,
 )
@@ -35,7 +40,7 @@ from exporter.words import QueryState
 
 FOLDER_PREFIX = "eventlog_v2_"
 IN_PROGRESS = ".inprogress"
-STATUS_PREFIX = "appstatus_"
+DELIVERED = re.compile(r"eventlog(?:-(\d{4})-(\d{2})-(\d{2})--(\d{2})-(\d{2})(?:\.gz)?)?")
 OTHER_CODECS = (".lz4", ".lzf", ".snappy")
 MOST_CATCH_UP = 64 * 1024 * 1024
 """Bytes of the newest files of a rolled log that are read of an application that is found late; of the other files only
@@ -55,6 +60,9 @@ HEAD_OF_LINE = 200
 _APPLICATION_MARK = b'{"Event":"SparkListenerApplication'
 
 
+_GROWING = 10**12  # beyond each date: twelve digits
+
+
 class LogFile(NamedTuple):
     """One file of a log; ``number`` orders those of one application."""
 
@@ -63,16 +71,11 @@ class LogFile(NamedTuple):
     compact: bool = False
 
 
-class UnsupportedCodecError(Exception):
-    """The file is compressed in a way that is not read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The files of one application's log as they are now, in order."""
 
     files: tuple[LogFile, ...]
-    finished: bool
     modified: float
     size: int
 
@@ -80,24 +83,34 @@ class Layout:
 def rolled_layout(folder: Path) -> Layout:
     """The files in a folder ``eventlog_v2_<app>``. Raises OSError."""
     files: list[LogFile] = []
-    finished = False
     modified, size = 0.0, 0
     for entry in names_in(folder):
-        if entry.name.startswith(STATUS_PREFIX):
-            finished = not entry.name.endswith(IN_PROGRESS)
-        elif (match := _ROLLED.fullmatch(entry.name)) is not None and is_regular(entry):
+        if (match := _ROLLED.fullmatch(entry.name)) is not None and is_regular(entry):
             status = entry.stat()
             modified, size = max(modified, status.st_mtime), size + status.st_size
             files.append(LogFile(int(match[1]), Path(entry.path), match["compact"] is not None))
     compact = max((file.number for file in files if file.compact), default=-1)
     kept = (file for file in files if file.number > compact or (file.number == compact and file.compact))
-    return Layout(tuple(sorted(kept)), finished, modified, size)
+    return Layout(tuple(sorted(kept)), modified, size)
 
 
 def single_layout(path: Path) -> Layout:
     """A log of one file. Raises OSError."""
     status = path.stat()
-    return Layout((LogFile(0, path),), not path.name.endswith(IN_PROGRESS), status.st_mtime, status.st_size)
+    return Layout((LogFile(0, path),), status.st_mtime, status.st_size)
+
+
+def delivered_layout(path: Path) -> Layout:
+    """The delivered files beside one of them, by their dates; that which grows is the last. Raises OSError."""
+    files: list[LogFile] = []
+    modified, size = 0.0, 0
+    for entry in names_in(path.parent):
+        if (match := DELIVERED.fullmatch(entry.name)) is not None and is_regular(entry):
+            status = entry.stat()
+            modified, size = max(modified, status.st_mtime), size + status.st_size
+            number = int("".join(match.groups())) if match[1] else _GROWING
+            files.append(LogFile(number, Path(entry.path)))
+    return Layout(tuple(sorted(files)), modified, size)
 
 
 def decoder_for(path: Path) -> Decoder:
@@ -105,6 +118,8 @@ def decoder_for(path: Path) -> Decoder:
     name = path.name.removesuffix(".compact").removesuffix(IN_PROGRESS)
     if name.endswith(OTHER_CODECS):
         raise UnsupportedCodecError(name.rpartition(".")[2])
+    if name.endswith(".gz"):
+        return GzipDecoder()
     return ZstdDecoder() if name.endswith((".zstd", ".zst")) else PlainDecoder()
 
 
@@ -135,6 +150,8 @@ class ApplicationLog:
     """Bytes of its files that were read."""
     left_out: int = 0
     """Queries that are forgotten because there are too many."""
+    ended: bool = False
+    """True once its log has the end of the application."""
     _following: _Following | None = None
     _ended: dict[str, None] = field(default_factory=dict)  # ids of queries that ended, the first one first
 
@@ -175,8 +192,6 @@ class ApplicationLog:
             following = _next(following, layout)
             if following is None:
                 self.current = True
-        if self.current and layout.finished:
-            self._end(heard)
 
     @property
     def partitions(self) -> int:
@@ -242,7 +257,7 @@ class ApplicationLog:
     def _note(self, document: Mapping[str, object], heard: float) -> None:
         match document.get("Event"):
             case "SparkListenerApplicationStart":
-                self.name = name_of(document.get("App Name"))
+                self.name, self.ended = name_of(document.get("App Name")), False
                 self.queries = {key: replace(query, application=self.name) for key, query in self.queries.items()}
             case "SparkListenerApplicationEnd":
                 self._end(heard)
@@ -259,6 +274,7 @@ class ApplicationLog:
 
     def _end(self, heard: float) -> None:
         """The application ended, and its queries with it, even if Spark reported no end of theirs."""
+        self.ended = True
         for key, query in self.queries.items():
             if query.state is not None and not query.state.ended:
                 self.queries[key] = replace(query, state=QueryState.TERMINATED, heard=heard)
@@ -275,7 +291,7 @@ class ApplicationLog:
 
     def _forget(self) -> None:
         self.name, self.queries, self.current, self._following = "", {}, False, None
-        self._ended = {}
+        self._ended, self.ended = {}, False
         self.taken = self.left_out = 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,15 +11,17 @@ from typing import NamedTuple
 from exporter.bounds.files import is_regular, names_in
 from exporter.model import Deadline, Fault, Reason
 from exporter.spark.application_log import (
+    DELIVERED,
     FOLDER_PREFIX,
     IN_PROGRESS,
     ApplicationLog,
     Layout,
-    UnsupportedCodecError,
+    delivered_layout,
     rolled_layout,
     single_layout,
 )
 from exporter.spark.folders import shown, trouble
+from exporter.spark.log_files import UnsupportedCodecError
 from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, StreamingQuery, remembered
 
 log = logging.getLogger(__name__)
@@ -31,6 +34,11 @@ MOST_APPLICATIONS = 200
 
 MOST_PARTITIONS = 100_000
 """Partitions whose offsets are remembered, of all queries of a folder: 25 MB."""
+
+MOST_DEPTH = 4
+"""Folders below the given one that are looked into: Databricks delivers to CLUSTER/eventlog/CLUSTER_IP/NUMBER."""
+MOST_FOLDERS = 1000
+"""Folders looked into, of all depths."""
 
 
 class _Entry(NamedTuple):
@@ -54,8 +62,13 @@ class EventLogFolder:
     def read(self, deadline: Deadline, now: float) -> Iterator[Fault | StreamingQuery]:
         """Read on in every log; ``now`` is Unix seconds. Queries of a log that is not read to its end yet wait."""
         layouts: list[tuple[_Entry, Layout]] = []
+        entries: list[_Entry] = []
         try:
-            entries = list(self._entries())
+            for entry_or_fault in self._entries():
+                if isinstance(entry_or_fault, Fault):
+                    yield entry_or_fault
+                else:
+                    entries.append(entry_or_fault)
         except OSError as error:
             yield trouble(error, self._folder)
             return
@@ -76,7 +89,7 @@ class EventLogFolder:
             except OSError as error:
                 yield trouble(error, entry.path)
                 continue
-            if self._over(layout, now):
+            if self._over(entry, layout, now):
                 self._settled[entry.key] = (changed, now)
                 self._logs.pop(entry.key, None)
             else:
@@ -109,15 +122,43 @@ class EventLogFolder:
         """Number of queries left out because one application has too many, and of logs that are not followed."""
         return max(0, self._left_out) + sum(application.left_out for application in self._logs.values())
 
-    def _entries(self) -> Iterator[_Entry]:
-        for entry in names_in(self._folder):
-            name = entry.name
-            if name.startswith("."):
-                continue  # checksums of Hadoop's local file system
-            if name.startswith(FOLDER_PREFIX):
-                yield _Entry(name, Path(entry.path), rolled_layout)
-            elif is_regular(entry):
-                yield _Entry(name.removesuffix(IN_PROGRESS), Path(entry.path), single_layout)
+    def _entries(self) -> Iterator[_Entry | Fault]:
+        """The logs in the folder, and in folders below it those whose names show that they are logs.
+
+        Raises OSError for the folder itself.
+        """
+        folders = deque([(self._folder, 0)])
+        looked = 0
+        while folders:
+            folder, depth = folders.popleft()
+            if (looked := looked + 1) > MOST_FOLDERS:
+                text = f"{shown(self._folder)} has more than {MOST_FOLDERS} folders; those from {shown(folder)} on"
+                yield Fault(Reason.UNSUPPORTED, f"{text} are not read: name a folder further below")
+                return
+            delivered: list[Path] = []
+            try:
+                for entry in names_in(folder):
+                    name, path = entry.name, Path(entry.path)
+                    if name.startswith("."):
+                        continue  # checksums of Hadoop's local file system
+                    if name.startswith(FOLDER_PREFIX):
+                        yield _Entry(self._key(path), path, rolled_layout)
+                    elif entry.is_dir(follow_symlinks=False):
+                        if depth < MOST_DEPTH:
+                            folders.append((path, depth + 1))
+                    elif DELIVERED.fullmatch(name) and is_regular(entry):
+                        delivered.append(path)
+                    elif (not depth or name.endswith(IN_PROGRESS)) and is_regular(entry):
+                        yield _Entry(self._key(path).removesuffix(IN_PROGRESS), path, single_layout)
+            except OSError as error:
+                if not depth:
+                    raise
+                yield trouble(error, folder)
+            if delivered:  # changes are seen at the one that grows
+                yield _Entry(self._key(folder / "eventlog"), min(delivered, key=_is_past), delivered_layout)
+
+    def _key(self, path: Path) -> str:
+        return str(path.relative_to(self._folder))
 
     def _without_too_many_offsets(self) -> Iterator[Fault]:
         """Forget the offsets of the applications that have most of them, until the rest are few enough."""
@@ -144,11 +185,18 @@ class EventLogFolder:
             text = f"{shown(entry.path)} is compressed by {error}; set spark.eventLog.compression.codec to zstd"
             yield Fault(Reason.UNSUPPORTED, text)
 
-    def _over(self, layout: Layout, now: float) -> bool:
-        """Return whether all events of a log are too old to be exposed."""
-        return now - layout.modified > (KEEP_ENDED if layout.finished else KEEP_SILENT)
+    def _over(self, entry: _Entry, layout: Layout, now: float) -> bool:
+        """Return whether all events of a log are too old to be exposed. A name does not show that it has ended."""
+        known = self._logs.get(entry.key)
+        ended = known is not None and known.current and known.ended
+        return now - layout.modified > (KEEP_ENDED if ended else KEEP_SILENT)
 
     def _say_left_out(self, left_out: int) -> None:
         if left_out > 0 and left_out != self._left_out:
             log.warning("%s has %d more logs than are followed", shown(self._folder), left_out)
         self._left_out = left_out
+
+
+def _is_past(delivered: Path) -> bool:
+    """Return whether a delivered file is of an hour that has passed."""
+    return delivered.name != "eventlog"

@@ -1,4 +1,4 @@
-"""One file of a Spark event log, followed as it grows: plain or zstd, to whole lines.
+"""One file of a Spark event log, followed as it grows: plain, zstd or gzip, to whole lines.
 
 Spark closes a zstd frame at every flush and begins another (EventLogFileWriter, ZStdCompressionCodec), so a file is
 many frames. The last one may be incomplete: still being written, or cut off because the driver was killed.
@@ -9,6 +9,7 @@ the place of the first incomplete line is kept.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from io import SEEK_END, FileIO
 from pathlib import Path
@@ -34,7 +35,15 @@ MOST_DAMAGED = 10_000
 """Frames of one read that cannot be decoded, after which the rest of the file is left for the next read."""
 
 _MAGIC = b"\x28\xb5\x2f\xfd"  # RFC 8878: the beginning of every frame
+_GZIP = b"\x1f\x8b"  # RFC 1952: the beginning of every member
+_GZIP_BITS = 31  # zlib: a window of 32 kB, and gzip's header
 _EVENT = b'{"Event":'
+_OTHER_CODECS = {"lz4": b"LZ4Block", "snappy": b"\x82SNAPPY", "lzf": b"ZV"}
+"""First bytes of the streams of LZ4BlockOutputStream, SnappyOutputStream and LZFOutputStream: Spark's other codecs."""
+
+
+class UnsupportedCodecError(Exception):
+    """The file is compressed in a way that is not read."""
 
 
 class ReplacedError(Exception):
@@ -42,9 +51,16 @@ class ReplacedError(Exception):
 
 
 def is_log(path: Path) -> bool:
-    """Return whether a file begins as a log does: with an event, or with a frame. Raises OSError."""
+    """Return whether a file begins as a log does: with an event, a frame or a member. Raises OSError.
+
+    Raises UnsupportedCodecError for the beginning of a codec that is not read, whatever the name of the file.
+    """
     with open_regular(path) as file:
-        return file.read(len(_EVENT)).startswith((_EVENT, _MAGIC))
+        begin = file.read(len(_EVENT))
+    for codec, magic in _OTHER_CODECS.items():
+        if begin.startswith(magic):
+            raise UnsupportedCodecError(codec)
+    return begin.startswith((_EVENT, _MAGIC, _GZIP))
 
 
 class FileChunk(NamedTuple):
@@ -108,6 +124,40 @@ class ZstdDecoder:
 
     def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
         return _Frames(file, place, most).pieces()
+
+
+class GzipDecoder:
+    """Members of gzip. A cluster delivers such a file whole; one that is still growing is decoded again to its place.
+
+    What comes after damage, and after ``MOST_DECODED`` bytes of one member, is left out.
+    """
+
+    def pieces(self, file: FileIO, place: Place, most: int) -> Iterator[Piece]:
+        file.seek(place.at)
+        begin, skip, made = place.at, place.after, 0
+        member, data, full = zlib.decompressobj(_GZIP_BITS), b"", False
+        while True:
+            if not data and not full:
+                data = file.read(max(0, min(CHUNK_BYTES, most)))
+                most -= len(data)
+                yield Piece(b"", Place(begin, max(made, skip)), len(data), more=most <= 0)
+                if not data:
+                    return
+            try:
+                out = member.decompress(data, PIECE_BYTES)
+            except zlib.error:
+                out = None
+            if out is None or made + len(out) > MOST_DECODED:
+                yield Piece(b"", Place(file.tell()), damaged=1)
+                return
+            if len(out) > (behind := max(0, skip - made)):
+                yield Piece(out[behind:], Place(begin, made + behind))
+            made, data, full = made + len(out), member.unconsumed_tail, len(out) == PIECE_BYTES
+            if member.eof:
+                data = member.unused_data
+                begin, skip, made, full = file.tell() - len(data), 0, 0, False
+                member = zlib.decompressobj(_GZIP_BITS)
+                yield Piece(b"", Place(begin))
 
 
 class _Frames:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import tracemalloc
@@ -110,6 +111,9 @@ def progress(number: int, rows: int = 10, **fields: Any) -> bytes:
 
 
 START = b'{"Event":"SparkListenerApplicationStart","App Name":"billing","App ID":"a","Timestamp":1,"User":"u"}\n'
+
+
+END = b'{"Event":"SparkListenerApplicationEnd","Timestamp":1795272556366}\n'
 
 
 @pytest.fixture(params=["rolled", "rolled plain", "single", "single plain", "ended single"])
@@ -283,11 +287,118 @@ def test_an_application_that_ended_has_no_running_query_and_no_end_of_one_is_mad
     log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
     log.write(START, progress(0))
     assert EventLogRead(folder).queries["orders"].state is QueryState.RUNNING
-    log.write(b'{"Event":"SparkListenerApplicationEnd","Timestamp":1795272556366}\n')
+    log.write(END)
     log.finish()
     query = EventLogRead(folder).queries["orders"]
     assert query.state is QueryState.TERMINATED
     assert query.ends == ()
+
+
+def delivered(folder: Path, name: str, *lines: bytes) -> Path:
+    """A copy of a log as a cluster delivers it: compressed, except that which grows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_bytes(gzip.compress(b"".join(lines)) if name.endswith(".gz") else b"".join(lines))
+    os.utime(path, (NOW, NOW))
+    return path
+
+
+@pytest.mark.parametrize("name", ["eventlog", APP, f"{APP}.zstd", f"{APP}.gz"])
+def test_a_name_without_the_mark_of_progress_does_not_show_that_an_application_ended(tmp_path: Path, name: str) -> None:
+    path = delivered(tmp_path, name, START, progress(0))
+    if name.endswith(".zstd"):
+        path.write_bytes(frames(START, progress(0)))
+        os.utime(path, (NOW, NOW))
+    folder = EventLogFolder(tmp_path)
+    for now in (NOW, NOW + 600, NOW + 2 * KEEP_ENDED):
+        assert EventLogRead(folder, now).queries["orders"].state is QueryState.RUNNING
+
+
+def test_a_status_file_does_not_show_that_an_application_ended(tmp_path: Path) -> None:
+    log, folder = RolledLog(tmp_path), EventLogFolder(tmp_path)
+    log.write(START, progress(0))
+    log.finish()
+    assert EventLogRead(folder).queries["orders"].state is QueryState.RUNNING
+
+
+def test_delivered_files_of_a_driver_are_one_log_in_the_order_of_their_hours(tmp_path: Path) -> None:
+    driver = tmp_path / "0802-101500-abc12345" / "eventlog" / "0802-101500-abc12345_10_1_2_3" / "77120"
+    delivered(driver, "eventlog-2026-11-21--13-00.gz", START, progress(0))
+    delivered(driver, "eventlog-2026-11-21--14-00.gz", progress(1))
+    live = delivered(driver, "eventlog", progress(2))
+    folder = EventLogFolder(tmp_path)
+    query = EventLogRead(folder).queries["orders"]
+    assert (query.application, query.batches, query.rows, query.state) == ("billing", 3, 30, QueryState.RUNNING)
+    # An hour later what grew is compressed, and another one grows.
+    delivered(driver, "eventlog-2026-11-21--15-00.gz", progress(2), progress(3))
+    live.write_bytes(b"")
+    EventLogRead(folder)
+    delivered(driver, "eventlog", progress(4), END)
+    query = EventLogRead(folder).queries["orders"]
+    assert (query.batches, query.rows, query.state) == (5, 50, QueryState.TERMINATED)
+
+
+def test_logs_in_folders_below_are_read_and_too_many_folders_are_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RolledLog(tmp_path / "team-a").write(START, progress(0))
+    RolledLog(tmp_path / "team-b").write(START, progress(0, id="q2", name="parcels"))
+    (tmp_path / "team-b" / "notes.txt").write_text("not a log\n")
+    look = EventLogRead(EventLogFolder(tmp_path))
+    assert look.queries.keys() == {"orders", "parcels"}
+    assert not look.faults
+    monkeypatch.setattr(event_log, "MOST_FOLDERS", 2)
+    look = EventLogRead(EventLogFolder(tmp_path))
+    assert (len(look.queries), look.reasons) == (1, [Reason.UNSUPPORTED])
+    assert "more than 2 folders" in look.faults[0].detail
+
+
+def test_a_codec_that_is_not_read_is_told_whatever_the_name_of_the_file(tmp_path: Path) -> None:
+    delivered(tmp_path, "application_17_0001", b"LZ4Block\x26" + b"x" * 40)
+    delivered(tmp_path, "application_17_0002", b"\x82SNAPPY\x00" + b"x" * 40)
+    look = EventLogRead(EventLogFolder(tmp_path))
+    assert look.reasons == [Reason.UNSUPPORTED] * 2
+    assert {fault.detail.rpartition("compressed by ")[2].partition(";")[0] for fault in look.faults} == {
+        "lz4",
+        "snappy",
+    }
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_compressed_file_that_comes_in_parts_is_read_once_and_its_damage_is_told(
+    tmp_path: Path, members: int
+) -> None:
+    parts = [START, *map(progress, range(3000))]
+    step = -(-len(parts) // members)
+    whole = b"".join(gzip.compress(b"".join(parts[at : at + step])) for at in range(0, len(parts), step))
+    path = tmp_path / f"{APP}.gz"
+    folder = EventLogFolder(tmp_path)
+    for end in range(0, len(whole), len(whole) // 7):
+        path.write_bytes(whole[:end])
+        os.utime(path, (NOW, NOW))
+        assert not EventLogRead(folder).faults
+    path.write_bytes(whole)
+    look = EventLogRead(folder, NOW)
+    assert (look.queries["orders"].batches, look.queries["orders"].rows) == (3000, 30_000)
+    with path.open("ab") as file:
+        file.write(b"\x1f\x8b\x08 no member")
+    assert EventLogRead(folder).reasons == [Reason.MALFORMED]
+    assert not EventLogRead(folder).faults, "it is told once"
+
+
+def test_a_compressed_bomb_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "MOST_DECODED", 30_000_000)
+    delivered(tmp_path, f"{APP}.gz", START, progress(0), b"a" * 100_000_000)
+    folder = EventLogFolder(tmp_path)
+    tracemalloc.start()
+    try:
+        look = EventLogRead(folder)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 30_000_000
+    assert look.reasons == [Reason.MALFORMED]
+    assert look.queries["orders"].batches == 1
 
 
 def test_a_log_that_a_wrong_clock_made_old_is_read_when_the_clock_is_right_again(tmp_path: Path) -> None:
@@ -299,8 +410,7 @@ def test_a_log_that_a_wrong_clock_made_old_is_read_when_the_clock_is_right_again
 
 def test_logs_of_long_ago_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended, killed = RolledLog(tmp_path, "ended"), RolledLog(tmp_path, "killed")
-    ended.write(START, progress(0))
-    ended.finish()
+    ended.write(START, progress(0), END)
     killed.write(START, progress(0, id="q2", name="dead"))
     folder = EventLogFolder(tmp_path)
     assert EventLogRead(folder).queries.keys() == {"orders", "dead"}
