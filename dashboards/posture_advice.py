@@ -76,6 +76,6 @@ WHAT_TO_SET = {
     "stable_transactional_ids": (
         "a transactional.id that an instance keeps over its restarts: a fixed name with the number of "
         "the instance or the name of its StatefulSet pod, without UUID, start time, or pod name of a "
-        "Deployment"
+        "Deployment; one producer for many transactions, not one for each"
     ),
 }

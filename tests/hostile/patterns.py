@@ -69,6 +69,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.lso.saved_stalls:_PARTITION": ("fullmatch", "", ()),
     "exporter.posture.software_version:_CONFLUENT": ("search", "", ("-cc", "-c")),
     "exporter.posture.software_version:_NUMBERS": ("match", "", ("1.", "1", "v1.1")),
+    "exporter.posture.stable_ids:_CHECKPOINT": ("fullmatch", "a", ("-1", "-1-", "1-11")),
     "exporter.posture.stable_ids:_SHORT_NUMBER": ("sub", "", ("12345", "1-")),
     "exporter.settings.layers:_PLAIN_KEY": ("match", "", ()),
     "exporter.settings.environment:_SERVICE_LINK": ("search", "", ("_PORT", "_SERVICE_PORT_", "_PORT_1_TCP")),

@@ -17,6 +17,8 @@ LEAST_NEW = 3
 """Fewest new ids of an application before its ids are looked at."""
 MOST_NEW = 50
 """New ids that are remembered of an application."""
+THINNED_SECONDS = 2.0
+"""Where more are new, those that appear closer together are thinned out: at ten ids a second, 50 are of 100 seconds."""
 MOST_APPLICATIONS = 1000
 """Applications whose new ids are remembered."""
 MOST_IDS = 200
@@ -46,6 +48,8 @@ class NewIds:
             return
         if known is None:
             known = self._first[entry.application] = deque(maxlen=MOST_NEW)
+        if len(known) == MOST_NEW and known[-1][1] - known[-2][1] < THINNED_SECONDS:
+            known.pop()
         known.append((entry.transactional_id, entry.record_ms / 1000))
 
     def initialised(self, entry: Entry) -> None:
@@ -108,4 +112,6 @@ def _life(entry: Entry, first: Mapping[str, float], log_now: float) -> IdLife:
 
 
 def _newest(lives: list[IdLife]) -> tuple[IdLife, ...]:
-    return tuple(sorted(lives, key=lambda life: (-life.last, life.transactional_id))[:MOST_IDS])
+    """Those whose appearance is known, and the latest used of the others."""
+    chosen = sorted(lives, key=lambda life: (life.first is None, -life.last, life.transactional_id))[:MOST_IDS]
+    return tuple(sorted(chosen, key=lambda life: (-life.last, life.transactional_id)))

@@ -62,6 +62,49 @@ def test_a_pool_that_grows_is_no_finding_even_where_its_first_ids_are_idle(names
     assert judge(lives(*names)) == []
 
 
+def floods(
+    number: int, gap: float, used: float = 0.2, form: str = "txn-{:08x}-0000-4000-8000-000000000000"
+) -> IdChanges:
+    """One id for each transaction, so many seconds apart, until a minute ago."""
+    begun = NOW - 60 - gap * number
+    ids = (IdLife(form.format(at), begun + gap * at, begun + gap * at + used) for at in range(number))
+    return IdChanges(tuple(ids), NOW)
+
+
+@pytest.mark.parametrize("form", ["txn-{:08x}-0000-4000-8000-000000000000", "txn-{}", "order{:06}"])
+@pytest.mark.parametrize(("number", "gap"), [(141, 0.85), (50, 2.0), (50, 4.9), (50, 8.0), (50, 30.0), (45, 600.0)])
+@pytest.mark.parametrize("offsets", [OffsetPartitions(0, frozenset()), OffsetPartitions(9, frozenset({4}))])
+def test_an_id_for_each_transaction_fails_however_fast_they_come(
+    form: str, number: int, gap: float, offsets: OffsetPartitions
+) -> None:
+    (check,) = id_checks({"txn": floods(number, gap, form=form)}, {"txn": offsets})
+    assert check.verdict is CheckResult.FAILED
+    assert "an id for each transaction" in check.found
+    assert "not one for each" in check.fix
+
+
+def test_ids_for_one_transaction_each_that_came_within_seconds_fail_when_they_are_silent_for_an_hour() -> None:
+    quick = floods(50, 0.5)
+    assert list(id_checks({"txn": quick}, {})) == []
+    (check,) = id_checks({"txn": quick._replace(at=NOW + 3600)}, {})
+    assert check.verdict is CheckResult.FAILED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        floods(30, 5.0),  # too few
+        floods(50, 2.0, used=59.0, form="pay-{}"),  # a pool grows while all of its ids are in use
+        floods(50, 2.0, used=0.0),  # instances that start and have nothing to write yet
+        floods(50, 1.0),  # instances that start together
+        floods(200, 2.0, form="sums-3-{}"),  # of Flink's form: one for each checkpoint
+        floods(40, 2.0)._replace(ids=(*floods(40, 2.0).ids, *(IdLife(f"pay-{at}", NOW - 90, NOW) for at in range(9)))),
+    ],
+)
+def test_pools_starts_and_checkpoints_are_no_ids_for_one_transaction(changes: IdChanges) -> None:
+    assert list(id_checks({"pay": changes}, {})) == []
+
+
 def test_start_times_at_the_end_of_ids_are_no_short_numbers() -> None:
     (check,) = judge(lives("pay-1790000000123", "pay-1790000060456", "pay-1790000120789", "pay-1790000180000"))
     assert check.verdict is CheckResult.FAILED

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from exporter.applications.applications import Application, Grouping
 from exporter.catalogue import CANARY
+from exporter.posture.check import CheckResult
+from exporter.posture.stable_ids import id_checks
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.id_changes import DAY, MOST_IDS, MOST_NEW, changes_by_design
@@ -174,6 +176,24 @@ def test_what_is_kept_and_what_is_returned_have_limits(log: Log) -> None:
     found = log.changes(1000)["pay"].ids
     assert len(found) == MOST_IDS
     assert sum(life.first is not None for life in found) == MOST_NEW
+
+
+@pytest.mark.parametrize("apart", [0.1, 0.8, 3.0])
+def test_what_is_kept_of_ids_that_come_fast_is_of_more_than_a_minute_and_an_id_for_each_transaction_fails(
+    log: Log, apart: float
+) -> None:
+    number = round(120 / apart)
+    for at in range(number):
+        log.at(apart * at, f"txn-{at:08x}-1f1f-4111-8b1f-0000000000ff")
+        log.begin(apart * at, f"txn-{at:08x}-1f1f-4111-8b1f-0000000000ff")
+        log.commit(apart * at + 0.05, f"txn-{at:08x}-1f1f-4111-8b1f-0000000000ff")
+    found = log.changes(165)
+    firsts = [life.first for life in found["txn"].ids if life.first is not None]
+    assert len(firsts) == min(number, MOST_NEW)
+    assert max(firsts) - min(firsts) > 60
+    assert found["txn"].returned is None or apart > 1
+    (check,) = id_checks(found, {})
+    assert check.verdict is CheckResult.FAILED
 
 
 @pytest.mark.parametrize(
