@@ -37,6 +37,7 @@ def test_a_name_that_is_used_twice_is_found_with_its_places(tmp_path: Path) -> N
 
 
 BEYOND_ONE_MODULE = {
+    "applications/test_id_forms.py": "ids of forty products, and their applications",
     "core/test_clocks.py": "which modules read the wall clock",
     "dashboards/test_dashboards.py": "all dashboards",
     "dashboards/test_linter_rules.py": "all dashboards, by the rules of Grafana's linter",

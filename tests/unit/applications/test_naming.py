@@ -28,7 +28,7 @@ WORDS = st.from_regex(r"[a-z]{3,9}(-[a-z]{3,9}){0,2}", fullmatch=True).filter(la
         ("orders-7d9f8b6c5d-x2x4z-0", "orders", "producer"),
         ("orders-7d9f8b6c5d-x2x4z", "orders", "producer"),
         ("tx-orders-7d9f8b6c5d-x2x4z-invoices", "tx-orders-invoices", "producer"),
-        ("orders-5f7b9-x2x4z", "orders-5f7b9-x2x4z", "producer"),  # a hash has eight to ten digits
+        ("orders-5f7b9-x2x4z", "orders-5f7b9", "producer"),  # a hash has eight to ten digits; a Job has none
         ("orders-12345678-45678", "orders", "producer"),  # a pod's last part has a letter nearly always
         ("nightly-28391234-x2x4z", "nightly", "producer"),
         ("orders-0", "orders", "producer"),

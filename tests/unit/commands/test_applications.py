@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter.applications.applications import Grouping
 from exporter.commands.applications import GroupedIds, rows
 
-IDS = ["pay-1", "pay-2", "agent-x2x4z-0", "agent-b9k7c-0", "agent-tmw4q-0", "etl-a-0", "connect-cluster-etl"]
+IDS = ["pay-1", "pay-2", "agent-x2x4-0", "agent-b9k7-0", "agent-t4wq-0", "etl-a-0", "connect-cluster-etl"]
 
 
 def test_each_application_is_shown_with_the_rule_that_grouped_its_ids() -> None:
