@@ -13,11 +13,13 @@ from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, say
 from exporter.commands.settings import add_cluster_flags, add_duration_flag
 from exporter.kafka.client import AskError
-from exporter.linter.all_rules import ClientFinding, Misspelt, findings, misspelt
-from exporter.linter.files import FileError, read
+from exporter.linter import forms
+from exporter.linter.all_rules import ClientFinding, Misspelt, judged, misspelt
+from exporter.linter.files import FileError, read_text
+from exporter.linter.forms import Part, of_kind
 from exporter.linter.rule import Goal, Level
 from exporter.linter.sarif import sarif
-from exporter.linter.views import Client, Version, file_of, kind_of
+from exporter.linter.views import Client, Version
 from exporter.model import Deadline, Fault
 from exporter.status.command_documents import ClientFileDocument
 
@@ -35,9 +37,10 @@ nothing was found)
 
 
 class _Looked(NamedTuple):
-    """One file: what was found, or why it could not be read."""
+    """One client of a file: what was found, or why it could not be judged. ``part`` is its place in the file."""
 
     name: str
+    part: str
     kind: Client | None
     found: tuple[ClientFinding, ...] = ()
     misspelt: tuple[Misspelt, ...] = ()
@@ -50,11 +53,13 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
     parser = checks.add_parser(
         "client",
         help="the settings of a producer, consumer, Streams application, connector, worker or job",
-        description="Check settings files of Kafka clients (properties, JSON, YAML) for a guarantee. "
+        description="Check settings files of Kafka clients (properties, JSON, YAML, .env, Flink SQL) for a guarantee. "
         "Connects to no cluster, unless one is named to compare timeouts with.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="settings: .properties, .json, .yml")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="settings: .properties, .json, .yml, .env, .sql"
+    )
     parser.add_argument(
         "--for",
         dest="goal",
@@ -94,14 +99,14 @@ def _command(options: argparse.Namespace) -> int:
     limit, problems = _limit(options)
     for problem in problems:
         say(f"could not ask the cluster: {printable(problem)}")
-    looked = [_look(path, goal, options, limit) for path in options.files]
+    looked = [part for path in options.files for part in _look(path, goal, options, limit)]
     if options.output == "json":
         print_json({"for": goal.value, "files": [_document(file) for file in looked]})
     elif options.output == "sarif":
-        print_json(sarif(__version__, {file.name: file.found for file in looked}))
+        print_json(sarif(__version__, [(file.name, file.found) for file in looked]))
     for file in looked:
         if file.error:
-            say(f"{printable(file.name)}: {printable(file.error)}")
+            say(f"{_title(file)}: {printable(file.error)}")
         elif options.output == "text":
             _print(file, goal)
     bad = any(finding.severity is not Level.INFO for file in looked for finding in file.found)
@@ -133,25 +138,36 @@ def _limit(options: argparse.Namespace) -> tuple[int | None, list[str]]:
     return min(limits, default=None), list(dict.fromkeys(problems))
 
 
-def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None) -> _Looked:
+def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None) -> list[_Looked]:
     try:
-        settings = read(path)
+        parts = of_kind(forms.parts(read_text(path), path.name), Client(options.kind) if options.kind else None)
     except FileError as error:
-        return _Looked(str(path), None, error=str(error))
-    kind = Client(options.kind) if options.kind else kind_of(settings, path.name)
-    if kind is None:
-        kinds = ", ".join(client.value for client in Client)
-        return _Looked(str(path), None, error=f"its names do not tell whose settings these are: give --kind ({kinds})")
-    if kind is Client.BROKER:
+        return [_Looked(str(path), "", None, error=str(error))]
+    return [_judge(str(path), part, goal, options, limit) for part in parts]
+
+
+def _judge(name: str, part: Part, goal: Goal, options: argparse.Namespace, limit: int | None) -> _Looked:
+    if part.reason:
+        return _Looked(name, part.name, part.kind, error=part.reason)
+    if part.kind is Client.BROKER:
         text = "these are a broker's settings: ask the running cluster with `check posture`"
-        return _Looked(str(path), kind, error=text)
-    found = findings(file_of(settings, kind, options.client_version), goal, limit)
-    return _Looked(str(path), kind, found, misspelt(settings), len(settings))
+        return _Looked(name, part.name, part.kind, error=text)
+    if part.kind is None:
+        kinds = ", ".join(client.value for client in Client)
+        text = (
+            f"not understood: no name in it is one of {options.kind}"
+            if options.kind
+            else (f"not understood: its names do not tell whose settings these are: give --kind ({kinds})")
+        )
+        return _Looked(name, part.name, None, error=text)
+    found = judged(part, goal, options.client_version, limit)
+    return _Looked(name, part.name, part.kind, found, misspelt(part.settings), len(part.settings))
 
 
 def _document(looked: _Looked) -> ClientFileDocument:
     return {
         "file": looked.name,
+        "part": looked.part or None,
         "kind": looked.kind.value if looked.kind else None,
         "error": looked.error or None,
         "findings": [
@@ -174,12 +190,16 @@ def _document(looked: _Looked) -> ClientFileDocument:
     }
 
 
+def _title(looked: _Looked) -> str:
+    return printable(f"{looked.name} ({looked.part})" if looked.part else looked.name)
+
+
 def _print(looked: _Looked, goal: Goal) -> None:
     name = printable(looked.name)
     kind = looked.kind.value if looked.kind else ""
     judged = [finding for finding in looked.found if finding.severity is not Level.INFO]
     verdict = "nothing found" if not judged else f"{len(judged)} found"
-    print(f"{name}: {kind}, {looked.settings} settings, for {goal.value}: {verdict}")
+    print(f"{_title(looked)}: {kind}, {looked.settings} settings, for {goal.value}: {verdict}")
     for finding in looked.found:
         where = f"{name}:{finding.line}" if finding.line else name
         value = f"{printable(finding.setting)}={printable(finding.value)} " if finding.setting else ""

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from exporter.linter.client_rules import CLIENT_RULES
 from exporter.linter.engine_rules import ENGINE_RULES
 from exporter.linter.files import Setting
-from exporter.linter.rule import ClientRule, Context, Goal, Level, Scope
-from exporter.linter.views import File, View
+from exporter.linter.forms import Part
+from exporter.linter.rule import PLACEHOLDER, ClientRule, Context, Goal, Level, Scope
+from exporter.linter.views import File, Version, View, file_of
 
 BROKER_MAX_TIMEOUT_MS = 900_000
 """The default of transaction.max.timeout.ms (TransactionStateManagerConfig)."""
@@ -25,6 +26,7 @@ KNOWN_NAMES: frozenset[str] = frozenset({
     "connector.client.config.override.policy", "errors.deadletterqueue.topic.name",
 })  # fmt: skip
 """Names that rules read. A name close to one of these is reported as misspelt."""
+_OF_IDS = {"unstable-transactional-id", "fixed-transactional-id"}
 _CLOSE = 0.92
 _MOST_WORDS = 12
 """Last words of a dotted name that are compared. KNOWN_NAMES have up to 6, and one with 6 more is not close to any."""
@@ -62,6 +64,31 @@ def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple
                 found.append(ClientFinding(rule, mistake.severity or rule.severity, name, value, line, mistake.text))
     unique = dict.fromkeys(found)
     return tuple(sorted(unique, key=lambda finding: (finding.line == 0, finding.line)))
+
+
+def judged(part: Part, goal: Goal, version: Version, max_timeout_ms: int | None = None) -> tuple[ClientFinding, ...]:
+    """What the rules find in a part of a file; nothing where its kind is not known.
+
+    A setting is missing if no profile has it. In a part of a configuration that is a note: it may be set elsewhere.
+    A value that another program puts in is not judged, but for the stability of ids.
+    """
+    kind = part.kind
+    if kind is None:
+        return ()
+    by_profile = [findings(file_of(settings, kind, version), goal, max_timeout_ms) for settings in part.profiles]
+    found: list[ClientFinding] = []
+    for finding in dict.fromkeys(finding for of_profile in by_profile for finding in of_profile):
+        missing = not finding.setting
+        if finding.rule.name in part.skips or (missing and not all(finding in one for one in by_profile)):
+            continue
+        if finding.rule.name not in _OF_IDS and PLACEHOLDER.search(finding.value):
+            continue
+        if missing and part.partial and finding.severity is not Level.INFO:
+            text = f"{finding.text}; this is only a part of a configuration: it may be set elsewhere"
+            found.append(finding._replace(severity=Level.INFO, text=text))
+        else:
+            found.append(finding)
+    return tuple(found)
 
 
 class Misspelt(NamedTuple):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from exporter.linter import spring
 from exporter.linter.rule import (
     BOTH,
     EXACTLY,
     OFF,
+    PLACEHOLDER,
     ClientRule,
     Context,
     Found,
@@ -25,8 +27,8 @@ DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 _LONG_TIMEOUT_MS = 300_000
 _MOST_IN_FLIGHT = 5
 _ALL = {"all", "-1"}
-_PLACEHOLDER = re.compile(r"\$\{|%\(|\{\{|<[A-Za-z]")
-_RANDOM = re.compile(r"random|uuid|hostname|pod[._]?name|\bpid\b|timestamp", re.IGNORECASE)
+_RANDOM = re.compile(r"random|uuid|\bpid\b|timestamp|\bnow\b|current_?time|epoch", re.IGNORECASE)
+_APPLICATION_NAME = re.compile(r"\$\{(?:spring|quarkus)\.application\.name(?::[^{}]{0,200})?\}")
 
 # --- Producers --------------------------------------------------------------------------------------------------------
 
@@ -47,7 +49,7 @@ def _acks(view: View, context: Context) -> Iterator[Found]:
         if not is_transactional(view, context) and view.lower("enable.idempotence") != "true":
             yield Found(None, "acks is not set, and clients before 3.0 take 1")
         return
-    if acks is None or acks in _ALL or _PLACEHOLDER.search(acks):
+    if acks is None or acks in _ALL:
         return
     if is_transactional(view, context) or view.lower("enable.idempotence") == "true":
         yield Found(chosen(view, "acks"), "contradicts idempotence: the client refuses to start")
@@ -79,8 +81,22 @@ def _no_transactional_id(view: View, _: Context) -> Iterator[Found]:
 
 def _unstable_transactional_id(view: View, _: Context) -> Iterator[Found]:
     setting = view.settings.get("transactional.id")
-    if setting is not None and _PLACEHOLDER.search(setting.value) and _RANDOM.search(setting.value):
-        yield Found(setting, "changes with each start or each pod")
+    if setting is not None and PLACEHOLDER.search(setting.value) and _RANDOM.search(setting.value):
+        yield Found(setting, "is new at each start")
+
+
+def _fixed_transactional_id(view: View, _: Context) -> Iterator[Found]:
+    setting = view.settings.get("transactional.id")
+    if setting and setting.value and not PLACEHOLDER.search(_APPLICATION_NAME.sub("", setting.value)):
+        yield Found(setting, "is the same for all instances: two that run at once fence each other")
+
+
+def _spring_ignores(view: View, _: Context) -> Iterator[Found]:
+    for setting in view.settings.values():
+        place = spring.place(setting.name)
+        if place.instead:
+            text = f"is no property of Spring Boot and is ignored: write {place.instead}"
+            yield Found(setting, text, Level.ERROR if place.needed else Level.WARNING)
 
 
 def _transaction_timeout(view: View, context: Context) -> Iterator[Found]:
@@ -105,16 +121,18 @@ def _delivery_timeout(view: View, context: Context) -> Iterator[Found]:
     if delivery is None:
         return
     if view.library is Library.LIBRDKAFKA:
-        timeout = view.milliseconds("transaction.timeout.ms") or DEFAULT_TRANSACTION_TIMEOUT_MS
-        if is_transactional(view, context) and delivery > timeout:
+        timeout = view.milliseconds_or("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
+        if is_transactional(view, context) and timeout is not None and delivery > timeout:
             name = "message.timeout.ms"
             yield Found(
                 chosen(view, "delivery.timeout.ms"), f"{name} above transaction.timeout.ms: the client refuses to start"
             )
         return
-    linger = view.milliseconds("linger.ms")
-    request = view.milliseconds("request.timeout.ms")
-    least = (0 if linger is None else linger) + (30_000 if request is None else request)
+    linger = view.milliseconds_or("linger.ms", 0)
+    request = view.milliseconds_or("request.timeout.ms", 30_000)
+    if linger is None or request is None:
+        return
+    least = linger + request
     if delivery < least:
         yield Found(
             chosen(view, "delivery.timeout.ms"),
@@ -128,7 +146,7 @@ def _delivery_timeout(view: View, context: Context) -> Iterator[Found]:
 def isolation(view: View, context: Context) -> Iterator[Found]:
     """A consumer that delivers records of transactions that are open or were aborted."""
     level = view.lower("isolation.level")
-    if level == "read_committed" or (level and _PLACEHOLDER.search(level)):
+    if level is not None and level.replace("-", "_") == "read_committed":
         return
     if level is None:
         if view.library is Library.LIBRDKAFKA or context.file.kind in {Client.STREAMS, Client.KSQLDB}:
@@ -184,8 +202,16 @@ CLIENT_RULES: tuple[ClientRule, ...] = (
     ClientRule("unstable-transactional-id", Scope.PRODUCER, Level.WARNING, _unstable_transactional_id,
          "A new id at each start fences no zombie, leaves open transactions to their timeout, and fills the "
          "coordinator with ids for seven days.",
-         "derive it from what is stable: the partition, the ordinal of a StatefulSet", "KIP-98, KIP-447", EXACTLY,
+         "derive it from what is stable: the partition, the name of a StatefulSet's pod", "KIP-98, KIP-447", EXACTLY,
          (Client.PRODUCER, Client.LIBRDKAFKA, Client.SPRING)),
+    ClientRule("fixed-transactional-id", Scope.PRODUCER, Level.INFO, _fixed_transactional_id,
+         "Each instance needs ids of its own, the same after its restart: with one instance a fixed id is right.",
+         "add what tells instances apart and stays, such as the name of a StatefulSet's pod: ${HOSTNAME}",
+         "KIP-98; spring-kafka, EOSMode.V2", EXACTLY, (Client.PRODUCER, Client.LIBRDKAFKA, Client.SPRING)),
+    ClientRule("spring-ignores", Scope.MAIN, Level.WARNING, _spring_ignores,
+         "Spring Boot binds its own names; a dot separates its elements, and Kafka's names belong below properties.",
+         "the name that Spring Boot binds", 'Spring Boot, KafkaProperties and "Relaxed Binding"', BOTH,
+         (Client.SPRING,)),
     ClientRule("transaction-timeout", Scope.PRODUCER, Level.ERROR, _transaction_timeout,
          "The coordinator refuses a timeout above its own limit, and aborts late for a dead client below it.",
          "lower transaction.timeout.ms, or raise the brokers' transaction.max.timeout.ms",

@@ -58,8 +58,8 @@ def _streams_removed(view: View, _: Context) -> Iterator[Found]:
 def _streams_commit_interval(view: View, context: Context) -> Iterator[Found]:
     interval = view.milliseconds("commit.interval.ms")
     producer = context.file.producers[0]
-    timeout = producer.milliseconds("transaction.timeout.ms") or STREAMS_TRANSACTION_TIMEOUT_MS
-    if interval is not None and interval > timeout and is_transactional(view, context):
+    timeout = producer.milliseconds_or("transaction.timeout.ms", STREAMS_TRANSACTION_TIMEOUT_MS)
+    if interval is not None and timeout is not None and interval > timeout and is_transactional(view, context):
         yield Found(
             chosen(view, "commit.interval.ms"),
             f"is above producer.transaction.timeout.ms ({timeout}): the application refuses to start",
@@ -97,6 +97,12 @@ _OF_CONNECTORS = (
 )
 
 
+_OF_WORKERS = (
+    "exactly.once.source.support", "offset.storage.topic", "config.storage.topic", "status.storage.topic",
+    "connector.client.config.override.policy", "offset.flush.interval.ms", "consumer.isolation.level",
+)  # fmt: skip
+
+
 def _is_standalone(view: View) -> bool:
     return "offset.storage.file.filename" in view.settings and "offset.storage.topic" not in view.settings
 
@@ -113,6 +119,26 @@ def _worker_ignores(view: View, _: Context) -> Iterator[Found]:
     for name in _OF_CONNECTORS:
         if name in view.settings:
             yield Found(chosen(view, name), "is a setting of a connector: a worker ignores it without a word")
+
+
+def _connector_ignores(view: View, _: Context) -> Iterator[Found]:
+    mirror = ".connect.mirror." in _connector_name(view)  # MirrorMaker's connectors make clients of their own
+    for name in _OF_WORKERS if not mirror else _OF_WORKERS[:-1]:
+        if name in view.settings:
+            step = "write consumer.override.isolation.level" if name == _OF_WORKERS[-1] else "set it on every worker"
+            yield Found(chosen(view, name), f"is a setting of a worker: a connector ignores it; {step}")
+
+
+def _mirror_source(view: View, _: Context) -> Iterator[Found]:
+    if not _connector_name(view).endswith("MirrorSourceConnector"):
+        return
+    names = ("source.consumer.isolation.level", "consumer.isolation.level")
+    setting = next((view.settings[name] for name in names if name in view.settings), None)
+    if setting is None or setting.value != "read_committed":
+        required = view.lower("exactly.once.support") == "required"
+        ending = "Connect refuses the connector" if required else "it copies records of aborted transactions"
+        text = f"source.consumer.isolation.level=read_committed is not set: {ending}"
+        yield Found(setting, text, Level.ERROR if required else Level.WARNING)
 
 
 def _worker_transactional_id(view: View, context: Context) -> Iterator[Found]:
@@ -167,8 +193,9 @@ def _is_sink(view: View) -> bool:
 
 
 def _source_required(view: View, _: Context) -> Iterator[Found]:
-    if _is_sink(view):
-        return
+    name = _connector_name(view)
+    if _is_sink(view) or name.endswith(("MirrorCheckpointConnector", "MirrorHeartbeatConnector")):
+        return  # those of MirrorMaker have no exactly-once: Connect would refuse them
     value = view.lower("exactly.once.support")
     if value != "required":
         setting = view.settings.get("exactly.once.support")
@@ -179,7 +206,10 @@ def _boundary_interval(view: View, context: Context) -> Iterator[Found]:
     if view.lower("transaction.boundary") != "interval":
         return
     interval = view.milliseconds("transaction.boundary.interval.ms")
-    timeout = context.file.producers[0].milliseconds("transaction.timeout.ms") or DEFAULT_TRANSACTION_TIMEOUT_MS
+    producer = context.file.producers[0]
+    timeout = producer.milliseconds_or("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
+    if timeout is None:
+        return
     if "transaction.boundary.interval.ms" not in view.settings:
         if timeout <= WORKER_FLUSH_INTERVAL_MS:
             yield Found(
@@ -221,9 +251,9 @@ def _insert_mode(view: View, _: Context) -> Iterator[Found]:
 _FLINK = (Client.FLINK,)
 
 
-def _flink_sink(view: View, _: Context) -> Iterator[Found]:
+def _flink_sink(view: View, context: Context) -> Iterator[Found]:
     value = flink_guarantee(view)
-    if value != "exactly-once":
+    if value != "exactly-once" and context.file.producers:
         name = next(
             (option for option in ("sink.delivery-guarantee", "delivery-guarantee") if option in view.settings), None
         )
@@ -242,7 +272,7 @@ def _flink_timeout(view: View, context: Context) -> Iterator[Found]:
     producer = context.file.producers[0]
     timeout = producer.milliseconds("transaction.timeout.ms")
     setting = producer.settings.get("transaction.timeout.ms")
-    if timeout is None and context.max_timeout_ms < FLINK_TRANSACTION_TIMEOUT_MS:
+    if setting is None and context.max_timeout_ms < FLINK_TRANSACTION_TIMEOUT_MS:
         yield Found(
             None,
             f"transaction.timeout.ms is not set: Flink takes 1 h, above the brokers' transaction.max.timeout.ms of "
@@ -265,11 +295,61 @@ def _flink_checkpoints(view: View, _: Context) -> Iterator[Found]:
     if "execution.checkpointing.interval" not in view.settings:
         yield Found(
             None,
-            "execution.checkpointing.interval is not in this file: without checkpoints nothing is ever committed",
-            Level.WARNING,
+            "execution.checkpointing.interval is not in this file: set elsewhere, or nothing is ever committed",
+            Level.INFO,
         )
     if (view.lower("execution.checkpointing.mode") or "exactly_once").replace("-", "_") != "exactly_once":
         yield Found(chosen(view, "execution.checkpointing.mode"), "contradicts the sink's exactly-once")
+
+
+# --- MirrorMaker ------------------------------------------------------------------------------------------------------
+
+_MIRRORMAKER = (Client.MIRRORMAKER,)
+
+
+def _flows(view: View) -> Iterator[tuple[str, str]]:
+    """The pairs of clusters that are replicated, source and target."""
+    for name, setting in view.settings.items():
+        source, arrow, target = name.removesuffix(".enabled").partition("->")
+        if arrow and name.endswith(".enabled") and setting.value.lower() == "true":
+            yield source, target
+
+
+def _mirror_exactly_once(view: View, _: Context) -> Iterator[Found]:
+    for target in sorted({target for _, target in _flows(view)}):
+        name = f"{target}.exactly.once.source.support"
+        value = view.lower(name)
+        top = view.settings.get("exactly.once.source.support")
+        if value is None:
+            text = f"a worker takes only {name}: this is ignored" if top else f"{name} is not set: it is disabled"
+            yield Found(top, text)
+        elif value == "disabled":
+            yield Found(chosen(view, name), "is disabled")
+        elif value == "preparing":
+            text = "is the first of two rolling restarts; exactly-once begins with `enabled` on every node"
+            yield Found(chosen(view, name), text, Level.WARNING)
+
+
+def _mirror_reads(view: View, _: Context) -> Iterator[Found]:
+    for source, target in _flows(view):
+        names = (
+            f"{source}->{target}.source.consumer.isolation.level", f"{source}.consumer.isolation.level",
+            f"{source}->{target}.consumer.isolation.level",
+        )  # fmt: skip
+        setting = next((view.settings[name] for name in names if name in view.settings), None)
+        if setting is None:
+            top = view.settings.get("consumer.isolation.level")
+            yield Found(top, f"{'is ignored: ' if top else ''}{names[1]}=read_committed is not set")
+        elif setting.value != "read_committed":
+            yield Found(setting, "copies records of aborted and of open transactions")
+
+
+def _mirror_rest(view: View, _: Context) -> Iterator[Found]:
+    name = "dedicated.mode.enable.internal.rest"
+    if view.lower(name) != "true" and any(_flows(view)):
+        setting = view.settings.get(name)
+        text = "the nodes of a cluster cannot fence tasks of one another"
+        yield Found(setting, text if setting else f"{name} is not set: {text}")
 
 
 ENGINE_RULES: tuple[ClientRule, ...] = (
@@ -290,7 +370,7 @@ ENGINE_RULES: tuple[ClientRule, ...] = (
     ClientRule("replication-factor", Scope.MAIN, Level.WARNING, _replication,
          "Changelogs, offsets and configurations are what exactly-once resumes from.",
          "3, with min.insync.replicas 2 on the topics", "StreamsConfig, DistributedConfig", BOTH,
-         (*_STREAMS, Client.CONNECT_WORKER)),
+         (*_STREAMS, Client.CONNECT_WORKER, Client.MIRRORMAKER)),
     ClientRule("worker-exactly-once", Scope.MAIN, Level.ERROR, _worker_exactly_once,
          "Source connectors get transactions only on workers that have it enabled, all of them.",
          "exactly.once.source.support=preparing on every worker, then =enabled on every worker", "KIP-618", EXACTLY,
@@ -304,6 +384,27 @@ ENGINE_RULES: tuple[ClientRule, ...] = (
          "otherwise.",
          "it in the configuration of each connector", "KIP-618; SourceConnectorConfig", EXACTLY,
          (Client.CONNECT_WORKER,)),
+    ClientRule("connector-ignores", Scope.MAIN, Level.WARNING, _connector_ignores,
+         "Connect passes a connector only its own settings and those of the framework's connectors.",
+         "it in the configuration of the workers", "KIP-618; ConnectorConfig, DistributedConfig", EXACTLY,
+         (Client.CONNECTOR,)),
+    ClientRule("mirror-source-reads-uncommitted", Scope.MAIN, Level.WARNING, _mirror_source,
+         "A mirror that reads uncommitted records copies what was aborted, as committed records.",
+         "source.consumer.isolation.level=read_committed", "MirrorSourceConnector.validateExactlyOnceConfigs", EXACTLY,
+         (Client.CONNECTOR,)),
+    ClientRule("mirror-exactly-once", Scope.MAIN, Level.ERROR, _mirror_exactly_once,
+         "MirrorMaker's workers take settings with the name of their target before them, and few others.",
+         "TARGET.exactly.once.source.support=enabled for each target (existing clusters: preparing first)",
+         "KIP-618, KIP-710; MirrorMakerConfig.workerConfig", EXACTLY, _MIRRORMAKER),
+    ClientRule("mirror-reads-uncommitted", Scope.MAIN, Level.ERROR, _mirror_reads,
+         "A mirror that reads uncommitted records copies what was aborted, as committed records.",
+         "SOURCE.consumer.isolation.level=read_committed", "MirrorMakerConfig.connectorBaseConfig", EXACTLY,
+         _MIRRORMAKER),
+    ClientRule("mirror-internal-rest", Scope.MAIN, Level.ERROR, _mirror_rest,
+         "Nodes of a dedicated MirrorMaker need it to fence tasks and to pass configurations on; one node alone does "
+         "not.",
+         "dedicated.mode.enable.internal.rest=true, and listeners", "KIP-710; MirrorMakerConfig", EXACTLY,
+         _MIRRORMAKER),
     ClientRule("worker-transactional-id", Scope.MAIN, Level.ERROR, _worker_transactional_id,
          "Connect names its transactions itself: connect-cluster-<group.id> and <group.id>-<connector>-<task>.",
          "no transactional.id", "KIP-618; KafkaOffsetBackingStore, Worker", BOTH, (Client.CONNECT_WORKER,)),

@@ -1,12 +1,15 @@
-"""Read a settings file of a Kafka client: Java properties, JSON or YAML, flattened to dotted names with their lines."""
+"""Read a settings file of a Kafka client: Java properties, JSON or YAML, as documents with the lines of values."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
@@ -21,6 +24,7 @@ _MOST_NODES = 4 * _MOST_VALUES
 LONGEST_NAME = 500
 """Characters of a flattened name; clients' own have about 100. Each of 20,000 settings repeats its parents' names."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; not every build of PyYAML has it
+_DOCUMENT_END = re.compile(r"[#!]---[ \t]*")  # Spring Boot begins another document there
 _SECRET = re.compile(r"password|secret|jaas|credential|token|\.key$|key\.pem$|api[.-]?key|user\.info$", re.IGNORECASE)
 
 
@@ -37,12 +41,24 @@ class Setting(NamedTuple):
         return "[hidden]" if _SECRET.search(self.name) else self.value
 
 
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value of a document as text, and its line from 1: that of its name, or its own in a list."""
+
+    value: str
+    line: int
+
+
+Tree: TypeAlias = "Leaf | list[Tree] | dict[str, Tree]"
+"""A document, without types: of a name that is set twice the last value, as Java's and Spring's readers have it."""
+
+
 class FileError(Exception):
     """The file cannot be read. The text is one line: what is wrong and, where known, in which line."""
 
 
-def read(path: Path) -> tuple[Setting, ...]:
-    """All settings of a file. Raises FileError for what is no UTF-8 text, too large, or of none of the three forms."""
+def read_text(path: Path) -> str:
+    """The text of a settings file. Raises FileError for what is no UTF-8 text, no regular file, or too large."""
     try:
         data = read_regular(path, MOST_BYTES)
     except TooLargeError:
@@ -50,99 +66,121 @@ def read(path: Path) -> tuple[Setting, ...]:
     except OSError as error:
         raise FileError(f"cannot be read: {error.strerror}") from None
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileError("is no UTF-8 text") from None
-    return parse(text, path.suffix.lower())
 
 
 def parse(text: str, suffix: str = "") -> tuple[Setting, ...]:
-    """The settings of a text. ``suffix`` is the file's ending; any other than a known one is guessed from the text."""
-    if suffix == ".json" or (suffix not in {".properties", ".yml", ".yaml"} and text.lstrip()[:1] == "{"):
-        return _last_of_each(_json(text))
-    if suffix in {".yml", ".yaml"}:
-        return _last_of_each(_yaml(text))
-    return _last_of_each(_properties(text))
-
-
-def _last_of_each(found: Iterator[Setting]) -> tuple[Setting, ...]:
-    """Java's Properties and both librdkafka's and Spring's readers keep the last value of a name."""
-    by_name: dict[str, Setting] = {}
-    for setting in found:
-        by_name[setting.name] = setting
-        if len(by_name) > _MOST_VALUES:
-            raise FileError(f"has more than {_MOST_VALUES} settings")
+    """The settings of all documents of a text, flat. Raises FileError as ``documents`` does."""
+    by_name = {setting.name: setting for tree in documents(text, suffix) for setting in flat(tree)}
     return tuple(by_name.values())
 
 
-def _properties(text: str) -> Iterator[Setting]:
+def documents(text: str, suffix: str = "", lines_before: int = 0) -> list[Tree]:
+    """The documents of a text: several of YAML, and of Spring's properties. ``suffix`` is the file's ending.
+
+    Any other than a known suffix is guessed from the text. Raises FileError where the text has none of the forms.
+    """
+    if suffix in {".yml", ".yaml"}:
+        return _yaml(text, lines_before)
+    if suffix == ".json" or (suffix not in {".properties", ".env"} and text.lstrip()[:1] in {"{", "["}):
+        return [_json(text, lines_before)]
+    lines = LINE_END.split(text)
+    ends = [at for at, line in enumerate(lines) if _DOCUMENT_END.fullmatch(line)]
+    starts = [0, *ends]
+    parts = ("\n".join(lines[start:end]) for start, end in zip(starts, [*ends, len(lines)], strict=True))
+    return [_properties(part, start + lines_before) for start, part in zip(starts, parts, strict=True)]
+
+
+def flat(tree: Tree, name: str = "") -> tuple[Setting, ...]:
+    """The settings below a place of a document, by dotted names as Java's and Spring's readers make them of YAML."""
+    by_name: dict[str, Setting] = {}
+
+    def take(tree: Tree, name: str) -> None:
+        if isinstance(tree, dict):
+            for key, value in tree.items():
+                take(value, f"{name}{key}" if key[:1] == "[" or not name else f"{name}.{key}")
+        elif isinstance(tree, Leaf):
+            by_name[name] = Setting(name, tree.value, tree.line)
+        elif leaves := [element for element in tree if isinstance(element, Leaf)]:
+            by_name[name] = Setting(name, ",".join(leaf.value for leaf in leaves), leaves[0].line)
+        else:
+            for at, element in enumerate(tree):
+                take(element, f"{name}[{at}]")
+        if len(by_name) > _MOST_VALUES:
+            raise FileError(f"has more than {_MOST_VALUES} settings")
+
+    take(tree, name)
+    return tuple(by_name.values())
+
+
+def _properties(text: str, lines_before: int) -> Tree:
+    found: dict[str, Tree] = {}
     for entry in parse_properties(text):
+        line = entry.line + lines_before
         if "\0" in entry.name + entry.value:
-            raise FileError(f"line {entry.line}: holds a NUL byte: no properties file")
-        name = _joined("", entry.name, f"line {entry.line}: ")
-        yield Setting(name, entry.value.strip(), entry.line)
+            raise FileError(f"line {line}: holds a NUL byte: no properties file")
+        _check_name(entry.name, f"line {line}: ")
+        found[entry.name] = Leaf(entry.value.strip(), line)
+        if len(found) > _MOST_VALUES:
+            raise FileError(f"has more than {_MOST_VALUES} settings")
+    return found
 
 
-def _json(text: str) -> Iterator[Setting]:
+def _json(text: str, lines_before: int) -> Tree:
     try:
         tree = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except json.JSONDecodeError as error:
         raise FileError(f"line {error.lineno}: no JSON: {error.msg}") from None
     except RecursionError:
         raise FileError("is nested too deeply") from None
-    if not isinstance(tree, dict):
+    if not isinstance(tree, dict) and not (isinstance(tree, list) and any(isinstance(part, dict) for part in tree)):
         raise FileError("is no JSON object")
-    lines = _lines_of_names(text)
-    for name, value, leaf in _flat(tree, "", 0):
-        yield Setting(name, value, lines.get(leaf, 1))
-
-
-def _lines_of_names(text: str) -> dict[str, int]:
-    """The first line in which each quoted name is followed by a colon."""
-    found: dict[str, int] = {}
-    for number, line in enumerate(LINE_END.split(text), 1):
+    lines: dict[str, deque[int]] = {}
+    for number, line in enumerate(LINE_END.split(text), 1 + lines_before):
         for match in re.finditer(r'"([^"\\]{1,300})"[ \t]{0,50}:', line):
-            found.setdefault(match[1], number)
+            lines.setdefault(match[1], deque()).append(number)
+    return _json_tree(tree, "", 1 + lines_before, 0, lines)
+
+
+def _json_tree(value: Any, name: str, line: int, depth: int, lines: dict[str, deque[int]]) -> Tree:  # noqa: ANN401
+    """``lines`` has the lines in which each quoted name is followed by a colon, those that are still to come."""
+    if depth > _DEEPEST:
+        raise FileError("is nested too deeply")
+    _check_name(name)
+    if isinstance(value, list):
+        return [_json_tree(element, name, line, depth + 1, lines) for element in value]
+    if not isinstance(value, dict):
+        return Leaf("" if value is None else str(value).lower() if isinstance(value, bool) else str(value), line)
+    found: dict[str, Tree] = {}
+    for key, child in value.items():
+        of_name = lines.get(key) or deque([line])
+        at = of_name.popleft() if len(of_name) > 1 else of_name[0]
+        found[key] = _json_tree(child, f"{name}.{key}" if name else key, at, depth + 1, lines)
     return found
 
 
-def _joined(prefix: str, key: str, where: str = "") -> str:
-    if len(prefix) + len(key) > LONGEST_NAME:
+def _check_name(name: str, where: str = "") -> None:
+    if len(name) > LONGEST_NAME:
         raise FileError(f"{where}has a name of more than {LONGEST_NAME} characters")
-    return prefix + key
 
 
-def _flat(tree: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, str, str]]:
-    if depth > _DEEPEST:
-        raise FileError("is nested too deeply")
-    for key, value in tree.items():
-        name = _joined(prefix, key)
-        if isinstance(value, dict):
-            yield from _flat(value, f"{name}.", depth + 1)
-        elif isinstance(value, list):
-            yield name, ",".join(map(_scalar, value)), key
-        else:
-            yield name, _scalar(value), key
-
-
-def _scalar(value: object) -> str:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _yaml(text: str) -> Iterator[Setting]:
+def _yaml(text: str, lines_before: int) -> list[Tree]:
+    found: list[Tree] = []
     try:
         if problem := excess(text, _DEEPEST + 1, _MOST_NODES):
             raise FileError(problem)
-        for event in yaml.parse(text, _LOADER):
-            if isinstance(event, yaml.AliasEvent):  # a few aliases can stand for gigabytes
-                mark = event.start_mark
-                raise FileError(f"line {mark.line + 1 if mark else 1}: YAML aliases are not read: write the value out")
+        visits = count()
         for document in yaml.compose_all(text, _LOADER):
-            if not isinstance(document, yaml.MappingNode):
+            if isinstance(document, yaml.ScalarNode) and not document.value:
+                continue
+            if not isinstance(document, yaml.CollectionNode) or not (
+                isinstance(document, yaml.MappingNode)
+                or any(isinstance(element, yaml.MappingNode) for element in document.value)
+            ):
                 raise FileError("is no YAML mapping")
-            yield from _yaml_flat(document, "", 0)
+            found.append(_yaml_tree(document, "", 1 + lines_before, 0, visits, lines_before))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise FileError(f"line {mark.line + 1 if mark else 1}: no YAML: {error.problem}") from None
@@ -150,21 +188,34 @@ def _yaml(text: str) -> Iterator[Setting]:
         raise FileError("no YAML: a character that YAML does not allow") from None
     except RecursionError:
         raise FileError("is nested too deeply") from None
+    return found
 
 
-def _yaml_flat(node: yaml.MappingNode, prefix: str, depth: int) -> Iterator[Setting]:
+def _yaml_tree(node: yaml.Node, name: str, line: int, depth: int, visits: Iterator[int], lines_before: int) -> Tree:
+    """The tree of a node. Aliases stand for what they name: a few can stand for gigabytes, so visits are counted."""
     if depth > _DEEPEST:
         raise FileError("is nested too deeply")
+    if next(visits) > _MOST_NODES:
+        raise FileError(f"has more than {_MOST_NODES} nodes, those of aliases counted")
+    _check_name(name, f"line {line}: ")
+    if isinstance(node, yaml.ScalarNode):
+        return Leaf("" if node.tag == "tag:yaml.org,2002:null" else node.value, line)
+    if isinstance(node, yaml.SequenceNode):
+        return [
+            _yaml_tree(item, name, item.start_mark.line + 1 + lines_before, depth + 1, visits, lines_before)
+            for item in node.value
+        ]
+    merged: dict[str, Tree] = {}
+    found: dict[str, Tree] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             continue
-        line = key.start_mark.line + 1
-        name = _joined(prefix, key.value, f"line {line}: ")
-        if isinstance(value, yaml.MappingNode):
-            yield from _yaml_flat(value, f"{name}.", depth + 1)
-        elif isinstance(value, yaml.SequenceNode):
-            texts = [element.value for element in value.value if isinstance(element, yaml.ScalarNode)]
-            yield Setting(name, ",".join(texts), line)
-        else:
-            text = "" if value.tag == "tag:yaml.org,2002:null" else value.value
-            yield Setting(name, text, line)
+        if key.value == "<<":
+            for parent in reversed(value.value) if isinstance(value, yaml.SequenceNode) else [value]:
+                tree = _yaml_tree(parent, name, line, depth + 1, visits, lines_before)
+                merged.update(tree if isinstance(tree, dict) else {})
+            continue
+        at = key.start_mark.line + 1 + lines_before
+        path = f"{name}.{key.value}" if name else key.value
+        found[key.value] = _yaml_tree(value, path, at, depth + 1, visits, lines_before)
+    return {**merged, **found}

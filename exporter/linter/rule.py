@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
@@ -72,6 +73,8 @@ class ClientRule(NamedTuple):
 BOTH = (Goal.EXACTLY_ONCE, Goal.AT_LEAST_ONCE)
 EXACTLY = (Goal.EXACTLY_ONCE,)
 OFF = frozenset({"false", "0", "no"})
+PLACEHOLDER = re.compile(r"\$\{|\$\(|\$[A-Za-z_]|%\(|\{\{|#\{|<[A-Za-z]|@[\w.]{1,100}@")
+"""What another program replaces: Spring, Connect, Kubernetes, Helm, Maven."""
 
 
 def is_transactional(view: View, context: Context) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -12,8 +12,8 @@ from exporter.linter.rule import Level
 _LEVELS = {Level.ERROR: "error", Level.WARNING: "warning", Level.INFO: "note"}
 
 
-def sarif(version: str, found: Mapping[str, Iterable[ClientFinding]]) -> dict[str, Any]:
-    """One run. ``found`` has the findings by the file's name; a finding without a line is placed at line 1."""
+def sarif(version: str, found: Iterable[tuple[str, Iterable[ClientFinding]]]) -> dict[str, Any]:
+    """One run. ``found`` has files' names with findings; a finding without a line is placed at line 1."""
     rules = [
         {
             "id": rule.name,
@@ -37,7 +37,7 @@ def sarif(version: str, found: Mapping[str, Iterable[ClientFinding]]) -> dict[st
                 }
             ],
         }
-        for name, findings in found.items()
+        for name, findings in found
         for finding in findings
     ]
     driver = {"name": "kafka-eos-exporter", "version": version, "rules": rules}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from exporter.linter import spring
 from exporter.linter.files import Setting
 
 
@@ -22,6 +23,7 @@ class Client(StrEnum):
     SPRING = "spring"
     FLINK = "flink"
     KSQLDB = "ksqldb"
+    MIRRORMAKER = "mirrormaker"
     BROKER = "broker"
 
 
@@ -34,14 +36,13 @@ class Library(StrEnum):
 
 Version = tuple[int, int]
 
-_ALIASES = {  # librdkafka's CONFIGURATION.md, and Spring's names
+_ALIASES = {  # librdkafka's CONFIGURATION.md
     "request.required.acks": "acks",
     "message.send.max.retries": "retries",
     "max.in.flight": "max.in.flight.requests.per.connection",
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
     "auto.commit.enable": "enable.auto.commit",
-    "transaction.id.prefix": "transactional.id",
 }
 
 
@@ -71,9 +72,16 @@ class View:
             return None
         if re.fullmatch(r"-?\d{1,18}", text):
             return int(text)
-        match = re.fullmatch(r"(\d{1,12})\s{0,3}(ms|s|m|min|h|d)", text.lower())
-        units = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-        return int(match[1]) * units[match[2]] if match else None
+        if match := _ISO.fullmatch(text.upper()):
+            return sum(
+                int(1000 * unit * float(number or 0)) for unit, number in zip(_ISO_UNITS, match.groups(), strict=True)
+            )
+        match = _DURATION.fullmatch(text.lower())
+        return int(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else None
+
+    def milliseconds_or(self, name: str, default: int) -> int | None:
+        """As ``milliseconds``, and the default where it was not set; None where what was set is not known."""
+        return self.milliseconds(name) if self.settings.get(name) else default
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,20 @@ class File:
     consumers: tuple[View, ...] = ()
 
 
+_DURATION = re.compile(r"(\d{1,12})\s{0,3}([a-zµ]{1,12})")
+_UNITS = {  # Spring's DurationStyle.SIMPLE, and the labels of Flink's TimeUtils
+    label: milliseconds
+    for milliseconds, labels in {
+        1: "ms milli millis millisecond milliseconds",
+        1000: "s sec secs second seconds",
+        60_000: "m min mins minute minutes",
+        3_600_000: "h hour hours",
+        86_400_000: "d day days",
+    }.items()
+    for label in labels.split()
+}
+_ISO = re.compile(r"P(?:(\d{1,5})D)?(?:T(?=\d)(?:(\d{1,6})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?")
+_ISO_UNITS = (86_400, 3600, 60, 1)
 _BY_FILE = (("stream", Client.STREAMS), ("producer", Client.PRODUCER), ("consumer", Client.CONSUMER))
 """Words in the name of a file whose settings are those of any client."""
 
@@ -99,17 +121,20 @@ def kind_of(settings: Sequence[Setting], file: str = "") -> Client | None:
 
     if begins("spring.kafka.", "spring.cloud.stream.kafka."):
         return Client.SPRING
+    if "clusters" in names and any("->" in name for name in names):
+        return Client.MIRRORMAKER
     if begins("ksql."):
         return Client.KSQLDB
     if begins("execution.checkpointing.", "sink.delivery-guarantee", "sink.transactional-id-prefix", "state.backend"):
         return Client.FLINK
-    if "connector.class" in names or "config.connector.class" in names:
+    if "connector.class" in names:
         return Client.CONNECTOR
     if names & {"offset.storage.topic", "config.storage.topic", "exactly.once.source.support",
                 "offset.storage.file.filename"}:  # fmt: skip
         return Client.CONNECT_WORKER
     # Consumers before Kafka 0.9 had zookeeper.connect as well, with their group.
-    if begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect") and "group.id" not in names:
+    broker = begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect", "advertised.listeners")
+    if broker and "group.id" not in names:
         return Client.BROKER
     if names & {"application.id", "processing.guarantee", "num.stream.threads"}:
         return Client.STREAMS
@@ -125,6 +150,32 @@ def kind_of(settings: Sequence[Setting], file: str = "") -> Client | None:
     return None
 
 
+_OF_ANY_CLIENT = frozenset({
+    "bootstrap.servers", "metadata.broker.list", "client.id", "security.protocol", "sasl.mechanism", "acks", "retries",
+    "enable.idempotence", "transactional.id", "transaction.timeout.ms", "linger.ms", "compression.type", "group.id",
+    "isolation.level", "enable.auto.commit", "auto.offset.reset", "max.poll.records", "delivery.timeout.ms",
+    "key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "batch.size",
+})  # fmt: skip
+_OF_KIND: Mapping[Client, tuple[str, ...]] = {
+    Client.SPRING: ("spring.kafka.", "spring.cloud.stream.kafka."),
+    Client.FLINK: ("properties.", "scan.", "execution.", "sink.", "pipeline.", "state."),
+    Client.CONNECTOR: ("connector.class", "tasks.max", "transforms", "errors.", "consumer.override.",
+                       "producer.override.", "exactly.once.support"),
+    Client.CONNECT_WORKER: ("key.converter", "value.converter", "offset.", "config.storage", "status.storage",
+                            "exactly.once", "plugin.path", "group.id", "bootstrap.servers"),
+    Client.KSQLDB: ("ksql.", "bootstrap.servers"),
+    Client.STREAMS: ("application.id", "num.stream.threads", "commit.interval.ms", "state.dir"),
+}  # fmt: skip
+
+
+def may_be(settings: Sequence[Setting], kind: Client) -> bool:
+    """Return whether any name is one of this kind of client."""
+    if kind_of(settings) is kind or any(setting.name.startswith(_OF_KIND.get(kind, ("\0",))) for setting in settings):
+        return True
+    of_client = {Client.PRODUCER, Client.CONSUMER, Client.STREAMS, Client.LIBRDKAFKA}
+    return kind in of_client and any(setting.name in _OF_ANY_CLIENT for setting in settings)
+
+
 def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File:
     """The clients of a file of this kind."""
     library = Library.LIBRDKAFKA if kind is Client.LIBRDKAFKA else Library.JAVA
@@ -138,11 +189,8 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
             cut += [(setting, setting.name[len(prefix) :]) for setting in settings if setting.name.startswith(prefix)]
         return [Setting(name, setting.value, setting.line) for setting, name in cut]
 
-    def renamed(prefix: str) -> View:
-        found = below(prefix)
-        extra = [Setting(setting.name.removeprefix("properties."), setting.value, setting.line) for setting in found]
-        spelled = [Setting(setting.name.replace("-", "."), setting.value, setting.line) for setting in extra]
-        return view(spelled)
+    def begins(names: Iterable[str], prefix: str) -> bool:
+        return any(name.startswith(prefix) for name in names)
 
     main = view(settings)
     match kind:
@@ -155,14 +203,8 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
             producer = not consumer or bool(main.settings.keys() & {"transactional.id", "enable.idempotence", "acks"})
             return File(kind, main, (main,) if producer else (), (main,) if consumer else ())
         case Client.SPRING:
-            shared = "spring.kafka."
-            sender, reader = renamed(f"{shared}producer."), renamed(f"{shared}consumer.")
-            binder = renamed("spring.cloud.stream.kafka.binder.transaction.")
-            senders = tuple(side for side in (sender, binder) if side.settings)
-            reads = bool(reader.settings or below(f"{shared}listener."))
-            if not senders and not reads:  # what both have in common
-                return File(kind, main, (sender,), (reader,))
-            return File(kind, main, senders, (reader,) if reads else ())
+            senders, readers = spring.clients(settings)
+            return File(kind, main, tuple(map(view, senders)), tuple(map(view, readers)))
         case Client.KSQLDB:
             main = view([*settings, *below("ksql.streams.")])
             return File(kind, main, (view(below("ksql.streams.producer.")),), (view(below("ksql.streams.consumer.")),))
@@ -171,18 +213,15 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
         case Client.CONNECT_WORKER:
             return File(kind, main, (view(below("producer.")),), (view(below("consumer.")),))
         case Client.CONNECTOR:
-            main = view([*settings, *below("config.")])
-            producers = view(below("producer.override.", "config.producer.override."))
-            return File(kind, main, (producers,), (view(below("consumer.override.", "config.consumer.override.")),))
+            return File(kind, main, (view(below("producer.override.")),), (view(below("consumer.override.")),))
         case Client.FLINK:
             reader = view(below("properties."))
             names = {*main.settings, *reader.settings}
-            sink_only = any(name.startswith("sink.") for name in names) and not (
-                names & {"group.id", "isolation.level", "auto.offset.reset"}
-                or any(name.startswith("scan.") for name in names)
-            )
-            return File(kind, main, (view(below("properties.", "sink.properties.")),), () if sink_only else (reader,))
-        case Client.BROKER:
+            reads = names & {"group.id", "isolation.level", "auto.offset.reset", "scan"} or begins(names, "scan.")
+            writes = names & {"sink", "delivery-guarantee"} or begins(names, "sink.")
+            sender = view(below("properties.", "sink.properties."))
+            return File(kind, main, (sender,) if writes else (), (reader,) if reads else ())
+        case Client.BROKER | Client.MIRRORMAKER:
             return File(kind, main)
 
 

@@ -354,9 +354,11 @@ class MisspeltDocument(TypedDict):
 
 
 class ClientFileDocument(TypedDict):
-    """One file."""
+    """One client of a file."""
 
     file: str
+    part: str | None
+    """Its place in the file; null where it is the whole file."""
     kind: str | None
     error: str | None
     """Why it was not judged."""

@@ -49,7 +49,7 @@ from exporter.kafka.log.unread_records import count_records
 from exporter.kafka.properties.client import Properties, PropertiesError
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.linter.files import FileError
-from exporter.linter.files import parse as parse_settings
+from exporter.linter.forms import parts as client_parts
 from exporter.lso.tracker import StallTracker
 from exporter.model import Clock, Deadline, Facts, Fault, Metric, Reason, Sample, TopicPartition
 from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
@@ -419,10 +419,11 @@ def client_properties(data: bytes) -> None:
 @target
 def client_settings(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    for suffix in (".properties", ".json", ".yml"):
+    for suffix in (".properties", ".json", ".yml", ".env", ".sql"):
         try:
-            for setting in parse_settings(text, suffix):
-                (setting.name + setting.shown).encode("utf-8", "backslashreplace")
+            for part in client_parts(text, f"application{suffix}"):
+                for setting in part.settings:
+                    (part.name + setting.name + setting.shown).encode("utf-8", "backslashreplace")
         except FileError as error:
             str(error).encode()
 

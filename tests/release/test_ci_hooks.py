@@ -15,7 +15,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 PRE_COMMIT = "pre-commit==4.7.0"
 SECONDS = 900
-GOOD, BAD = "acks=all\ntransactional.id=pay-1\n", "acks=1\ntransactional.id=pay-1\n"
+GOOD, BAD = "acks=all\ntransactional.id=pay-${HOSTNAME}\n", "acks=1\ntransactional.id=pay-1\n"
 
 
 def run(folder: Path, *words: str, status: int = 0, environment: Mapping[str, str] | None = None) -> str:

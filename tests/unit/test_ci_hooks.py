@@ -38,7 +38,7 @@ def test_the_action_writes_sarif_and_ends_as_the_check_does(tmp_path: Path, acks
     command.parent.mkdir(parents=True)
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m exporter "$@"\n')
     command.chmod(0o755)
-    (tmp_path / "producer.properties").write_text(f"acks={acks}\ntransactional.id=pay-1\n")
+    (tmp_path / "producer.properties").write_text(f"acks={acks}\ntransactional.id=pay-${{HOSTNAME}}\n")
     inputs = {"FILES": "*.properties", "GOAL": ACTION["inputs"]["for"]["default"], "SARIF": "$(touch x).sarif"}
     done = subprocess.run(
         ["bash", "-e", "-c", ACTION["runs"]["steps"][1]["run"]],

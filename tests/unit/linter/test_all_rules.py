@@ -22,6 +22,8 @@ WORKER = "offset.storage.topic=o\n"
 SOURCE = "connector.class=io.example.StepSource\n"
 SINK = "connector.class=io.example.FileSink\ntopics=a\n"
 FLINK = "sink.delivery-guarantee=exactly-once\nsink.transactional-id-prefix=p\nexecution.checkpointing.interval=60s\n"
+MIRROR = "connector.class=org.apache.kafka.connect.mirror.MirrorSourceConnector\nexactly.once.support=required\n"
+MM2 = "clusters=a,b\na->b.enabled=true\n"
 LIBRDKAFKA = "statistics.interval.ms=0\n"
 
 CASES = {  # rule: a file in which it is found, and one that differs by the mend alone
@@ -36,6 +38,14 @@ CASES = {  # rule: a file in which it is found, and one that differs by the mend
     "unstable-transactional-id": (
         PRODUCER + "transactional.id=pay-${random.uuid}",
         PRODUCER + "transactional.id=pay-${PARTITION}",
+    ),
+    "fixed-transactional-id": (
+        PRODUCER + "transactional.id=pay",
+        PRODUCER + "transactional.id=pay-${HOSTNAME}",
+    ),
+    "spring-ignores": (
+        "spring.kafka.consumer.isolation.level=read_committed",
+        "spring.kafka.consumer.isolation-level=read_committed",
     ),
     "transaction-timeout": (PRODUCER + "transaction.timeout.ms=900001", PRODUCER + "transaction.timeout.ms=300000"),
     "delivery-timeout": (PRODUCER + "delivery.timeout.ms=29999", PRODUCER + "delivery.timeout.ms=30000"),
@@ -59,6 +69,11 @@ CASES = {  # rule: a file in which it is found, and one that differs by the mend
     "worker-exactly-once": (WORKER, WORKER + "exactly.once.source.support=enabled"),
     "worker-standalone": ("offset.storage.file.filename=/tmp/offsets", WORKER),
     "worker-ignores": (WORKER + "transaction.boundary=poll", WORKER),
+    "connector-ignores": (SOURCE + "exactly.once.source.support=enabled", SOURCE),
+    "mirror-source-reads-uncommitted": (MIRROR, MIRROR + "source.consumer.isolation.level=read_committed"),
+    "mirror-exactly-once": (MM2, MM2 + "b.exactly.once.source.support=enabled"),
+    "mirror-reads-uncommitted": (MM2, MM2 + "a.consumer.isolation.level=read_committed"),
+    "mirror-internal-rest": (MM2, MM2 + "dedicated.mode.enable.internal.rest=true"),
     "worker-transactional-id": (WORKER + "producer.transactional.id=mine", WORKER),
     "override-policy": (
         WORKER + "connector.client.config.override.policy=None",
@@ -122,6 +137,7 @@ def test_a_rule_finds_its_case_and_is_silent_when_it_is_mended(name: str) -> Non
         (SOURCE, Client.CONNECTOR),
         (FLINK, Client.FLINK),
         (LIBRDKAFKA, Client.LIBRDKAFKA),
+        (MM2, Client.MIRRORMAKER),
         ("ksql.service.id=k", Client.KSQLDB),
         ("spring.kafka.producer.acks=1", Client.SPRING),
         ("process.roles=broker", Client.BROKER),
@@ -133,7 +149,7 @@ def test_the_kind_is_reported_by_the_names(text: str, kind: Client | None) -> No
 
 
 def test_defaults_follow_the_version() -> None:
-    plain = PRODUCER + "transactional.id=a"
+    plain = PRODUCER + "transactional.id=a-${HOSTNAME}"
     assert "idempotence-off" in look(PRODUCER, version=(2, 8))
     assert "acks-not-all" in look(PRODUCER, version=(2, 8))
     assert not look(plain)
@@ -145,10 +161,8 @@ def test_defaults_follow_the_version() -> None:
 
 def test_a_connector_of_mirrormaker_is_a_source_though_it_has_topics() -> None:
     mirror = "connector.class=org.apache.kafka.connect.mirror.Mirror%sConnector\ntopics=.*\n"
-    for name in ("Source", "Checkpoint"):
-        found = look(mirror % name)
-        assert "source-not-required" in found
-        assert "sink-read-uncommitted" not in found
+    assert look(mirror % "Source").keys() == {"source-not-required", "mirror-source-reads-uncommitted"}
+    assert not look(mirror % "Checkpoint")  # it has no exactly-once: Connect would refuse to require it
 
 
 def test_a_limit_that_is_not_known_is_said_to_be_the_default() -> None:
@@ -175,7 +189,7 @@ def test_at_least_once_asks_for_less() -> None:
 
 
 def test_the_brokers_limit_makes_a_timeout_an_error() -> None:
-    text = PRODUCER + "transactional.id=a\ntransaction.timeout.ms=70000"
+    text = PRODUCER + "transactional.id=a-${HOSTNAME}\ntransaction.timeout.ms=70000"
     assert look(text) == {}
     found = look(text, limit=60_000)["transaction-timeout"]
     assert found.severity is Level.ERROR
@@ -227,7 +241,7 @@ def test_what_librdkafka_refuses_is_found(wrong: dict[str, object]) -> None:
         confluent_kafka.Producer({"bootstrap.servers": "127.0.0.1:1", **wrong})
     text = LIBRDKAFKA + "".join(f"{name}={str(value).lower()}\n" for name, value in wrong.items())
     assert any(finding.severity is Level.ERROR for finding in look(text).values())
-    assert not look(LIBRDKAFKA + "transactional.id=a")
+    assert look(LIBRDKAFKA + "transactional.id=a").keys() == {"fixed-transactional-id"}
 
 
 def test_a_standalone_worker_is_not_asked_for_a_setting_that_it_does_not_have() -> None:
@@ -278,7 +292,7 @@ def test_a_name_of_many_words_is_compared_a_few_times_and_a_long_known_one_is_fo
 
 def test_sarif_has_a_rule_and_a_place_for_each_finding() -> None:
     found = tuple(look(CONSUMER + "isolation.level=read_uncommitted").values())
-    [run] = sarif("1.0", {"my app/consumer.properties": found})["runs"]
+    [run] = sarif("1.0", [("my app/consumer.properties", found)])["runs"]
     places = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]]
     assert set(places) == {"my%20app/consumer.properties"}
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.linter.files import LONGEST_NAME, MOST_BYTES, FileError, Setting, parse, read
+from exporter.linter.files import LONGEST_NAME, MOST_BYTES, FileError, Setting, parse, read_text
+from exporter.linter.forms import parts
 
 
 def test_properties_have_continued_lines_escapes_and_the_last_of_two_values() -> None:
@@ -42,13 +43,39 @@ def test_yaml_is_flattened_with_lines_and_scalars_stay_as_written() -> None:
     )
 
 
+def test_yaml_aliases_and_merge_keys_stand_for_what_they_name_and_own_values_come_first() -> None:
+    text = "x: &x {acks: 1, retries: 2}\nproducer:\n  acks: all\n  <<: *x\nnames: &n\n  - a\nothers: *n\n"
+    assert parse(text, ".yml") == (
+        Setting("x.acks", "1", 1),
+        Setting("x.retries", "2", 1),
+        Setting("producer.acks", "all", 3),
+        Setting("producer.retries", "2", 1),
+        Setting("names", "a", 6),
+        Setting("others", "a", 6),
+    )
+
+
+def test_documents_of_yaml_and_of_springs_properties_are_read_with_their_lines() -> None:
+    assert [setting.line for setting in parse("a: 1\n---\nb: 2\n---\n", ".yaml")] == [1, 3]
+    assert [setting.line for setting in parse("a=1\n#---\nb=2\n", ".properties")] == [1, 3]
+
+
+def test_a_list_of_json_has_its_lines() -> None:
+    text = '[{"name": "a",\n "config": {"x": 1}},\n {"name": "b"}]'
+    assert [(setting.name, setting.line) for setting in parse(text)] == [
+        ("[0].name", 1),
+        ("[0].config.x", 2),
+        ("[1].name", 3),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "suffix", "error"),
     [
         ("[1, 2]", ".json", "no JSON object"),
         ('{"a": ', ".json", "line 1: no JSON"),
         ("- a\n- b\n", ".yml", "no YAML mapping"),
-        ("a: &x [1]\nb: *x\n", ".yml", "line 2: YAML aliases"),
+        ("a: &x {b: *x}\n", ".yml", "is nested too deeply|no YAML"),
         ("a: [", ".yml", "no YAML"),
         ("a: \x00", ".yml", "no YAML"),
         ("[" * 100_000, ".json", "nested too deeply"),
@@ -68,7 +95,7 @@ def test_a_file_is_bounded_and_must_be_text(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     for path, error in ((large, "larger than"), (binary, "no UTF-8"), (tmp_path / "gone", "cannot be read")):
         with pytest.raises(FileError, match=error):
-            read(path)
+            read_text(path)
 
 
 @pytest.mark.parametrize(
@@ -109,17 +136,23 @@ def test_any_text_is_settings_or_a_file_error(text: str, suffix: str) -> None:
         ("x.properties", "a=\\\n" * 240_000),
         ("x.yml", "[" * 400_000),
         ("x.yml", "".join(f"k{at}: 1\n" for at in range(90_000))),
+        ("x.yml", "a0: &a0 [x, x]\n" + "".join(f"a{at}: &a{at} [*a{at - 1}, *a{at - 1}]\n" for at in range(1, 28))),
+        ("x.sql", "/*" * 400_000),
+        ("x.sql", "CREATE TABLE t WITH (" * 40_000),
+        ("x.sql", "'a' = " * 150_000),
+        ("x.env", "A=${A:-" * 130_000),
+        ("application.yml", "spring.kafka.x: '" + "${a:" * 200_000 + "'"),
     ],
 )
 def test_a_hostile_file_takes_seconds_at_most(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     before = time.process_time()
     with suppress(FileError):
-        read(tmp_path / name)
+        parts(read_text(tmp_path / name), name)
     assert time.process_time() - before < 10
 
 
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.properties")
     with pytest.raises(FileError, match="no regular file"):
-        read(tmp_path / "x.properties")
+        read_text(tmp_path / "x.properties")

@@ -1,0 +1,368 @@
+"""The clients in a settings file, by the forms that people keep them in: custom resources, manifests, compose files,
+environment variables, lists of connectors, Quarkus, Flink SQL, MirrorMaker, Helm values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+from exporter.linter import spring, sql
+from exporter.linter.files import FileError, Leaf, Setting, Tree, documents, flat
+from exporter.linter.views import Client, kind_of, may_be
+
+_MIRROR_SOURCE = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+_SUFFIXES = {".properties", ".yml", ".yaml", ".json", ".sql", ".conf"}
+_LINE_OF_PROPERTIES = re.compile(r"[\w.\->%\[\]\"]+[ \t]*=.*|[#!].*|[ \t]*")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_ASSIGNED = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.]*)[ \t]*=[ \t]*(.*)", re.DOTALL)
+_SPRING_DEFAULT = re.compile(r"\$\{[^${}:]{1,200}:([^${}]{0,1000})\}")
+_SHELL_DEFAULT = re.compile(r"\$\{\w{1,200}:?-([^${}]{0,1000})\}")
+_IDS = ("transactional.id", "transaction-id-prefix")
+_PROFILE = re.compile(r"%([\w,-]{1,200})\.(.*)", re.DOTALL)
+_SPRING = ("spring.kafka.", "spring.cloud.stream.kafka.")
+_ON_PROFILE = {"spring.config.activate.on-profile", "spring.profiles", "spring.config.activate.on-cloud-platform"}
+_QUARKUS = re.compile(r"(?:%[\w,-]{1,200}\.)?(?:mp\.messaging\.(?:incoming|outgoing)|(?:quarkus\.)?kafka-streams)\.")
+_CHANNEL = re.compile(r'mp\.messaging\.(incoming|outgoing)\.("[^"]{1,300}"|[^.]{1,300})\.(.+)', re.DOTALL)
+_CONNECTOR_DEFAULTS = "mp.messaging.connector.smallrye-kafka."
+_SMALLRYE_PRODUCER = Setting("acks", "1 (SmallRye's default)", 0)
+_SMALLRYE_CONSUMER = Setting("enable.auto.commit", "false", 0)
+"""What ReactiveKafkaProducer and ReactiveKafkaConsumer of smallrye-reactive-messaging set where a channel does not."""
+_CHANNEL_VARIABLE = re.compile(
+    r"MP_MESSAGING_(INCOMING|OUTGOING)_([A-Z0-9_]{1,200}?)_(CONNECTOR|TOPIC|TRANSACTIONAL_ID|ACKS|ISOLATION_LEVEL|"
+    r"ENABLE_AUTO_COMMIT|ENABLE_IDEMPOTENCE|AUTO_OFFSET_RESET|GROUP_ID|BOOTSTRAP_SERVERS|RETRIES|TRANSACTION_TIMEOUT_MS)"
+)
+_DEBEZIUM = "debezium.sink.kafka.producer."
+_IMAGES = (
+    ("CONNECT_", Client.CONNECT_WORKER),
+    ("KSQL_", Client.KSQLDB),
+    ("KAFKA_CFG_", Client.BROKER),
+    ("KAFKA_", Client.BROKER),
+)
+_OF_DEBEZIUMS_IMAGE = {"GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}
+_ROOTS = {"spring", "mp", "quarkus", "kafka-streams", "execution", "debezium"}
+"""First words of names that are nested mappings in YAML."""
+_OF_A_REFERENCE = Leaf("${valueFrom}", 1)
+_MANAGED = {"kafka.auth.mode", "kafka.api.key", "kafka.service.account.id"}
+
+
+class Part(NamedTuple):
+    """One client of a file. ``name`` is its place in the file for people, "" where it is the whole file.
+
+    ``profiles`` has its settings under the names of its kind, once for each profile. Where it is ``partial`` other
+    settings may come from elsewhere. ``reason`` is why it is not judged. ``skips`` are rules that do not hold for it.
+    """
+
+    name: str
+    kind: Client | None
+    profiles: tuple[tuple[Setting, ...], ...]
+    partial: bool = False
+    reason: str = ""
+    skips: frozenset[str] = frozenset()
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The settings of all profiles, each once."""
+        return tuple(dict.fromkeys(setting for profile in self.profiles for setting in profile))
+
+
+def parts(text: str, file: str) -> list[Part]:
+    """The clients of a text. ``file`` is the name of the file. Raises FileError where the text cannot be read."""
+    name, suffix = file.lower(), PurePath(file).suffix.lower()
+    if suffix == ".sql":
+        return list(_tables(text, 0, ""))
+    if suffix == ".env" or name.startswith(".env"):
+        return list(_environment(_assignments(text.splitlines(), 1), ""))
+    trees = documents(text, suffix)
+    found = list(_of_documents(trees, file, ""))
+    if re.match(r"(application|bootstrap)-", name):  # the properties of one profile, over those of another file
+        found = [part._replace(partial=True) for part in found]
+    known = [part for part in found if part.kind not in {None, Client.BROKER}]
+    return known or found or [Part("", None, tuple(flat(tree) for tree in trees))]
+
+
+def _of_documents(trees: Sequence[Tree], file: str, name: str) -> Iterator[Part]:
+    flats = [flat(tree) for tree in trees]
+    if any(setting.name.startswith(_SPRING) for settings in flats for setting in settings):
+        yield from _spring(flats, name)
+    else:
+        for tree in trees:
+            yield from _of_document(tree, file, name)
+
+
+def _of_document(tree: Tree, file: str, name: str) -> Iterator[Part]:
+    resource = _of_resource(tree)
+    if resource is not None:
+        yield from resource
+    elif isinstance(tree, dict) and _text(tree, "kind") == "List":
+        for item in _items(tree.get("items")):
+            yield from _of_document(item, file, name)
+    elif found := list(_of_settings(flat(tree), name, file)):
+        yield from found
+    else:
+        found = list(_below(tree, _title(tree) or name))
+        job = [part for part in found if part.kind is Client.FLINK and "table " not in part.name]
+        for part in found:  # checkpoints of a job's resource hold for the tables of its script
+            more = tuple(job[0].settings) if job and part.kind is Client.FLINK and part not in job else ()
+            yield part._replace(profiles=((*part.settings, *more),)) if more else part
+
+
+def _text(tree: Tree | None, *path: str) -> str:
+    """The text at a place of a document; "" where there is none."""
+    for key in path:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree.value if isinstance(tree, Leaf) else ""
+
+
+def _items(tree: Tree | None) -> list[Tree]:
+    return tree if isinstance(tree, list) else []
+
+
+def _title(tree: Tree) -> str:
+    return f"{_text(tree, 'kind')} {_text(tree, 'metadata', 'name')}".strip() if _text(tree, "apiVersion") else ""
+
+
+def _of_resource(tree: Tree) -> list[Part] | None:
+    """The clients of a custom resource of Strimzi, or of Confluent for Kubernetes; None for anything else."""
+    spec = tree.get("spec") if isinstance(tree, dict) else None
+    group = _text(tree, "apiVersion").partition("/")[0]
+    if not isinstance(spec, dict) or group not in {"kafka.strimzi.io", "platform.confluent.io"}:
+        return None
+    name, config = _title(tree), flat(spec.get("config") or spec.get("configs") or {})
+    match _text(tree, "kind"):
+        case "KafkaConnect":
+            return [Part(name, Client.CONNECT_WORKER, (config,))]
+        case "KafkaConnector" | "Connector":
+            return [_connector(name, (*config, *_class(spec.get("class"))))]
+        case "KafkaMirrorMaker2":
+            return _mirrors(name, spec)
+        case "Kafka":
+            return [Part(name, Client.BROKER, (config,))]
+        case "Connect":
+            return [part._replace(kind=Client.CONNECT_WORKER) for part in _below(spec, name)][:1]
+    return []
+
+
+def _class(tree: Tree | None) -> list[Setting]:
+    return [Setting("connector.class", tree.value, tree.line)] if isinstance(tree, Leaf) else []
+
+
+def _mirrors(name: str, spec: dict[str, Tree]) -> list[Part]:
+    target = spec.get("target") or next(
+        (item for item in _items(spec.get("clusters")) if _text(item, "alias") == _text(spec, "connectCluster")), None
+    )
+    worker = flat(target.get("config") or {}) if isinstance(target, dict) else ()
+    found = [
+        Part(f"{name} worker", Client.CONNECT_WORKER, (worker,), skips=frozenset({"worker-sinks-read-uncommitted"}))
+    ]
+    for mirror in _items(spec.get("mirrors")):
+        source = mirror.get("sourceConnector") if isinstance(mirror, dict) else None
+        if isinstance(source, dict):
+            settings = (*flat(source.get("config") or {}), Setting("connector.class", _MIRROR_SOURCE, 0))
+            title = _text(mirror, "sourceCluster") or _text(mirror, "source", "alias")
+            found.append(_connector(f"{name} mirror of {title}", settings))
+    return found
+
+
+def _connector(name: str, settings: tuple[Setting, ...]) -> Part:
+    managed = any(setting.name in _MANAGED for setting in settings)
+    reason = "is a managed connector of Confluent Cloud: its workers are not yours, and it does not have Connect's "
+    reason += "exactly-once settings. Whether it has exactly-once is on its page of Confluent's documentation"
+    return Part(name, Client.CONNECTOR, (settings,), reason=reason if managed else "")
+
+
+def _of_settings(settings: Sequence[Setting], name: str, file: str = "") -> Iterator[Part]:
+    """The clients of settings that belong together."""
+    names = [setting.name for setting in settings]
+    if any(one.startswith(_SPRING) for one in names):
+        yield from _spring([settings], name)
+    elif any(_QUARKUS.match(one) for one in names):
+        yield from _quarkus(settings, name)
+    elif sink := [s._replace(name=s.name[len(_DEBEZIUM) :]) for s in settings if s.name.startswith(_DEBEZIUM)]:
+        skips = frozenset({"no-transactional-id"})  # Debezium Server's sink begins no transaction
+        yield Part(_joined(name, _DEBEZIUM[:-1]), Client.PRODUCER, (tuple(sink),), skips=skips)
+    elif any(_VARIABLE.fullmatch(one) for one in names):
+        yield from _environment(settings, name)
+    elif (kind := kind_of(settings, file)) is Client.CONNECTOR:
+        yield _connector(name, tuple(settings))
+    elif kind:
+        yield Part(name, kind, (tuple(settings),))
+
+
+def _below(tree: Tree, name: str) -> Iterator[Part]:
+    """The clients in the mappings, lists and embedded files below a place of a document."""
+    if isinstance(tree, Leaf):
+        yield from _embedded(tree, name)
+    elif isinstance(tree, list):
+        texts = [leaf for leaf in tree if isinstance(leaf, Leaf)]
+        assigned = [setting for leaf in texts for setting in _assignments([leaf.value], leaf.line)]
+        for item in tree:
+            if isinstance(item, dict) and item.keys() in ({"name", "value"}, {"name", "valueFrom"}):
+                value = item.get("value", _OF_A_REFERENCE)
+                if isinstance(value, Leaf):
+                    assigned.append(Setting(_text(item, "name"), value.value, value.line))
+        yield from _partial(_of_settings(assigned, name))
+        for at, item in enumerate(tree if not assigned else ()):
+            yield from _below(item, f"{name}[{_text(item, 'name') or at}]")
+    elif isinstance(config := tree.get("config"), dict) and "connector.class" in config:
+        yield _connector(_text(tree, "name") or name, flat(config))
+    elif _text(tree, "connector", "state") and "tasks" in tree:
+        yield Part(name, None, (), reason="is the status of a connector, without its settings (expand=info has them)")
+    else:
+        own = [key for key, value in tree.items() if key in _ROOTS or _is_setting(key, value)]
+        yield from _partial(_of_settings([setting for key in own for setting in flat(tree[key], key)], name))
+        for key, value in tree.items():
+            if key not in own:
+                yield from _below(value, _joined(name, key, "."))
+
+
+def _is_setting(key: str, value: Tree) -> bool:
+    embedded = isinstance(value, Leaf) and "\n" in value.value
+    return (
+        not embedded
+        and PurePath(key).suffix not in _SUFFIXES
+        and (key[0:1] == "%" or (not isinstance(value, dict) and ("." in key or bool(_VARIABLE.fullmatch(key)))))
+    )
+
+
+def _joined(name: str, more: str, sign: str = " ") -> str:
+    return f"{name}{sign}{more}" if name else more
+
+
+def _partial(found: Iterable[Part]) -> Iterator[Part]:
+    """What is found inside a document is a part of a configuration; a connector's is always whole."""
+    return (part._replace(partial=part.kind is not Client.CONNECTOR) for part in found)
+
+
+def _embedded(leaf: Leaf, name: str) -> Iterator[Part]:
+    """The clients of a file that is a text of another, such as a value of a ConfigMap."""
+    suffix = PurePath(name).suffix
+    if sql.has_tables(leaf.value):
+        yield from _tables(leaf.value, leaf.line, name)
+    elif (
+        suffix in _SUFFIXES
+        or leaf.value.lstrip()[:1] == "{"
+        or ("\n" in leaf.value and all(map(_LINE_OF_PROPERTIES.fullmatch, leaf.value.splitlines())))
+    ):
+        try:
+            trees = documents(leaf.value, suffix, leaf.line)
+        except FileError:
+            return  # a template, or no settings at all
+        yield from _partial(_of_documents(trees, "", name))
+
+
+def _tables(text: str, lines_before: int, name: str) -> Iterator[Part]:
+    for table in sql.tables(text, lines_before):
+        roles = [Setting("sink", table.name, 0)] * table.is_written + [Setting("scan", table.name, 0)] * table.is_read
+        yield Part(_joined(name, f"table {table.name}"), Client.FLINK, ((*table.options, *roles),))
+
+
+def _assignments(lines: Iterable[str], first: int) -> list[Setting]:
+    """Lines of the form NAME=VALUE, as in a file of variables or a list of them."""
+    matches = ((at, _ASSIGNED.fullmatch(line)) for at, line in enumerate(lines, first))
+    return [Setting(match[1], match[2].strip().strip("\"'"), at) for at, match in matches if match]
+
+
+def _environment(settings: Sequence[Setting], name: str) -> Iterator[Part]:
+    """The clients that environment variables configure. Confluent's images: `_` is a dot, `__` a dash, `___` itself."""
+    own: list[Setting] = []
+    quarkus = any(setting.name.startswith(("QUARKUS_", "MP_MESSAGING_")) for setting in settings)
+    for prefix, kind in _IMAGES:
+        variables = [s._replace(name=s.name[len(prefix) :]) for s in settings if s.name.startswith(prefix)]
+        variables += [s for s in settings if kind is Client.CONNECT_WORKER and s.name in _OF_DEBEZIUMS_IMAGE]
+        converted = tuple(_resolved([s._replace(name=_of_image(s.name)) for s in variables], _SHELL_DEFAULT))
+        if kind_of(converted) is kind:
+            yield Part(name, kind, (converted,), partial=True)
+    for setting in settings:
+        variable = setting.name
+        if variable.startswith(("KAFKA_STREAMS_", "QUARKUS_KAFKA_STREAMS_")):
+            head, _, rest = variable.lower().partition("kafka_streams_")
+            converted_name = f"{head.replace('_', '.')}kafka-streams.{rest.replace('_', '-' if head else '.')}"
+            own += [setting._replace(name=converted_name)] * quarkus
+        elif match := _CHANNEL_VARIABLE.fullmatch(variable):
+            words = (match[1], match[2], match[3].replace("_", "."))
+            own.append(setting._replace(name=f"mp.messaging.{'.'.join(words)}".lower()))
+        elif variable.startswith(_DEBEZIUM.upper().replace(".", "_")):
+            own.append(setting._replace(name=variable.lower().replace("_", ".")))
+        elif variable.startswith("SPRING_"):
+            own.append(setting._replace(name=spring.from_variable(variable)))
+        elif not _VARIABLE.fullmatch(variable):
+            own.append(setting)
+    yield from _partial(_of_settings(list(_resolved(own, _SHELL_DEFAULT)), name))
+
+
+def _of_image(variable: str) -> str:
+    return re.sub("_{1,3}", lambda match: {1: ".", 2: "-", 3: "_"}[len(match[0])], variable.lower())
+
+
+def _resolved(settings: Iterable[Setting], default: re.Pattern[str]) -> Iterator[Setting]:
+    """Settings with the defaults of their placeholders, but for ids: those are judged by what changes in them."""
+    for setting in settings:
+        value = setting.value
+        for _ in range(5 if "${" in value and not setting.name.lower().endswith(_IDS) else 0):
+            value = default.sub(r"\1", value)
+        yield setting._replace(value=value)
+
+
+def _merged(documents_of_one: Iterable[Sequence[Setting]]) -> dict[str, Setting]:
+    return {setting.name: setting for settings in documents_of_one for setting in settings}
+
+
+def _spring(flats: Sequence[Sequence[Setting]], name: str) -> Iterator[Part]:
+    """A document of a profile is merged over those without one; of those alone only where there is no profile."""
+    base: list[Sequence[Setting]] = []
+    by_profile: dict[str, list[Sequence[Setting]]] = {}
+    for settings in flats:
+        profile = next(
+            (s.value for s in settings if s.name in _ON_PROFILE or s.name.startswith("spring.profiles[")), ""
+        )
+        (by_profile.setdefault(profile, []) if profile else base).append(settings)
+    variants = [_merged([*base, *documents_of_one]) for documents_of_one in by_profile.values()] or [_merged(base)]
+    profiles = [tuple(_resolved(variant.values(), _SPRING_DEFAULT)) for variant in variants]
+    yield Part(name, Client.SPRING, tuple(profiles))
+    streams = [found for settings in profiles if (found := spring.streams(settings)) is not None]
+    if streams:
+        yield Part(_joined(name, "streams"), Client.STREAMS, tuple(streams))
+
+
+def _quarkus(settings: Sequence[Setting], name: str) -> Iterator[Part]:
+    """The channels of SmallRye and the Streams application, in the profile ``prod``, that of a built program."""
+    profiled = [(_PROFILE.fullmatch(setting.name), setting) for setting in settings]
+    plain = {setting.name: setting for match, setting in profiled if match is None}
+    prod = {m[2]: s._replace(name=m[2]) for m, s in profiled if m is not None and "prod" in m[1].split(",")}
+    shared: dict[str, Setting] = {}
+    channels: dict[tuple[str, str], dict[str, Setting]] = {}
+    streams: list[Setting] = []
+    for setting in _resolved({**plain, **prod}.values(), _SPRING_DEFAULT):
+        key = setting.name
+        if match := _CHANNEL.fullmatch(key):
+            channels.setdefault((match[1], match[2]), {})[match[3]] = setting._replace(name=match[3])
+        elif key.startswith(_CONNECTOR_DEFAULTS):
+            shared[key[len(_CONNECTOR_DEFAULTS) :]] = setting._replace(name=key[len(_CONNECTOR_DEFAULTS) :])
+        elif key.startswith("kafka."):
+            shared.setdefault(key[6:], setting._replace(name=key[6:]))
+        elif key.startswith("quarkus.kafka-streams."):
+            streams.append(setting._replace(name=key[22:].replace("-", ".")))
+        elif key.startswith("kafka-streams."):
+            streams.append(setting._replace(name=key[14:]))
+    for (direction, channel), own in channels.items():
+        outgoing = direction == "outgoing"
+        default = _SMALLRYE_PRODUCER if outgoing else _SMALLRYE_CONSUMER
+        if "connector" not in own or own["connector"].value == "smallrye-kafka":
+            merged = {default.name: default, **shared, **own}
+            kind = Client.PRODUCER if outgoing else Client.CONSUMER
+            title = _joined(name, f"{direction} channel {channel}")
+            yield Part(title, kind, (tuple(merged.values()),), "kafka-configuration" in own)
+    if streams:
+        yield Part(_joined(name, "kafka-streams"), Client.STREAMS, (tuple(streams),))
+
+
+def of_kind(found: list[Part], kind: Client | None) -> list[Part]:
+    """The parts of a kind that was named: those that are of it, else those that have a name of it, as that kind."""
+    if kind is None:
+        return found
+    if of_it := [part for part in found if part.kind is kind]:
+        return of_it
+    return [part._replace(kind=kind if may_be(part.settings, kind) else None, reason="") for part in found]

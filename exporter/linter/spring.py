@@ -1,0 +1,193 @@
+"""Spring Boot's and Spring Cloud Stream's properties as settings of Kafka clients, by Spring Boot's relaxed binding.
+
+Within an element of a name dashes, underscores and case do not count, and a dot always separates elements; keys of a
+map are taken as they are written (Spring Boot reference, "Relaxed Binding"; KafkaProperties,
+KafkaMessageChannelBinder).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from exporter.linter.files import Setting
+
+_ELEMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_BINDER = "spring.cloud.stream.kafka.binder"
+_MAPS = {  # maps of client settings: whose they are
+    "spring.kafka.properties": "common",
+    "spring.kafka.producer.properties": "producer map",
+    "spring.kafka.consumer.properties": "consumer map",
+    "spring.kafka.streams.properties": "streams map",
+    f"{_BINDER}.configuration": "binder",
+    f"{_BINDER}.producerproperties": "binder producer",
+    f"{_BINDER}.consumerproperties": "binder consumer",
+    f"{_BINDER}.transaction.producer.configuration": "binder producer",
+    "spring.cloud.stream.kafka.default.producer.configuration": "binder producer",
+    "spring.cloud.stream.kafka.default.consumer.configuration": "binder consumer",
+    "spring.cloud.stream.kafka.streams.binder.configuration": "streams map",
+}
+_OWN = {  # the properties of each object that Spring Boot binds (KafkaProperties)
+    "producer": "acks batch-size bootstrap-servers buffer-memory client-id compression-type key-serializer "
+    "value-serializer retries transaction-id-prefix",
+    "consumer": "auto-commit-interval auto-offset-reset bootstrap-servers client-id enable-auto-commit fetch-max-wait "
+    "fetch-min-size group-id heartbeat-interval isolation-level key-deserializer value-deserializer max-poll-records "
+    "max-poll-interval",
+    "streams": "application-id auto-startup bootstrap-servers cache-max-size-buffering state-store-cache-max-size "
+    "client-id replication-factor state-dir",
+}
+_PARENTS = (
+    "spring.kafka", "spring.kafka.producer", "spring.kafka.consumer", "spring.kafka.streams", "spring.kafka.listener",
+    _BINDER, f"{_BINDER}.transaction",
+)  # fmt: skip
+_NESTED = {"ssl", "security", "properties", "cleanup"}
+_OF_CLIENTS = (
+    "acks batch.size buffer.memory compression.type delivery.timeout.ms enable.idempotence linger.ms "
+    "max.in.flight.requests.per.connection max.request.size request.timeout.ms retries retry.backoff.ms "
+    "transaction.timeout.ms transactional.id transactional.id.prefix transaction.id.prefix transaction.id "
+    "auto.commit.interval.ms auto.offset.reset enable.auto.commit fetch.max.bytes fetch.min.bytes fetch.max.wait.ms "
+    "group.instance.id heartbeat.interval.ms isolation.level max.partition.fetch.bytes max.poll.interval.ms "
+    "max.poll.records partition.assignment.strategy session.timeout.ms processing.guarantee commit.interval.ms "
+    "num.stream.threads max.block.ms"
+)
+"""Names of Kafka's that people write where Spring binds none. Any other name may be the application's own."""
+
+
+def _uniform(text: str) -> str:
+    return re.sub(r"[-_.]", "", text).lower()
+
+
+_OWN_NAMES = {client: {_uniform(name): name for name in names.split()} for client, names in _OWN.items()}
+_MISPLACED = {_uniform(name): name for name in _OF_CLIENTS.split()}
+_NEEDED = {"isolation.level", "processing.guarantee"}
+_ID = "transactional.id"
+
+
+class Place(NamedTuple):
+    """Where a property belongs: ``owner`` is a part of the configuration, ``name`` Kafka's name in it.
+
+    ``instead`` is what to write where Spring ignores the property, else ""; ``needed`` whether exactly-once needs it.
+    """
+
+    owner: str
+    name: str
+    instead: str = ""
+    needed: bool = False
+
+
+def place(name: str) -> Place:
+    """The place of a property; the owner is "" for those that concern no client of Kafka."""
+    words = [bracketed or plain for bracketed, plain in _ELEMENT.findall(name)]
+    uniform = [re.sub(r"[-_]", "", word).lower() for word in words]
+    for end in range(3, 9):
+        if (owner := _MAPS.get(".".join(uniform[:end]))) and len(words) > end:
+            return Place(owner, ".".join(words[end:]))
+    if uniform[:3] == ["spring", "cloud", "stream"]:
+        return _of_stream(words, uniform)
+    if uniform[:2] != ["spring", "kafka"] or len(words) < 3:
+        return Place("", name)
+    client = uniform[2]
+    if client not in _OWN_NAMES:
+        return _misplaced("listener" if client == "listener" else "", "", "".join(uniform[2:]))
+    own = _OWN_NAMES[client].get(uniform[3]) if len(words) == 4 else None
+    if own is not None:
+        return Place(client, _ID if own == "transaction-id-prefix" else own.replace("-", "."))
+    if len(words) > 3 and uniform[3] in _NESTED:
+        return Place(client, "")
+    return _misplaced(client, client, "".join(uniform[3:]))
+
+
+def _misplaced(owner: str, client: str, written: str) -> Place:
+    kafka = _MISPLACED.get(written)
+    if kafka is None:
+        return Place(owner, "")
+    if kafka.startswith("transaction") and "timeout" not in kafka:
+        return Place(owner, "", "spring.kafka.producer.transaction-id-prefix", needed=True)
+    parent = f"spring.kafka.{client}." if client else "spring.kafka."
+    bound = _OWN_NAMES[client].get(_uniform(kafka)) if client else None
+    ways = ([f"{parent}{bound}"] if bound else []) + [f"{parent}properties.{kafka}"]
+    return Place(owner, "", " or ".join(ways), kafka in _NEEDED)
+
+
+def _of_stream(words: list[str], uniform: list[str]) -> Place:
+    match uniform[3:]:
+        case ["kafka", "binder", "transaction", "transactionidprefix"]:
+            return Place("binder transaction", _ID)
+        case ["kafka", "binder", "requiredacks"]:
+            return Place("required acks", "acks")
+        case ["kafka", "bindings", _, ("producer" | "consumer") as side, "configuration", _, *_]:
+            return Place(f"{side} of {words[5]}", ".".join(words[8:]))
+        case ["bindings", channel, *_]:
+            outgoing = re.search(r"out\d+$|^output$", channel)
+            incoming = re.search(r"in\d+$|^input$", channel)
+            role = "producer" if outgoing else "consumer" if incoming else "channel"
+            return Place(f"{role} of {words[4]}", "")
+        case ["kafka", "streams", *_]:
+            return Place("streams", "")
+        case ["kafka", *_]:
+            return Place("binder", "")
+    return Place("", "")
+
+
+def from_variable(variable: str) -> str:
+    """The property that an environment variable sets; dashes of a name are underscores in it, or left out."""
+    for parent in sorted((*_MAPS, *_PARENTS), key=len, reverse=True):
+        prefix = parent.upper().replace(".", "_") + "_"
+        if variable.startswith(prefix):
+            rest = variable[len(prefix) :].lower()
+            return f"{parent}.{rest.replace('_', '.' if parent in _MAPS else '-')}"
+    return variable
+
+
+class _Owners(dict[str, dict[str, Setting]]):
+    """The client settings of each part of the configuration, by Kafka's names."""
+
+    def __init__(self, settings: Iterable[Setting]) -> None:
+        super().__init__()
+        for setting in settings:
+            owner, name, *_ = place(setting.name)
+            values = self.setdefault(owner, {})
+            if name:
+                values[name] = setting._replace(name=name)
+
+    def merged(self, *owners: str) -> dict[str, Setting]:
+        """The settings of some, of a name that several have the last."""
+        return {name: setting for owner in owners for name, setting in self.get(owner, {}).items()}
+
+
+def streams(settings: Iterable[Setting]) -> tuple[Setting, ...] | None:
+    """The settings of the Kafka Streams application; None where no property configures one."""
+    owners = _Owners(settings)
+    if not owners.keys() & {"streams", "streams map"}:
+        return None
+    return tuple(owners.merged("common", "streams", "streams map").values())
+
+
+def clients(settings: Iterable[Setting]) -> tuple[list[list[Setting]], list[list[Setting]]]:
+    """The settings of each producer and of each consumer: those that the application's properties configure.
+
+    Where only common properties are set it is not known which there are: both.
+    """
+    owners = _Owners(settings)
+    writes = bool(owners.keys() & {"producer", "producer map"})
+    reads = bool(owners.keys() & {"consumer", "consumer map", "listener"})
+    sender = owners.merged("common", "producer", "producer map")
+    reader = owners.merged("common", "consumer", "consumer map")
+    channels = [owner for owner in owners if " of " in owner]
+    if not channels and not any(owner.startswith("binder") for owner in owners):
+        neither = not writes and not reads and not owners.keys() & {"streams", "streams map"}
+        return [[*sender.values()]] * (writes or neither), [[*reader.values()]] * (reads or neither)
+    # The binder makes its clients from Spring Boot's properties and its own.
+    acks = Setting("acks", "1 (the binder's default, required-acks)", 0)
+    base = {"acks": acks, **owners.merged("required acks"), **sender, **owners.merged("binder", "binder producer")}
+    producers = [{**base, **owners[name]} for name in channels if name.startswith("producer")]
+    if "binder transaction" in owners:  # one set of properties for all producers
+        producers = [{**base, **owners["binder transaction"]}]
+    elif not producers and (writes or "binder producer" in owners):
+        producers = [base]
+    whole = {**reader, **owners.merged("binder", "binder consumer")}
+    consumers = [{**whole, **owners[name]} for name in channels if name.startswith("consumer")]
+    if not consumers and (reads or "binder consumer" in owners or not producers):
+        consumers = [whole]
+    return [[*producer.values()] for producer in producers], [[*consumer.values()] for consumer in consumers]
