@@ -137,7 +137,7 @@ def from_variable(variable: str) -> str:
         if variable.startswith(prefix):
             rest = variable[len(prefix) :].lower()
             return f"{parent}.{rest.replace('_', '.' if parent in _MAPS else '-')}"
-    return variable
+    return variable.lower().replace("_", ".")
 
 
 class _Owners(dict[str, dict[str, Setting]]):

@@ -331,6 +331,13 @@ def test_environment_variables_are_read_in_every_place_and_what_they_do_not_set_
         assert len(found) == 1, (file, found)
 
 
+def test_variables_that_are_no_clients_are_passed_over() -> None:
+    text = (
+        "SPRING_DATASOURCE_URL=jdbc:x\nSPRING_KAFKA=1\nMP_MESSAGING_X=1\nQUARKUS_HTTP_PORT=1\nKAFKA_STREAMS_X=1\nA=1\n"
+    )
+    assert not [part for part in parts(text, ".env") if part.kind not in {None, Client.STREAMS}]
+
+
 def test_brokers_variables_are_those_of_a_broker() -> None:
     text = "services:\n  k:\n    environment:\n      KAFKA_PROCESS_ROLES: broker\n      KAFKA_ACKS: 1\n"
     assert [part.kind for part in parts(text, "compose.yml")] == [Client.BROKER]
