@@ -78,7 +78,7 @@ def judged(part: Part, goal: Goal, version: Version, max_timeout_ms: int | None 
     by_profile = [findings(file_of(settings, kind, version), goal, max_timeout_ms) for settings in part.profiles]
     found: list[ClientFinding] = []
     for finding in dict.fromkeys(finding for of_profile in by_profile for finding in of_profile):
-        missing = not finding.setting
+        missing = finding.line == 0  # or a default of the framework
         if finding.rule.name in part.skips or (missing and not all(finding in one for one in by_profile)):
             continue
         if finding.rule.name not in _OF_IDS and PLACEHOLDER.search(finding.value):

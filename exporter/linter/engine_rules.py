@@ -194,7 +194,7 @@ def _is_sink(view: View) -> bool:
 
 def _source_required(view: View, _: Context) -> Iterator[Found]:
     name = _connector_name(view)
-    if _is_sink(view) or name.endswith(("MirrorCheckpointConnector", "MirrorHeartbeatConnector")):
+    if not name or _is_sink(view) or name.endswith(("MirrorCheckpointConnector", "MirrorHeartbeatConnector")):
         return  # those of MirrorMaker have no exactly-once: Connect would refuse them
     value = view.lower("exactly.once.support")
     if value != "required":
@@ -416,7 +416,8 @@ ENGINE_RULES: tuple[ClientRule, ...] = (
          "consumer.isolation.level=read_committed", "ConsumerConfig", EXACTLY, (Client.CONNECT_WORKER,)),
     ClientRule("source-not-required", Scope.MAIN, Level.WARNING, _source_required,
          "The default `requested` accepts a worker and a connector that cannot do it.",
-         "exactly.once.support=required", "KIP-618; SourceConnectorConfig", EXACTLY, (Client.CONNECTOR,)),
+         "exactly.once.support=required: Connect then refuses a connector that has no exactly-once",
+         "KIP-618; SourceConnectorConfig", EXACTLY, (Client.CONNECTOR,)),
     ClientRule("boundary-interval", Scope.MAIN, Level.ERROR, _boundary_interval,
          "A transaction by interval must end before its timeout.",
          "transaction.boundary.interval.ms well below producer.override.transaction.timeout.ms",

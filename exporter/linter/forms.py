@@ -34,7 +34,7 @@ _CHANNEL_VARIABLE = re.compile(
     r"MP_MESSAGING_(INCOMING|OUTGOING)_([A-Z0-9_]{1,200}?)_(CONNECTOR|TOPIC|TRANSACTIONAL_ID|ACKS|ISOLATION_LEVEL|"
     r"ENABLE_AUTO_COMMIT|ENABLE_IDEMPOTENCE|AUTO_OFFSET_RESET|GROUP_ID|BOOTSTRAP_SERVERS|RETRIES|TRANSACTION_TIMEOUT_MS)"
 )
-_DEBEZIUM = "debezium.sink.kafka.producer."
+_DEBEZIUM = re.compile(r"debezium\.sink\.(?:kafka|config)\.producer\.")  # the latter of its operator's resource
 _IMAGES = (
     ("CONNECT_", Client.CONNECT_WORKER),
     ("KSQL_", Client.KSQLDB),
@@ -128,10 +128,12 @@ def _of_resource(tree: Tree) -> list[Part] | None:
     """The clients of a custom resource of Strimzi, or of Confluent for Kubernetes; None for anything else."""
     spec = tree.get("spec") if isinstance(tree, dict) else None
     group = _text(tree, "apiVersion").partition("/")[0]
-    if not isinstance(spec, dict) or group not in {"kafka.strimzi.io", "platform.confluent.io"}:
+    if not isinstance(spec, dict) or group not in {"kafka.strimzi.io", "platform.confluent.io", "debezium.io"}:
         return None
     name, config = _title(tree), flat(spec.get("config") or spec.get("configs") or {})
     match _text(tree, "kind"):
+        case "DebeziumServer":
+            return list(_of_settings(flat(spec, "debezium"), name))
         case "KafkaConnect":
             return [Part(name, Client.CONNECT_WORKER, (config,))]
         case "KafkaConnector" | "Connector":
@@ -167,10 +169,14 @@ def _mirrors(name: str, spec: dict[str, Tree]) -> list[Part]:
 
 
 def _connector(name: str, settings: tuple[Setting, ...]) -> Part:
-    managed = any(setting.name in _MANAGED for setting in settings)
-    reason = "is a managed connector of Confluent Cloud: its workers are not yours, and it does not have Connect's "
-    reason += "exactly-once settings. Whether it has exactly-once is on its page of Confluent's documentation"
-    return Part(name, Client.CONNECTOR, (settings,), reason=reason if managed else "")
+    names = {setting.name for setting in settings}
+    reason = ""
+    if names & _MANAGED:
+        reason = "is a managed connector of Confluent Cloud, which does not have Connect's exactly-once settings: "
+        reason += "whether it has exactly-once is on its page of Confluent's documentation"
+    elif names & {"offset.storage", "offset.storage.file.filename"}:
+        reason = "are the settings of Debezium's engine inside an application: it has no exactly-once"
+    return Part(name, Client.CONNECTOR, (settings,), reason=reason)
 
 
 def _of_settings(settings: Sequence[Setting], name: str, file: str = "") -> Iterator[Part]:
@@ -180,9 +186,9 @@ def _of_settings(settings: Sequence[Setting], name: str, file: str = "") -> Iter
         yield from _spring([settings], name)
     elif any(_QUARKUS.match(one) for one in names):
         yield from _quarkus(settings, name)
-    elif sink := [s._replace(name=s.name[len(_DEBEZIUM) :]) for s in settings if s.name.startswith(_DEBEZIUM)]:
+    elif sink := [s._replace(name=_DEBEZIUM.sub("", s.name)) for s in settings if _DEBEZIUM.match(s.name)]:
         skips = frozenset({"no-transactional-id"})  # Debezium Server's sink begins no transaction
-        yield Part(_joined(name, _DEBEZIUM[:-1]), Client.PRODUCER, (tuple(sink),), skips=skips)
+        yield Part(_joined(name, "debezium.sink.kafka.producer"), Client.PRODUCER, (tuple(sink),), skips=skips)
     elif any(_VARIABLE.fullmatch(one) for one in names):
         yield from _environment(settings, name)
     elif (kind := kind_of(settings, file)) is Client.CONNECTOR:
@@ -284,7 +290,7 @@ def _environment(settings: Sequence[Setting], name: str) -> Iterator[Part]:
         elif match := _CHANNEL_VARIABLE.fullmatch(variable):
             words = (match[1], match[2], match[3].replace("_", "."))
             own.append(setting._replace(name=f"mp.messaging.{'.'.join(words)}".lower()))
-        elif variable.startswith(_DEBEZIUM.upper().replace(".", "_")):
+        elif variable.startswith("DEBEZIUM_SINK_KAFKA_PRODUCER_"):
             own.append(setting._replace(name=variable.lower().replace("_", ".")))
         elif variable.startswith("SPRING_"):
             own.append(setting._replace(name=spring.from_variable(variable)))
@@ -321,7 +327,7 @@ def _spring(flats: Sequence[Sequence[Setting]], name: str) -> Iterator[Part]:
         (by_profile.setdefault(profile, []) if profile else base).append(settings)
     variants = [_merged([*base, *documents_of_one]) for documents_of_one in by_profile.values()] or [_merged(base)]
     profiles = [tuple(_resolved(variant.values(), _SPRING_DEFAULT)) for variant in variants]
-    yield Part(name, Client.SPRING, tuple(profiles))
+    yield Part(name, Client.SPRING, tuple(profiles), partial=not any(map(spring.shows_clients, profiles)))
     streams = [found for settings in profiles if (found := spring.streams(settings)) is not None]
     if streams:
         yield Part(_joined(name, "streams"), Client.STREAMS, tuple(streams))

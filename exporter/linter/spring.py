@@ -164,6 +164,11 @@ def streams(settings: Iterable[Setting]) -> tuple[Setting, ...] | None:
     return tuple(owners.merged("common", "streams", "streams map").values())
 
 
+def shows_clients(settings: Iterable[Setting]) -> bool:
+    """Return whether any property is of a producer, a consumer or a binder, not of all clients alike."""
+    return any(owner not in {"", "common"} for owner in _Owners(settings))
+
+
 def clients(settings: Iterable[Setting]) -> tuple[list[list[Setting]], list[list[Setting]]]:
     """The settings of each producer and of each consumer: those that the application's properties configure.
 
@@ -174,9 +179,11 @@ def clients(settings: Iterable[Setting]) -> tuple[list[list[Setting]], list[list
     reads = bool(owners.keys() & {"consumer", "consumer map", "listener"})
     sender = owners.merged("common", "producer", "producer map")
     reader = owners.merged("common", "consumer", "consumer map")
+    of_streams = bool(owners.keys() & {"streams", "streams map"})
+    binder = any(owner.startswith(("binder", "required acks")) for owner in owners)
     channels = [owner for owner in owners if " of " in owner]
-    if not channels and not any(owner.startswith("binder") for owner in owners):
-        neither = not writes and not reads and not owners.keys() & {"streams", "streams map"}
+    if not binder and (of_streams or not channels):  # channels of the Streams binder are its topology's
+        neither = not writes and not reads and not of_streams
         return [[*sender.values()]] * (writes or neither), [[*reader.values()]] * (reads or neither)
     # The binder makes its clients from Spring Boot's properties and its own.
     acks = Setting("acks", "1 (the binder's default, required-acks)", 0)

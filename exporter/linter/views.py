@@ -130,7 +130,8 @@ def kind_of(settings: Sequence[Setting], file: str = "") -> Client | None:
     if "connector.class" in names:
         return Client.CONNECTOR
     if names & {"offset.storage.topic", "config.storage.topic", "exactly.once.source.support",
-                "offset.storage.file.filename"}:  # fmt: skip
+                "offset.storage.file.filename"} or begins(
+                "offset.storage.", "config.storage.", "status.storage."):  # fmt: skip
         return Client.CONNECT_WORKER
     # Consumers before Kafka 0.9 had zookeeper.connect as well, with their group.
     broker = begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect", "advertised.listeners")

@@ -37,6 +37,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.linter.forms:_ASSIGNED": ("fullmatch", "export ", ("a=", " =", "\t")),
     "exporter.linter.forms:_CHANNEL": ("fullmatch", "mp.messaging.incoming.", ('"', "a.", '".')),
     "exporter.linter.forms:_CHANNEL_VARIABLE": ("fullmatch", "MP_MESSAGING_INCOMING_", ("A_", "_ACKS", "_TOPIC_")),
+    "exporter.linter.forms:_DEBEZIUM": ("match", "debezium.sink.", ("kafka.", "debezium.")),
     "exporter.linter.forms:_LINE_OF_PROPERTIES": ("fullmatch", "", ("a=", "a =", "\t", "#")),
     "exporter.linter.forms:_PROFILE": ("fullmatch", "%", ("%a.", "a,", "a.")),
     "exporter.linter.forms:_QUARKUS": ("match", "%", ("%a.", "mp.messaging.", "a,")),

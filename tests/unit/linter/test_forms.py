@@ -222,6 +222,18 @@ def test_each_profile_is_judged_over_what_all_have() -> None:
     assert "isolation-read-uncommitted" in notes(base, "application-prod.yml")
 
 
+def test_channels_of_the_streams_binder_are_its_topologys() -> None:
+    text = "spring.cloud.stream.kafka.streams.binder.configuration.commit.interval.ms=100\n"
+    text += READS + WRITES
+    assert failures(text, "application.properties") == {"": set(), "streams": {"streams-at-least-once"}}
+
+
+def test_properties_that_all_clients_have_do_not_show_which_there_are() -> None:
+    text = "spring.kafka.bootstrap-servers=k:1\nspring.kafka.properties.security.protocol=SSL\n"
+    assert failures(text, "application.properties") == {"": set()}
+    assert {"no-transactional-id", "isolation-read-uncommitted"} <= notes(text, "application.properties")
+
+
 # --- Quarkus ----------------------------------------------------------------------------------------------------------
 
 OUT, IN = "mp.messaging.outgoing.", "mp.messaging.incoming."
@@ -249,6 +261,13 @@ def test_quarkus_has_a_client_for_each_channel(lines: str, found: dict[str, set[
 def test_debezium_server_has_a_java_producer_without_transactions() -> None:
     sink = "debezium.sink.kafka.producer."
     name = sink[:-1]
+    resource = (
+        "apiVersion: debezium.io/v1alpha1\nkind: DebeziumServer\nmetadata: {name: d}\nspec:\n  sink:\n    type: kafka\n"
+    )
+    resource += "    config: {producer.acks: 1}\n  source:\n    config: {offset.storage.file.filename: /o}\n"
+    assert failures(resource, "d.yaml") == {f"DebeziumServer d {name}": {"acks-not-all"}}
+    engine = "name=e\nconnector.class=io.debezium.PgConnector\noffset.storage=a.FileOffsetBackingStore\n"
+    assert failures(engine, "config.properties") == {"": {"-"}}
     assert failures(sink + "acks=all", "application.properties") == {name: set()}
     assert failures(sink + "acks=0", "application.properties") == {name: {"acks-not-all"}}
 
@@ -305,6 +324,7 @@ def test_the_script_of_a_resource_has_the_checkpoints_of_its_configuration() -> 
         ({"SPRING_KAFKA_CONSUMER_PROPERTIES_ISOLATION_LEVEL": "${LEVEL:-read_uncommitted}"}, Client.SPRING),
         ({"MP_MESSAGING_INCOMING_MY_WORDS_ISOLATION_LEVEL": "read_uncommitted"}, Client.CONSUMER),
         ({"DEBEZIUM_SINK_KAFKA_PRODUCER_ACKS": "0"}, Client.PRODUCER),
+        ({"MP_MESSAGING_OUTGOING_A_TOPIC": "t", "MP_MESSAGING_OUTGOING_A_RETRIES": "0"}, Client.PRODUCER),
     ],
 )  # fmt: skip
 def test_environment_variables_are_read_in_every_place_and_what_they_do_not_set_is_a_note(
