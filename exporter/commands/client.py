@@ -16,7 +16,7 @@ from exporter.kafka.client import AskError
 from exporter.linter import forms
 from exporter.linter.all_rules import ClientFinding, Misspelt, judged, misspelt
 from exporter.linter.files import FileError, read_text
-from exporter.linter.forms import Part, of_kind
+from exporter.linter.forms import ClientPart, of_kind
 from exporter.linter.rule import Goal, Level
 from exporter.linter.sarif import sarif
 from exporter.linter.views import Client, Version
@@ -146,7 +146,7 @@ def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None
     return [_judge(str(path), part, goal, options, limit) for part in parts]
 
 
-def _judge(name: str, part: Part, goal: Goal, options: argparse.Namespace, limit: int | None) -> _Looked:
+def _judge(name: str, part: ClientPart, goal: Goal, options: argparse.Namespace, limit: int | None) -> _Looked:
     if part.reason:
         return _Looked(name, part.name, part.kind, error=part.reason)
     if part.kind is Client.BROKER:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from exporter.linter.client_rules import CLIENT_RULES
 from exporter.linter.engine_rules import ENGINE_RULES
 from exporter.linter.files import Setting
-from exporter.linter.forms import Part
+from exporter.linter.forms import ClientPart
 from exporter.linter.rule import PLACEHOLDER, ClientRule, Context, Goal, Level, Scope
 from exporter.linter.views import File, Version, View, file_of
 
@@ -66,7 +66,9 @@ def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple
     return tuple(sorted(unique, key=lambda finding: (finding.line == 0, finding.line)))
 
 
-def judged(part: Part, goal: Goal, version: Version, max_timeout_ms: int | None = None) -> tuple[ClientFinding, ...]:
+def judged(
+    part: ClientPart, goal: Goal, version: Version, max_timeout_ms: int | None = None
+) -> tuple[ClientFinding, ...]:
     """What the rules find in a part of a file; nothing where its kind is not known.
 
     A setting is missing if no profile has it. In a part of a configuration that is a note: it may be set elsewhere.

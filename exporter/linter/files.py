@@ -42,14 +42,14 @@ class Setting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class Scalar:
     """A value of a document as text, and its line from 1: that of its name, or its own in a list."""
 
     value: str
     line: int
 
 
-Tree: TypeAlias = "Leaf | list[Tree] | dict[str, Tree]"
+Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"
 """A document, without types: of a name that is set twice the last value, as Java's and Spring's readers have it."""
 
 
@@ -101,9 +101,9 @@ def flat(tree: Tree, name: str = "") -> tuple[Setting, ...]:
         if isinstance(tree, dict):
             for key, value in tree.items():
                 take(value, f"{name}{key}" if key[:1] == "[" or not name else f"{name}.{key}")
-        elif isinstance(tree, Leaf):
+        elif isinstance(tree, Scalar):
             by_name[name] = Setting(name, tree.value, tree.line)
-        elif leaves := [element for element in tree if isinstance(element, Leaf)]:
+        elif leaves := [element for element in tree if isinstance(element, Scalar)]:
             by_name[name] = Setting(name, ",".join(leaf.value for leaf in leaves), leaves[0].line)
         else:
             for at, element in enumerate(tree):
@@ -122,7 +122,7 @@ def _properties(text: str, lines_before: int) -> Tree:
         if "\0" in entry.name + entry.value:
             raise FileError(f"line {line}: holds a NUL byte: no properties file")
         _check_name(entry.name, f"line {line}: ")
-        found[entry.name] = Leaf(entry.value.strip(), line)
+        found[entry.name] = Scalar(entry.value.strip(), line)
         if len(found) > _MOST_VALUES:
             raise FileError(f"has more than {_MOST_VALUES} settings")
     return found
@@ -152,7 +152,7 @@ def _json_tree(value: Any, name: str, line: int, depth: int, lines: dict[str, de
     if isinstance(value, list):
         return [_json_tree(element, name, line, depth + 1, lines) for element in value]
     if not isinstance(value, dict):
-        return Leaf("" if value is None else str(value).lower() if isinstance(value, bool) else str(value), line)
+        return Scalar("" if value is None else str(value).lower() if isinstance(value, bool) else str(value), line)
     found: dict[str, Tree] = {}
     for key, child in value.items():
         of_name = lines.get(key) or deque([line])
@@ -199,7 +199,7 @@ def _yaml_tree(node: yaml.Node, name: str, line: int, depth: int, visits: Iterat
         raise FileError(f"has more than {_MOST_NODES} nodes, those of aliases counted")
     _check_name(name, f"line {line}: ")
     if isinstance(node, yaml.ScalarNode):
-        return Leaf("" if node.tag == "tag:yaml.org,2002:null" else node.value, line)
+        return Scalar("" if node.tag == "tag:yaml.org,2002:null" else node.value, line)
     if isinstance(node, yaml.SequenceNode):
         return [
             _yaml_tree(item, name, item.start_mark.line + 1 + lines_before, depth + 1, visits, lines_before)

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from exporter.linter import spring, sql
-from exporter.linter.files import FileError, Leaf, Setting, Tree, documents, flat
+from exporter.linter.files import FileError, Scalar, Setting, Tree, documents, flat
 from exporter.linter.views import Client, kind_of, may_be
 
 _MIRROR_SOURCE = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
@@ -44,11 +44,11 @@ _IMAGES = (
 _OF_DEBEZIUMS_IMAGE = {"GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC", "STATUS_STORAGE_TOPIC"}
 _ROOTS = {"spring", "mp", "quarkus", "kafka-streams", "execution", "debezium"}
 """First words of names that are nested mappings in YAML."""
-_OF_A_REFERENCE = Leaf("${valueFrom}", 1)
+_OF_A_REFERENCE = Scalar("${valueFrom}", 1)
 _MANAGED = {"kafka.auth.mode", "kafka.api.key", "kafka.service.account.id"}
 
 
-class Part(NamedTuple):
+class ClientPart(NamedTuple):
     """One client of a file. ``name`` is its place in the file for people, "" where it is the whole file.
 
     ``profiles`` has its settings under the names of its kind, once for each profile. Where it is ``partial`` other
@@ -68,7 +68,7 @@ class Part(NamedTuple):
         return tuple(dict.fromkeys(setting for profile in self.profiles for setting in profile))
 
 
-def parts(text: str, file: str) -> list[Part]:
+def parts(text: str, file: str) -> list[ClientPart]:
     """The clients of a text. ``file`` is the name of the file. Raises FileError where the text cannot be read."""
     name, suffix = file.lower(), PurePath(file).suffix.lower()
     if suffix == ".sql":
@@ -80,10 +80,10 @@ def parts(text: str, file: str) -> list[Part]:
     if re.match(r"(application|bootstrap)-", name):  # the properties of one profile, over those of another file
         found = [part._replace(partial=True) for part in found]
     known = [part for part in found if part.kind not in {None, Client.BROKER}]
-    return known or found or [Part("", None, tuple(flat(tree) for tree in trees))]
+    return known or found or [ClientPart("", None, tuple(flat(tree) for tree in trees))]
 
 
-def _of_documents(trees: Sequence[Tree], file: str, name: str) -> Iterator[Part]:
+def _of_documents(trees: Sequence[Tree], file: str, name: str) -> Iterator[ClientPart]:
     flats = [flat(tree) for tree in trees]
     if any(setting.name.startswith(_SPRING) for settings in flats for setting in settings):
         yield from _spring(flats, name)
@@ -92,7 +92,7 @@ def _of_documents(trees: Sequence[Tree], file: str, name: str) -> Iterator[Part]
             yield from _of_document(tree, file, name)
 
 
-def _of_document(tree: Tree, file: str, name: str) -> Iterator[Part]:
+def _of_document(tree: Tree, file: str, name: str) -> Iterator[ClientPart]:
     resource = _of_resource(tree)
     if resource is not None:
         yield from resource
@@ -113,7 +113,7 @@ def _text(tree: Tree | None, *path: str) -> str:
     """The text at a place of a document; "" where there is none."""
     for key in path:
         tree = tree.get(key) if isinstance(tree, dict) else None
-    return tree.value if isinstance(tree, Leaf) else ""
+    return tree.value if isinstance(tree, Scalar) else ""
 
 
 def _items(tree: Tree | None) -> list[Tree]:
@@ -124,7 +124,7 @@ def _title(tree: Tree) -> str:
     return f"{_text(tree, 'kind')} {_text(tree, 'metadata', 'name')}".strip() if _text(tree, "apiVersion") else ""
 
 
-def _of_resource(tree: Tree) -> list[Part] | None:
+def _of_resource(tree: Tree) -> list[ClientPart] | None:
     """The clients of a custom resource of Strimzi, or of Confluent for Kubernetes; None for anything else."""
     spec = tree.get("spec") if isinstance(tree, dict) else None
     group = _text(tree, "apiVersion").partition("/")[0]
@@ -135,29 +135,31 @@ def _of_resource(tree: Tree) -> list[Part] | None:
         case "DebeziumServer":
             return list(_of_settings(flat(spec, "debezium"), name))
         case "KafkaConnect":
-            return [Part(name, Client.CONNECT_WORKER, (config,))]
+            return [ClientPart(name, Client.CONNECT_WORKER, (config,))]
         case "KafkaConnector" | "Connector":
             return [_connector(name, (*config, *_class(spec.get("class"))))]
         case "KafkaMirrorMaker2":
             return _mirrors(name, spec)
         case "Kafka":
-            return [Part(name, Client.BROKER, (config,))]
+            return [ClientPart(name, Client.BROKER, (config,))]
         case "Connect":
             return [part._replace(kind=Client.CONNECT_WORKER) for part in _below(spec, name)][:1]
     return []
 
 
 def _class(tree: Tree | None) -> list[Setting]:
-    return [Setting("connector.class", tree.value, tree.line)] if isinstance(tree, Leaf) else []
+    return [Setting("connector.class", tree.value, tree.line)] if isinstance(tree, Scalar) else []
 
 
-def _mirrors(name: str, spec: dict[str, Tree]) -> list[Part]:
+def _mirrors(name: str, spec: dict[str, Tree]) -> list[ClientPart]:
     target = spec.get("target") or next(
         (item for item in _items(spec.get("clusters")) if _text(item, "alias") == _text(spec, "connectCluster")), None
     )
     worker = flat(target.get("config") or {}) if isinstance(target, dict) else ()
     found = [
-        Part(f"{name} worker", Client.CONNECT_WORKER, (worker,), skips=frozenset({"worker-sinks-read-uncommitted"}))
+        ClientPart(
+            f"{name} worker", Client.CONNECT_WORKER, (worker,), skips=frozenset({"worker-sinks-read-uncommitted"})
+        )
     ]
     for mirror in _items(spec.get("mirrors")):
         source = mirror.get("sourceConnector") if isinstance(mirror, dict) else None
@@ -168,7 +170,7 @@ def _mirrors(name: str, spec: dict[str, Tree]) -> list[Part]:
     return found
 
 
-def _connector(name: str, settings: tuple[Setting, ...]) -> Part:
+def _connector(name: str, settings: tuple[Setting, ...]) -> ClientPart:
     names = {setting.name for setting in settings}
     reason = ""
     if names & _MANAGED:
@@ -176,10 +178,10 @@ def _connector(name: str, settings: tuple[Setting, ...]) -> Part:
         reason += "whether it has exactly-once is on its page of Confluent's documentation"
     elif names & {"offset.storage", "offset.storage.file.filename"}:
         reason = "are the settings of Debezium's engine inside an application: it has no exactly-once"
-    return Part(name, Client.CONNECTOR, (settings,), reason=reason)
+    return ClientPart(name, Client.CONNECTOR, (settings,), reason=reason)
 
 
-def _of_settings(settings: Sequence[Setting], name: str, file: str = "") -> Iterator[Part]:
+def _of_settings(settings: Sequence[Setting], name: str, file: str = "") -> Iterator[ClientPart]:
     """The clients of settings that belong together."""
     names = [setting.name for setting in settings]
     if any(one.startswith(_SPRING) for one in names):
@@ -188,26 +190,26 @@ def _of_settings(settings: Sequence[Setting], name: str, file: str = "") -> Iter
         yield from _quarkus(settings, name)
     elif sink := [s._replace(name=_DEBEZIUM.sub("", s.name)) for s in settings if _DEBEZIUM.match(s.name)]:
         skips = frozenset({"no-transactional-id"})  # Debezium Server's sink begins no transaction
-        yield Part(_joined(name, "debezium.sink.kafka.producer"), Client.PRODUCER, (tuple(sink),), skips=skips)
+        yield ClientPart(_joined(name, "debezium.sink.kafka.producer"), Client.PRODUCER, (tuple(sink),), skips=skips)
     elif any(_VARIABLE.fullmatch(one) for one in names):
         yield from _environment(settings, name)
     elif (kind := kind_of(settings, file)) is Client.CONNECTOR:
         yield _connector(name, tuple(settings))
     elif kind:
-        yield Part(name, kind, (tuple(settings),))
+        yield ClientPart(name, kind, (tuple(settings),))
 
 
-def _below(tree: Tree, name: str) -> Iterator[Part]:
+def _below(tree: Tree, name: str) -> Iterator[ClientPart]:
     """The clients in the mappings, lists and embedded files below a place of a document."""
-    if isinstance(tree, Leaf):
+    if isinstance(tree, Scalar):
         yield from _embedded(tree, name)
     elif isinstance(tree, list):
-        texts = [leaf for leaf in tree if isinstance(leaf, Leaf)]
+        texts = [leaf for leaf in tree if isinstance(leaf, Scalar)]
         assigned = [setting for leaf in texts for setting in _assignments([leaf.value], leaf.line)]
         for item in tree:
             if isinstance(item, dict) and item.keys() in ({"name", "value"}, {"name", "valueFrom"}):
                 value = item.get("value", _OF_A_REFERENCE)
-                if isinstance(value, Leaf):
+                if isinstance(value, Scalar):
                     assigned.append(Setting(_text(item, "name"), value.value, value.line))
         yield from _partial(_of_settings(assigned, name))
         for at, item in enumerate(tree if not assigned else ()):
@@ -215,7 +217,9 @@ def _below(tree: Tree, name: str) -> Iterator[Part]:
     elif isinstance(config := tree.get("config"), dict) and "connector.class" in config:
         yield _connector(_text(tree, "name") or name, flat(config))
     elif _text(tree, "connector", "state") and "tasks" in tree:
-        yield Part(name, None, (), reason="is the status of a connector, without its settings (expand=info has them)")
+        yield ClientPart(
+            name, None, (), reason="is the status of a connector, without its settings (expand=info has them)"
+        )
     else:
         own = [key for key, value in tree.items() if key in _ROOTS or _is_setting(key, value)]
         yield from _partial(_of_settings([setting for key in own for setting in flat(tree[key], key)], name))
@@ -225,7 +229,7 @@ def _below(tree: Tree, name: str) -> Iterator[Part]:
 
 
 def _is_setting(key: str, value: Tree) -> bool:
-    embedded = isinstance(value, Leaf) and "\n" in value.value
+    embedded = isinstance(value, Scalar) and "\n" in value.value
     return (
         not embedded
         and PurePath(key).suffix not in _SUFFIXES
@@ -237,12 +241,12 @@ def _joined(name: str, more: str, sign: str = " ") -> str:
     return f"{name}{sign}{more}" if name else more
 
 
-def _partial(found: Iterable[Part]) -> Iterator[Part]:
+def _partial(found: Iterable[ClientPart]) -> Iterator[ClientPart]:
     """What is found inside a document is a part of a configuration; a connector's is always whole."""
     return (part._replace(partial=part.kind is not Client.CONNECTOR) for part in found)
 
 
-def _embedded(leaf: Leaf, name: str) -> Iterator[Part]:
+def _embedded(leaf: Scalar, name: str) -> Iterator[ClientPart]:
     """The clients of a file that is a text of another, such as a value of a ConfigMap."""
     suffix = PurePath(name).suffix
     if sql.has_tables(leaf.value):
@@ -259,10 +263,10 @@ def _embedded(leaf: Leaf, name: str) -> Iterator[Part]:
         yield from _partial(_of_documents(trees, "", name))
 
 
-def _tables(text: str, lines_before: int, name: str) -> Iterator[Part]:
+def _tables(text: str, lines_before: int, name: str) -> Iterator[ClientPart]:
     for table in sql.tables(text, lines_before):
         roles = [Setting("sink", table.name, 0)] * table.is_written + [Setting("scan", table.name, 0)] * table.is_read
-        yield Part(_joined(name, f"table {table.name}"), Client.FLINK, ((*table.options, *roles),))
+        yield ClientPart(_joined(name, f"table {table.name}"), Client.FLINK, ((*table.options, *roles),))
 
 
 def _assignments(lines: Iterable[str], first: int) -> list[Setting]:
@@ -271,7 +275,7 @@ def _assignments(lines: Iterable[str], first: int) -> list[Setting]:
     return [Setting(match[1], match[2].strip().strip("\"'"), at) for at, match in matches if match]
 
 
-def _environment(settings: Sequence[Setting], name: str) -> Iterator[Part]:
+def _environment(settings: Sequence[Setting], name: str) -> Iterator[ClientPart]:
     """The clients that environment variables configure. Confluent's images: `_` is a dot, `__` a dash, `___` itself."""
     own: list[Setting] = []
     quarkus = any(setting.name.startswith(("QUARKUS_", "MP_MESSAGING_")) for setting in settings)
@@ -280,7 +284,7 @@ def _environment(settings: Sequence[Setting], name: str) -> Iterator[Part]:
         variables += [s for s in settings if kind is Client.CONNECT_WORKER and s.name in _OF_DEBEZIUMS_IMAGE]
         converted = tuple(_resolved([s._replace(name=_of_image(s.name)) for s in variables], _SHELL_DEFAULT))
         if kind_of(converted) is kind:
-            yield Part(name, kind, (converted,), partial=True)
+            yield ClientPart(name, kind, (converted,), partial=True)
     for setting in settings:
         variable = setting.name
         if variable.startswith(("KAFKA_STREAMS_", "QUARKUS_KAFKA_STREAMS_")):
@@ -316,7 +320,7 @@ def _merged(documents_of_one: Iterable[Sequence[Setting]]) -> dict[str, Setting]
     return {setting.name: setting for settings in documents_of_one for setting in settings}
 
 
-def _spring(flats: Sequence[Sequence[Setting]], name: str) -> Iterator[Part]:
+def _spring(flats: Sequence[Sequence[Setting]], name: str) -> Iterator[ClientPart]:
     """A document of a profile is merged over those without one; of those alone only where there is no profile."""
     base: list[Sequence[Setting]] = []
     by_profile: dict[str, list[Sequence[Setting]]] = {}
@@ -327,13 +331,13 @@ def _spring(flats: Sequence[Sequence[Setting]], name: str) -> Iterator[Part]:
         (by_profile.setdefault(profile, []) if profile else base).append(settings)
     variants = [_merged([*base, *documents_of_one]) for documents_of_one in by_profile.values()] or [_merged(base)]
     profiles = [tuple(_resolved(variant.values(), _SPRING_DEFAULT)) for variant in variants]
-    yield Part(name, Client.SPRING, tuple(profiles), partial=not any(map(spring.shows_clients, profiles)))
+    yield ClientPart(name, Client.SPRING, tuple(profiles), partial=not any(map(spring.shows_clients, profiles)))
     streams = [found for settings in profiles if (found := spring.streams(settings)) is not None]
     if streams:
-        yield Part(_joined(name, "streams"), Client.STREAMS, tuple(streams))
+        yield ClientPart(_joined(name, "streams"), Client.STREAMS, tuple(streams))
 
 
-def _quarkus(settings: Sequence[Setting], name: str) -> Iterator[Part]:
+def _quarkus(settings: Sequence[Setting], name: str) -> Iterator[ClientPart]:
     """The channels of SmallRye and the Streams application, in the profile ``prod``, that of a built program."""
     profiled = [(_PROFILE.fullmatch(setting.name), setting) for setting in settings]
     plain = {setting.name: setting for match, setting in profiled if match is None}
@@ -360,12 +364,12 @@ def _quarkus(settings: Sequence[Setting], name: str) -> Iterator[Part]:
             merged = {default.name: default, **shared, **own}
             kind = Client.PRODUCER if outgoing else Client.CONSUMER
             title = _joined(name, f"{direction} channel {channel}")
-            yield Part(title, kind, (tuple(merged.values()),), "kafka-configuration" in own)
+            yield ClientPart(title, kind, (tuple(merged.values()),), "kafka-configuration" in own)
     if streams:
-        yield Part(_joined(name, "kafka-streams"), Client.STREAMS, (tuple(streams),))
+        yield ClientPart(_joined(name, "kafka-streams"), Client.STREAMS, (tuple(streams),))
 
 
-def of_kind(found: list[Part], kind: Client | None) -> list[Part]:
+def of_kind(found: list[ClientPart], kind: Client | None) -> list[ClientPart]:
     """The parts of a kind that was named: those that are of it, else those that have a name of it, as that kind."""
     if kind is None:
         return found

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from exporter.linter.files import Setting
 
-_ELEMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_ELEMENT = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _BINDER = "spring.cloud.stream.kafka.binder"
 _MAPS = {  # maps of client settings: whose they are
     "spring.kafka.properties": "common",
@@ -64,7 +64,7 @@ _NEEDED = {"isolation.level", "processing.guarantee"}
 _ID = "transactional.id"
 
 
-class Place(NamedTuple):
+class PropertyPlace(NamedTuple):
     """Where a property belongs: ``owner`` is a part of the configuration, ``name`` Kafka's name in it.
 
     ``instead`` is what to write where Spring ignores the property, else ""; ``needed`` whether exactly-once needs it.
@@ -76,58 +76,58 @@ class Place(NamedTuple):
     needed: bool = False
 
 
-def place(name: str) -> Place:
+def place(name: str) -> PropertyPlace:
     """The place of a property; the owner is "" for those that concern no client of Kafka."""
     words = [bracketed or plain for bracketed, plain in _ELEMENT.findall(name)]
     uniform = [re.sub(r"[-_]", "", word).lower() for word in words]
     for end in range(3, 9):
         if (owner := _MAPS.get(".".join(uniform[:end]))) and len(words) > end:
-            return Place(owner, ".".join(words[end:]))
+            return PropertyPlace(owner, ".".join(words[end:]))
     if uniform[:3] == ["spring", "cloud", "stream"]:
         return _of_stream(words, uniform)
     if uniform[:2] != ["spring", "kafka"] or len(words) < 3:
-        return Place("", name)
+        return PropertyPlace("", name)
     client = uniform[2]
     if client not in _OWN_NAMES:
         return _misplaced("listener" if client == "listener" else "", "", "".join(uniform[2:]))
     own = _OWN_NAMES[client].get(uniform[3]) if len(words) == 4 else None
     if own is not None:
-        return Place(client, _ID if own == "transaction-id-prefix" else own.replace("-", "."))
+        return PropertyPlace(client, _ID if own == "transaction-id-prefix" else own.replace("-", "."))
     if len(words) > 3 and uniform[3] in _NESTED:
-        return Place(client, "")
+        return PropertyPlace(client, "")
     return _misplaced(client, client, "".join(uniform[3:]))
 
 
-def _misplaced(owner: str, client: str, written: str) -> Place:
+def _misplaced(owner: str, client: str, written: str) -> PropertyPlace:
     kafka = _MISPLACED.get(written)
     if kafka is None:
-        return Place(owner, "")
+        return PropertyPlace(owner, "")
     if kafka.startswith("transaction") and "timeout" not in kafka:
-        return Place(owner, "", "spring.kafka.producer.transaction-id-prefix", needed=True)
+        return PropertyPlace(owner, "", "spring.kafka.producer.transaction-id-prefix", needed=True)
     parent = f"spring.kafka.{client}." if client else "spring.kafka."
     bound = _OWN_NAMES[client].get(_uniform(kafka)) if client else None
     ways = ([f"{parent}{bound}"] if bound else []) + [f"{parent}properties.{kafka}"]
-    return Place(owner, "", " or ".join(ways), kafka in _NEEDED)
+    return PropertyPlace(owner, "", " or ".join(ways), kafka in _NEEDED)
 
 
-def _of_stream(words: list[str], uniform: list[str]) -> Place:
+def _of_stream(words: list[str], uniform: list[str]) -> PropertyPlace:
     match uniform[3:]:
         case ["kafka", "binder", "transaction", "transactionidprefix"]:
-            return Place("binder transaction", _ID)
+            return PropertyPlace("binder transaction", _ID)
         case ["kafka", "binder", "requiredacks"]:
-            return Place("required acks", "acks")
+            return PropertyPlace("required acks", "acks")
         case ["kafka", "bindings", _, ("producer" | "consumer") as side, "configuration", _, *_]:
-            return Place(f"{side} of {words[5]}", ".".join(words[8:]))
+            return PropertyPlace(f"{side} of {words[5]}", ".".join(words[8:]))
         case ["bindings", channel, *_]:
             outgoing = re.search(r"out\d+$|^output$", channel)
             incoming = re.search(r"in\d+$|^input$", channel)
             role = "producer" if outgoing else "consumer" if incoming else "channel"
-            return Place(f"{role} of {words[4]}", "")
+            return PropertyPlace(f"{role} of {words[4]}", "")
         case ["kafka", "streams", *_]:
-            return Place("streams", "")
+            return PropertyPlace("streams", "")
         case ["kafka", *_]:
-            return Place("binder", "")
-    return Place("", "")
+            return PropertyPlace("binder", "")
+    return PropertyPlace("", "")
 
 
 def from_variable(variable: str) -> str:

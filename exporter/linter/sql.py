@@ -14,7 +14,7 @@ _TOKEN = re.compile(
 _KAFKA = {"kafka", "upsert-kafka"}
 
 
-class Table(NamedTuple):
+class KafkaTable(NamedTuple):
     """A table, and whether the script writes and reads it."""
 
     name: str
@@ -39,7 +39,7 @@ def has_tables(text: str) -> bool:
     return re.search(r"\bCREATE\s{1,20}(TEMPORARY\s{1,20})?TABLE\b", text, re.IGNORECASE) is not None
 
 
-def tables(text: str, lines_before: int = 0) -> list[Table]:
+def tables(text: str, lines_before: int = 0) -> list[KafkaTable]:
     """The tables of Kafka in a script. Settings of ``SET`` are options of each."""
     shared: list[Setting] = []
     created: list[tuple[str, list[Setting]]] = []
@@ -63,7 +63,7 @@ def tables(text: str, lines_before: int = 0) -> list[Table]:
             elif before in {"FROM", "JOIN"}:
                 read.add(name)
     return [
-        Table(name, (*options, *shared), name in written, name in read)
+        KafkaTable(name, (*options, *shared), name in written, name in read)
         for name, options in created
         if any(option.name == "connector" and option.value.lower() in _KAFKA for option in options)
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.linter.all_rules import judged
-from exporter.linter.forms import Part, of_kind, parts
+from exporter.linter.forms import ClientPart, of_kind, parts
 from exporter.linter.rule import Goal, Level
 from exporter.linter.views import Client, file_of
 
@@ -402,7 +402,7 @@ def test_overrides_of_helm_values_are_judged_by_what_they_set() -> None:
 )
 def test_what_has_no_name_of_the_kind_is_not_understood_as_it(file: str, text: str) -> None:
     for kind in (None, *Client):
-        assert not any(part.kind for part in of_kind(parts(text, file) or [Part("", None, ())], kind))
+        assert not any(part.kind for part in of_kind(parts(text, file) or [ClientPart("", None, ())], kind))
 
 
 def test_a_named_kind_selects_its_parts_or_reads_what_has_a_name_of_it() -> None:
