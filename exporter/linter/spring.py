@@ -166,7 +166,7 @@ def streams(settings: Iterable[Setting]) -> tuple[Setting, ...] | None:
 
 def shows_clients(settings: Iterable[Setting]) -> bool:
     """Return whether any property is of a producer, a consumer or a binder, not of all clients alike."""
-    return any(owner not in {"", "common"} for owner in _Owners(settings))
+    return any(owner not in {"", "common", "binder", "required acks"} for owner in _Owners(settings))
 
 
 def clients(settings: Iterable[Setting]) -> tuple[list[list[Setting]], list[list[Setting]]]:

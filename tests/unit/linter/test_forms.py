@@ -199,6 +199,7 @@ OF_F = "spring.cloud.stream.kafka.bindings.f-in-0.consumer.configuration."
     [
         (READS + BINDER + "configuration.isolation.level=read_committed", set()),
         (READS + BINDER + "brokers=k:1", {"isolation-read-uncommitted"}),
+        (BINDER + "brokers=k:1", set()),
         (READS + OF_F + "isolation.level=read_committed", set()),
         (WRITES + PREFIX + BINDER + "requiredAcks=all", set()),
         (WRITES + PREFIX, {"acks-not-all"}),
