@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable
 
 from exporter.commands.audit_output import print_report, spark_progress
-from exporter.commands.audit_post import CODES, AgentAddress, agent_of, exit_code, post
-from exporter.commands.audit_settings import audit_of, following_of, settings_of
+from exporter.commands.audit_post import agent_of, exit_code, post
+from exporter.commands.audit_spec import audit_of, spec_of_file
 from exporter.commands.clusters import one_cluster
-from exporter.commands.history_run import until_stopped
 from exporter.commands.output import say
+from exporter.commands.settings import UsageError
 from exporter.commands.spark import spark_conf
 from exporter.jobs.audit.definition import Audit
-from exporter.jobs.audit.follow import Follow
 from exporter.jobs.audit.offset_range import described
-from exporter.jobs.audit.outcome import EVIDENCE_FILE, AuditReport, audit_once
+from exporter.jobs.audit.outcome import EVIDENCE_FILE, AuditSettings, audit_once, is_name
 from exporter.jobs.audit.read import TopicAccess, tasks_of
 from exporter.jobs.audit.spark_settings import JAVA_OPTIONS, PLAIN_SHUFFLE
 from exporter.jobs.session import is_local, spark_module, spark_session
@@ -24,8 +22,8 @@ from exporter.jobs.session import is_local, spark_module, spark_session
 
 def run_audit(options: argparse.Namespace, connector: str) -> int:
     """Run the audit of these flags, with Spark's source of these coordinates. Raises CommandError."""
-    audit, settings, agent = audit_of(options), settings_of(options), agent_of(options)
-    following = following_of(options)
+    audit, agent = _audit(options), agent_of(options)
+    settings = _settings(options, audit.topic)
     with one_cluster(options, "one audit is of one cluster") as cluster:
         access = TopicAccess(cluster.client, cluster.properties, options.timeout)
         for topic in filter(None, (audit.topic, audit.source_topic)):
@@ -40,8 +38,6 @@ def run_audit(options: argparse.Namespace, connector: str) -> int:
             ) as session,
             spark_progress(lambda: tasks_of(session)) as tell,
         ):
-            if following is not None:
-                return _follow(Follow(session, access, audit, settings, following, _teller(agent), tell))
             report = audit_once(session, access, audit, settings, tell)
     print_report(report, options.output)
     if settings.folder is not None:
@@ -63,23 +59,21 @@ def _spark_settings(options: argparse.Namespace, audit: Audit, connector: str) -
     return packages, conf | spark_conf(options)
 
 
-def _follow(follow: Follow) -> int:
-    """Run until it is stopped, then report the result of all batches."""
-    with until_stopped() as over:
-        last = follow.run(over)
-    if last is None:
-        say("nothing was written since it began")
-        return CODES["unknown"]
-    return CODES["findings" if last.findings else "unknown" if last.unknown else "clean"]
+def _audit(options: argparse.Namespace) -> Audit:
+    """The audit of the spec, or of the flags. Raises ConfigError."""
+    if options.spec is not None:
+        return spec_of_file(options.spec)
+    flags = {name: getattr(options, name) for name in ("topic", "id", "key", "sequence")}
+    return audit_of(flags, "the flags")
 
 
-def _teller(agent: AgentAddress | None) -> Callable[[AuditReport], None]:
-    """Report the result after each batch, and post it to the agent."""
-
-    def on_report(report: AuditReport) -> None:
-        found = ", ".join(f"{finding.count:,} {finding.kind}" for finding in report.result.findings) or "nothing found"
-        say(f"{report.result.records or 0:,} records, {report.result.aborted_records or 0:,} aborted: {found}")
-        if agent is not None:
-            post(agent, report.result)
-
-    return on_report
+def _settings(options: argparse.Namespace, topic: str) -> AuditSettings:
+    """Where the result goes. Raises UsageError for a name that no file can have."""
+    name = options.name or topic
+    if not is_name(name):
+        raise UsageError(f"--name {name!r}: letters, digits, dots, dashes and underscores only")
+    if options.examples < 0:
+        raise UsageError("--examples must not be negative")
+    # Only an explicit name: otherwise the agent uses the name of its own settings.
+    cluster = vars(options).get("--cluster.name", "")
+    return AuditSettings(name, cluster, options.output_dir, options.examples)

@@ -8,17 +8,18 @@ import itertools
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from exporter.commands import audit_spec
 from exporter.journal import documents as journal
 from exporter.journal import incident
 from exporter.status import command_documents as commands
 from exporter.status import documents as status
 
 FOLDER = Path("docs/schemas")
-MODULES = (status, commands, journal, incident)
+MODULES = (status, commands, journal, incident, audit_spec)
 """Each after those whose classes it extends."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -38,10 +39,12 @@ DOCUMENTS: dict[str, Any] = {
     "check-applications": commands.ApplicationsOutput,
     "check-client": commands.ClientOutput,
     "audit": commands.AuditOutput,
+    "audit-spec": audit_spec.AuditSpec,
     "audit-markers": commands.MarkersOutput,
     "history-report": commands.HistoryOutput,
 }
-"""By name of the file: the page's document, and what each command prints."""
+"""By name of the file: the page's document, what each command prints, and files that a command reads."""
+READ = frozenset({"audit-spec"})
 
 
 def files() -> dict[Path, str]:
@@ -54,7 +57,8 @@ def files() -> dict[Path, str]:
 
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a document. Objects are open: a minor version may add keys and words."""
-    found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode="serialization")
+    mode: Literal["serialization", "validation"] = "validation" if name in READ else "serialization"
+    found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode=mode)
     texts = _texts()
     for title, part in ((found["title"], found), *found.get("$defs", {}).items()):
         for key, value in part.get("properties", {}).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -62,6 +63,8 @@ def shape_of(model: type[BaseModel]) -> Mapping[str, Shape]:
 def _shape_of(annotation: Any) -> Shape:  # noqa: ANN401 -- an annotation is anything
     if annotation is Properties:
         return PROPERTIES
+    if get_origin(annotation) is UnionType:
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return shape_of(annotation)
     if get_origin(annotation) is tuple:

@@ -11,10 +11,38 @@ UPGRADING = "docs/upgrading.md"
 
 OFFSETS = "check offsets_in_transaction of the posture samples the newest commits"
 OUTCOMES = "outcomes are read from the transaction log, or are absent"
+_AUDIT_KEYS = {
+    "source-topic": "source.topic",
+    "source-id": "source.id",
+    "source-group": "source.group or sink.group",
+    "source-where": "source.where",
+    "where": "where",
+    "sparse": "sparse",
+    "null-id": "null_id",
+    "format": "format",
+    "from": "begin",
+    "to": "end",
+    "value-schema": "value_schema",
+    "value-framing": "value_framing",
+    "version": "version",
+    "content": "content",
+    "deleted": "deleted",
+    "sink": "sink.url",
+    "sink-option": "sink.options",
+    **{f"sink-{name}": f"sink.{name}" for name in ("table", "format", "user", "key", "version", "content")},
+    "sink-password-file": "sink.password_file",
+    "outbox": "outbox.url",
+    **{f"outbox-{name}": f"outbox.{name}" for name in ("table", "user", "id", "where")},
+    "outbox-password-file": "outbox.password_file",
+}
+"""Flags of ``audit`` that are keys of its spec, and these."""
+
 MARKERS = "run `audit markers --agent URL`"
 
 ARGUMENTS: Mapping[str, str] = {
     "audit --output junit": "use --output json",
+    **{f"audit --{flag}": f"write {key} in audit SPEC.yml" for flag, key in _AUDIT_KEYS.items()},
+    **{f"audit --{flag}": "run audits on a schedule" for flag in ("follow", "checkpoint", "window", "interval")},
     "check connection --connect": "kafka-acls.sh --list shows the grants",
     "check connection --connector": "kafka-acls.sh --list shows the grants",
     "check connection --topic": "kafka-acls.sh --list shows the grants",

@@ -37,9 +37,9 @@ from demo.processes import ProcessGroup
 from demo.spark_cluster import HERE, StandaloneSpark
 from exporter.jobs.audit.columns import Shape
 from exporter.jobs.audit.definition import Audit
-from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, audit_once
+from exporter.jobs.audit.positions import OffsetSpan
 from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, PLAIN_SHUFFLE, with_settings
 from exporter.jobs.session import is_local, kafka_connector, spark_module, spark_session

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from exporter.cli import parser
+from exporter.commands.audit_spec import audit_of
 from tests.chart.tools import CHART, Charts, Object, ToolRefusedError, of_kind
 
 VALUES = CHART / "ci" / "audits-values.yaml"
@@ -32,14 +33,24 @@ def driver(job: Object) -> tuple[Object, Object]:
 
 
 def test_each_audit_is_a_cron_job_whose_arguments_the_command_takes(charts: Charts) -> None:
-    jobs = spark_jobs(charts.objects(VALUES))
+    objects = charts.objects(VALUES)
+    jobs = spark_jobs(objects)
     assert [job["spec"]["schedule"] for job in jobs] == ["15 2 * * *", "45 2 * * *"]
-    topics = []
+    asked = []
     for job in jobs:
         _, container = driver(job)
         assert container["command"][-1] == "/opt/kafka-eos-exporter/job.py"
-        topics.append(parser().parse_args(container["args"]).topic)
-    assert topics == ["orders", "payments"]
+        options = parser().parse_args(container["args"])
+        asked.append((options.topic, str(options.spec)))
+    assert asked == [("orders", "None"), ("", "/etc/kafka-eos-audits/payments.yml")]
+    pod, container = driver(jobs[1])
+    [mount] = [mount for mount in container["volumeMounts"] if mount["mountPath"] == "/etc/kafka-eos-audits"]
+    [volume] = [volume for volume in pod["volumes"] if volume["name"] == mount["name"]]
+    [specs] = [
+        found for found in of_kind(objects, "ConfigMap") if found["metadata"]["name"] == volume["configMap"]["name"]
+    ]
+    audit = audit_of(yaml.safe_load(specs["data"]["payments.yml"]), "payments.yml")
+    assert (audit.topic, audit.source_topic, audit.source_group) == ("payments", "orders", "billing")
 
 
 def test_the_pods_of_an_audit_meet_the_restricted_profile(charts: Charts) -> None:
@@ -106,6 +117,7 @@ def test_an_audit_runs_the_image_of_the_jobs(charts: Charts, image: dict[str, st
     ("audits", "word"),
     [
         ({"jobs": [{"name": "orders"}]}, "topic"),
+        ({"jobs": [{"name": "orders", "spec": {"id": "key"}}]}, "topic"),
         ({"jobs": [{"name": "Orders", "topic": "orders"}]}, "name"),
         ({"jobs": []}, "Set audits.jobs"),
         ({"jobs": [{"name": "a", "topic": "t"}, {"name": "a", "topic": "u"}]}, "two have the name a"),

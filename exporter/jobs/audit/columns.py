@@ -14,7 +14,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType
 
 from exporter.jobs.audit import debezium
-from exporter.jobs.audit.fold import OFFSET_BITS
 from exporter.jobs.session import SessionError
 
 COLUMNS = "key, value, key_bytes, value_bytes, headers, partition, offset, timestamp"
@@ -79,7 +78,7 @@ def named(raw: DataFrame, shape: Shape) -> DataFrame:
     except PySparkException as error:
         if shape.avro_schema is None:
             raise
-        raise ExpressionError(f"--value-schema: {reason(error)}") from None
+        raise ExpressionError(f"value_schema: {reason(error)}") from None
 
 
 def _avro(schema: str, confluent: bool) -> Column:
@@ -123,11 +122,6 @@ def checked(frame: DataFrame, flag: str, text: str) -> Column:
     return f.expr(text)
 
 
-def analysed(frame: DataFrame, text: str) -> Any:  # noqa: ANN401 -- an expression of the JVM
-    """A checked expression as Spark understands it."""
-    return _chosen(_plan(frame, text))
-
-
 def _plan(frame: DataFrame, text: str) -> Any:  # noqa: ANN401 -- a plan of the JVM
     java: Any = frame.select(f.expr(text).alias("it"))._jdf  # noqa: SLF001 -- as above
     return java.queryExecution().analyzed()
@@ -145,11 +139,11 @@ def condition(frame: DataFrame, flag: str, text: str) -> Column:
     return column
 
 
-def chosen_by(frame: DataFrame, shape: Shape, where: str) -> Column | None:
+def chosen_by(shape: Shape, where: str) -> Column | None:
     """Which records count, None for all. A tombstone of Debezium repeats the deletion before it, and does not."""
     columns = [f.expr(where)] if where else []
     if shape.envelope:
-        columns.append(frame["value_bytes"].isNotNull())
+        columns.append(f.col("value_bytes").isNotNull())
     return functools.reduce(lambda one, other: one & other, columns) if columns else None
 
 
@@ -189,11 +183,6 @@ def reason(error: Exception) -> str:
     first = re.sub(r"\s+", " ", first).strip()
     first = re.sub(r" ?SQLSTATE: \w+.*", "", first)
     return first.rstrip(". ;")
-
-
-def position_column() -> Column:
-    """Partition and offset as one integer."""
-    return f.shiftleft(f.col("partition").cast("bigint"), OFFSET_BITS).bitwiseOR(f.col("offset")).alias("position")
 
 
 def identity(column: Column) -> Column:

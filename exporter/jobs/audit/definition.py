@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from exporter.jobs.audit.columns import Shape
-from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.offset_range import BEGINNING, Bound, Covered
+from exporter.jobs.audit.positions import OffsetSpan
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.audit.upsert import KINDS
 from exporter.model import Word
@@ -37,7 +37,7 @@ class KeyedSink:
     @property
     def expressions(self) -> dict[str, str]:
         """By flag."""
-        given = {"--sink-key": self.key, "--sink-version": self.version, "--sink-content": self.content}
+        given = {"sink.key": self.key, "sink.version": self.version, "sink.content": self.content}
         return {flag: text for flag, text in given.items() if text}
 
 
@@ -84,18 +84,18 @@ class Audit:
     def expressions(self) -> dict[str, str]:
         """The topic's own, by flag."""
         given = {
-            "--id": self.id,
-            "--key": self.key,
-            "--sequence": self.sequence,
-            "--version": self.version,
-            "--content": self.content,
+            "id": self.id,
+            "key": self.key,
+            "sequence": self.sequence,
+            "version": self.version,
+            "content": self.content,
         }
         return {flag: text for flag, text in given.items() if text}
 
     @property
     def conditions(self) -> dict[str, str]:
         """The filters of the records of the topic, by flag."""
-        given = {"--where": self.where, "--deleted": self.deleted if self.keyed is not None else ""}
+        given = {"where": self.where, "deleted": self.deleted if self.keyed is not None else ""}
         return {flag: text for flag, text in given.items() if text}
 
     @property
@@ -176,17 +176,3 @@ class AuditOutcome:
     spans: Mapping[int, OffsetSpan]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """A batch of a continuous audit: ``fresh`` offsets, compared with the folds of the batches before it.
-
-    ``window`` are the offsets that all these folds cover. The batch's own fold is written to the folder ``store``.
-    """
-
-    fresh: Mapping[int, OffsetSpan]
-    window: Mapping[int, OffsetSpan]
-    store: str
-    past: tuple[str, ...]
-    parts: tuple[int, ...]

@@ -11,7 +11,7 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import identity, sequence_number
-from exporter.jobs.audit.fold import OFFSET_BITS
+from exporter.jobs.audit.positions import offset_of, partition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,10 +35,9 @@ EVIDENCE = {
 }
 """Columns of a finding: its kind and place; of a repetition the record that it repeats and the number of repetitions;
 of a gap the number before it and how many are missing; of a sink's row what it should be, and what it is. ``key`` is
-the record's, or the value of ``--key``.
+the record's, or the value of ``key``.
 """
 
-ALL = "true"
 _PLACE = ("timestamp", "partition", "offset")
 
 
@@ -66,16 +65,12 @@ def _is_utf8(text: Column) -> Column:
     return f.encode(f.decode(there, "UTF-8"), "UTF-8") == there
 
 
-def duplicates(records: DataFrame, id_column: Column, fresh: str = ALL) -> DataFrame:
-    """Records whose id an earlier record has: every one but the first. Equal ids, not equal hashes.
-
-    ``fresh`` is a condition on partition and offset: only records that satisfy it are returned, and all others count as
-    earlier.
-    """
+def duplicates(records: DataFrame, id_column: Column) -> DataFrame:
+    """Records whose id an earlier record has: every one but the first. Equal ids, not equal hashes."""
     columns: list[Column | str] = [identity(id_column).alias("it"), *_PLACE, shown(f.col("key_bytes")).alias("key")]
     chosen: DataFrame = records.select(*columns).where("it IS NOT NULL")
     same = Window.partitionBy("it")
-    ordered = same.orderBy(f.expr(fresh), *_PLACE)
+    ordered = same.orderBy(*_PLACE)
     found = chosen.withColumns(
         {
             "number": f.row_number().over(ordered),
@@ -84,20 +79,20 @@ def duplicates(records: DataFrame, id_column: Column, fresh: str = ALL) -> DataF
             "first_offset": f.first("offset").over(ordered),
         }
     )
-    return found.where("number > 1").where(fresh).withColumn("id", shown(f.col("it")))
+    return found.where("number > 1").withColumn("id", shown(f.col("it")))
 
 
-def sequence_findings(records: DataFrame, key: Column, sequence: Column, fresh: str = ALL) -> dict[str, DataFrame]:
+def sequence_findings(records: DataFrame, key: Column, sequence: Column) -> dict[str, DataFrame]:
     """Gaps, records out of order, and numbers that are there twice, of these keys.
 
     A gap lies between two numbers that are there. Out of order is a record behind a higher number of its key in the
-    same partition, unless it repeats one: across partitions there is no order. ``fresh`` as for ``duplicates``.
+    same partition, unless it repeats one: across partitions there is no order.
     """
     chosen = records.select(identity(key).alias("it"), sequence_number(sequence).alias("sequence"), *_PLACE).where(
         "it IS NOT NULL AND sequence IS NOT NULL"
     )
     times = Window.partitionBy("it", "sequence")
-    first = times.orderBy(f.expr(fresh), *_PLACE)
+    first = times.orderBy(*_PLACE)
     log = Window.partitionBy("it", "partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     marked = chosen.withColumns(
         {
@@ -112,21 +107,15 @@ def sequence_findings(records: DataFrame, key: Column, sequence: Column, fresh: 
     once = marked.where("number = 1").drop("times", "first_partition", "first_offset")
     before = f.lag("sequence").over(Window.partitionBy("it").orderBy("sequence"))
     gaps = once.withColumn("before_sequence", before).where("sequence > before_sequence + 1")
-    found = {
+    return {
         "gap": gaps.withColumn("missing", f.expr("sequence - before_sequence - 1")),
         "reordered": once.where("sequence < highest").withColumn("before_sequence", f.col("highest")),
         "duplicate": marked.where("number > 1"),
     }
-    return {kind: frame.where(fresh) for kind, frame in found.items()}
 
 
 def located(records: DataFrame, positions: DataFrame) -> DataFrame:
     """Positions with the records there; a position without a record any more stays in the result."""
-    places = positions.withColumns(
-        {
-            "partition": f.shiftright("position", OFFSET_BITS).cast("int"),
-            "offset": f.col("position").bitwiseAND((1 << OFFSET_BITS) - 1),
-        }
-    )
+    places = positions.withColumns({"partition": partition_of("position"), "offset": offset_of("position")})
     known = records.select("partition", "offset", "timestamp", shown(f.col("key_bytes")).alias("key"))
     return places.join(known, ["partition", "offset"], "left")

@@ -95,16 +95,6 @@ class Findings:
             row["producer_epoch"] = None if writer is None else writer.producer_epoch
 
 
-def merged(known: Iterable[Finding], found: Iterable[Finding], most: int) -> tuple[Finding, ...]:
-    """Counts added up, the worst of both kept."""
-    by_kind: dict[str, Finding] = {}
-    for finding in (*known, *found):
-        one = by_kind.get(finding.kind, Finding(finding.kind, finding.topic, 0))
-        examples = worst_of([dict(example) for example in (*one.examples, *finding.examples)], most)
-        by_kind[finding.kind] = Finding(finding.kind, finding.topic, one.count + finding.count, tuple(examples))
-    return tuple(sorted(by_kind.values(), key=lambda finding: (-finding.count, finding.kind)))
-
-
 def worst_of(rows: Iterable[Row], most: int) -> list[Row]:
     """The worst rows: repeated most often, most missing; then the earliest."""
     return heapq.nsmallest(most, rows, key=_weight)

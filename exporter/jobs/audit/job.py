@@ -1,47 +1,59 @@
-"""One audit: fold, search, compare, and read suspects again."""
+"""One audit: a pass for each question, then the records of its suspects are read again and compared."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pandas as pd  # type: ignore[import-untyped]  # ships no types
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
-from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.storagelevel import StorageLevel
 
-from exporter.jobs.audit import fold as audit_fold
-from exporter.jobs.audit import search as audit_search
-from exporter.jobs.audit.columns import (
-    checked,
-    chosen_by,
-    condition,
-    identity,
-    named,
-    position_column,
-    reason,
-    uses_headers,
+from exporter.jobs.audit.candidates import (
+    ABORTED,
+    ABORTED_VISIBLE,
+    ABSENT,
+    AHEAD,
+    BROKEN,
+    DUPLICATE,
+    MISSING,
+    REPEATED,
+    SOURCE,
+    STRANGE,
+    WAITING,
+    Expressions,
+    Summary,
+    hash_of,
+    id_groups,
+    id_rows,
+    key_groups,
+    key_rows,
+    newest_stored,
+    offset_counts,
+    offset_groups,
+    spans_between,
+    state_counts,
+    suspect_positions,
 )
-from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Portion, Remarks
-from exporter.jobs.audit.evidence import ALL, duplicates, located, rows, sequence_findings
-from exporter.jobs.audit.fold import SCHEMA, Fold, OffsetSpan, Plan, folder, parts_of
-from exporter.jobs.audit.hashes import Texts, hashed, key_hashes
+from exporter.jobs.audit.columns import checked, chosen_by, condition, identity, named, reason, uses_headers
+from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Remarks
+from exporter.jobs.audit.evidence import duplicates, located, rows, sequence_findings
 from exporter.jobs.audit.offset_range import Bound, Covered, cover, lost_since, markers_in
-from exporter.jobs.audit.read import Reader, TopicAccess, exploded
-from exporter.jobs.audit.search import Comparison, Search, comparer, fold_sink, searcher
+from exporter.jobs.audit.positions import OffsetSpan, position_column
+from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.audit.source_compared import AuditedSource
-from exporter.jobs.audit.spark_settings import DIRECT_READ, UNMEASURED_BATCHES, with_settings
-from exporter.jobs.audit.summary import FEW, Summary, dealt, newest_of, spans_between, within
+from exporter.jobs.audit.spark_settings import DIRECT_READ, LOCAL_ROWS, with_settings
 from exporter.jobs.audit.tables import SinkTable, positions_of
 from exporter.jobs.audit.tables_compared import AuditedTables
 from exporter.jobs.session import SessionError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 PART_RECORDS = 2_000_000
-"""Records of which one task of the second stage holds the hashes and positions: 16 bytes each, and as much to sort."""
+"""Records whose groups one task after a shuffle has: some 50 bytes each."""
 
 _CAUSES = (
     ("UnknownTopicOrPartitionException", "the topic was deleted while it was read"),
@@ -71,19 +83,17 @@ Deliver = Callable[[FindingFrame], None]
 def check_expressions(reader: Reader, audit: Audit) -> None:
     """Raises ExpressionError for an expression that cannot be used, before anything is read."""
     empty = named(reader.nothing(), audit.shape)
-    for flag, text in {**audit.expressions, **({"--source-id": audit.source_id} if audit.source_id else {})}.items():
+    for flag, text in {**audit.expressions, **({"source.id": audit.source_id} if audit.source_id else {})}.items():
         checked(empty, flag, text)
-    for flag, text in {**audit.conditions, "--source-where": audit.source_where}.items():
+    for flag, text in {**audit.conditions, "source.where": audit.source_where}.items():
         if text:
             condition(empty, flag, text)
 
 
-def run(
-    session: SparkSession, access: TopicAccess, audit: Audit, deliver: Deliver, say: Say, portion: Portion | None = None
-) -> AuditOutcome:
-    """Audits once, all or one portion. Raises AskError and SessionError."""
+def run(session: SparkSession, access: TopicAccess, audit: Audit, deliver: Deliver, say: Say) -> AuditOutcome:
+    """Audits once. Raises AskError and SessionError."""
     try:
-        return _Run(session, access, audit, deliver, say, portion).run()
+        return _Run(session, access, audit, deliver, say).run()
     except (PySparkException, Py4JError, ConnectionError) as error:  # the last one from a JVM that ended
         raise SessionError(failure(error)) from None
 
@@ -98,20 +108,10 @@ def failure(error: Exception) -> str:
 class _Run:
     """One run. Frames that are read twice are cached on the workers' disks, and released at the end."""
 
-    def __init__(
-        self,
-        session: SparkSession,
-        access: TopicAccess,
-        audit: Audit,
-        deliver: Deliver,
-        say: Say,
-        portion: Portion | None,
-    ) -> None:
-        self._portion = portion
-        self._fresh = ALL if portion is None else within(portion.fresh)
+    def __init__(self, session: SparkSession, access: TopicAccess, audit: Audit, deliver: Deliver, say: Say) -> None:
         self._session, self._access, self._audit = session, access, audit
         self._deliver, self._say = deliver, say
-        more = {"--source-id": audit.source_id, "--source-where": audit.source_where}
+        more = {"source.id": audit.source_id, "source.where": audit.source_where}
         headers = uses_headers({**audit.expressions, **audit.conditions, **more})
         self._reader = Reader(session, access, audit.topic, headers)
         self._remarks = Remarks()
@@ -121,13 +121,10 @@ class _Run:
             self._source = AuditedSource(source, self._reader, audit, self._remarks, self._keep, self._found, self._say)
         self._taken = 0
         """Records of the topic that compaction took, at most."""
-        self._covered: Mapping[int, OffsetSpan] = {}
         self._kept = contextlib.ExitStack()
 
     def run(self) -> AuditOutcome:
-        # The parts of an audit that goes on may become larger than a batch can be.
-        settings = [DIRECT_READ] if self._portion is not None else [DIRECT_READ, UNMEASURED_BATCHES]
-        with by_value(), with_settings(self._session, *settings), self._kept:
+        with with_settings(self._session, DIRECT_READ, LOCAL_ROWS), self._kept:
             return self._run()
 
     def _run(self) -> AuditOutcome:
@@ -135,69 +132,91 @@ class _Run:
         check_expressions(self._reader, audit)
         # Downstream is read first: it then never has more than its source. But the source topic's end is taken before
         # its output's: the output then has every record that the source's end requires.
-        sink = self._sink_folded(audit.sink) if audit.sink is not None else None
+        stored = self._stored(audit.sink) if audit.sink is not None else None
         tables = AuditedTables(self._reader, audit, self._remarks, self._keep, self._found_here, self._say)
         tables.read()
         source = self._source.covered() if self._source is not None else None
-        covered = self._topic_covered(whole=source is not None)
+        whole = source is not None
+        covered = cover(
+            access.client,
+            audit.topic,
+            Bound("earliest", earliest=True) if whole else audit.begin,
+            None if whole else audit.end,
+            access.deadline(),
+        )
+        self._remarks.take(covered)
         total = covered.offsets + (source.offsets if source is not None else 0)
-        if not total and not audit.tables and self._portion is None:
+        if not total and not audit.tables:
             self._remarks.unknown.append(self._empty())
             return self._outcome(covered)
-        parts = self._portion.parts if self._portion else parts_of(self._reader.tasks(total, PART_RECORDS))
         self._say(f"reading {total:,} offsets of {' and '.join(filter(None, [audit.topic, audit.source_topic]))}")
-        folded = self._keep(self._folded(covered, source, parts))
-        summary = Summary(folded)
-        if not summary.records and self._portion is None:
+        with with_settings(self._session, self._shuffle(total)):
+            return self._compared(covered, source, stored, tables)
+
+    def _shuffle(self, total: int) -> dict[str, str]:
+        """Tasks after a shuffle by the records, and not fewer than the session's own where tables are compared."""
+        name = "spark.sql.shuffle.partitions"
+        tasks = self._reader.tasks(total, PART_RECORDS)
+        return {name: str(max(tasks, int(self._session.conf.get(name) or tasks)) if self._audit.tables else tasks)}
+
+    def _compared(
+        self, covered: Covered, source: Covered | None, stored: DataFrame | None, tables: AuditedTables
+    ) -> AuditOutcome:
+        audit = self._audit
+        ids = self._keep(self._id_groups(covered, source)) if audit.id else None
+        keys = self._keep(self._key_groups(covered)) if audit.sequence else None
+        passes = [Summary(groups) for groups in (ids, keys) if groups is not None]
+        if not passes and (stored is None or self._chosen(audit.where) is not None):
+            passes = [Summary(state_counts(self._records(covered.spans), self._chosen(audit.where)))]
+        kept = passes[0].records if passes else None
+        records, aborted = self._offsets(covered, stored, kept)
+        if not records:
             self._remarks.unknown.append(self._empty())
-        self._left_out(summary)
-        aborted = self._offsets(folded, summary, covered, sink, parts)
-        self._compacted(covered, summary.records + aborted)
-        self._duplicates(folded, summary)
-        self._sequences(folded, summary)
+        self._left_out(ids, keys, passes, records)
+        self._compacted(covered, records + aborted)
+        if ids is not None:
+            self._duplicates(ids, passes[0], covered)
+        if keys is not None:
+            self._sequences(keys, passes[-1], covered)
         tables.compare(covered, holes=self._taken > 0)
-        if self._source is not None and source is not None:
-            self._source.compare(source, folded, summary, self._taken)
-        self._remarks.unknown += lost_since(access.client, audit.topic, covered.spans, access.deadline())
+        if self._source is not None and source is not None and ids is not None:
+            summary, reader = passes[0], self._source.source
+
+            def positions(kind: int) -> DataFrame:
+                if kind == ABSENT:
+                    return self._positions(ids, kind, summary, reader, source.spans)
+                return self._positions(ids, kind, summary, self._reader, covered.spans)
+
+            self._source.compare(source, ids, summary, positions, self._taken)
+        self._remarks.unknown += lost_since(self._access.client, audit.topic, covered.spans, self._access.deadline())
         if not audit.checks:
-            self._remarks.unknown.append(
-                "nothing was asked: give --id, --key with --sequence, --source-topic, --sink or --outbox"
-            )
-        return self._outcome(covered, summary.records, aborted)
+            self._remarks.unknown.append("nothing was asked: give id, key with sequence, source, sink or outbox")
+        return self._outcome(covered, records, aborted)
 
     def _outcome(self, covered: Covered, records: int = 0, aborted: int = 0) -> AuditOutcome:
         remarks = self._remarks
         return AuditOutcome(records, aborted, covered.spans, tuple(remarks.unknown), tuple(remarks.notes))
 
-    def _topic_covered(self, *, whole: bool) -> Covered:
-        if self._portion is not None:
-            self._covered = self._portion.window
-            return Covered(self._portion.fresh, {}, (), ())
-        covered = cover(
-            self._access.client,
-            self._audit.topic,
-            Bound("earliest", earliest=True) if whole else self._audit.begin,
-            None if whole else self._audit.end,
-            self._access.deadline(),
-        )
-        self._remarks.take(covered)
-        self._covered = covered.spans
-        return covered
-
     def _empty(self) -> str:
         return f"there are no records of {self._audit.topic} between these offsets"
 
-    def _left_out(self, summary: Summary) -> None:
-        """Note the records that --where and --null-id leave out."""
+    def _left_out(self, ids: DataFrame | None, keys: DataFrame | None, passes: Sequence[Summary], records: int) -> None:
+        """Note the records that ``where`` and ``null_id`` leave out."""
+        blanks = []
+        if ids is not None:
+            blanks.append(passes[0].blank("id"))
+        if keys is not None:
+            blanks.append(passes[-1].blank("key or sequence"))
+        if self._source is not None:
+            blanks.append(passes[0].blank("source.id", SOURCE))
+        sentences = list(filter(None, blanks))
         if self._audit.null_id is NullId.COUNT:
-            self._remarks.add(*summary.blanks(), known=True)
+            self._remarks.add(*sentences, known=True)
         elif self._audit.null_id is NullId.FAIL:
-            self._remarks.add(*(f"{blank} (--null-id count accepts them)" for blank in summary.blanks()), known=False)
-        if out := summary.counts[Fold.LEFT_OUT]:
-            self._remarks.notes.append(
-                f"{out:,} of {summary.records:,} records are left out, by --where or as tombstones"
-            )
-            if out == summary.records and self._portion is None:
+            self._remarks.add(*(f"{sentence} (null_id: count accepts them)" for sentence in sentences), known=False)
+        if passes and (out := passes[0].left_out):
+            self._remarks.notes.append(f"{out:,} of {records:,} records are left out, by where or as tombstones")
+            if out == records:
                 self._remarks.unknown.append("all records are left out: nothing was compared")
 
     def _compacted(self, covered: Covered, there: int) -> None:
@@ -212,49 +231,24 @@ class _Run:
         text = "compaction has taken nothing of these offsets"
         if self._taken:
             text = (
-                f"up to {self._taken:,} of its records are no longer there: what is still there was judged (--from"
-                " earliest asks about that alone)"
+                f"up to {self._taken:,} of its records are no longer there: what is still there was judged"
+                " (begin: earliest asks about that alone)"
             )
         self._remarks.add(f"{self._audit.topic} is compacted, and {text}", known=known)
 
-    # --- First and second stage ---
+    # --- Reading ---
 
-    def _folded(self, covered: Covered, source: Covered | None, parts: tuple[int, ...]) -> DataFrame:
+    def _records(self, spans: Mapping[int, OffsetSpan], reader: Reader | None = None) -> DataFrame:
+        return named((reader or self._reader).records(spans), self._audit.shape)
+
+    def _chosen(self, where: str) -> Column | None:
+        return chosen_by(self._audit.shape, where)
+
+    def _expressions(self, *, source: bool = False) -> Expressions:
         audit = self._audit
-        plan = Plan(parts, Fold.IDS if audit.id else None, bool(audit.sequence), Fold.KEPT, audit.mask, audit.sparse)
-        folded = self._fold(self._reader, covered.spans, audit.expressions, plan, audit.where)
-        if source is not None and self._source is not None:
-            source_plan = Plan(parts, Fold.SOURCE_IDS, mask=audit.mask)
-            expressions = {"--id": audit.source_id or audit.id}
-            folded = folded.unionAll(
-                self._fold(self._source.source, source.spans, expressions, source_plan, audit.source_where)
-            )
-        search = Search(covered.spans, source is not None, audit.sparse)
-        if self._portion is not None:
-            with with_settings(self._session, UNMEASURED_BATCHES):
-                folded.write.mode("overwrite").parquet(self._portion.store)
-            folded = self._session.read.parquet(self._portion.store)
-            if self._portion.past:
-                known = f"kind IN ({int(Fold.IDS)}, {int(Fold.RUNS)})"
-                folded = folded.unionAll(self._session.read.parquet(*self._portion.past).where(known))
-            search = Search(covered.spans, sparse=audit.sparse, fresh=self._portion.fresh)
-        return folded.repartition(len(parts), "part").mapInArrow(searcher(search), SCHEMA)  # type: ignore[arg-type]
-
-    def _fold(
-        self, reader: Reader, spans: Mapping[int, OffsetSpan], expressions: Mapping[str, str], plan: Plan, where: str
-    ) -> DataFrame:
-        frame = named(reader.records(spans), self._audit.shape)
-        for flag, text in expressions.items():
-            checked(frame, flag, text)
-        texts = Texts(*(expressions.get(flag, "") for flag in ("--id", "--key", "--sequence")))
-        records = hashed(frame, texts, chosen_by(frame, self._audit.shape, where))
-        return records.mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]
-
-    def _read(self, frame: DataFrame) -> DataFrame:
-        """Keep a frame, and read it now: a frame is otherwise read when it is first used."""
-        kept = self._keep(frame)
-        kept.count()
-        return kept
+        if source:
+            return Expressions(audit.source_id or audit.id, chosen=self._chosen(audit.source_where), mask=audit.mask)
+        return Expressions(audit.id, chosen=self._chosen(audit.where), mask=audit.mask)
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.DISK_ONLY)
@@ -263,115 +257,126 @@ class _Run:
 
     # --- Ids and sequences ---
 
-    def _duplicates(self, folded: DataFrame, summary: Summary) -> None:
-        count = summary.counts[Fold.SUSPECT_IDS]
+    def _id_groups(self, covered: Covered, source: Covered | None) -> DataFrame:
+        topic = id_rows(self._records(covered.spans), self._expressions(), source=source is not None)
+        if source is None or self._source is None:
+            return id_groups(topic, None)
+        frame = self._records(source.spans, self._source.source)
+        return id_groups(topic, id_rows(frame, self._expressions(source=True), source=True))
+
+    def _key_groups(self, covered: Covered) -> DataFrame:
+        return key_groups(key_rows(self._records(covered.spans), self._key_expressions()), sparse=self._audit.sparse)
+
+    def _key_expressions(self) -> Expressions:
+        audit = self._audit
+        return Expressions("", audit.key, audit.sequence, self._chosen(audit.where), audit.mask)
+
+    def _positions(
+        self, groups: DataFrame, kind: int, summary: Summary, reader: Reader, spans: Mapping[int, OffsetSpan]
+    ) -> DataFrame:
+        """The positions of all records of these groups of ids."""
+        side = "source_" if kind == ABSENT else ""
+        if not summary.suspects(kind, side).many:
+            return suspect_positions(groups, kind, side)
+        suspects = groups.where(f"kind & {kind} != 0")
+        rows = id_rows(
+            self._records(spans_between(suspects, spans, side), reader), self._expressions(source=bool(side))
+        )
+        return self._keep(rows.join(suspects.select("hash"), "hash", "left_semi").select("position"))
+
+    def _duplicates(self, groups: DataFrame, summary: Summary, covered: Covered) -> None:
+        count = summary.suspects(DUPLICATE).records
         if not count:
             return
         self._say(f"comparing {count:,} records that may be duplicates")
-        if count <= FEW:
-            records = self._reader.few(summary.positions(Fold.SUSPECT_IDS))
-        else:
-            positions = exploded(folded, Fold.SUSPECT_IDS, ("hash", "position")).select("position")
-            records = self._reader.at(positions, count)
-        frame = named(records, self._audit.shape)
-        found = duplicates(frame, checked(frame, "--id", self._audit.id), self._fresh)
+        positions = self._positions(groups, DUPLICATE, summary, self._reader, covered.spans)
+        frame = named(self._reader.at(positions, count), self._audit.shape)
+        found = duplicates(frame, checked(frame, "id", self._audit.id))
         self._found("duplicate", self._audit.topic, found)
 
-    def _sequences(self, folded: DataFrame, summary: Summary) -> None:
-        if not summary.counts[Fold.SUSPECT_KEYS]:
+    def _sequences(self, groups: DataFrame, summary: Summary, covered: Covered) -> None:
+        count = summary.suspects(BROKEN).groups
+        if not count:
             return
-        suspects = self._keep(exploded(folded, Fold.SUSPECT_KEYS, ("key_hash", "key_hash_2", "lowest", "highest")))
-        spans = spans_between(suspects, self._covered)
-        self._say(f"comparing the records of {summary.counts[Fold.SUSPECT_KEYS]:,} keys")
-        frame = named(self._reader.records(spans), self._audit.shape)
-        if (chosen := chosen_by(frame, self._audit.shape, self._audit.where)) is not None:
+        self._say(f"comparing the records of {count:,} keys")
+        suspects = groups.where(f"kind & {BROKEN} != 0")
+        frame = self._records(spans_between(suspects, covered.spans))
+        if (chosen := self._chosen(self._audit.where)) is not None:
             frame = frame.where(chosen)
-        key, sequence = checked(frame, "--key", self._audit.key), checked(frame, "--sequence", self._audit.sequence)
-        key_hash, key_hash_2 = key_hashes(identity(key))
-        mask = self._audit.mask
-        suspicious = frame.withColumns(
-            {"key_hash": key_hash.bitwiseAND(mask), "key_hash_2": key_hash_2.bitwiseAND(mask)}
-        ).join(suspects.select("key_hash", "key_hash_2"), ["key_hash", "key_hash_2"], "left_semi")
-        suspicious = self._keep(suspicious)
-        for kind, found in sequence_findings(suspicious, key, sequence, self._fresh).items():
+        key, sequence = checked(frame, "key", self._audit.key), checked(frame, "sequence", self._audit.sequence)
+        hashes = {
+            name: hash_of(identity(key), self._audit.mask, seed) for name, seed in (("hash", None), ("hash_2", 1))
+        }
+        suspicious = frame.withColumns(hashes).join(suspects.select(*hashes), [*hashes], "left_semi")
+        for kind, found in sequence_findings(self._keep(suspicious), key, sequence).items():
             if kind == "gap" and (self._audit.sparse or self._taken):
-                if not self._audit.sparse and (count := found.count()):
-                    self._remarks.unknown.append(f"{count:,} gaps may be numbers that compaction took")
+                if not self._audit.sparse and (missing := found.count()):
+                    self._remarks.unknown.append(f"{missing:,} gaps may be numbers that compaction took")
                 continue
-            # A repeated number of a key is reported by --id where there is one: never twice.
+            # A repeated number of a key is reported by id where there is one: never twice.
             if kind != "duplicate" or not self._audit.id:
                 self._found(kind, self._audit.topic, found)
 
     # --- Offsets: aborted records, and the sink ---
 
-    def _sink_folded(self, sink: SinkTable) -> DataFrame:
+    def _stored(self, sink: SinkTable) -> DataFrame:
+        """The positions of the sink's rows, read now."""
         self._say(f"reading {sink.name}")
-        positions = positions_of(self._session, sink, self._audit.topic)
-        # One part for each chunk of offsets, whatever the number of tasks will be.
-        return self._read(positions.mapInArrow(fold_sink((0,)), SCHEMA))  # type: ignore[arg-type]
+        kept = self._keep(positions_of(self._session, sink, self._audit.topic))
+        kept.count()
+        return kept
 
-    def _offsets(
-        self, folded: DataFrame, summary: Summary, covered: Covered, sink: DataFrame | None, parts: tuple[int, ...]
-    ) -> int:
-        """Compares kept, held and stored offsets; gives the number of aborted records."""
-        gaps = summary.gaps(covered.spans)
-        if not gaps and sink is None:
-            return 0
-        if gaps:
-            self._say(f"reading what was aborted, in {sum(gap.end - gap.start for gap in gaps.values()):,} offsets")
-        plan = Plan(parts, offsets=Fold.HELD)
-        held = self._reader.records(gaps, committed=False).select(position_column())
-        held = held.mapInArrow(folder(plan), SCHEMA)  # type: ignore[arg-type]
-        both = held.unionAll(dealt(folded.where(f"kind = {int(Fold.KEPT)}"), parts))
-        expected: dict[int, int] = {}
-        if sink is not None:
-            newest, blank = newest_of(sink)
-            if blank:
-                self._remarks.unknown.append(f"{blank:,} rows of the sink have no partition or offset")
-            if not newest and not self._audit.due and self._audit.end is None:
-                self._remarks.unknown.append(f"the sink has no row of {self._audit.topic}: nothing was compared")
-            stored = {number: offset + 1 for number, offset in newest.items()}
-            expected = self._audit.due_before(covered.spans, stored)
-            both = both.unionAll(dealt(sink.where(f"kind = {int(Fold.SINK)}"), parts))
-        comparison = Comparison(covered.spans, sink is not None, expected)
-        compared = self._keep(
-            both.repartition(len(parts), "part").mapInArrow(comparer(comparison), SCHEMA)  # type: ignore[arg-type]
+    def _offsets(self, covered: Covered, stored: DataFrame | None, kept: int | None) -> tuple[int, int]:
+        """Numbers of committed and of aborted records: what a read_uncommitted reader gets beside, and markers are not.
+
+        ``kept`` is the first of them, if it is known.
+        """
+        if stored is None and kept is not None:
+            holes = covered.offsets - kept
+            if not holes:
+                return kept, 0
+            self._say(f"reading what was aborted, in {covered.offsets:,} offsets")
+            return kept, max(0, self._reader.records(covered.spans, committed=False).count() - kept)
+        if stored is None:
+            return 0, 0
+        spans = self._due(covered, stored)
+        committed, everything = (
+            self._reader.records(covered.spans, committed=level).select(position_column()) for level in (True, False)
         )
-        counts = Summary(compared).counts
-        for kind, fold in (
-            ("repeated", Fold.SINK_REPEATED),
-            ("aborted_visible", Fold.SINK_ABORTED),
-            ("ahead", Fold.SINK_AHEAD),
-            ("missing", Fold.SINK_MISSING),
+        groups = self._keep(offset_groups(committed, everything, stored.where("position IS NOT NULL"), spans))
+        counts = offset_counts(groups)
+        for kind, bit in (
+            ("repeated", REPEATED),
+            ("aborted_visible", ABORTED_VISIBLE),
+            ("ahead", AHEAD),
+            ("missing", MISSING),
         ):
-            if counts[fold]:
-                columns = ("position", "times") if fold is Fold.SINK_REPEATED else ("position",)
-                positions = exploded(compared, fold, columns)
-                records = named(self._reader.at(positions.select("position"), counts[fold]), self._audit.shape)
+            if count := counts.kinds[bit]:
+                columns = ("position", "times") if kind == "repeated" else ("position",)
+                positions = groups.where(f"kind & {bit} != 0").select(*columns)
+                records = named(self._reader.at(positions.select("position"), count), self._audit.shape)
                 self._found(kind, self._audit.topic, located(records, positions))
-        if counts[Fold.SINK_STRANGE]:
-            self._remarks.unknown.append(
-                f"{counts[Fold.SINK_STRANGE]:,} rows of the sink are of offsets that hold no record"
-            )
-        if counts[Fold.WAITING]:
-            self._remarks.notes.append(f"{counts[Fold.WAITING]:,} records after the sink's newest are not in it yet")
-        return counts[Fold.ABORTED]
+        if strange := counts.kinds[STRANGE]:
+            self._remarks.unknown.append(f"{strange:,} rows of the sink are of offsets that hold no record")
+        if waiting := counts.kinds[WAITING]:
+            self._remarks.notes.append(f"{waiting:,} records after the sink's newest are not in it yet")
+        return counts.kept, counts.kinds[ABORTED]
+
+    def _due(self, covered: Covered, stored: DataFrame) -> DataFrame:
+        """The audited offsets of each partition, and before which the sink must have all."""
+        newest, blank = newest_stored(stored)
+        if blank:
+            self._remarks.unknown.append(f"{blank:,} rows of the sink have no partition or offset")
+        if not newest and not self._audit.due and self._audit.end is None:
+            self._remarks.unknown.append(f"the sink has no row of {self._audit.topic}: nothing was compared")
+        ends = {number: offset + 1 for number, offset in newest.items()}
+        expected = self._audit.due_before(covered.spans, ends)
+        rows = [(number, span.start, span.end, expected.get(number, 0)) for number, span in covered.spans.items()]
+        frame = pd.DataFrame(rows, columns=["partition", "start", "end", "expected"])
+        return self._session.createDataFrame(frame, "partition int, start bigint, end bigint, expected bigint")
 
     def _found_here(self, kind: str, frame: DataFrame) -> None:
         self._found(kind, self._audit.topic, frame)
 
     def _found(self, kind: str, topic: str, frame: DataFrame) -> None:
         self._deliver(FindingFrame(kind, topic, rows(frame, kind, topic)))
-
-
-@contextlib.contextmanager
-def by_value() -> Iterator[None]:
-    """Workers get the fold's code with their tasks: they need numpy and pyarrow, and not this package."""
-    modules = (audit_fold, audit_search)
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # ships no types
-    try:
-        yield
-    finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]  # as above

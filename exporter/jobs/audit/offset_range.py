@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 from exporter.bounds.text import some
-from exporter.jobs.audit.fold import OFFSET_BITS, OffsetSpan
+from exporter.jobs.audit.positions import OFFSET_BITS, OffsetSpan
 from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.control import OffsetRange, read_markers
@@ -146,7 +146,7 @@ def _cover(
         beyond := [partition for partition in partitions if asked_end[partition] > stable[partition]]
     ):
         unknown.append(
-            f"{some(beyond, 3)}: --to {end.text} is beyond the last stable offset: what is there is not decided, or not"
+            f"{some(beyond, 3)}: end {end.text} is beyond the last stable offset: what is there is not decided, or not"
             " written yet"
         )
     elif undecided:
@@ -230,7 +230,7 @@ def _retention(
     if gone:
         yield (
             f"{some(gone, 3)}: the log begins later than {begin.text}: what retention took cannot be compared"
-            " (--from earliest asks about what is still there)"
+            " (begin: earliest asks about what is still there)"
         )
 
 

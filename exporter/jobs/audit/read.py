@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
+import pandas as pd  # type: ignore[import-untyped]  # ships no types
 from pyspark.sql import functions as f
 
-from exporter.jobs.audit.columns import RAW_SCHEMA, position_column
-from exporter.jobs.audit.fold import OFFSET_BITS, Fold, OffsetSpan, place, unpack
-from exporter.jobs.audit.summary import FEW
+from exporter.jobs.audit.columns import RAW_SCHEMA
+from exporter.jobs.audit.positions import OffsetSpan, offset_of, partition_of, place, position_column
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.log.record_places import FoundRecord, records_at
 from exporter.kafka.properties.client import Properties
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 TASK_OFFSETS = 2_000_000
 """Offsets for one task of the first stage, about."""
+FEW = 300
+"""Records that are looked up one by one; for more, Spark reads the range that contains them."""
 SMALL = 100_000
 """Offsets for one task: another task would cost more than it saves."""
 
@@ -38,6 +39,10 @@ FAST_FETCH = {
     "kafkaConsumer.pollTimeoutMs": "40000",
     "failOnDataLoss": "true",
 }
+
+
+_COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "headers"]
+"""Those of ``RAW_SCHEMA``."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class Reader:
 
     def nothing(self) -> DataFrame:
         """No record, with the columns of all."""
-        return self.session.createDataFrame([], RAW_SCHEMA)
+        return self._local([])
 
     def at(self, positions: DataFrame, count: int) -> DataFrame:
         """The records at these positions, one row each (column ``position``), committed or not."""
@@ -110,11 +115,8 @@ class Reader:
         if count <= FEW:
             return self.few(int(row[0]) for row in positions.collect())
         spans = {}
-        partition, offset = (
-            f.shiftright("position", OFFSET_BITS),
-            f.col("position").bitwiseAND((1 << OFFSET_BITS) - 1),
-        )
-        between = positions.groupBy(partition.alias("p")).agg(f.min(offset), f.max(offset))
+        offset = offset_of("position")
+        between = positions.groupBy(partition_of("position").alias("p")).agg(f.min(offset), f.max(offset))
         for row in between.collect():
             spans[int(row[0])] = OffsetSpan(int(row[0]), int(row[1]), int(row[2]) + 1)
         wanted = positions.distinct()
@@ -125,27 +127,16 @@ class Reader:
         """The records at a few positions, as ``at``, in one partition: what sorts or groups them needs no shuffle."""
         places = [place(position) for position in positions]
         found = records_at(self.access.properties, self.topic, places, self.access.timeout)
-        return self.session.createDataFrame([_row(self.topic, record) for record in found], RAW_SCHEMA).coalesce(1)
+        return self._local([_row(self.topic, record) for record in found]).coalesce(1)
+
+    def _local(self, rows: Sequence[tuple[object, ...]]) -> DataFrame:
+        # As Arrow (``LOCAL_ROWS``): from a list of Python, Spark would start Python on its workers.
+        return self.session.createDataFrame(pd.DataFrame(rows, columns=_COLUMNS, dtype=object), RAW_SCHEMA)
 
 
 def _row(topic: str, record: FoundRecord) -> tuple[object, ...]:
     instant = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
     return record.key, record.value, topic, record.partition, record.offset, instant, list(record.headers) or None
-
-
-def exploded(folded: DataFrame, kind: Fold, columns: tuple[str, ...]) -> DataFrame:
-    """The numbers in the blobs of one kind, as rows."""
-    names, number = columns, int(kind)
-    schema = pa.schema([(name, pa.int64()) for name in names])
-
-    def explode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for data in batch.column("data").to_pylist():
-                arrays = [pa.array(column) for column in unpack(data, len(names))]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    chosen = folded.where(f.col("kind") == number).select("data")
-    return chosen.mapInArrow(explode, ", ".join(f"{name} bigint" for name in names))  # type: ignore[arg-type]
 
 
 def tasks_of(session: SparkSession) -> tuple[int, int]:

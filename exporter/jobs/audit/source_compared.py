@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from exporter.jobs.audit.candidates import ABSENT, UNSOURCED, Summary, newest_matched
 from exporter.jobs.audit.columns import checked, chosen_by, named
 from exporter.jobs.audit.evidence import located
-from exporter.jobs.audit.fold import Fold, OffsetSpan
 from exporter.jobs.audit.offset_range import Bound, Covered, cover, described, lost_since
-from exporter.jobs.audit.read import Reader, TopicAccess, exploded
-from exporter.jobs.audit.summary import Summary, before, up_to
+from exporter.jobs.audit.positions import OffsetSpan, before, offset_of, partition_of, up_to
+from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.groups import committed_offsets
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from exporter.jobs.audit.definition import Audit, Remarks
 
 Keep = Callable[["DataFrame"], "DataFrame"]
+Positions = Callable[[int], "DataFrame"]
+"""The positions of the records of all suspects of a kind."""
 Found = Callable[[str, str, "DataFrame"], None]
 """Takes the kind of a finding, the topic of its records, and these."""
 
@@ -66,20 +68,22 @@ class AuditedSource:
         if covered.compacted:
             self.remarks.add(
                 f"{audit.source_topic} is compacted: its records that are still there were compared"
-                " (--from earliest asks about those alone)",
+                " (begin: earliest asks about those alone)",
                 known=audit.begin.earliest,
             )
         return covered
 
-    def compare(self, covered: Covered, folded: DataFrame, summary: Summary, taken: int) -> None:
+    def compare(self, covered: Covered, groups: DataFrame, summary: Summary, positions: Positions, taken: int) -> None:
         """Hand on what is found. ``taken`` is the number of records that compaction took of the topic, at most."""
         source, access = self.source, self.source.access
-        absent, strange = summary.counts[Fold.ABSENT_IDS], summary.counts[Fold.UNSOURCED]
+        absent, strange = summary.suspects(ABSENT, "source_").records, summary.suspects(UNSOURCED).records
         if absent:
-            newest = summary.matched()
             must = self.audit.end is not None or bool(self.audit.source_group)
-            known = self.keep(exploded(folded, Fold.ABSENT_IDS, ("hash", "position")).select("position"))
-            due = known if must else known.where(up_to(newest))
+            known = self.keep(positions(ABSENT))
+            due = known
+            if not must:
+                places = {"partition": partition_of("position"), "offset": offset_of("position")}
+                due = known.withColumns(places).where(up_to(newest_matched(groups))).select("position")
             late = absent - due.count()
             if late:
                 self.remarks.notes.append(
@@ -94,20 +98,19 @@ class AuditedSource:
                 records = named(source.at(due, absent - late), self.audit.shape)
                 self.found("missing", source.topic, located(records, due))
         if strange:
-            self._unsourced(folded, strange)
+            self._unsourced(positions(UNSOURCED), strange)
         self.remarks.unknown += lost_since(access.client, source.topic, covered.spans, access.deadline())
 
-    def _unsourced(self, folded: DataFrame, strange: int) -> None:
+    def _unsourced(self, positions: DataFrame, strange: int) -> None:
         """Records whose id the source lacks so far: aborted there, not decided yet, or from elsewhere."""
         audit, source, access = self.audit, self.source, self.source.access
         self.say(f"looking for {strange:,} records in what {source.topic} has besides")
         now = cover(access.client, source.topic, Bound("earliest", earliest=True), None, access.deadline())
         beyond = {number: OffsetSpan(number, span.start, now.high[number]) for number, span in now.spans.items()}
-        positions = exploded(folded, Fold.UNSOURCED, ("hash", "position")).select("position")
         frame = named(self.topic.at(positions, strange), audit.shape)
         mine = self.keep(
             frame.select(
-                checked(frame, "--id", audit.id).cast("string").alias("it"), "partition", "offset", "timestamp", "key"
+                checked(frame, "id", audit.id).cast("string").alias("it"), "partition", "offset", "timestamp", "key"
             ).where("it IS NOT NULL")
         )
         all_ids, committed = self._ids(beyond, committed=False), self._ids(now.spans, committed=True)
@@ -126,7 +129,7 @@ class AuditedSource:
 
     def _ids(self, spans: Mapping[int, OffsetSpan], *, committed: bool) -> DataFrame:
         frame = named(self.source.records(spans, committed=committed), self.audit.shape)
-        if (chosen := chosen_by(frame, self.audit.shape, self.audit.source_where)) is not None:
+        if (chosen := chosen_by(self.audit.shape, self.audit.source_where)) is not None:
             frame = frame.where(chosen)
-        column: Column = checked(frame, "--source-id", self.audit.source_id or self.audit.id)
+        column: Column = checked(frame, "source.id", self.audit.source_id or self.audit.id)
         return frame.select(column.cast("string").alias("it"), "partition", "offset")

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 # As Spark's default, without kafka. By the first version of its interface Spark makes a Row of Java objects of each
 # record, and a row of its own of that: a quarter of the CPU of a read.
-DIRECT_READ = {"spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text"}
-# With any limit in bytes, Spark 4.0 adds up the buffers of a batch at each record, a sixth of the CPU of an audit.
-UNMEASURED_BATCHES = {"spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1)}
+DIRECT_READ = {
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text"
+}  # A few rows of the driver become a frame without a Python process on a worker.
+LOCAL_ROWS = {"spark.sql.execution.arrow.pyspark.enabled": "true"}
 
 # Hashes do not get smaller: a tenth of the time of an audit by key. For a Spark that is one process.
 PLAIN_SHUFFLE = {"spark.shuffle.compress": "false"}

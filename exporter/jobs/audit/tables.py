@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import ExpressionError, columns_of, reason
-from exporter.jobs.audit.fold import OFFSET_BITS
+from exporter.jobs.audit.positions import OFFSET_BITS
 from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import POSTGRESQL, SessionError
@@ -106,7 +106,7 @@ def positions_of(session: SparkSession, sink: SinkTable, topic: str) -> DataFram
         raise SessionError(
             f"{sink.name} has no column {', '.join(missing)}; it has {', '.join(rows.columns)}. The audit needs"
             f" {', '.join(SINK_COLUMNS)} of the record that each row was made of; for a sink that keeps the latest row"
-            " of each key, give --sink-key"
+            " of each key, give sink.key"
         )
     partition, offset = f.col("kafka_partition").cast("bigint"), f.col("kafka_offset").cast("bigint")
     position = f.when((partition >= 0) & (offset >= 0), f.shiftleft(partition, OFFSET_BITS).bitwiseOR(offset))

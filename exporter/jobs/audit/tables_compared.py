@@ -9,9 +9,8 @@ from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import checked, chosen_by, condition, identity, named, sequence_number
 from exporter.jobs.audit.evidence import shown
-from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.offset_range import Covered, cover
-from exporter.jobs.audit.summary import before
+from exporter.jobs.audit.positions import OffsetSpan, before
 from exporter.jobs.audit.tables import column, rows_of
 from exporter.jobs.audit.upsert import (
     AHEAD,
@@ -40,14 +39,14 @@ def keyed_rows(session: SparkSession, sink: KeyedSink) -> DataFrame:
     """The sink's rows as ``it``, ``version`` and ``content``. Raises SessionError."""
     rows = rows_of(session, sink.table)
     columns = {flag: column(rows, flag, text) for flag, text in sink.expressions.items()}
-    return rows.select(*_compared_columns(columns, "--sink-"))
+    return rows.select(*_compared_columns(columns, "sink."))
 
 
 def keyed_records(frame: DataFrame, audit: Audit) -> DataFrame:
     """The topic's records as ``upsert.compared`` takes them, without ``due``."""
     columns = {flag: checked(frame, flag, text) for flag, text in audit.expressions.items()}
-    deleted = f.coalesce(condition(frame, "--deleted", audit.deleted), f.lit(False))
-    compared_columns = _compared_columns(columns, "--")
+    deleted = f.coalesce(condition(frame, "deleted", audit.deleted), f.lit(False))
+    compared_columns = _compared_columns(columns, "")
     return frame.select(*compared_columns, deleted.alias("deleted"), "partition", "offset", "timestamp")
 
 
@@ -71,18 +70,18 @@ def judge_keyed(
     """Compare, and hand on each kind of finding. ``everything`` gives the records of a read_uncommitted reader."""
     unknown = remarks.unknown
     if blank := rows.where("it IS NULL").count():
-        unknown.append(f"--sink-key gives null for {blank:,} rows of the sink")
+        unknown.append(f"sink.key gives null for {blank:,} rows of the sink")
     if comparing.version and (blank := rows.where("it IS NOT NULL AND version IS NULL").count()):
-        unknown.append(f"--sink-version gives no number for {blank:,} rows of the sink")
+        unknown.append(f"sink.version gives no number for {blank:,} rows of the sink")
     rows = rows.where("it IS NOT NULL" + (" AND version IS NOT NULL" if comparing.version else ""))
     blank, numberless = records.agg(
         f.count_if(f.expr("it IS NULL")),
         f.count_if(f.expr("it IS NOT NULL AND version IS NULL AND NOT deleted")),
     ).collect()[0]
     if blank:
-        unknown.append(f"--key gives null for {blank:,} records")
+        unknown.append(f"key gives null for {blank:,} records")
     if comparing.version and numberless:
-        unknown.append(f"--version gives no number for {numberless:,} records")
+        unknown.append(f"version gives no number for {numberless:,} records")
     judged = keep(compared(records.where("it IS NOT NULL"), rows, comparing))
     counts = {str(row["kind"]): int(row["count"]) for row in judged.groupBy("kind").count().collect()}
     for kind in KINDS:
@@ -101,7 +100,7 @@ def judge_keyed(
             if not (mine := frame.where(f"kind = '{kind}'")).isEmpty():
                 found(kind, mine)
     if scattered := counts.get(SCATTERED):
-        unknown.append(f"{scattered:,} keys have records in several partitions, and no --version to order them")
+        unknown.append(f"{scattered:,} keys have records in several partitions, and no version to order them")
     if outside := counts.get(OUTSIDE):
         unknown.append(f"{outside:,} rows of the sink may be of records before the offsets that were read")
     if waiting := counts.get(WAITING):
@@ -119,15 +118,15 @@ def outbox_rows(session: SparkSession, outbox: Outbox) -> DataFrame:
     """The ids of the rows that must be in the topic, as ``it``. Raises SessionError."""
     rows = rows_of(session, outbox.table)
     if outbox.where:
-        rows = rows.where(column(rows, "--outbox-where", outbox.where))
-    return rows.select(identity(column(rows, "--outbox-id", outbox.id)).alias("it"))
+        rows = rows.where(column(rows, "outbox.where", outbox.where))
+    return rows.select(identity(column(rows, "outbox.id", outbox.id)).alias("it"))
 
 
 def judge_outbox(rows: DataFrame, ids: DataFrame, keep: Keep, found: Found, remarks: Remarks, *, partial: bool) -> None:
     """Hand on rows that no record has; ``ids`` are the topic's, as ``it``; ``partial``: not from the first offset."""
     unknown = remarks.unknown
     if blank := rows.where("it IS NULL").count():
-        unknown.append(f"--outbox-id gives null for {blank:,} rows of the outbox")
+        unknown.append(f"outbox.id gives null for {blank:,} rows of the outbox")
     known = rows.where("it IS NOT NULL").dropDuplicates(["it"])
     absent = keep(known.join(ids, "it", "left_anti"))
     if partial and (count := absent.count()):
@@ -141,7 +140,7 @@ def judge_outbox(rows: DataFrame, ids: DataFrame, keep: Keep, found: Found, rema
 
 
 def _partial(covered: Covered) -> bool:
-    """Return whether records may have been before the offsets that are read: --from, or retention."""
+    """Return whether records may have been before the offsets that are read: from, or retention."""
     return any(span.start > 0 for span in covered.spans.values())
 
 
@@ -178,12 +177,12 @@ class AuditedTables:
         if self._outbox is not None:
             self._say("comparing the outbox")
             frame = self._records(covered.spans, committed=True)
-            ids = frame.select(identity(checked(frame, "--id", self._audit.id)).alias("it"))
+            ids = frame.select(identity(checked(frame, "id", self._audit.id)).alias("it"))
             judge_outbox(self._outbox, ids, self._keep, self._found, self._remarks, partial=_partial(covered))
 
     def _keyed(self, covered: Covered, rows: DataFrame, comparing: Comparing) -> None:
         audit = self._audit
-        # Up to the last stable offset, whatever is due: rows may be newer than what --to asks for.
+        # Up to the last stable offset, whatever is due: rows may be newer than what to asks for.
         stable = self._cover().spans
         committed = self._keep(keyed_records(self._records(stable, committed=True), audit))
         due = audit.due_before(covered.spans, due_before(committed, rows, comparing))
@@ -203,5 +202,5 @@ class AuditedTables:
 
     def _records(self, spans: Mapping[int, OffsetSpan], *, committed: bool) -> DataFrame:
         frame = named(self._reader.records(spans, committed=committed), self._audit.shape)
-        chosen = chosen_by(frame, self._audit.shape, self._audit.where)
+        chosen = chosen_by(self._audit.shape, self._audit.where)
         return frame if chosen is None else frame.where(chosen)

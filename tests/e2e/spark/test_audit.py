@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from demo.postgres import Postgres
-from demo.processes import poll
 from exporter import catalogue
-from exporter.audit_results.result import AuditResult, parse_result
+from exporter.audit_results.result import parse_result
 from exporter.cli import main
 from exporter.jobs.audit.columns import ExpressionError, Shape
 from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.tables import SinkTable
-from exporter.model import Deadline
-from tests.e2e.conftest import EnterContext, StartAgent
-from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, history_writer, part, places, write
+from tests.e2e.conftest import StartAgent
+from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, history_writer, part, places
 
 Fresh = Callable[[str], str]
 ID = "get_json_object(value, '$.id')"
@@ -139,7 +136,7 @@ def test_what_cannot_be_known_is_unknown(audits: Auditor, history: Callable[...,
     topic = history([*steps(2), [PlannedRecord(0, "k0", "no JSON"), PlannedRecord(1, None, None)]])
     result = audits.audit(topic, id=ID)
     assert (result.verdict, result.records) == ("unknown", 14)
-    assert "--id gives null for 2 records (1 of them tombstones), as at partition 0 offset 8" in result.unknown[0]
+    assert "id gives null for 2 records (1 of them tombstones), as at partition 0 offset 8" in result.unknown[0]
     assert "nothing was asked" in audits.audit(topic).unknown[0]
     empty = history([])
     assert "no records" in audits.audit(empty, id=ID).unknown[0]
@@ -324,54 +321,15 @@ def test_the_command_prints_the_result_and_the_agent_shows_it(
     assert sorted(path.suffix for path in (tmp_path / "from-files").iterdir()) == [".html", ".json", ".parquet"]
     for wrong, said in (
         (["--topic", "no-such-topic", "--id", "key"], "no-such-topic"),
-        (["--key", "key"], "--key needs --sequence"),
-        (["--id", "key", "--from", "yesterday"], "'yesterday' is no bound"),
-        (["--id", "key", "--value-schema", str(token)], "is no JSON"),
+        (["--key", "key"], "key (from the flags): needs sequence"),
     ):
         assert main([*flags, *wrong]) == 2
         assert said in capsys.readouterr().err
-
-
-@pytest.mark.proof
-def test_an_audit_that_goes_on_finds_a_duplicate_of_an_earlier_batch_once_also_when_it_is_killed(
-    audits: Auditor, history: Callable[..., str], keep: EnterContext, tmp_path: Path
-) -> None:
-    topic = history(steps(6))
-
-    def start() -> subprocess.Popen[bytes]:
-        question = ("--topic", topic, "--id", ID, "--key", "key", "--sequence", SEQUENCE)
-        where = ("--checkpoint", str(tmp_path / "checkpoint"), "--output-dir", str(tmp_path / "results"))
-        command = [*COMMAND, "audit", "--bootstrap-server", audits.kafka.bootstrap, *question, *where]
-        with (tmp_path / "stderr").open("ab") as said:
-            return keep(subprocess.Popen([*command, "--follow", "--interval", "1s"], stderr=said))
-
-    def result_of(process: subprocess.Popen[bytes], records: int) -> AuditResult:
-        until = Deadline.after(300)
-        while True:
-            with suppress(OSError):
-                result = parse_result((tmp_path / "results" / f"{topic}.json").read_bytes())
-                if (result.records or 0) >= records:
-                    return result
-            assert process.poll() is None, (tmp_path / "stderr").read_text()[-5000:]
-            assert poll(until, 0.2), f"no result of so many records: {(tmp_path / 'stderr').read_text()[-5000:]}"
-
-    first = start()
-    try:
-        clean = result_of(first, 36)
-        assert (clean.verdict, clean.records, clean.findings) == ("clean", 36, ())
-        write(audits.kafka, topic, ((row, True) for row in [*steps(12)[6:], [record(3, 2)]]))
-        found = result_of(first, 73)
-    finally:
-        first.kill()
-    write(audits.kafka, topic, ((step, True) for step in steps(13)[12:]))
-    second = start()
-    try:
-        after = result_of(second, 79)
-    finally:
-        second.terminate()
-    assert second.wait(60) == 1
-    for result, records in ((found, 73), (after, 79)):
-        (finding,) = result.findings
-        assert (result.verdict, result.records, finding.kind, finding.count) == ("findings", records, "duplicate", 1)
-        expected = {"partition": 1, "offset": 48, "first_partition": 1, "first_offset": offset_of(3, 2), "id": "3-2"}
-        assert part(finding.examples[0], *expected) == expected
+    spec = tmp_path / "orders.yml"
+    spec.write_text(json.dumps({"topic": topic, "id": ID, "begin": "0:0,1:0", "end": "0:12,1:12"}))
+    where = ["--bootstrap-server", bootstrap, "--master", "local[1]", *spark, "--output", "json"]
+    done = subprocess.run(
+        [*COMMAND, "audit", str(spec), *where], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert parse_result(done.stdout).records == 18

@@ -42,7 +42,7 @@ def test_a_sink_is_audited_at_a_snapshot(lake_audits: Auditor, fresh: Callable[[
     whole = store(lake_audits, lake, topic, committed)
     good = SinkTable(lake.url, format=name)
     result = lake_audits.audit(topic, sink=good)
-    assert (result.verdict, result.more["settings"]["--sink"]) == ("clean", f"{name}:{lake.url}@{whole}")
+    assert (result.verdict, result.more["settings"]["sink"]) == ("clean", f"{name}:{lake.url}@{whole}")
     store(lake_audits, lake, topic, [committed[3], aborted[0]])
     lake_audits.session.sql(f"DELETE FROM {lake.name} WHERE kafka_offset = 5")  # noqa: S608 -- a name of this test
     found = by_kind(lake_audits.audit(topic, sink=good))

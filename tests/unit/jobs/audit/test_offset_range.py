@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from exporter.jobs.audit import offset_range
-from exporter.jobs.audit.fold import OffsetSpan
 from exporter.jobs.audit.offset_range import cover, lost_since, parse_bound
+from exporter.jobs.audit.positions import OffsetSpan
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fault, Reason
 from tests.helpers.kafka import FakeCluster, cluster_of, offsets
@@ -52,7 +52,7 @@ def test_a_leader_that_moves_is_waited_for(times: int) -> None:
 
 def test_an_end_that_the_log_has_not_reached_is_not_told_as_an_open_transaction() -> None:
     [said] = cover(Moving(0), "t", parse_bound("7"), parse_bound("9"), Deadline.after(60)).unknown  # type: ignore[arg-type]
-    assert said == "t-0: --to 9 is beyond the last stable offset: what is there is not decided, or not written yet"
+    assert said == "t-0: end 9 is beyond the last stable offset: what is there is not decided, or not written yet"
 
 
 def test_offsets_that_were_deleted_are_found_after_a_leader_moved() -> None:

@@ -13,19 +13,17 @@ import pytest
 
 from exporter.audit_results.result import Finding, dump_result, parse_result
 from exporter.cli import main
-from exporter.commands.audit import add_to
 from exporter.commands.audit_post import AgentAddress, agent_of, exit_code
-from exporter.commands.audit_settings import audit_of
+from exporter.commands.audit_spec import audit_of, spec_of_file
 from exporter.commands.settings import UsageError
+from exporter.config import ConfigError
 from exporter.jobs.audit import job
 from exporter.jobs.audit.definition import Audit, AuditOutcome
-from exporter.jobs.audit.findings import merged, worst_of
-from exporter.jobs.audit.fold import OffsetSpan
-from exporter.jobs.audit.follow import Follow, Following, FollowState, planned
+from exporter.jobs.audit.findings import worst_of
 from exporter.jobs.audit.job import failure
 from exporter.jobs.audit.offset_range import BoundError, parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfinished
-from exporter.jobs.audit.read import TopicAccess
+from exporter.jobs.audit.positions import OffsetSpan
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.session import SessionError
 from exporter.words import AuditVerdict
@@ -106,15 +104,6 @@ def test_a_table_by_jdbc_is_named_without_what_its_url_has_of_credentials(url: s
     assert "hunt" not in repr(sink)
 
 
-def test_a_report_of_a_continuous_audit_has_the_duration_of_its_last_batch() -> None:
-    access: Any = TopicAccess(None, {})  # type: ignore[arg-type]
-    nothing: Any = None
-    following = Following(Path("/checkpoint"), 60.0, 10.0)
-    follow = Follow(nothing, access, Audit("orders", id="key"), AuditSettings("nightly"), following, nothing, nothing)
-    result = follow._report(FollowState(0, 0, {"0": [3, 9]}, {"0": 1}), 2.34).result
-    assert (result.more["seconds"], result.more["offsets"]) == (2.3, {"orders": {"0": [1, 9]}})
-
-
 def test_a_jvm_that_ends_is_no_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class LostJvm:
         def __init__(self, *_: object) -> None:
@@ -162,24 +151,6 @@ def test_the_worst_are_those_repeated_most_then_the_earliest() -> None:
     assert [row["partition"] for row in worst_of(found, 2)] == [3, 0]
 
 
-def test_findings_of_two_batches_add_up() -> None:
-    first = [Finding("gap", "t", 3, ({"partition": 0, "offset": 1, "missing": 2},))]
-    second = [Finding("gap", "t", 2, ({"partition": 0, "offset": 9, "missing": 5},)), Finding("duplicate", "t", 9)]
-    both = merged(first, second, 1)
-    assert [(finding.kind, finding.count) for finding in both] == [("duplicate", 9), ("gap", 5)]
-    assert both[1].examples[0]["offset"] == 9
-
-
-def test_a_batch_ends_where_sparks_checkpoint_says(tmp_path: Path) -> None:
-    file = tmp_path / "0"
-    file.write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795255200000,"conf":{}}\n{"orders":{"0":17,"1":3}}')
-    assert planned(file, "orders") == ({0: 17, 1: 3}, 1795255200000)
-    for broken in ("", "v1\n{}\n{}", "v1\n{\n", 'v1\n{"batchTimestampMs":1}\n{"other":{}}'):
-        file.write_text(broken)
-        with pytest.raises(SessionError, match="begin with a new checkpoint"):
-            planned(file, "orders")
-
-
 @pytest.mark.parametrize(
     ("trace", "said"),
     [
@@ -196,41 +167,86 @@ def test_a_failure_on_the_way_is_one_sentence(trace: str, said: str) -> None:
     assert "\n" not in text
 
 
+KEYED = {"key": "key", "sink": {"url": "d", "key": "id"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "path", "said"),
+    [
+        ({"sequence": "offset"}, "sequence", "needs key"),
+        ({"source": {"topic": "s"}}, "source", "needs id"),
+        ({"source": {"topic": "orders"}, "id": "key"}, "source.topic", "is the audited topic itself"),
+        ({"source": {"where": "true"}, "id": "key"}, "source.topic", "is required"),
+        ({"sink": {"url": "jdbc:postgresql://x/y"}}, "sink.table", "belongs to a JDBC URL"),
+        ({"sink": {"url": "/d", "table": "t"}}, "sink.table", "belongs to a JDBC URL"),
+        ({"sink": {"format": "orc"}}, "sink.url", "is required"),
+        ({"sink": {"url": "d", "options": {"a": "b"}}}, "sink.options", "needs sink.format"),
+        ({"key": "key"}, "key", "needs sequence, or sink.key"),
+        ({"sparse": "true", "id": "key"}, "sparse", "needs sequence"),
+        ({"sink": {"url": "d", "key": "id"}}, "sink.key", "needs key"),
+        ({**KEYED, "version": "offset"}, "version", "needs sink.version"),
+        ({"deleted": "true", "id": "key"}, "deleted", "needs sink.key"),
+        ({"sink": {"url": "d"}, "where": "true"}, "where", "needs sink.key"),
+        ({"outbox": {"url": "d"}, "id": "key"}, "outbox.id", "is required"),
+        ({"outbox": {"url": "d", "id": "id"}}, "outbox", "needs id"),
+        ({"outbox": {"url": "d", "id": "id"}, "id": "key", "sink": {"url": "d"}}, "outbox", "different audits"),
+        ({"group": "billing", "id": "key"}, "group", "unknown key"),
+        ({"sink": {"url": "d", "optoins": {}}}, "sink.optoins", "did you mean options?"),
+        ({"null_id": "never"}, "null_id", "must be one of"),
+        ({"format": "debezium", "value_schema": "x.avsc"}, "value_schema", "reads JSON"),
+        ({"id": "key", "value_schema": "no.avsc"}, "value_schema", "no.avsc cannot be read"),
+        ({"id": "key", "begin": "yesterday"}, "begin", "'yesterday' is no bound"),
+        ({"sink": {"url": "d", "password_file": "none"}}, "sink.password_file", "none cannot be read"),
+    ],
+)
+def test_a_problem_of_a_spec_has_its_path(spec: dict[str, Any], path: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        audit_of({"topic": "orders", **spec}, "orders.yml")
+    assert any(str(problem).startswith(f"{path} (from orders.yml): ") and said in str(problem)
+               for problem in refused.value.problems)  # fmt: skip
+
+
+def test_all_problems_of_a_spec_are_named_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "orders.yml"
+    file.write_text("topic: orders\nsequence: offset\nbegin: x\nsource: {topic: orders}\n")
+    assert main(["audit", str(file), "--bootstrap-server", "127.0.0.1:1"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" (from ")[0] for line in lines] == ["source", "sequence", "source.topic", "begin"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--sequence", "offset"], "--sequence needs --key"),
-        (["--source-topic", "s"], "--source-topic needs --id"),
-        (["--source-topic", "orders", "--id", "key"], "is --topic itself"),
-        (["--sink", "jdbc:postgresql://x/y"], "with --sink-table"),
-        (["--sink-format", "orc"], "--sink-format needs --sink"),
-        (["--sink", "d", "--sink-option", "a=b"], "--sink-option needs --sink-format"),
-        (["--sink", "d", "--sink-format", "orc", "--sink-option", "a"], "must be NAME=VALUE"),
-        (["--follow", "--id", "key"], "--follow needs --checkpoint"),
-        (["--follow", "--checkpoint", "c", "--sink", "d"], "--follow is for --id"),
-        (["--id", "key", "--name", "../x"], "--name"),
-        (["--key", "key"], "--key needs --sequence, or --sink-key"),
-        (["--sparse", "--id", "key"], "--sparse needs --sequence"),
-        (["--sink", "d", "--sink-key", "id"], "--sink-key needs --sink, and --key"),
-        (["--sink", "d", "--sink-key", "id", "--key", "key", "--version", "offset"], "--version needs --sink-version"),
-        (["--sink", "d", "--where", "true"], "--where and --sink need --sink-key"),
-        (["--outbox", "d", "--id", "key"], "--outbox needs --outbox-id"),
-        (["--outbox", "jdbc:postgresql://x/y", "--id", "key", "--outbox-id", "id"], "with --outbox-table"),
-        (["--outbox", "d", "--id", "key", "--outbox-id", "id", "--sink", "d"], "different audits"),
-        (["--source-group", "billing", "--id", "key"], "--source-group needs --source-topic, or --sink"),
-        (["--source-where", "true", "--id", "key"], "--source-where needs --source-topic"),
-        (["--format", "debezium", "--value-schema", "x.avsc"], "reads JSON"),
-        (["--id", "key", "--agent", "agent:1"], "must begin with http"),
-        (["--id", "key", "--value-schema", "no.avsc"], "--value-schema no.avsc: cannot be read"),
+        ((), "needs SPEC.yml or --topic NAME"),
+        (("--topic", "orders", "--id", "key", "--name", "../x"), "--name"),
+        (("--topic", "orders", "--id", "key", "--examples", "-1"), "--examples"),
+        (("--topic", "orders", "--id", "key", "--agent", "agent:1"), "must begin with http"),
+        (("--topic", "orders", "--key", "key"), "needs sequence, or sink.key"),
+        (("orders.yml", "--id", "key"), "--id: belongs into orders.yml"),
+        (("no.yml",), "no.yml: cannot be read"),
+        (("--topic", "orders", "--sink", "d"), "write sink.url in audit SPEC.yml; see docs/upgrading.md"),
+        (("--topic", "orders", "--follow"), "see docs/upgrading.md"),
     ],
 )
-def test_a_question_that_contradicts_itself_is_refused_in_one_line(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_flags_that_cannot_be_used_are_refused_in_one_line(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["audit", "--bootstrap-server", "127.0.0.1:1", "--topic", "orders", *arguments]) == 2
+    assert main(["audit", "--bootstrap-server", "127.0.0.1:1", *arguments]) == 2
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_spec_conforms_to_its_schema_and_names_files_from_its_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    sink = {"url": "jdbc:postgresql://db/x", "table": "orders", "user": "a", "password_file": "password", "group": "g"}
+    spec = {"topic": "orders", "begin": "0:7", "sink": sink}
+    conform("audit-spec", spec)
+    file = tmp_path / "orders.yml"
+    file.write_text(json.dumps(spec))
+    audit = spec_of_file(file)
+    assert audit.sink == SinkTable("jdbc:postgresql://db/x", "orders", "a", "hunter2")
+    assert (audit.source_group, audit.begin.offsets) == ("g", {0: 7})
 
 
 def test_a_token_is_read_from_its_file(tmp_path: Path) -> None:
@@ -252,28 +268,27 @@ def test_the_result_has_what_was_covered() -> None:
     assert datetime.fromtimestamp(document["finished_at"], UTC).year == 2026
 
 
-def audit_of_flags(*flags: str) -> Audit:
-    parser = argparse.ArgumentParser()
-    add_to(parser.add_subparsers(), "")
-    return audit_of(parser.parse_args(["audit", "--topic", "orders", *flags]))
+def audit_of_keys(**keys: Any) -> Audit:
+    return audit_of({"topic": "orders", **keys}, "orders.yml")
 
 
 def test_change_events_of_debezium_are_audited_by_event_row_and_source_position_unless_asked_otherwise() -> None:
-    audit = audit_of_flags("--format", "debezium")
+    audit = audit_of_keys(format="debezium")
     assert (audit.id, audit.key, audit.sequence, audit.sparse) == ("event", "row_key", "source_position", True)
     assert audit.checks == ("duplicate", "reordered")
-    own = audit_of_flags("--format", "debezium", "--id", "concat(op, key)")
+    own = audit_of_keys(format="debezium", id="concat(op, key)")
     assert (own.id, own.key, own.checks) == ("concat(op, key)", "", ("duplicate",))
 
 
 def test_a_sink_by_key_is_asked_for_by_its_key_and_searched_for_what_it_can_lack() -> None:
-    audit = audit_of_flags("--key", "key", "--sink", "/data", "--sink-key", "id")
+    audit = audit_of_keys(key="key", sink={"url": "/data", "key": "id"})
     assert audit.sink is None
     assert audit.keyed is not None
     assert audit.checks == ("stale", "missing", "ahead", "phantom", "repeated", "aborted_visible")
-    assert audit_of_flags("--id", "key", "--outbox", "/d", "--outbox-id", "id").checks == ("duplicate", "missing")
+    outbox = audit_of_keys(id="key", outbox={"url": "/d", "id": "id"})
+    assert outbox.checks == ("duplicate", "missing")
     settings = report(key="key", keyed=audit.keyed).result.more["settings"]
-    assert (settings["--sink"], settings["--sink-key"], settings["--deleted"]) == ("/data", "id", "value_bytes IS NULL")
+    assert (settings["sink"], settings["sink.key"], settings["deleted"]) == ("/data", "id", "value_bytes IS NULL")
 
 
 @pytest.mark.parametrize(
@@ -287,14 +302,15 @@ def test_a_sink_by_key_is_asked_for_by_its_key_and_searched_for_what_it_can_lack
     ],
 )
 def test_a_table_of_a_lake_is_given_by_format_and_perhaps_snapshot(given: str, table: SinkTable, name: str) -> None:
-    sink = audit_of_flags("--sink", given).sink
+    sink = audit_of_keys(sink={"url": given}).sink
     assert sink == table
     assert sink.name == name
 
 
 def test_a_sink_may_be_of_any_format_that_spark_reads_with_its_options() -> None:
-    options = ("--sink-option", "keyspace=shop", "--sink-option", "table=a=b")
-    sink = audit_of_flags("--sink", "shop.orders", "--sink-format", "org.apache.spark.sql.cassandra", *options).sink
+    options = {"keyspace": "shop", "table": "a=b"}
+    read = {"url": "shop.orders", "format": "org.apache.spark.sql.cassandra", "options": options}
+    sink = audit_of_keys(sink=read).sink
     assert sink is not None
     assert (sink.format, sink.url) == ("org.apache.spark.sql.cassandra", "shop.orders")
     assert sink.options == (("keyspace", "shop"), ("table", "a=b"))
@@ -303,7 +319,7 @@ def test_a_sink_may_be_of_any_format_that_spark_reads_with_its_options() -> None
 
 
 def test_tables_of_a_lake_are_read_at_one_snapshot() -> None:
-    keyed = audit_of_flags("--key", "key", "--sink", "iceberg:a.b", "--sink-key", "id")
+    keyed = audit_of_keys(key="key", sink={"url": "iceberg:a.b", "key": "id"})
     pinned = keyed.pinned(lambda table: replace(table, snapshot="7"))
     assert pinned.keyed is not None
     assert pinned.keyed.table.name == "iceberg:a.b@7"
