@@ -258,7 +258,7 @@ class _Run:
     # --- Ids and sequences ---
 
     def _id_groups(self, covered: Covered, source: Covered | None) -> DataFrame:
-        topic = id_rows(self._records(covered.spans), self._expressions(), source=source is not None)
+        topic = id_rows(self._records(covered.spans), self._expressions())
         if source is None or self._source is None:
             return id_groups(topic, None)
         frame = self._records(source.spans, self._source.source)

@@ -288,6 +288,9 @@ def test_a_topic_is_compared_with_its_source_by_a_mapping_and_filters(
     assert audits.audit(target, **question).verdict == "clean"  # 4 is newer than all that arrived
     (finding,) = audits.audit(target, **question, end=parse_bound("5")).findings
     assert (finding.kind, places(finding)) == ("missing", {(0, 4)})
+    report = audits.report(target, **question, where="offset != 0")
+    assert [(found.kind, places(found)) for found in report.result.findings] == [("missing", {(0, 0)})]
+    assert "1 of 3 records are left out, by where or as tombstones" in report.notes
 
 
 @pytest.mark.proof
