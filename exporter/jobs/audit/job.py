@@ -41,7 +41,7 @@ from exporter.jobs.audit.columns import checked, chosen_by, condition, identity,
 from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Remarks
 from exporter.jobs.audit.evidence import duplicates, located, rows, sequence_findings
 from exporter.jobs.audit.offset_range import Bound, Covered, cover, lost_since, markers_in
-from exporter.jobs.audit.positions import OffsetSpan, position_column
+from exporter.jobs.audit.positions import OffsetSpan, before, offset_of, partition_of, position_column
 from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.audit.source_compared import AuditedSource
 from exporter.jobs.audit.spark_settings import DIRECT_READ, LOCAL_ROWS, with_settings
@@ -354,7 +354,10 @@ class _Run:
             if count := counts.kinds[bit]:
                 columns = ("position", "times") if kind == "repeated" else ("position",)
                 positions = groups.where(f"kind & {bit} != 0").select(*columns)
-                records = named(self._reader.at(positions.select("position"), count), self._audit.shape)
+                # Spark reads no offset that the log has not reached.
+                places = {"partition": partition_of("position"), "offset": offset_of("position")}
+                written = positions.withColumns(places).where(before(covered.high)).select("position")
+                records = named(self._reader.at(written, count), self._audit.shape)
                 self._found(kind, self._audit.topic, located(records, positions))
         if strange := counts.kinds[STRANGE]:
             self._remarks.unknown.append(f"{strange:,} rows of the sink are of offsets that hold no record")

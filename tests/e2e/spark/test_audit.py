@@ -255,6 +255,11 @@ def test_a_sink_is_compared_record_by_record(
         [(topic, *place) for place in committed], "kafka_topic string, kafka_partition int, kafka_offset bigint"
     ).write.parquet(str(parquet))
     assert audits.audit(topic, sink=SinkTable(str(parquet))).verdict == "clean"
+    later = tmp_path / "later"
+    audits.session.range(5000, 5301).selectExpr(
+        f"'{topic}' AS kafka_topic", "1 AS kafka_partition", "id AS kafka_offset"
+    ).write.parquet(str(later))
+    assert by_kind(audits.audit(topic, sink=SinkTable(str(later))))["ahead"].count == 301
     files = tmp_path / "sink.csv"
     lines = ["kafka_topic;kafka_partition;kafka_offset", *(f"{topic};{at};{offset}" for at, offset in committed[1:])]
     files.write_text("\n".join(lines))
