@@ -57,7 +57,7 @@ def connect_alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.WARNING,
-        Board.CONNECT,
+        Board.CLIENTS,
         f"group by ({_TASK}) (present_over_time({failed}[{EVENT_WINDOW}]))",
         summary,
         first,
@@ -72,7 +72,7 @@ def connect_alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosConnectTaskFailed",
         Severity.CRITICAL,
-        Board.CONNECT,
+        Board.CLIENTS,
         # A firing page stays while Connect does not answer: it is not known that the task runs again.
         f"""\
 group by ({_TASK}) (
@@ -101,7 +101,7 @@ group by ({_TASK}) (
     yield Alert(
         "KafkaEosConnectCommitsFailing",
         Severity.WARNING,
-        Board.CONNECT,
+        Board.CLIENTS,
         f"""\
 max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{BRIDGE}]))
 > on (kafka_cluster, connect, connector) group_left ()
@@ -124,7 +124,7 @@ def _debezium() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosDebeziumStopped",
         Severity.WARNING,
-        Board.CONNECT,
+        Board.CLIENTS,
         f"""\
 group by ({by}) (
   max by ({by}) (max_over_time({DEBEZIUM_CONNECTED}[{BRIDGE}])) == 0
@@ -147,7 +147,7 @@ group by ({by}) (
     yield Alert(
         "KafkaEosDebeziumLate",
         Severity.WARNING,
-        Board.CONNECT,
+        Board.CLIENTS,
         f"""\
 max by ({by}) (max_over_time({DEBEZIUM_LAG_SECONDS}[{BRIDGE}])) > {LATE_SECONDS}
 and
@@ -165,7 +165,7 @@ def streams_alerts(_: Settings) -> Iterator[Alert]:
     failed = f'{STREAMS_CLIENT_STATE}{{state=~"error|pending_error"}}'
     yield from _ticket_and_page(
         "KafkaEosStreamsFailed",
-        Board.STREAMS,
+        Board.CLIENTS,
         lambda window: f"group by ({_CLIENT}) (present_over_time({failed}[{window}]))",
         "{{ $labels.kafka_cluster }}: Streams client {{ $labels.client_id }} ({{ $labels.target }}) is in state"
         " ERROR. It processes nothing, and does not start again by itself.",
@@ -179,7 +179,7 @@ def streams_alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosStreamsFailed",
         Severity.WARNING,
-        Board.STREAMS,
+        Board.CLIENTS,
         # The metrics of a dead thread may disappear with it: then there are fewer than before. Where the client counts
         # failed threads, and none failed meanwhile, the instance was scaled down.
         f"""\
@@ -200,7 +200,7 @@ unless on ({_JVM})
     yield Alert(
         "KafkaEosStreamsRestoreStuck",
         Severity.WARNING,
-        Board.STREAMS,
+        Board.CLIENTS,
         f"""\
 max by ({_JVM}, thread, task) (min_over_time({remaining}[15m]))
 >= max by ({_JVM}, thread, task) (last_over_time({remaining}[{BRIDGE}] offset 15m))
@@ -216,7 +216,7 @@ max by ({_JVM}, thread, task) (min_over_time({remaining}[15m]))
     yield Alert(
         "KafkaEosStreamsRestoreRepeated",
         Severity.WARNING,
-        Board.STREAMS,
+        Board.CLIENTS,
         # A restore that began and ended is two changes.
         f"floor(changes((max by ({_JVM}, task) ({remaining}) > bool 0)[1h:30s]) / 2) > {MOST_RESTORES}",
         _STREAMS_TASK + " restored its state {{ $value | humanize }} times in an hour. With exactly-once it throws its"
@@ -233,7 +233,7 @@ def client_alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosProducerRecordErrors",
         Severity.WARNING,
-        Board.PRODUCERS,
+        Board.CLIENTS,
         f"max by ({_CLIENT}) (increase({PRODUCER_RECORD_ERRORS_TOTAL}[10m])) > 0",
         "{{ $labels.kafka_cluster }}: producer {{ $labels.client_id }} of {{ $labels.target }} could not send"
         " {{ $value | humanize }} record(s) in 10 minutes. In a transaction they make it abort; outside of one they are"
@@ -248,7 +248,7 @@ def client_alerts(_: Settings) -> Iterator[Alert]:
     )
     yield from _ticket_and_page(
         "KafkaEosProducerFatalError",
-        Board.PRODUCERS,
+        Board.CLIENTS,
         lambda window: (
             f"""\
 group by ({_CLIENT}) (

@@ -45,7 +45,7 @@ def spark_alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosSparkQueryStalled",
         Severity.WARNING,
-        Board.SPARK,
+        Board.JOBS,
         # A query that has a state, or whose driver counted rows before it fell silent, or whose checkpoint or lag says
         # that there is work. As long as there is none, a checkpoint alone cannot tell an idle query from a dead one.
         # One that waits for a stalled partition is named by KafkaEosLsoStalled.
@@ -87,7 +87,7 @@ def _terminated() -> Iterator[Alert]:
     yield Alert(
         "KafkaEosSparkQueryTerminated",
         Severity.WARNING,
-        Board.SPARK,
+        Board.JOBS,
         f"""\
 group by ({_QUERY}) (
   present_over_time({failed}[{EVENT_WINDOW}])
@@ -102,7 +102,7 @@ group by ({_QUERY}) (
     yield Alert(
         "KafkaEosSparkQueryTerminated",
         Severity.CRITICAL,
-        Board.SPARK,
+        Board.JOBS,
         # A state is exposed for an hour after a driver's last report. A firing page stays until another state comes.
         f"""\
 group by ({_QUERY}) (
@@ -136,7 +136,7 @@ def audit_alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosAuditFinding",
         Severity.WARNING,
-        Board.AUDITS,
+        Board.JOBS,
         f'group by ({_AUDIT}) ({AUDIT_FINDINGS}{{kind!="torn_commit"}} > 0 and ignoring (kind) {NEWEST_AUDIT})',
         _RUN + " found records that break exactly-once.",
         "First: open its report, which has the evidence: partition, offset and key of the worst ones.",
@@ -146,7 +146,7 @@ def audit_alerts(_: Settings) -> Iterator[Alert]:
     yield Alert(
         "KafkaEosAuditUnknown",
         Severity.WARNING,
-        Board.AUDITS,
+        Board.JOBS,
         # Compacted topics, which `audit markers` always leaves open, are on its report and on the page.
         f"""\
 group by ({_AUDIT}) (

@@ -26,15 +26,12 @@ class Board(StrEnum):
     """The dashboards that alerts link to, by uid."""
 
     OVERVIEW = "kafka-eos-overview"
-    STALLS = "kafka-eos-lso"
+    STALLS = "kafka-eos-stalls"
     TRANSACTIONS = "kafka-eos-transactions"
-    PRODUCERS = "kafka-eos-producers"
-    CONNECT = "kafka-eos-connect"
-    STREAMS = "kafka-eos-streams"
+    CLIENTS = "kafka-eos-clients"
     BROKERS = "kafka-eos-brokers"
-    SPARK = "kafka-eos-spark"
-    AUDITS = "kafka-eos-audit"
-    AGENT = "kafka-eos-exporter"
+    JOBS = "kafka-eos-jobs"
+    AGENT = "kafka-eos-agent"
 
 
 @dataclass(frozen=True, slots=True)

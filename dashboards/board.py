@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from grafanalib import core
+from grafanalib._gen import DashboardEncoder
 
 from exporter.catalogue import (
     BROKER_TXN_COORDINATOR_LOAD_SECONDS,
@@ -15,51 +17,29 @@ from exporter.catalogue import (
     SOURCE_UP,
     TRANSACTIONS_OPEN,
 )
+from exporter.dashboards.panels import SOURCE
 from exporter.dashboards.queries import series
 from exporter.model import Metric
 from exporter.words import EventKind
 
+OVERVIEW, STALLS, TRANSACTIONS = "kafka-eos-overview", "kafka-eos-stalls", "kafka-eos-transactions"
+CLIENTS, BROKERS, JOBS, AGENT = "kafka-eos-clients", "kafka-eos-brokers", "kafka-eos-jobs", "kafka-eos-agent"
 WIDTH = 24
+HEIGHTS = {core.Stat: 3, core.Table: 7, core.TimeSeries: 8, core.StateTimeline: 8}
+"""Of a line, by its highest panel: six numbers, one below the other, fit on the screen of a phone."""
 TAG = "kafka-eos"
-ANY = ".+"
-SAYS = '/says="([^"]*)"/'
+SCHEMA_VERSION = 41
+"""Of Grafana 12, the last of schema v1: with it Grafana migrates nothing, and leaves alone what it does not know."""
+_CURSOR_SHARED = 1
 _ON_TIME_RANGE_CHANGE = 2
-
-
-class Needs(NamedTuple):
-    """Families that are there only where the agent is set up to read them: the families that show it, and the setting.
-
-    A hidden variable asks whether one of these families exists, and the row's title has its answer. Grafana cannot
-    leave the row out: a row that is repeated by a variable without values is shown once (RowRepeaterBehavior of
-    Grafana 11 and 12).
-    """
-
-    name: str
-    metrics: tuple[Metric, ...]
-    setting: str
-
-    @property
-    def missing(self) -> str:
-        """The text to show while nothing of it is there."""
-        return f"- no data: {self.setting}"
+_ALL = "$__all"
 
 
 class PanelRow(NamedTuple):
-    """A heading with its panels: lines of panels, each with its height; a line shares the width evenly unless
-    ``widths`` says otherwise.
-    """
+    """A heading with lines of panels; a line shares the width evenly."""
 
     title: str
-    lines: tuple[Line, ...]
-    needs: Needs | None = None
-
-
-class Line(NamedTuple):
-    """Panels side by side."""
-
-    height: int
-    panels: tuple[core.Panel, ...]
-    widths: tuple[int, ...] = ()
+    lines: Sequence[Sequence[core.Panel]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +49,15 @@ class Variable:
     name: str
     label: str
     metric: Metric
-    all_value: str = ANY
+    all_value: str = ".*"
 
 
-CLUSTER = Variable("kafka_cluster", "Kafka cluster", SOURCE_UP, all_value=".*")
+CLUSTER = Variable("kafka_cluster", "Kafka cluster", SOURCE_UP)
 APPLICATION = Variable("application", "Application", TRANSACTIONS_OPEN)
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class Dashboard:
     """A dashboard before it becomes JSON; ``uid`` is the end of its address and the name of its file."""
 
     uid: str
@@ -85,105 +65,77 @@ class Board:
     description: str
     rows: Sequence[PanelRow]
     variables: Sequence[Variable] = ()
-    since: str = "now-1h"
 
-    def dashboard(self) -> core.Dashboard:
-        """Grafanalib's dashboard, with everything in its place."""
+    def text(self) -> str:
+        """The dashboard's file: what grafanalib makes, the same bytes from the same code."""
+        return json.dumps(self._dashboard(), cls=DashboardEncoder, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+    def _dashboard(self) -> core.Dashboard:
         return core.Dashboard(
-            title=self.title,
+            title=f"Kafka EOS / {self.title}",
             description=self.description,
             uid=self.uid,
             tags=[TAG],
             editable=False,
             refresh="30s",
             timezone="browser",
-            time=core.Time(self.since, "now"),
-            templating=core.Templating(
-                [_datasource(), *_variables(self.variables), _agent_page(), *map(_existence, self._needs())]
-            ),
+            time=core.Time("now-1h", "now"),
+            schemaVersion=SCHEMA_VERSION,
+            graphTooltip=_CURSOR_SHARED,
+            templating=core.Templating([_datasource(), *_choices(self.variables), _agent_page()]),
             annotations=core.Annotations(_annotations({variable.name for variable in self.variables})),
-            links=[
-                core.DashboardLink(
-                    title="Exactly-once dashboards", tags=[TAG], asDropdown=True, includeVars=True, keepTime=True
-                )
-            ],
+            links=[core.DashboardLink(title="Exactly-once dashboards", tags=[TAG], asDropdown=True, includeVars=True)],
             panels=list(_placed(self.rows)),
         ).auto_panel_ids()
-
-    def _needs(self) -> list[Needs]:
-        return list(dict.fromkeys(row.needs for row in self.rows if row.needs is not None))
 
 
 def _placed(rows: Sequence[PanelRow]) -> Iterator[core.Panel]:
     y = 0
     for row in rows:
-        title = row.title if row.needs is None else f"{row.title} ${{{row.needs.name}}}"
-        yield core.RowPanel(title=title, gridPos=core.GridPos(h=1, w=WIDTH, x=0, y=y))
+        yield core.RowPanel(title=row.title, gridPos=core.GridPos(h=1, w=WIDTH, x=0, y=y))
         y += 1
         for line in row.lines:
-            widths = line.widths or _shares(len(line.panels))
-            x = 0
-            for panel, width in zip(line.panels, widths, strict=True):
-                panel.gridPos = core.GridPos(h=line.height, w=width, x=x, y=y)
-                if row.needs is not None:
-                    panel.extraJson["fieldConfig"]["defaults"].setdefault("noValue", row.needs.setting)
+            height = max(HEIGHTS[type(panel)] for panel in line)
+            edges = [WIDTH * place // len(line) for place in range(len(line) + 1)]
+            for panel, left, right in zip(line, edges, edges[1:], strict=False):
+                panel.gridPos = core.GridPos(h=height, w=right - left, x=left, y=y)
                 yield panel
-                x += width
-            y += line.height
-
-
-def _shares(panels: int) -> tuple[int, ...]:
-    width, rest = divmod(WIDTH, panels)
-    return tuple(width + (1 if index < rest else 0) for index in range(panels))
-
-
-def _existence(needs: Needs) -> core.Template:
-    """Hidden: empty where one of the families exists, else what is missing, for the title of a row."""
-    found = " or ".join(series(metric) for metric in needs.metrics)
-    said = f'label_replace(absent({found}), "says", "{needs.missing}", "__name__", ".*")'
-    return core.Template(
-        name=needs.name,
-        label=needs.name,
-        query=f"query_result({said})",
-        regex=SAYS,
-        dataSource="${datasource}",
-        hide=core.HIDE_VARIABLE,
-        refresh=_ON_TIME_RANGE_CHANGE,
-    )
+            y += height
 
 
 def _datasource() -> core.Template:
-    return core.Template(name="datasource", query="prometheus", type="datasource", label="Data source")
+    return core.Template(name="datasource", query="prometheus", type="datasource", label="Data source", default="")
 
 
 def _agent_page() -> core.Template:
     """Return the choice of the address of the agent's status page, for links. No address is right everywhere: until
     one is set, the links lead to Grafana itself.
     """
-    return core.Template(name="agent_page", query="", type="textbox", label="Agent's page (https://...)")
+    label = "Agent's page (https://...)"
+    return core.Template(name="agent_page", query="", type="textbox", label=label, default="")
 
 
-def _variables(own: Sequence[Variable]) -> Iterator[core.Template]:
-    known: list[str] = []
-    shared = (
-        Variable("job", "Job", SOURCE_UP),
-        CLUSTER,
-        Variable("instance", "Instance", SOURCE_UP),
-    )
-    for variable in (*shared, *own):
-        matchers = ", ".join(f'{name}=~"${name}"' for name in known)
-        source = f"{variable.metric.name}{{{matchers}}}" if matchers else variable.metric.name
+def _choices(own: Sequence[Variable]) -> Iterator[core.Template]:
+    """Each follows those before it, where its metric has their labels."""
+    chosen: list[str] = []
+    job = Variable("job", "Job", SOURCE_UP, all_value=".+")
+    instance = Variable("instance", "Instance", SOURCE_UP, all_value=".+")
+    for variable in (job, CLUSTER, instance, *own):
+        labels = ("job", "instance", *variable.metric.labels)
+        matchers = ", ".join(f'{name}=~"${name}"' for name in chosen if name in labels)
+        selected = f"{variable.metric.name}{{{matchers}}}" if matchers else variable.metric.name
         yield core.Template(
             name=variable.name,
             label=variable.label,
-            query=f"label_values({source}, {variable.name})",
-            dataSource="${datasource}",
+            query=f"label_values({selected}, {variable.name})",
+            dataSource=SOURCE,
+            default=_ALL,
             allValue=variable.all_value,
             includeAll=True,
             multi=True,
             refresh=_ON_TIME_RANGE_CHANGE,
         )
-        known.append(variable.name)
+        chosen.append(variable.name)
 
 
 _IMPORTANT = (EventKind.HANGING_PROVEN, EventKind.UNMARKED_COMMIT, EventKind.TORN, EventKind.FLINK_LOST)
@@ -199,54 +151,62 @@ _MARKED = (
 """Kinds of events that are marked once they are switched on."""
 
 
-def _unclean(name: str, outcome: str, colour: str, text: str, *matchers: str) -> dict[str, Any]:
-    """Marks at the instants that the transaction log gives, with the id to whom it happened."""
-    which = series(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, f'outcome="{outcome}"', *matchers)
-    return {
-        "name": name,
-        "iconColor": colour,
-        "expr": f"max by ({', '.join(LAST_UNCLEAN_END_TIMESTAMP_SECONDS.labels)}) ({which}) * 1000",
-        "titleFormat": text,
-        "textFormat": "{{application}}, producer {{producer_id}} epoch {{producer_epoch}}",
-        "tagKeys": "application,transactional_id",
-        "useValueForTime": True,
-    }
-
-
 def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
     """Annotations of events; where an application can be chosen, only those of that application. All are off but the
     important ones: dozens of marks hide what they are on.
     """
     own = ('application=~"$application"',) if "application" in chosen else ()
     loads = series(BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
+    moves = _mark(
+        "Coordinator moves",
+        "purple",
+        # The first sample of each load: it is there for half a minute, and would be a band.
+        f"max by (kafka_cluster, broker) ({loads}) >= bool 0 unless max by (kafka_cluster, broker) ({loads} offset 1m)",
+        "Broker {{broker}} loaded transaction state: a coordinator moved here",
+        "{{kafka_cluster}}",
+        "broker",
+    )
     return [
         _unclean("Fences", "fenced", "red", "{{transactional_id}} was fenced", *own),
         _unclean("Timeouts", "timed_out", "orange", "{{transactional_id}} timed out", *own),
-        {
-            "name": "Coordinator moves",
-            "iconColor": "purple",
-            # The first sample of each load: it is there for half a minute, and would be a band.
-            "expr": f"max by (kafka_cluster, broker) ({loads}) >= bool 0"
-            f" unless max by (kafka_cluster, broker) ({loads} offset 1m)",
-            "titleFormat": "Broker {{broker}} loaded transaction state: a coordinator moved here",
-            "textFormat": "{{kafka_cluster}}",
-            "tagKeys": "broker",
-            "useValueForTime": False,
-        },
-        _happened("What happened", "blue", _MARKED),
-        {**_happened("Important events", "red", _IMPORTANT), "enable": True},
+        moves,
+        _events("What happened", "blue", _MARKED),
+        {**_events("Important events", "red", _IMPORTANT), "enable": True},
     ]
 
 
-def _happened(name: str, colour: str, kinds: Sequence[EventKind]) -> dict[str, Any]:
-    """Return marks at the minutes with such events; fences, timeouts and coordinator moves have marks of their own."""
-    happened = series(EVENTS_TOTAL, f'kind=~"{"|".join(kinds)}"')
+def _mark(name: str, colour: str, expr: str, title: str, text: str, tags: str) -> dict[str, Any]:
     return {
         "name": name,
+        "enable": False,
+        "hide": False,
         "iconColor": colour,
-        "expr": f"max by (kafka_cluster, kind) (increase({happened}[1m])) > 0",
-        "titleFormat": "{{kind}}",
-        "textFormat": "{{kafka_cluster}}: the agent's page, What happened, has the details",
-        "tagKeys": "kind",
+        "datasource": SOURCE,
+        "target": {"datasource": SOURCE, "expr": expr, "interval": "10s", "refId": "Anno"},
+        "titleFormat": title,
+        "textFormat": text,
+        "tagKeys": tags,
         "useValueForTime": False,
     }
+
+
+def _unclean(name: str, outcome: str, colour: str, title: str, *matchers: str) -> dict[str, Any]:
+    """Marks at the instants that the transaction log gives, with the id to whom it happened."""
+    which = series(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, f'outcome="{outcome}"', *matchers)
+    expr = f"max by ({', '.join(LAST_UNCLEAN_END_TIMESTAMP_SECONDS.labels)}) ({which}) * 1000"
+    text = "{{application}}, producer {{producer_id}} epoch {{producer_epoch}}"
+    return {**_mark(name, colour, expr, title, text, "application,transactional_id"), "useValueForTime": True}
+
+
+def _events(name: str, colour: str, kinds: Sequence[EventKind]) -> dict[str, Any]:
+    """Return marks at the minutes with such events; fences, timeouts and coordinator moves have marks of their own."""
+    counted = series(EVENTS_TOTAL, f'kind=~"{"|".join(kinds)}"')
+    expr = f"max by (kafka_cluster, kind) (increase({counted}[1m])) > 0"
+    return _mark(
+        name,
+        colour,
+        expr,
+        "{{kind}}",
+        "{{kafka_cluster}}: the agent's page, What happened, has the details",
+        "kind",
+    )

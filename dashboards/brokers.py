@@ -5,7 +5,6 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter.catalogue import (
-    BROKER_DEAD_CLEANER_THREADS,
     BROKER_INFO,
     BROKER_LATE_TRANSACTION_PARTITIONS,
     BROKER_LOG_DIR_SIZE_BYTES,
@@ -17,104 +16,72 @@ from exporter.catalogue import (
     BROKER_TRANSACTION_VERSION,
     BROKER_TXN_COORDINATOR_LOAD_SECONDS,
     BROKER_TXN_MARKER_QUEUE_SIZE,
-    BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
     BROKER_TXN_VERIFICATION_SECONDS,
-    BROKER_UNCLEANABLE_PARTITIONS,
     CANARY_FAILING_PARTITIONS,
-    CANARY_FAILURES_TOTAL,
     CANARY_PHASE_SECONDS,
     INTERNAL_TOPIC_PARTITIONS,
     INTERNAL_TOPIC_SIZE_BYTES,
     POSTURE_CHECK,
     POSTURE_INFORMATION,
     TRANSACTIONAL_IDS_UNAVAILABLE,
-    TRANSACTIONS_OPEN,
 )
-from exporter.dashboards.board import Board, Line, Needs, PanelRow, Variable
-from exporter.dashboards.engines import failed_checks
-from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, YELLOW, Column, Query, lines, stat, table
-from exporter.dashboards.posture_advice import WHAT_TO_SET
-from exporter.dashboards.queries import gained, now, per_second, quantile, total
-from exporter.dashboards.shared import BROKERS, TRANSACTIONS, WINDOW
+from exporter.dashboards.board import APPLICATION, BROKERS, Dashboard, PanelRow, Variable
+from exporter.dashboards.panels import (
+    BLUE,
+    NEUTRAL,
+    ORANGE,
+    RED,
+    Column,
+    Query,
+    lines,
+    stat,
+    table,
+)
+from exporter.dashboards.queries import OF_APPLICATION, now, per_second, quantile, total
+from exporter.dashboards.shared import TO_APPLICATION, failed_checks, unavailable_ids
 
-OF_BROKER = 'broker=~"$broker"'
-_JMX = Needs("no_jmx", (BROKER_PRODUCER_IDS, BROKER_REQUEST_ERRORS_TOTAL), "needs JMX (clusters: brokers)")
-_FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"'
-_COORDINATOR = "{{kafka_cluster}} broker {{coordinator}}"
-_UNSOUND = 'condition=~"offline|under_min_isr"'
+_BROKER = 'broker=~"$broker"'
+_NAME = "{{kafka_cluster}} broker {{broker}}"
 
 
-def board() -> Board:
-    """Brokers, by JMX; the internal topics and the posture without it."""
-    return Board(
+def board() -> Dashboard:
+    """The internal topics and the posture; brokers, by JMX."""
+    return Dashboard(
         uid=BROKERS,
-        title="Kafka EOS / Brokers",
+        title="Brokers and the transaction log",
         description="Internal topics and posture of the cluster, and what brokers say of the transaction protocol.",
-        variables=(Variable("broker", "Broker", BROKER_PRODUCER_IDS, all_value=".*"),),
+        variables=(APPLICATION, Variable("broker", "Broker", BROKER_PRODUCER_IDS)),
         rows=(
-            PanelRow("Now", (Line(4, _now()),)),
+            PanelRow("Is what exactly-once rests on sound?", (_figures(),)),
+            PanelRow("What is not as it should be?", ((_posture(),), (_internal(), _unavailable()))),
+            PanelRow("Will the disks last, and are they compacted?", ((_sizes(), _disks()),)),
             PanelRow(
-                "What exactly-once rests on",
+                "What do brokers say? (needs JMX of brokers: clusters.brokers)",
                 (
-                    Line(8, (_posture(),)),
-                    Line(8, (_internal(), _unavailable(), _software()), (10, 7, 7)),
-                    Line(7, (_sizes(), _disks())),
+                    (_errors(), _durations()),
+                    (_queues(), _loads()),
+                    (_late(), _verification()),
+                    (_producer_ids(), _versions(), _software()),
                 ),
             ),
-            PanelRow(
-                "Before a broker is stopped: kafka-eos-exporter check roll has the answer", (Line(7, (_roll(),)),)
-            ),
-            PanelRow(
-                "Requests of the transaction protocol",
-                (Line(8, (_errors(), _requests())), Line(8, (_durations(), _versions()))),
-                _JMX,
-            ),
-            PanelRow(
-                "Coordinators and partitions",
-                (
-                    Line(7, (_queues(), _loads(), _late())),
-                    Line(7, (_verification(), _verification_time())),
-                    Line(7, (_cleaner(), _producer_ids())),
-                ),
-                _JMX,
-            ),
-            PanelRow("The canary's transactions (needs the command canary)", (Line(7, _canary()),)),
+            PanelRow("Do the canary's transactions work? (needs the command canary)", (_canary(),)),
         ),
     )
 
 
-def _now() -> tuple[core.Panel, ...]:
+def _figures() -> tuple[core.Panel, ...]:
     return (
         stat(
             "Unsound internal partitions",
             "Partitions of __transaction_state and __consumer_offsets that are offline or under their minimum ISR.",
-            total(now(INTERNAL_TOPIC_PARTITIONS, _UNSOUND)),
+            total(now(INTERNAL_TOPIC_PARTITIONS, 'condition=~"offline|under_min_isr"')),
         ),
-        stat(
-            "Ids without coordinator",
-            "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
-            total(now(TRANSACTIONAL_IDS_UNAVAILABLE)),
-        ),
+        unavailable_ids(OF_APPLICATION),
         failed_checks(),
         stat(
-            f"Fencing errors, {WINDOW}",
-            "PRODUCER_FENCED and INVALID_PRODUCER_EPOCH in the brokers' answers; older request versions book the "
-            "first as the second. Needs JMX.",
-            f"round({total(gained(BROKER_REQUEST_ERRORS_TOTAL, WINDOW, OF_BROKER, _FENCING))})",
-            steps=((None, GREEN), (1, ORANGE)),
-            none="no JMX",
-        ),
-        stat(
-            f"Verification failures, {WINDOW}",
-            "Partitions whose transaction the coordinator did not confirm before a write (KIP-890). Needs JMX.",
-            f"round({total(gained(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, WINDOW, OF_BROKER))})",
-            steps=((None, GREEN), (1, YELLOW)),
-            none="no JMX",
-        ),
-        stat(
             "Transaction version",
-            "The finalised transaction.version of the brokers: 2 is Transactions V2. Needs JMX.",
-            f"min({now(BROKER_TRANSACTION_VERSION, OF_BROKER)})",
+            "The finalised transaction.version of the brokers: 2 is Transactions V2.",
+            f"min({now(BROKER_TRANSACTION_VERSION, _BROKER)})",
             "none",
             NEUTRAL,
             none="no JMX",
@@ -122,114 +89,18 @@ def _now() -> tuple[core.Panel, ...]:
     )
 
 
-def _sizes() -> core.Panel:
-    return lines(
-        "Size of the internal topics",
-        "Bytes on each broker. Compaction keeps them flat; a line that only rises is a cleaner that does not work."
-        " Needs DESCRIBE on Cluster.",
-        Query(now(INTERNAL_TOPIC_SIZE_BYTES, OF_BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}"),
-        "bytes",
-    )
-
-
-def _disks() -> core.Panel:
-    used = f"1 - {now(BROKER_LOG_DIR_USABLE_BYTES, OF_BROKER)} / {now(BROKER_LOG_DIR_SIZE_BYTES, OF_BROKER)}"
-    return lines(
-        "Disks below the internal topics",
-        "Share of each volume that is used, by everything on it. Kafka 3.3 or later.",
-        Query(used, "{{kafka_cluster}} broker {{broker}} {{log_dir}}"),
-        "percentunit",
-    )
-
-
-def _cleaner() -> core.Panel:
-    return lines(
-        "Log cleaner",
-        "Partitions that the cleaner has given up, and its dead threads; both should be zero.",
-        [
-            Query(now(BROKER_UNCLEANABLE_PARTITIONS, OF_BROKER), "{{kafka_cluster}} broker {{broker}} uncleanable"),
-            Query(now(BROKER_DEAD_CLEANER_THREADS, OF_BROKER), "{{kafka_cluster}} broker {{broker}} dead threads"),
-        ],
-        "none",
-    )
-
-
-def _software() -> core.Panel:
-    return table(
-        "Brokers, and their versions",
-        "The version of Kafka by the broker's JVM. Empty without Jolokia.",
-        [now(BROKER_INFO, OF_BROKER)],
-        [Column("broker", "Broker"), Column("version", "Version", width=120)],
-        sort=["Version"],
-    )
-
-
-def _canary() -> tuple[core.Panel, ...]:
-    return (
-        lines(
-            "Canary: partitions that fail, by coordinator",
-            "Partitions of the transaction log whose last canary transaction failed. Applications whose ids hash to"
-            " them have the same trouble.",
-            Query(total(now(CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"), _COORDINATOR),
-            "none",
-        ),
-        lines(
-            "Canary: p99 by phase",
-            "Time of each phase of the canary's transactions; read is from the commit until a consumer has them.",
-            Query(quantile(0.99, CANARY_PHASE_SECONDS, "phase"), "{{phase}}"),
-            "s",
-            log=True,
-        ),
-        lines(
-            "Canary: failures",
-            "Per second, by phase and error.",
-            Query(f"{total(per_second(CANARY_FAILURES_TOTAL), 'phase, error')} > 0", "{{phase}} {{error}}"),
-            "ops",
-        ),
-    )
-
-
-def _internal() -> core.Panel:
-    return lines(
-        "Internal topics by condition",
-        "Partitions of __transaction_state and __consumer_offsets that are not whole: all lines should be zero.",
-        Query(
-            total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "kafka_cluster, topic, condition"),
-            "{{kafka_cluster}} {{condition}} {{topic}}",
-        ),
-        "none",
-    )
-
-
-def _roll() -> core.Panel:
-    return lines(
-        "What speaks against a stop",
-        "Partitions of the internal topics that are not whole, and decided transactions whose markers are not written."
-        " What stays above zero is a no; the topics that transactions write to are read by check roll only.",
-        [
-            Query(
-                total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), "kafka_cluster, topic, condition"),
-                "{{kafka_cluster}} {{condition}} {{topic}}",
-            ),
-            Query(total(now(TRANSACTIONS_OPEN, 'state=~"prepare_.*"'), "state"), "{{state}}"),
-        ],
-        "none",
-    )
-
-
 def _posture() -> core.Panel:
     failed = f'label_replace({now(POSTURE_CHECK)} == 0, "verdict", "failed", "", "")'
     information = f'label_replace({now(POSTURE_INFORMATION)}, "verdict", "information", "", "")'
     return table(
-        "Posture checks that failed, and information",
-        "kafka-eos-exporter check posture says what was found and what to set. Information is what no setting may"
-        " mend.",
-        [f'label_replace({failed} or {information}, "mend", "$1", "check", "(.*)")'],
+        "Which posture checks fail?",
+        "The agent's page, and kafka-eos-exporter check posture, say what was found and what to set; information is"
+        " what no setting may mend.",
+        [f"{failed} or {information}"],
         [
             Column("verdict", "Verdict", colours={"failed": ORANGE, "information": BLUE}, width=110),
-            Column("check", "Check"),
+            Column("check", "Check", page=("The agent's page", "${agent_page}")),
             Column("subject", "Subject"),
-            Column("mend", "What to set", texts=WHAT_TO_SET),
             Column("kafka_cluster", "Cluster", width=110),
         ],
         sort=["Verdict", "Check"],
@@ -238,58 +109,122 @@ def _posture() -> core.Panel:
     )
 
 
+def _internal() -> core.Panel:
+    by = "kafka_cluster, topic, condition"
+    return lines(
+        "Are the internal topics whole?",
+        "Partitions of __transaction_state and __consumer_offsets that are not, by condition: all lines should be zero,"
+        " and are a no to stopping a broker while they are not.",
+        Query(
+            total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), by),
+            "{{kafka_cluster}} {{condition}} {{topic}}",
+        ),
+        "none",
+    )
+
+
 def _unavailable() -> core.Panel:
     return table(
-        "Ids without coordinator, by application",
+        "Whose ids have no coordinator?",
         "None of these can begin or end a transaction now.",
-        [f"{now(TRANSACTIONAL_IDS_UNAVAILABLE)} > 0"],
+        [f"{now(TRANSACTIONAL_IDS_UNAVAILABLE, OF_APPLICATION)} > 0"],
         [
-            Column("application", "Application", link=(TRANSACTIONS, "application", "Its transactions")),
+            Column("application", "Application", link=TO_APPLICATION),
             Column("Value #A", "Ids", "none", steps=((None, RED),), width=80),
         ],
         sort=["Ids"],
-        none="none known",
+    )
+
+
+def _sizes() -> core.Panel:
+    return lines(
+        "Do the internal topics grow?",
+        "Bytes on each broker, which compaction keeps flat: a line that only rises is a cleaner that does not work.",
+        Query(now(INTERNAL_TOPIC_SIZE_BYTES, _BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}"),
+        "bytes",
+    )
+
+
+def _disks() -> core.Panel:
+    used = f"1 - {now(BROKER_LOG_DIR_USABLE_BYTES, _BROKER)} / {now(BROKER_LOG_DIR_SIZE_BYTES, _BROKER)}"
+    return lines(
+        "How full are the disks below them?",
+        "Share of each volume that is used, by everything on it (Kafka 3.3 or later).",
+        Query(used, _NAME + " {{log_dir}}"),
+        "percentunit",
     )
 
 
 def _errors() -> core.Panel:
+    errors = total(per_second(BROKER_REQUEST_ERRORS_TOTAL, _BROKER), "request, error")
     return lines(
-        "Errors in answers",
-        "Per second by request and error. CONCURRENT_TRANSACTIONS alone is a client that comes back too early and "
-        "tries again.",
-        Query(
-            f"topk(10, {total(per_second(BROKER_REQUEST_ERRORS_TOTAL, OF_BROKER), 'request, error')} > 0)",
-            "{{request}} {{error}}",
-        ),
+        "Which errors do clients get?",
+        "Per second; CONCURRENT_TRANSACTIONS alone is a client that comes back too early and tries again.",
+        Query(f"topk(10, {errors} > 0)", "{{request}} {{error}}"),
         "ops",
     )
 
 
-def _requests() -> core.Panel:
-    return lines(
-        "Requests",
-        "Of the transaction protocol, per second.",
-        Query(total(per_second(BROKER_REQUESTS_TOTAL, OF_BROKER), "request"), "{{request}}"),
-        "reqps",
-    )
-
-
 def _durations() -> core.Panel:
-    slow = now(BROKER_REQUEST_DURATION_SECONDS, OF_BROKER, 'quantile="0.99"')
+    slow = now(BROKER_REQUEST_DURATION_SECONDS, _BROKER, 'quantile="0.99"')
     return lines(
-        "Slowest broker, p99",
-        "99th percentile of each request at the broker where it is largest: quantiles have no average.",
+        "How slow is the slowest broker? (p99)",
+        "Of each request at the broker where it is largest: quantiles have no average.",
         Query(f"max by (request) ({slow})", "{{request}}"),
         "s",
         log=True,
     )
 
 
+def _queues() -> core.Panel:
+    return lines(
+        "Do markers wait?",
+        "unknown_destination has no leader to send them to; in log_append_retry the end waits to be written.",
+        Query(now(BROKER_TXN_MARKER_QUEUE_SIZE, _BROKER), "{{queue}}, " + _NAME),
+        "none",
+    )
+
+
+def _loads() -> core.Panel:
+    return lines(
+        "Did coordinators move?",
+        "Time to load a partition of __transaction_state: there is a line while a coordinator has just moved.",
+        Query(now(BROKER_TXN_COORDINATOR_LOAD_SECONDS, _BROKER, 'stat="max"'), _NAME),
+        "s",
+    )
+
+
+def _late() -> core.Panel:
+    return lines(
+        "Do brokers see late transactions?",
+        "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
+        Query(now(BROKER_LATE_TRANSACTION_PARTITIONS, _BROKER), _NAME),
+        "none",
+    )
+
+
+def _verification() -> core.Panel:
+    return lines(
+        "How long does verification take? (p99)",
+        "Time to have a transaction's partitions verified or added before a write.",
+        Query(now(BROKER_TXN_VERIFICATION_SECONDS, _BROKER, 'quantile="0.99"'), _NAME),
+        "s",
+    )
+
+
+def _producer_ids() -> core.Panel:
+    return lines(
+        "How many producer ids do brokers keep?",
+        "They are memory: a line that only rises is clients that start without end.",
+        Query(now(BROKER_PRODUCER_IDS, _BROKER), _NAME),
+    )
+
+
 def _versions() -> core.Panel:
     return table(
-        "Request versions in use",
-        "Requests of clients with an old protocol version: Transactions V2 needs EndTxn 5 and Produce 12.",
-        [f"{total(per_second(BROKER_REQUESTS_TOTAL, OF_BROKER), 'request, version')} > 0"],
+        "Which versions of requests are in use?",
+        "Transactions V2 needs EndTxn 5 and Produce 12.",
+        [f"{total(per_second(BROKER_REQUESTS_TOTAL, _BROKER), 'request, version')} > 0"],
         [
             Column("request", "Request"),
             Column("version", "Version", width=100),
@@ -300,57 +235,33 @@ def _versions() -> core.Panel:
     )
 
 
-def _queues() -> core.Panel:
-    return lines(
-        "Markers that wait",
-        "unknown_destination: no leader to send them to. log_append_retry: the end waits to be written.",
-        Query(now(BROKER_TXN_MARKER_QUEUE_SIZE, OF_BROKER), "{{queue}}, {{kafka_cluster}} broker {{broker}}"),
-        "none",
+def _software() -> core.Panel:
+    return table(
+        "Which Kafka do brokers run?",
+        "By the broker's JVM, where Jolokia is read.",
+        [now(BROKER_INFO, _BROKER)],
+        [Column("broker", "Broker"), Column("version", "Version", width=120)],
+        sort=["Version"],
     )
 
 
-def _loads() -> core.Panel:
-    return lines(
-        "Coordinator loads",
-        "Time to load a partition of __transaction_state: there is a line while a coordinator has just moved.",
-        Query(now(BROKER_TXN_COORDINATOR_LOAD_SECONDS, OF_BROKER, 'stat="max"'), "{{kafka_cluster}} broker {{broker}}"),
-        "s",
-    )
-
-
-def _late() -> core.Panel:
-    return lines(
-        "Late transactions, as brokers see them",
-        "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
-        Query(now(BROKER_LATE_TRANSACTION_PARTITIONS, OF_BROKER), "{{kafka_cluster}} broker {{broker}}"),
-        "none",
-    )
-
-
-def _verification() -> core.Panel:
-    return lines(
-        "Verification failures",
-        "Per second, by broker.",
-        Query(per_second(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, OF_BROKER), "{{kafka_cluster}} broker {{broker}}"),
-        "ops",
-    )
-
-
-def _verification_time() -> core.Panel:
-    return lines(
-        "Verification time, p99",
-        "Time to have a transaction's partitions verified or added before a write.",
-        Query(
-            now(BROKER_TXN_VERIFICATION_SECONDS, OF_BROKER, 'quantile="0.99"'),
-            "{{kafka_cluster}} broker {{broker}}",
+def _canary() -> tuple[core.Panel, ...]:
+    return (
+        lines(
+            "Which coordinators fail the canary?",
+            "Partitions of the transaction log whose last canary transaction failed: applications whose ids hash to"
+            " them have the same trouble.",
+            Query(
+                total(now(CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"),
+                "{{kafka_cluster}} broker {{coordinator}}",
+            ),
+            "none",
         ),
-        "s",
-    )
-
-
-def _producer_ids() -> core.Panel:
-    return lines(
-        "Producer ids",
-        "In the state of the partitions on each broker: memory, and the start of a leak when clients init without end.",
-        Query(now(BROKER_PRODUCER_IDS, OF_BROKER), "{{kafka_cluster}} broker {{broker}}"),
+        lines(
+            "How long do its phases take? (p99)",
+            "read is from the commit until a consumer has the records.",
+            Query(quantile(0.99, CANARY_PHASE_SECONDS, "phase"), "{{phase}}"),
+            "s",
+            log=True,
+        ),
     )

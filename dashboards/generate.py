@@ -5,31 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from exporter.dashboards import (
-    agent,
-    audit,
-    brokers,
-    connect,
-    lso,
-    overview,
-    producers,
-    slo,
-    spark,
-    streams,
-    transactions,
-)
-from exporter.dashboards.board import Board
-from exporter.dashboards.normalise import text
+from exporter.dashboards import agent, brokers, clients, jobs, overview, stalls, transactions
+from exporter.dashboards.board import Dashboard
 
 GENERATED = Path("dashboards") / "generated"
-_MODULES = (overview, slo, transactions, lso, brokers, producers, connect, streams, spark, audit, agent)
+_MODULES = (overview, stalls, transactions, clients, brokers, jobs, agent)
 
 
-def boards() -> tuple[Board, ...]:
+def boards() -> tuple[Dashboard, ...]:
     """Every dashboard, in the order in which one reads them."""
     return tuple(module.board() for module in _MODULES)
 
 
 def files() -> Mapping[Path, str]:
     """Path in a checkout, and what belongs there. The same bytes from the same code."""
-    return {GENERATED / f"{board.uid}.json": text(board.dashboard()) for board in boards()}
+    return {GENERATED / f"{board.uid}.json": board.text() for board in boards()}

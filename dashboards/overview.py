@@ -1,4 +1,4 @@
-"""Is it healthy; if not, where, and who."""
+"""All clusters and all agents: is it healthy; if not, where, and who."""
 
 from __future__ import annotations
 
@@ -7,151 +7,217 @@ from grafanalib import core
 from exporter.alerts.slo import FRESHNESS_REMAINING, REMAINING
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
-    GROUP_BLOCKED_OFFSETS,
-    HANGING_TRANSACTIONS,
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OVERDUE_TRANSACTIONS,
-    TRANSACTIONAL_IDS_UNAVAILABLE,
     TRANSACTIONS_OPEN,
     TRANSACTIONS_TOTAL,
 )
-from exporter.dashboards.agent import AGENT
-from exporter.dashboards.board import Board, Line, PanelRow
-from exporter.dashboards.engines import (
+from exporter.dashboards.board import (
+    AGENT,
+    APPLICATION,
+    BROKERS,
+    CLIENTS,
+    JOBS,
+    OVERVIEW,
+    STALLS,
+    TRANSACTIONS,
+    Dashboard,
+    PanelRow,
+)
+from exporter.dashboards.panels import (
+    ANY_IS_BAD,
+    ANY_IS_ODD,
+    BLUE,
+    GREEN,
+    OF_THRESHOLD,
+    ORANGE,
+    RED,
+    Column,
+    stat,
+    table,
+)
+from exporter.dashboards.queries import OF_APPLICATION, age, agents, answered, gained, now, of_threshold, total
+from exporter.dashboards.shared import (
+    RUNBOOKS,
+    TO_APPLICATION,
+    WINDOW,
     failed_checks,
     failed_queries,
     failed_tasks,
-    records_to_restore,
-    starved_queries,
-    topics_with_findings,
-)
-from exporter.dashboards.panels import BLUE, GREEN, NEUTRAL, ORANGE, RED, Column, Query, lines, stat, table
-from exporter.dashboards.queries import agents, answered, gained, now, of_threshold, per_second, total
-from exporter.dashboards.shared import (
-    AUDIT,
-    BROKERS,
-    CONNECT,
-    LSO,
-    OF_THRESHOLD,
-    OVERVIEW,
-    SLO,
-    SPARK,
-    STREAMS,
-    TRANSACTIONS,
-    WINDOW,
-    fenced_ids,
     fences,
-    firing,
     groups_held_up,
+    hanging,
     holders,
     longest_open,
     longest_stall,
     not_committed,
     outcomes,
+    records_to_restore,
     stalled_partitions,
-    stalls_over_time,
+    starved_queries,
     timeouts,
-    unclean_ends,
+    topics_with_findings,
+    unavailable_ids,
     used_up,
 )
 
 
-def board() -> Board:
+def board() -> Dashboard:
     """The dashboard to open first."""
-    return Board(
-        uid=OVERVIEW,
-        title="Kafka EOS / Overview",
-        description="Is exactly-once healthy on these clusters; if not, where, and who.",
-        rows=(
-            PanelRow("Is it healthy?", (Line(4, _health()), Line(3, _figures()))),
-            PanelRow(
-                "Where, and who",
-                (
-                    Line(7, (firing(),)),
-                    Line(7, (holders(),)),
-                    Line(8, (stalls_over_time(), _blocked_groups()), (14, 10)),
-                ),
-            ),
-            PanelRow("What rests on it", (Line(3, (*_objectives(), *_engines())),)),
-            PanelRow("Who watches", (Line(6, (_agents(),)),)),
-            PanelRow(
-                "Outcomes of transactions",
-                (
-                    Line(8, (outcomes(), _by_application()), (10, 14)),
-                    Line(8, (unclean_ends(), fenced_ids()), (14, 10)),
-                ),
-            ),
-        ),
-    )
-
-
-def _health() -> tuple[core.Panel, ...]:
-    return (
-        stalled_partitions(link=LSO),
-        stat(
-            "Hanging transactions",
-            "Open in a partition's log and unknown to every coordinator: no coordinator will end them.",
-            total(now(HANGING_TRANSACTIONS)),
-            link=LSO,
-        ),
-        stat(
-            "Groups held up",
-            "Consumer groups that wait for a stalled partition: there is more than a read_committed reader can get.",
-            groups_held_up(),
-            steps=((None, GREEN), (1, ORANGE)),
-            link=LSO,
-        ),
-        fences(link=TRANSACTIONS),
-        timeouts(link=TRANSACTIONS),
+    healthy = (
+        stalled_partitions(link=STALLS),
+        hanging(link=STALLS),
+        groups_held_up(link=STALLS),
+        fences(OF_APPLICATION, link=TRANSACTIONS),
+        unavailable_ids(OF_APPLICATION, link=BROKERS),
         stat(
             "Sources not answering",
-            "What a replica of the agent got no full answer from. While this is not 0, a part of this page is"
-            " unknown, or rests on one replica.",
+            "What a replica of the agent got no full answer from: while this is not 0, a part of this page is unknown.",
             total(f"1 - {answered()}"),
             link=AGENT,
         ),
     )
-
-
-def _figures() -> tuple[core.Panel, ...]:
-    return (
-        longest_stall(link=LSO),
-        longest_open(link=TRANSACTIONS),
-        stat(
-            "Overdue transactions",
-            "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
-            total(now(OVERDUE_TRANSACTIONS)),
-            link=TRANSACTIONS,
-        ),
-        not_committed(link=TRANSACTIONS),
-        stat(
-            "Ids without coordinator",
-            "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
-            total(now(TRANSACTIONAL_IDS_UNAVAILABLE)),
-            link=BROKERS,
-        ),
-        stat(
-            "Commits per second",
-            "Transactions that committed.",
-            total(per_second(TRANSACTIONS_TOTAL, 'outcome="committed"')),
-            "ops",
-            steps=NEUTRAL,
-            link=TRANSACTIONS,
+    worst = (
+        longest_stall(link=STALLS),
+        longest_open(OF_APPLICATION, link=TRANSACTIONS),
+        timeouts(OF_APPLICATION, link=TRANSACTIONS),
+        not_committed(OF_APPLICATION, link=TRANSACTIONS),
+        used_up("Applications without budget", REMAINING, _BY_APPLICATION, OF_APPLICATION, link=TRANSACTIONS),
+        used_up("Topics without budget", FRESHNESS_REMAINING, "kafka_cluster, topic", link=TRANSACTIONS),
+    )
+    engines = (
+        failed_tasks(link=CLIENTS),
+        records_to_restore(link=CLIENTS),
+        failed_queries(link=JOBS),
+        starved_queries(link=JOBS),
+        topics_with_findings(link=JOBS),
+        failed_checks(link=BROKERS),
+    )
+    return Dashboard(
+        uid=OVERVIEW,
+        title="Overview",
+        description="Is exactly-once healthy on these clusters; if not, where, and who.",
+        variables=(APPLICATION,),
+        rows=(
+            PanelRow("Is it healthy?", (healthy, worst)),
+            PanelRow("Where, and who?", ((_firing(),), (holders(),))),
+            PanelRow("Do the engines that rest on it work?", (engines,)),
+            PanelRow("Who ends transactions, and how?", ((outcomes(OF_APPLICATION), _by_application()),)),
+            PanelRow("Who watches?", ((_agents(),),)),
         ),
     )
 
 
-_ANSWERS = {"0": "not all answer", "1": "answer"}
+_BY_APPLICATION = "kafka_cluster, application"
+ALERT_SUBJECTS = (
+    "transactional_id",
+    "producer_id",
+    "topic",
+    "group",
+    "connect",
+    "connector",
+    "task",
+    "server",
+    "spark_application",
+    "query",
+    "audit",
+    "check",
+    "broker",
+    "coordinator",
+    "client_id",
+    "thread",
+    "source",
+    "target",
+    "error",
+    "metric",
+    "job",
+    "instance",
+)
+"""Labels of alerts that tell two of one name, cluster and application apart."""
+_NUMBERED = {"producer_id": "producer", "task": "task", "broker": "broker", "coordinator": "broker"}
+
+
+def _firing() -> core.Panel:
+    who = ", ".join(("severity", "alertname", "reason", "kafka_cluster", "application", *ALERT_SUBJECTS))
+    ours = 'alertname=~"KafkaEos.+", severity!="none", kafka_cluster=~"$kafka_cluster", application=~"$application"'
+    fires = f'max by ({who}) (ALERTS{{{ours}, alertstate="firing"}})'
+    begun = f"min by ({who}) (ALERTS_FOR_STATE{{{ours}}})"
+    return table(
+        "Which alerts fire?",
+        "Pages on top, then those whose condition has lasted longest, as Prometheus has them: without Alertmanager's"
+        " silences and inhibition.",
+        [_of_subject(fires), _of_subject(f"({begun} and {fires}) * 1000")],
+        [
+            Column("severity", "Severity", colours={"critical": RED, "warning": ORANGE}, width=90),
+            Column("Value #B", "Since", "dateTimeAsLocal", width=160),
+            Column("alertname", "Alert", width=270, page=("Runbook", f"{RUNBOOKS}/${{__value.text}}.md")),
+            Column("reason", "Reason", width=110),
+            Column("application", "Application", link=TO_APPLICATION),
+            Column("subject", "Subject"),
+            Column(
+                "kafka_cluster",
+                "Cluster",
+                width=110,
+                page=("The agent's page", "${agent_page}/?cluster=${__value.text:percentencode}"),
+            ),
+        ],
+        sort=["Severity", "Since"],
+        smallest_first=True,
+        none="none fires, or the rules are not loaded",
+    )
+
+
+def _of_subject(alerts: str) -> str:
+    """Return alerts with one label ``subject``, of all labels that tell two alerts of one name apart."""
+    for label, word in _NUMBERED.items():
+        alerts = f'label_replace({alerts}, "{label}", "{word} $1", "{label}", "(.+)")'
+    names = ", ".join(f'"{label}"' for label in ALERT_SUBJECTS)
+    joined = f'label_join({alerts}, "subject", " ", {names})'
+    return f'label_replace({joined}, "subject", "$1", "subject", " *(.*?) *")'
+
+
+def _by_application() -> core.Panel:
+    gains = [
+        total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"', OF_APPLICATION), _BY_APPLICATION)
+        for name in ("fenced", "timed_out", "aborted", "committed")
+    ]
+    opened = age(now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, OF_APPLICATION))
+    share = of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, "open_warning")
+    return table(
+        f"Which applications do not commit? ({WINDOW})",
+        "The outcomes of each application's transactions, and the age of its oldest open one by its threshold.",
+        [
+            *gains,
+            total(now(TRANSACTIONS_OPEN, OF_APPLICATION), _BY_APPLICATION),
+            f"max by ({_BY_APPLICATION}) ({share})",
+        ],
+        [
+            Column("application", "Application", link=TO_APPLICATION),
+            Column("Value #A", "Fenced", "none", steps=ANY_IS_BAD, width=80),
+            Column("Value #B", "Timed out", "none", steps=ANY_IS_ODD, width=90),
+            Column("Value #C", "Aborted", "none", steps=((None, GREEN), (1, BLUE)), width=80),
+            Column("Value #D", "Committed", "none", width=100),
+            Column("Value #E", "Open", "none", width=70),
+            Column("Value #F", "Oldest, of its threshold", "percentunit", steps=OF_THRESHOLD, width=170),
+        ],
+        sort=["Fenced", "Timed out", "Aborted", "Committed"],
+    )
 
 
 def _agents() -> core.Panel:
     return table(
-        "Agents",
-        "Each agent with each cluster that it reads, first those of which a source does not answer. Page is its"
-        " web.external_url, where that is set. An agent that Prometheus cannot scrape is not here: its alert says so.",
+        "Which agents answer, and where are their pages?",
+        "Each agent that Prometheus scrapes with each cluster that it reads, first those of which a source does not"
+        " answer; Page is its web.external_url.",
         [agents()],
         [
-            Column("Value #A", "Sources", "none", steps=((None, RED), (1, GREEN)), width=150, texts=_ANSWERS),
+            Column(
+                "Value #A",
+                "Sources",
+                "none",
+                steps=((None, RED), (1, GREEN)),
+                width=150,
+                texts={"0": "not all answer", "1": "answer"},
+            ),
             Column("kafka_cluster", "Cluster"),
             Column("instance", "Instance"),
             Column("version", "Version", width=110),
@@ -160,68 +226,4 @@ def _agents() -> core.Panel:
         sort=["Sources"],
         smallest_first=True,
         none="no agent is known",
-    )
-
-
-def _objectives() -> tuple[core.Panel, ...]:
-    return (
-        used_up("Applications without budget", REMAINING, "kafka_cluster, application", link=SLO),
-        used_up("Topics without budget", FRESHNESS_REMAINING, "kafka_cluster, topic", link=SLO),
-    )
-
-
-def _engines() -> tuple[core.Panel, ...]:
-    return (
-        failed_tasks(link=CONNECT),
-        records_to_restore(link=STREAMS),
-        failed_queries(link=SPARK),
-        starved_queries(link=SPARK),
-        topics_with_findings(link=AUDIT),
-        failed_checks(link=BROKERS),
-    )
-
-
-def _blocked_groups() -> core.Panel:
-    return lines(
-        "Offsets that groups cannot read yet",
-        "High watermark minus last stable offset on each group's partitions: what a read_committed reader waits for.",
-        Query(
-            f"topk(10, {total(now(GROUP_BLOCKED_OFFSETS), 'kafka_cluster, group, topic')} > 0)",
-            "{{kafka_cluster}} {{group}} / {{topic}}",
-        ),
-    )
-
-
-def _by_application() -> core.Panel:
-    gains = {
-        name: total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"'), "kafka_cluster, application")
-        for name in ("committed", "aborted", "timed_out", "fenced")
-    }
-    opened = f"time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)}"
-    oldest = (
-        f"max by (kafka_cluster, application) ({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning')})"
-    )
-    return table(
-        f"Applications, {WINDOW}",
-        "The outcomes of each application's transactions, and the age of its oldest open one by its threshold.",
-        [
-            f"round({gains['fenced']})",
-            f"round({gains['timed_out']})",
-            f"round({gains['aborted']})",
-            f"round({gains['committed']})",
-            total(now(TRANSACTIONS_OPEN), "kafka_cluster, application"),
-            oldest,
-        ],
-        [
-            Column(
-                "application", "Application", link=(TRANSACTIONS, "application", "Transactions of this application")
-            ),
-            Column("Value #A", "Fenced", "none", steps=((None, GREEN), (1, RED)), width=90),
-            Column("Value #B", "Timed out", "none", steps=((None, GREEN), (1, ORANGE)), width=100),
-            Column("Value #C", "Aborted", "none", steps=((None, GREEN), (1, BLUE)), width=100),
-            Column("Value #D", "Committed", "none", width=110),
-            Column("Value #E", "Open now", "none", width=100),
-            Column("Value #F", "Oldest open, of its threshold", "percentunit", steps=OF_THRESHOLD, width=210),
-        ],
-        sort=["Fenced", "Timed out", "Aborted", "Committed"],
     )

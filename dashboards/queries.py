@@ -61,12 +61,6 @@ def quantile(share: float, metric: Metric, by: str, *matchers: str) -> str:
     return f"histogram_quantile({share:g}, {total(_by('max', (*metric.labels, 'le'), rate), f'le, {by}')}) >= 0"
 
 
-def buckets(metric: Metric, *matchers: str) -> str:
-    """Observations per second of a histogram, by bucket."""
-    rate = f"rate({series(metric, *matchers, suffix='_bucket')}[{RATE_WINDOW}])"
-    return total(_by("max", (*metric.labels, "le"), rate), "le")
-
-
 def own(metric: Metric, *matchers: str) -> str:
     """A gauge of the agent about itself: here each replica is a fact of its own."""
     return _by("max", ("instance", *metric.labels), series(metric, *matchers))

@@ -1,4 +1,4 @@
-"""Panels that stand on more than one dashboard."""
+"""Panels, and parts of queries, that stand on more than one dashboard."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from grafanalib import core
 from exporter.alerts.rule import Record
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
+    AUDIT_VERDICT,
+    CONNECT_TASK_STATE,
     GROUP_BLOCKED_OFFSETS,
-    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
+    HANGING_TRANSACTIONS,
     LSO_BLOCKER_INFO,
     LSO_LAG_OFFSETS,
     LSO_STALLED_LEADER_ID,
@@ -16,16 +18,23 @@ from exporter.catalogue import (
     OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     OPEN_TRANSACTION_TIMEOUT_SECONDS,
+    POSTURE_CHECK,
     PRODUCER_FENCES_TOTAL,
-    RECENT_PRODUCER_FENCES,
+    SPARK_QUERY_STATE,
+    SPARK_SOURCE_BLOCKED_OFFSETS,
     STALLED_PARTITIONS,
+    STREAMS_RESTORE_REMAINING_RECORDS,
     TOPIC_THRESHOLD_SECONDS,
+    TRANSACTIONAL_IDS_UNAVAILABLE,
     TRANSACTIONS_TOTAL,
 )
+from exporter.dashboards.board import STALLS, TRANSACTIONS
 from exporter.dashboards.panels import (
+    ANY_IS_ODD,
     GREEN,
     GREY,
     KIND_COLOURS,
+    OF_THRESHOLD,
     ORANGE,
     OUTCOME_COLOURS,
     RED,
@@ -35,42 +44,52 @@ from exporter.dashboards.panels import (
     lines,
     stat,
     table,
-    timeline,
 )
-from exporter.dashboards.queries import age, gained, now, of_threshold, per_second, recorded, total
+from exporter.dashboards.queries import age, gained, in_state, now, of_threshold, per_second, recorded, total
 
 WINDOW = "15m"
-OVERVIEW, TRANSACTIONS, LSO = "kafka-eos-overview", "kafka-eos-transactions", "kafka-eos-lso"
-BROKERS, CONNECT, STREAMS, PRODUCERS, SPARK, AUDIT, SLO = (
-    "kafka-eos-brokers",
-    "kafka-eos-connect",
-    "kafka-eos-streams",
-    "kafka-eos-producers",
-    "kafka-eos-spark",
-    "kafka-eos-audit",
-    "kafka-eos-slo",
-)
-OF_THRESHOLD = ((None, GREEN), (0.5, YELLOW), (1, RED))
-
 TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")
-TO_TOPIC = (LSO, "topic", "Last stable offset of this topic")
+TO_TOPIC = (STALLS, "topic", "Stalls of this topic")
+RUNBOOKS = "https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/alerts/runbooks"
 _ON_PARTITION = "on (kafka_cluster, topic, partition) group_left ()"
 _ON_TOPIC = "on (kafka_cluster, topic) group_left ()"
-_WARNING = 'threshold="stall_warning"'
+_SOME_BAD = ((None, GREEN), (1, ORANGE), (10, RED))
 
 
-def stalled_partitions(link: str = "") -> core.Panel:
+def stalled_partitions(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         "Stalled partitions",
-        "Partitions whose last stable offset has stayed below the high watermark for longer than the threshold: "
-        "read_committed consumers wait there.",
-        total(now(STALLED_PARTITIONS)),
+        "Partitions whose last stable offset has not moved for longer than the threshold: read_committed consumers"
+        " wait there.",
+        total(now(STALLED_PARTITIONS, *matchers)),
+        link=link,
+    )
+
+
+def hanging(*matchers: str, link: str = "") -> core.Panel:
+    return stat(
+        "Hanging transactions",
+        "Open in a partition's log and unknown to every coordinator: no coordinator will end them.",
+        total(now(HANGING_TRANSACTIONS, *matchers)),
+        link=link,
+    )
+
+
+def groups_held_up(topic: str = "", group: str = "", *, link: str = "") -> core.Panel:
+    """Those of a healthy open transaction, which come and go, do not count. Absent when either is not known."""
+    waits = f"{now(GROUP_BLOCKED_OFFSETS, *filter(None, (topic, group)))} > bool 0"
+    stalled = f"{now(STALLED_PARTITIONS, *filter(None, (topic,)))} > bool 0"
+    return stat(
+        "Groups held up",
+        "Consumer groups that wait for a stalled partition: there is more than a read_committed reader can get.",
+        f"sum(max by (kafka_cluster, group) (({waits}) * {_ON_TOPIC} ({stalled})))",
+        steps=ANY_IS_ODD,
         link=link,
     )
 
 
 def longest_stall(*matchers: str, link: str = "") -> core.Panel:
-    stalled = f"time() - {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)}"
+    stalled = age(now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers))
     return stat(
         "Longest stall, of its threshold",
         "How much of the time after which a stall of its topic is a ticket has passed, of the worst partition.",
@@ -83,7 +102,7 @@ def longest_stall(*matchers: str, link: str = "") -> core.Panel:
 
 
 def longest_open(*matchers: str, link: str = "") -> core.Panel:
-    opened = f"time() - {now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *matchers)}"
+    opened = age(now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *matchers))
     return stat(
         "Oldest open, of its threshold",
         "How much of the time for which a transaction of its application may be open has passed, of the worst one.",
@@ -98,20 +117,20 @@ def longest_open(*matchers: str, link: str = "") -> core.Panel:
 def fences(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         f"Fences, {WINDOW}",
-        "Times an InitProducerId ended an open transaction: two processes with one transactional.id, or a crashed one "
-        "cleaned up by its successor.",
+        "Times that a producer's start ended an open transaction: two processes with one transactional.id, or a crash.",
         f"round({total(gained(PRODUCER_FENCES_TOTAL, WINDOW, *matchers))})",
-        steps=((None, "green"), (1, ORANGE), (10, RED)),
+        steps=_SOME_BAD,
         link=link,
     )
 
 
 def timeouts(*matchers: str, link: str = "") -> core.Panel:
+    timed_out = total(gained(TRANSACTIONS_TOTAL, WINDOW, 'outcome="timed_out"', *matchers))
     return stat(
         f"Timeouts, {WINDOW}",
         "Transactions that the coordinator ended because they ran into transaction.timeout.ms.",
-        "round(" + total(gained(TRANSACTIONS_TOTAL, WINDOW, 'outcome="timed_out"', *matchers)) + ")",
-        steps=((None, "green"), (1, ORANGE), (10, RED)),
+        f"round({timed_out})",
+        steps=_SOME_BAD,
         link=link,
     )
 
@@ -124,30 +143,106 @@ def not_committed(*matchers: str, link: str = "") -> core.Panel:
         "Share of the finished transactions that were aborted, timed out or fenced.",
         f"1 - {committed} / ({finished} > 0)",
         "percentunit",
-        steps=((None, "green"), (0.05, YELLOW), (0.25, ORANGE)),
+        ((None, GREEN), (0.05, YELLOW), (0.25, ORANGE)),
         none="none known",
         link=link,
     )
 
 
 def used_up(title: str, remaining: Record, by: str, *matchers: str, link: str = "") -> core.Panel:
-    """How many have lost more in 30 days than they may; not known without the recording rules."""
     return stat(
         title,
-        "Lost more in the last 30 days than the objective allows, by the recording rules; not known without them.",
+        "How many lost more in the last 30 days than their objective allows, by the recording rules.",
         f"sum({recorded('min', by, remaining, *matchers)} < bool 0)",
-        steps=((None, GREEN), (1, ORANGE)),
+        steps=ANY_IS_ODD,
         none="not known",
         link=link,
     )
 
 
-def groups_held_up(*matchers: str) -> str:
-    """How many groups have unreadable offsets in a topic with a stalled partition; those of a healthy open transaction,
-    which come and go, do not count. Absent when either is not known.
-    """
-    waits, stalled = f"{now(GROUP_BLOCKED_OFFSETS, *matchers)} > bool 0", f"{now(STALLED_PARTITIONS)} > bool 0"
-    return f"sum(max by (kafka_cluster, group) (({waits}) * on (kafka_cluster, topic) group_left () ({stalled})))"
+def unavailable_ids(*matchers: str, link: str = "") -> core.Panel:
+    return stat(
+        "Ids without coordinator",
+        "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
+        total(now(TRANSACTIONAL_IDS_UNAVAILABLE, *matchers)),
+        link=link,
+    )
+
+
+def failed_checks(link: str = "") -> core.Panel:
+    return stat(
+        "Posture checks failed",
+        "Settings that exactly-once needs and that are not so; the dashboard of the brokers names them.",
+        total(f"1 - {now(POSTURE_CHECK)}"),
+        steps=((None, GREEN), (1, YELLOW)),
+        link=link,
+    )
+
+
+def failed_tasks(*matchers: str, link: str = "") -> core.Panel:
+    return stat(
+        "Failed Connect tasks",
+        "Ended by an error: Connect does not restart them by itself.",
+        in_state(CONNECT_TASK_STATE, "failed", *matchers),
+        none="no Connect",
+        link=link,
+    )
+
+
+def records_to_restore(*matchers: str, link: str = "") -> core.Panel:
+    return stat(
+        "Streams records to restore",
+        "Until then the tasks concerned process nothing.",
+        total(now(STREAMS_RESTORE_REMAINING_RECORDS, *matchers)),
+        steps=((None, GREEN), (1, YELLOW)),
+        none="none known",
+        link=link,
+    )
+
+
+def failed_queries(*matchers: str, link: str = "") -> core.Panel:
+    return stat(
+        "Failed Spark queries",
+        "Ended by an error less than an hour ago, and not started again.",
+        in_state(SPARK_QUERY_STATE, "failed", *matchers),
+        none="no Spark",
+        link=link,
+    )
+
+
+def starved_queries(*matchers: str, link: str = "") -> core.Panel:
+    waits = f"max by (kafka_cluster, spark_application, query, topic) ({now(SPARK_SOURCE_BLOCKED_OFFSETS, *matchers)})"
+    stalled = f"{_ON_TOPIC} ({now(STALLED_PARTITIONS)} > bool 0)"
+    return stat(
+        "Spark queries starved",
+        "They look idle and healthy, and cannot read on: one of their topics is stalled.",
+        f"sum(max by (kafka_cluster, spark_application, query) (({waits} > bool 0) * {stalled}))",
+        steps=ANY_IS_ODD,
+        none="no Spark",
+        link=link,
+    )
+
+
+def topics_with_findings(*matchers: str, link: str = "") -> core.Panel:
+    which = now(AUDIT_VERDICT, *matchers, 'verdict="findings"')
+    return stat(
+        "Topics with findings",
+        "Topics whose last audit found records that break exactly-once.",
+        f"count(max by (kafka_cluster, audit, topic) ({which})) or count({now(AUDIT_VERDICT, *matchers)}) * 0",
+        none="no audit",
+        link=link,
+    )
+
+
+def outcomes(*matchers: str) -> core.Panel:
+    return lines(
+        "How do transactions end?",
+        "Finished transactions per second, each counted once.",
+        Query(total(per_second(TRANSACTIONS_TOTAL, *matchers), "outcome"), "{{outcome}}"),
+        "ops",
+        colours=OUTCOME_COLOURS,
+        stacked=True,
+    )
 
 
 NEXT_STEPS = {
@@ -157,33 +252,30 @@ NEXT_STEPS = {
     "unmarked": "committed: end nothing; agent's page: what releases it",
     "unknown": "agent's page: the grant or broker that is missing",
 }
-_RUNBOOKS = "https://github.com/kafka-eos-exporter/kafka-eos-exporter/blob/main/alerts/runbooks"
 
 
 def holders(*matchers: str) -> core.Panel:
-    """Stalled partitions with their holders, one row each."""
+    """Stalled partitions with their holders, one row each. ``matchers`` are of the topic."""
     blockers = f'label_replace({now(LSO_BLOCKER_INFO, *matchers)}, "next_step", "$1", "kind", "(.*)")'
     since = age(f"({blockers} * {_ON_PARTITION} {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)})")
     lag = f"{blockers} * {_ON_PARTITION} {now(LSO_LAG_OFFSETS, *matchers)}"
     leader = f"{blockers} * {_ON_PARTITION} {now(LSO_STALLED_LEADER_ID, *matchers)}"
-    warning = f"{_ON_TOPIC} {now(TOPIC_THRESHOLD_SECONDS, *matchers, _WARNING)}"
+    warning = now(TOPIC_THRESHOLD_SECONDS, *matchers, 'threshold="stall_warning"')
     began = f"min by (kafka_cluster, producer_id) ({now(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)})"
     timeout = f"max by (kafka_cluster, producer_id) ({now(OPEN_TRANSACTION_TIMEOUT_SECONDS)})"
     ends = f"{blockers} * on (kafka_cluster, producer_id) group_left () ({began} + {timeout}) - time()"
     return table(
-        "Stalled partitions, and who holds them",
-        "The one transaction whose start offset is the last stable offset. Of its threshold: how much of the time"
-        " after "
-        "which its topic is a ticket has passed. Ends in: until its coordinator ends it; below 0 it is late; empty "
-        "without a timeout. Next step links to the agent's page, which has the line to type and its proof.",
-        [since, lag, leader, f"({since}) / {warning}", ends],
+        "Which partitions are stalled, and who holds them?",
+        "Each with the transaction at its last stable offset, when its coordinator ends it (below 0 it is late) and"
+        " the next step, which links to the agent's page with its proof.",
+        [since, lag, leader, f"({since}) / {_ON_TOPIC} {warning}", ends],
         [
             Column("Value #A", "Stalled for", "s", width=110),
             Column("Value #D", "Of its threshold", "percentunit", steps=((None, YELLOW), (1, RED)), width=130),
             Column("topic", "Topic", link=TO_TOPIC),
             Column("partition", "Partition", width=80),
             Column(
-                "kind", "Kind", colours=KIND_COLOURS, width=100, page=("Runbook", f"{_RUNBOOKS}/KafkaEosLsoStalled.md")
+                "kind", "Kind", colours=KIND_COLOURS, width=100, page=("Runbook", f"{RUNBOOKS}/KafkaEosLsoStalled.md")
             ),
             Column("next_step", "Next step", texts=NEXT_STEPS, width=300, page=("The agent's page", "${agent_page}")),
             Column("application", "Application", link=TO_APPLICATION),
@@ -198,133 +290,4 @@ def holders(*matchers: str) -> core.Panel:
         ],
         sort=["Stalled for"],
         none="nothing is known to be stalled",
-    )
-
-
-ALERT_SUBJECTS = (
-    "transactional_id",
-    "producer_id",
-    "topic",
-    "group",
-    "connect",
-    "connector",
-    "task",
-    "server",
-    "spark_application",
-    "query",
-    "audit",
-    "check",
-    "broker",
-    "coordinator",
-    "client_id",
-    "thread",
-    "source",
-    "target",
-    "error",
-    "metric",
-    "job",
-    "instance",
-)
-"""Labels of alerts that tell two of one name, cluster and application apart."""
-_NUMBERED = {"producer_id": "producer", "task": "task", "broker": "broker", "coordinator": "broker"}
-
-
-def firing() -> core.Panel:
-    """Which alerts of ours fire now, by the ruler that evaluates them."""
-    who = ", ".join(("severity", "alertname", "reason", "kafka_cluster", "application", *ALERT_SUBJECTS))
-    ours = 'alertname=~"KafkaEos.+", severity!="none", kafka_cluster=~"$kafka_cluster"'
-    fires = f'max by ({who}) (ALERTS{{{ours}, alertstate="firing"}})'
-    begun = f"min by ({who}) (ALERTS_FOR_STATE{{{ours}}})"
-    return table(
-        "Firing alerts",
-        "Of this set, as Prometheus has them now: pages on top, then those whose condition has lasted longest. Alert"
-        " links to the runbook, Cluster to the agent's page, whose address is set above. Silences and inhibition of"
-        " Alertmanager are not in it.",
-        [_of_subject(fires), _of_subject(f"({begun} and {fires}) * 1000")],
-        [
-            Column("severity", "Severity", colours={"critical": RED, "warning": ORANGE}, width=90),
-            Column("Value #B", "Since", "dateTimeAsLocal", width=160),
-            Column("alertname", "Alert", width=270, page=("Runbook", f"{_RUNBOOKS}/${{__value.text}}.md")),
-            Column("reason", "Reason", width=110),
-            Column("application", "Application", link=TO_APPLICATION),
-            Column("subject", "Subject"),
-            Column(
-                "kafka_cluster",
-                "Cluster",
-                width=110,
-                page=("The agent's page", "${agent_page}/?cluster=${__value.text:percentencode}"),
-            ),
-        ],
-        sort=["Severity", "Since"],
-        smallest_first=True,
-        none="none fires, or the rules are not loaded",
-    )
-
-
-def _of_subject(alerts: str) -> str:
-    """Return alerts with one label ``subject``, of all labels that tell two alerts of one name apart."""
-    for label, word in _NUMBERED.items():
-        alerts = f'label_replace({alerts}, "{label}", "{word} $1", "{label}", "(.+)")'
-    names = ", ".join(f'"{label}"' for label in ALERT_SUBJECTS)
-    joined = f'label_join({alerts}, "subject", " ", {names})'
-    return f'label_replace({joined}, "subject", "$1", "subject", " *(.*?) *")'
-
-
-def stalls_over_time(*matchers: str) -> core.Panel:
-    """A band for each topic with a stalled partition."""
-    return timeline(
-        "Stalled topics over time",
-        "Number of stalled partitions of every topic that has or had one.",
-        Query(
-            total(now(STALLED_PARTITIONS, *matchers), "kafka_cluster, topic") + " > 0",
-            "{{kafka_cluster}} {{topic}}",
-        ),
-        states=(),
-        steps=((None, YELLOW), (1, RED)),
-    )
-
-
-def outcomes(*matchers: str) -> core.Panel:
-    return lines(
-        "Transactions by outcome",
-        "Finished transactions per second, each counted once.",
-        Query(total(per_second(TRANSACTIONS_TOTAL, *matchers), "outcome"), "{{outcome}}"),
-        "ops",
-        colours=OUTCOME_COLOURS,
-        stacked=True,
-    )
-
-
-def unclean_ends(*matchers: str) -> core.Panel:
-    return table(
-        "Latest fences and timeouts",
-        "Who it happened to in the last hour, by the time of the transaction log; the newest have the smallest age.",
-        [age(now(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, *matchers))],
-        [
-            Column("Value #A", "Ago", "s", width=110),
-            Column("outcome", "Outcome", colours=OUTCOME_COLOURS, width=150),
-            Column("transactional_id", "Transactional id"),
-            Column("application", "Application", link=TO_APPLICATION),
-            Column("producer_id", "Producer id", width=110),
-            Column("producer_epoch", "Epoch", width=80),
-        ],
-        sort=["Ago"],
-        smallest_first=True,
-        none="none known in the last hour",
-    )
-
-
-def fenced_ids(*matchers: str) -> core.Panel:
-    return table(
-        "Fenced again and again",
-        "Fences of one transactional.id in the last 10 minutes: from 2 on, two live processes share it or one crashes "
-        "in a loop.",
-        [now(RECENT_PRODUCER_FENCES, *matchers)],
-        [
-            Column("Value #A", "Fences, 10 min", steps=((None, YELLOW), (2, RED)), width=130),
-            Column("transactional_id", "Transactional id"),
-            Column("application", "Application", link=TO_APPLICATION),
-        ],
-        sort=["Fences, 10 min"],
-        none="none known in 10 minutes",
     )

@@ -20,7 +20,7 @@ from exporter.words import BlockerKind
 
 MOST_PLACES = 5
 """Producers listed for one stall."""
-_DASHBOARD = "kafka-eos-lso"
+_DASHBOARD = "kafka-eos-stalls"
 _RUNBOOKS = {
     BlockerKind.HANGING: "KafkaEosHangingTransaction",
     BlockerKind.UNMARKED: "KafkaEosUnmarkedTransaction",

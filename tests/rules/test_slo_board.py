@@ -1,4 +1,4 @@
-"""The queries of the dashboard of objectives, by promtool, with the values that its cells have."""
+"""The objectives of the dashboard of transactions, by promtool, with the values that its cells have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from exporter.dashboards.normalise import text
-from exporter.dashboards.slo import board
+from exporter.dashboards.transactions import board
 
 _APPLICATION = "kafka_cluster_application:kafka_eos_transactions"
 _TOPIC = "kafka_cluster_topic:kafka_eos_freshness_slo"
@@ -23,7 +22,7 @@ _SERIES = {
     f'{_APPLICATION}_unclean:budget{{kafka_cluster="prod", application="pay"}}': "0.05x4400",
     **{
         f'{_APPLICATION}_unclean:ratio_rate{window}{{kafka_cluster="prod", application="pay"}}': f"{ratio}x4400"
-        for window, ratio in (("6h", 0.1), ("1d", 0.05), ("3d", 0.2))
+        for window, ratio in (("1d", 0.05),)
     },
     f'{_TOPIC}:late{{kafka_cluster="prod", topic="orders"}}': "1x4400",
     f'{_TOPIC}:burn_rate1h{{kafka_cluster="prod", topic="orders"}}': "100x4400",
@@ -40,23 +39,19 @@ _PAY, _OF_TEST = {"application": "pay", "kafka_cluster": "prod"}, {"application"
 _ORDERS = {"kafka_cluster": "prod", "topic": "orders"}
 _CELLS: dict[str, list[list[tuple[dict[str, str], float]]]] = {
     "Applications without budget": [[({}, 1)]],
-    "Least budget left, applications": [[({}, -0.5)]],
     "Fastest burn in 1 h, applications": [[({}, 2)]],
     "Topics without budget": [[({}, 1)]],
-    "Least budget left, topics": [[({}, -99)]],
     "Fastest burn in 1 h, topics": [[({}, 100)]],
-    "Applications, least budget left first": [
+    "Which applications have the least budget left?": [
         [(_PAY, -0.5), (_OF_TEST, 0.9)],
         [(_PAY, 0.95)],
         [(_PAY, 2)],
-        [(_PAY, 2)],
         [(_PAY, 1)],
-        [(_PAY, 4)],
     ],
-    "Topics, least budget left first": [
+    "Which topics have the least budget left?": [
         [(_ORDERS, -99)],
         [(_ORDERS, 0.99)],
-        *([[(_ORDERS, 100.0)]] * 4),
+        *([[(_ORDERS, 100.0)]] * 2),
         [(_ORDERS, 60)],
         [(_ORDERS, 1)],
     ],
@@ -64,7 +59,7 @@ _CELLS: dict[str, list[list[tuple[dict[str, str], float]]]] = {
 
 
 def _panels() -> list[dict[str, Any]]:
-    made: dict[str, Any] = json.loads(text(board().dashboard()))
+    made: dict[str, Any] = json.loads(board().text())
     return [panel for panel in made["panels"] if panel["title"] in _CELLS]
 
 

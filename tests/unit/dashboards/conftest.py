@@ -7,22 +7,21 @@ from typing import Any
 
 import pytest
 
-from exporter.dashboards.board import Board
+from exporter.dashboards.board import Dashboard
 from exporter.dashboards.generate import boards
-from exporter.dashboards.normalise import text
 
 _BOARDS = boards()
 
 
 @pytest.fixture(params=_BOARDS, ids=lambda board: board.uid)
-def board(request: pytest.FixtureRequest) -> Board:
+def board(request: pytest.FixtureRequest) -> Dashboard:
     """Each dashboard in turn, before it becomes JSON."""
-    made: Board = request.param
+    made: Dashboard = request.param
     return made
 
 
 @pytest.fixture
-def dashboard(board: Board) -> dict[str, Any]:
+def dashboard(board: Dashboard) -> dict[str, Any]:
     """Each dashboard in turn, as JSON."""
-    loaded: dict[str, Any] = json.loads(text(board.dashboard()))
+    loaded: dict[str, Any] = json.loads(board.text())
     return loaded

@@ -120,7 +120,7 @@ def test_a_stall_of_any_kind_leads_on_to_its_runbook_its_dashboard_its_silence_a
     assert stalled["links"] == {
         "page": "/eos/?cluster=prod&application=pay#producer-4711",
         "runbook": "/eos/runbooks/KafkaEosLsoStalled?cluster=prod&topic=orders&partition=7",
-        "dashboard": "https://g/d/kafka-eos-lso?var-kafka_cluster=prod&var-topic=orders",
+        "dashboard": "https://g/d/kafka-eos-stalls?var-kafka_cluster=prod&var-topic=orders",
         "silence": "https://am/#/silences/new?filter=%7Bkafka_cluster%3D%22prod%22%2Cproducer_id%3D%224711%22%7D",
     }
     assert '<article class="card stall" id="producer-4711">' in page(status(Stalls((STALL,)), links=bases))

@@ -1,0 +1,506 @@
+"""Producers, Connect, Debezium, Kafka Streams and Flink: what clients and engines say of their transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grafanalib import core
+
+from exporter.catalogue import (
+    CONNECT_CONNECTOR_INFO,
+    CONNECT_TASK_COMMITS_TOTAL,
+    CONNECT_TASK_FAILURES_TOTAL,
+    CONNECT_TASK_OFFSET_COMMIT_RATIO,
+    CONNECT_TASK_OFFSET_COMMIT_SECONDS,
+    CONNECT_TASK_RECORDS_WRITTEN_TOTAL,
+    CONNECT_TASK_STATE,
+    CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
+    CONNECT_WORKER_INFO,
+    CONNECTOR_THRESHOLD_RATIO,
+    DEBEZIUM_CONNECTED,
+    DEBEZIUM_LAG_SECONDS,
+    DEBEZIUM_LAST_EVENT_AGE_SECONDS,
+    DEBEZIUM_QUEUE_CAPACITY_RECORDS,
+    DEBEZIUM_QUEUE_RECORDS,
+    DEBEZIUM_SNAPSHOT_REMAINING_TABLES,
+    DEBEZIUM_SNAPSHOT_STATE,
+    DEBEZIUM_SNAPSHOT_STATES,
+    FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS,
+    FLINK_LOSS_TIMESTAMP_SECONDS,
+    PRODUCER_IDEMPOTENCE_STATE,
+    PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS,
+    PRODUCER_RECORD_ERRORS_TOTAL,
+    PRODUCER_RECORD_RETRIES_TOTAL,
+    PRODUCER_RECORDS_SENT_TOTAL,
+    PRODUCER_TXN_SECONDS_TOTAL,
+    PRODUCER_TXN_STATE,
+    PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS,
+    STREAMS_CHANGELOG_LAG_OFFSETS,
+    STREAMS_CLIENT_STATE,
+    STREAMS_CLIENT_STATES,
+    STREAMS_GUARANTEES,
+    STREAMS_PROCESSING_GUARANTEE,
+    STREAMS_REBALANCES_TOTAL,
+    STREAMS_RESTORE_REMAINING_RECORDS,
+    STREAMS_RESTORING_TASKS,
+    STREAMS_THREAD_COMMIT_LATENCY_SECONDS,
+    STREAMS_THREAD_COMMITS_TOTAL,
+    STREAMS_THREAD_STATE,
+    STREAMS_THREAD_STATES,
+    TASK_STATES,
+)
+from exporter.dashboards.board import APPLICATION, CLIENTS, Dashboard, PanelRow, Variable
+from exporter.dashboards.panels import (
+    ANY_IS_ODD,
+    BLUE,
+    GREEN,
+    GREY,
+    OF_THRESHOLD,
+    ORANGE,
+    PURPLE,
+    RED,
+    YELLOW,
+    Column,
+    Query,
+    lines,
+    stat,
+    table,
+    timeline,
+)
+from exporter.dashboards.queries import (
+    OF_APPLICATION,
+    age,
+    gained,
+    in_state,
+    now,
+    numbered,
+    of_threshold,
+    per_second,
+    total,
+)
+from exporter.dashboards.shared import TO_APPLICATION, WINDOW, failed_tasks
+from exporter.model import Metric
+
+_CLIENT, _JVM, _CONNECT = 'client_id=~"$client_id"', 'target=~"$target"', 'connect=~"$connect"'
+_TASKS = (_CONNECT, 'connector=~"$connector"')
+_BY_TASK, _BY_THREAD = "kafka_cluster, connect, connector, task", "kafka_cluster, thread"
+_TASK = "{{kafka_cluster}} {{connect}} {{connector}}-{{task}}"
+_CAPTURED = "{{kafka_cluster}} {{connect}} {{server}}"
+_NAME = "{{kafka_cluster}} {{name}}"
+_TASK_COLOURS = dict(zip(TASK_STATES, (GREEN, YELLOW, GREY, RED, ORANGE, BLUE, PURPLE), strict=True))
+_CLIENT_COLOURS = dict(zip(STREAMS_CLIENT_STATES, (GREY, YELLOW, GREEN, ORANGE, GREY, RED, RED), strict=True))
+_THREAD_COLOURS = dict(zip(STREAMS_THREAD_STATES, (GREY, BLUE, YELLOW, PURPLE, GREEN, ORANGE, RED), strict=True))
+_SNAPSHOT_COLOURS = dict(zip(DEBEZIUM_SNAPSHOT_STATES, (BLUE, YELLOW, GREEN, RED, GREY), strict=True))
+_GUARANTEE_COLOURS = dict(zip(STREAMS_GUARANTEES, (GREEN, GREEN, GREY), strict=True))
+_PRODUCER_COLOURS = {
+    "abortable_error": ORANGE,
+    "aborting_transaction": ORANGE,
+    "fatal_error": RED,
+    "in_transaction": GREEN,
+}
+
+
+def board() -> Dashboard:
+    """Producers by client, Connect by task, Kafka Streams by JVM, Flink by application."""
+    return Dashboard(
+        uid=CLIENTS,
+        title="Clients and engines",
+        description="What producers, Connect, Debezium, Kafka Streams and Flink say of their transactions.",
+        variables=(
+            APPLICATION,
+            Variable("client_id", "Producer", PRODUCER_RECORDS_SENT_TOTAL),
+            Variable("connect", "Connect cluster", CONNECT_TASK_STATE),
+            Variable("connector", "Connector", CONNECT_TASK_STATE),
+            Variable("target", "JVM of Streams", STREAMS_CLIENT_STATE),
+        ),
+        rows=(
+            PanelRow("Does any of them fail?", (_figures(),)),
+            PanelRow(
+                "Connect: which tasks, and why?", ((_not_running(), _causes()), (_task_states(), _task_commits()))
+            ),
+            PanelRow("Connect: how are they set up?", ((_connectors(), _workers()),)),
+            PanelRow(
+                "Connect: transactions and offset commits (needs JMX of the workers: connect.workers)",
+                ((_records_of_tasks(), _commit_time()),),
+            ),
+            PanelRow(
+                "Debezium (needs JMX of the workers: connect.workers)", ((_snapshots(), _capture_lag(), _queue()),)
+            ),
+            PanelRow(
+                "Kafka Streams (needs JMX: streams)",
+                (
+                    (_clients(),),
+                    (_thread_commits(), _latency()),
+                    (_remaining(), _rebalances(), _guarantees()),
+                ),
+            ),
+            PanelRow("Flink: will data be lost?", ((_at_risk(), _lost()),)),
+            PanelRow("Producers (needs JMX: producers)", ((_operations(), _records()),)),
+            PanelRow("Producers of librdkafka (needs their statistics: ingest)", ((_states(), _idempotence()),)),
+        ),
+    )
+
+
+def _figures() -> tuple[core.Panel, ...]:
+    failed = now(CONNECT_TASK_OFFSET_COMMIT_RATIO, *_TASKS, 'result="failure"')
+    clients = total(now(STREAMS_CLIENT_STATE, _JVM))
+    running = total(now(STREAMS_CLIENT_STATE, _JVM, 'state="running"'))
+    return (
+        failed_tasks(*_TASKS),
+        stat(
+            "Worst offset commits, of their threshold",
+            "How much of the share of offset commits that may fail did fail, of the task where most did.",
+            f"max({of_threshold(failed, CONNECTOR_THRESHOLD_RATIO, 'commit_failures', *_TASKS)})",
+            "percentunit",
+            OF_THRESHOLD,
+            none="no JMX",
+        ),
+        stat(
+            "Streams clients not running",
+            "In any state but running; rebalancing counts while it lasts.",
+            f"{clients} - ({running} or {clients} * 0)",
+            steps=ANY_IS_ODD,
+        ),
+        stat("Dead stream threads", "Threads that ended by an error.", in_state(STREAMS_THREAD_STATE, "dead", _JVM)),
+        stat(
+            f"Records not sent, {WINDOW}",
+            "Records that producers gave up on.",
+            f"round({total(gained(PRODUCER_RECORD_ERRORS_TOTAL, WINDOW, _CLIENT))})",
+            none="no client watched",
+        ),
+        stat(
+            "Fatal librdkafka clients",
+            "In state fatal_error, fenced or broken for good: only a new client helps.",
+            # A producer that is idempotent only has no transactional state.
+            f"count(max by (kafka_cluster, target, client_id) ({now(PRODUCER_TXN_STATE, _CLIENT, _FATAL)}"
+            f" or {now(PRODUCER_IDEMPOTENCE_STATE, _CLIENT, _FATAL)}))"
+            f" or {total(now(PRODUCER_IDEMPOTENCE_STATE, _CLIENT))} * 0",
+            none="no librdkafka",
+        ),
+    )
+
+
+_FATAL = 'state="fatal_error"'
+
+
+def _states_of(metric: Metric, states: Sequence[str], by: str, *matchers: str) -> str:
+    """The state of each as its place in the list."""
+    return f"max by ({by}) ({numbered(metric, 'state', states, *matchers)})"
+
+
+def _not_running() -> core.Panel:
+    return table(
+        "Which tasks do not run?",
+        "Which, and in what state.",
+        [now(CONNECT_TASK_STATE, *_TASKS, 'state!="running"')],
+        [
+            Column("connector", "Connector"),
+            Column("task", "Task", width=80),
+            Column("state", "State", colours=_TASK_COLOURS, width=130),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort=["Connector"],
+        none="none is known that does not run",
+    )
+
+
+def _causes() -> core.Panel:
+    failures = total(gained(CONNECT_TASK_FAILURES_TOTAL, "1h", *_TASKS), f"{_BY_TASK}, cause")
+    return table(
+        "Why did tasks fail in the last hour?",
+        "By the exception in the task's trace; invalid_epoch is what most fences and timeouts look like to a task.",
+        [f"round({failures}) > 0"],
+        [
+            Column("connector", "Connector"),
+            Column("task", "Task", width=80),
+            Column("cause", "Cause", width=150),
+            Column("Value #A", "Failures", "none", steps=((None, RED),), width=100),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort=["Failures"],
+        none="none is known to have failed",
+    )
+
+
+def _task_states() -> core.Panel:
+    return timeline(
+        "What state was each task in?",
+        "A band for each task.",
+        Query(_states_of(CONNECT_TASK_STATE, TASK_STATES, _BY_TASK, *_TASKS), _TASK),
+        [(index, state, _TASK_COLOURS[state]) for index, state in enumerate(TASK_STATES)],
+    )
+
+
+def _task_commits() -> core.Panel:
+    return lines(
+        "How often do tasks commit?",
+        "Per second: transactions of exactly-once sources, from the log, and offset commits of sinks, by JMX.",
+        Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_TASKS), _BY_TASK), _TASK),
+        "ops",
+    )
+
+
+def _connectors() -> core.Panel:
+    return table(
+        "How do connectors support exactly-once?",
+        "Empty for sinks, and where REST is not read.",
+        [now(CONNECT_CONNECTOR_INFO, *_TASKS)],
+        [
+            Column("connector", "Connector"),
+            Column("type", "Type", width=80),
+            Column("exactly_once_support", "Support", width=120),
+            Column("transaction_boundary", "Boundary", width=120),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort=["Connector"],
+    )
+
+
+def _workers() -> core.Panel:
+    return table(
+        "Which versions do workers have?",
+        "Exactly-once for source connectors needs Kafka 3.3 on every worker.",
+        [now(CONNECT_WORKER_INFO, _CONNECT)],
+        [
+            Column("worker", "Worker"),
+            Column("version", "Version", width=120),
+            Column("connect", "Connect cluster", width=150),
+        ],
+        sort=["Version"],
+    )
+
+
+def _records_of_tasks() -> core.Panel:
+    return lines(
+        "How many records do tasks write, and in a transaction?",
+        "Written per second, for a sink those that it was given, and the average and largest transaction of a task.",
+        [
+            Query(total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_TASKS), _BY_TASK), f"{_TASK} per second"),
+            Query(now(CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_TASKS, 'stat=~"avg|max"'), f"{_TASK} {{{{stat}}}}"),
+        ],
+        log=True,
+    )
+
+
+def _commit_time() -> core.Panel:
+    return lines(
+        "How long do offset commits take?",
+        "Largest of recent ones, by task.",
+        Query(now(CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_TASKS, 'stat="max"'), _TASK),
+        "s",
+    )
+
+
+def _snapshots() -> core.Panel:
+    by = "kafka_cluster, connect, server"
+    return timeline(
+        "Did snapshots end early?",
+        "One that ends early begins again: its rows are in the topic twice, with exactly-once as well.",
+        Query(_states_of(DEBEZIUM_SNAPSHOT_STATE, DEBEZIUM_SNAPSHOT_STATES, by, _CONNECT), _CAPTURED),
+        [(index, state, _SNAPSHOT_COLOURS[state]) for index, state in enumerate(DEBEZIUM_SNAPSHOT_STATES)],
+    )
+
+
+def _capture_lag() -> core.Panel:
+    return lines(
+        "How far is capture behind the database?",
+        "Lag of the last change, which stands while nothing changes, and age of the last event.",
+        [
+            Query(now(DEBEZIUM_LAG_SECONDS, _CONNECT), f"{_CAPTURED} lag"),
+            Query(now(DEBEZIUM_LAST_EVENT_AGE_SECONDS, _CONNECT), f"{_CAPTURED} last event ({{{{context}}}})"),
+        ],
+        "s",
+    )
+
+
+def _queue() -> core.Panel:
+    full = f"{now(DEBEZIUM_QUEUE_RECORDS, _CONNECT)} / {now(DEBEZIUM_QUEUE_CAPACITY_RECORDS, _CONNECT)}"
+    return lines(
+        "Is Kafka slower than the database?",
+        "A full queue says so; a connector that is not connected outside of a snapshot captures nothing.",
+        [
+            Query(full, f"{_CAPTURED} queue"),
+            Query(now(DEBEZIUM_CONNECTED, _CONNECT), f"{_CAPTURED} connected"),
+            Query(now(DEBEZIUM_SNAPSHOT_REMAINING_TABLES, _CONNECT), f"{_CAPTURED} tables to snapshot"),
+        ],
+        "none",
+    )
+
+
+def _clients() -> core.Panel:
+    states = _states_of(STREAMS_CLIENT_STATE, STREAMS_CLIENT_STATES, "kafka_cluster, client_id", _JVM)
+    return timeline(
+        "What state was each client in?",
+        "A band for each Kafka Streams client.",
+        Query(_named(states, "client_id"), _NAME),
+        [(index, state, _CLIENT_COLOURS[state]) for index, state in enumerate(STREAMS_CLIENT_STATES)],
+    )
+
+
+def _named(series: str, label: str) -> str:
+    """The series with a label ``name``: a client's id with the first 8 digits of its process's UUID, and before it the
+    number of a thread.
+
+    Ids of threads differ at their ends, which a legend has no room for.
+    """
+    process = "(.+-[0-9a-f]+)-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+"
+    named = f'label_replace({series}, "name", "$1", "{label}", "(.*)")'
+    named = f'label_replace({named}, "name", "$1", "{label}", "{process}")'
+    return f'label_replace({named}, "name", "thread $2 of $1", "{label}", "{process}-[A-Za-z]+-([0-9]+)")'
+
+
+def _thread_commits() -> core.Panel:
+    return lines(
+        "How often do threads commit?",
+        "Per second: a thread that runs and commits nothing is stuck in its transaction.",
+        Query(_named(total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _JVM), _BY_THREAD), "thread"), _NAME),
+        "ops",
+    )
+
+
+def _latency() -> core.Panel:
+    return lines(
+        "How long do commits take?",
+        "Largest of recent commits, by thread: beware from a quarter of transaction.timeout.ms on.",
+        Query(_named(now(STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _JVM, 'stat="max"'), "thread"), _NAME),
+        "s",
+    )
+
+
+def _remaining() -> core.Panel:
+    return lines(
+        "How much is left to restore?",
+        "Records by task, tasks that restore by thread, and offsets of changelogs that open transactions hold back.",
+        [
+            Query(
+                total(now(STREAMS_RESTORE_REMAINING_RECORDS, _JVM), "kafka_cluster, target, task"),
+                "{{kafka_cluster}} {{target}} {{task}}",
+            ),
+            Query(_named(total(now(STREAMS_RESTORING_TASKS, _JVM), _BY_THREAD), "thread"), _NAME + " tasks"),
+            Query(
+                total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _JVM), "kafka_cluster, topic"),
+                "{{kafka_cluster}} {{topic}} not committed",
+            ),
+        ],
+    )
+
+
+def _guarantees() -> core.Panel:
+    return table(
+        "Which guarantee is in use?",
+        "By what the clients of the application did: transactions, or offsets of the consumer.",
+        [now(STREAMS_PROCESSING_GUARANTEE, _JVM)],
+        [
+            Column("application", "Application", link=TO_APPLICATION),
+            Column("guarantee", "Guarantee", colours=_GUARANTEE_COLOURS, width=180),
+            Column("target", "JVM", width=200),
+        ],
+        sort=["Application"],
+    )
+
+
+def _rebalances() -> core.Panel:
+    rebalances = total(gained(STREAMS_REBALANCES_TOTAL, WINDOW, _JVM), "kafka_cluster, target, result")
+    return lines(
+        f"How often do they rebalance? ({WINDOW})",
+        "Each rebalance commits what is open; many show a member that comes and goes.",
+        Query(f"round({rebalances})", "{{kafka_cluster}} {{target}} {{result}}"),
+        "none",
+    )
+
+
+def _at_risk() -> core.Panel:
+    return table(
+        "Which precommitted transactions will time out?",
+        "A Flink job has precommitted them and does not commit: at the timeout their records are lost.",
+        [f"{now(FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS, OF_APPLICATION)} - time()"],
+        [
+            Column("Value #A", "Lost in", "s", steps=((None, RED), (3600, ORANGE)), width=110),
+            Column("application", "Application", link=TO_APPLICATION),
+            Column("transactional_id", "Transactional id"),
+            Column("precommitted", "Precommitted", width=120),
+        ],
+        sort=["Lost in"],
+        smallest_first=True,
+        none="none is known to be at risk",
+    )
+
+
+def _lost() -> core.Panel:
+    return table(
+        "Which precommitted transactions were lost in the last hour?",
+        "Ended by the server; completed is whether another subtask committed the same checkpoint.",
+        [age(now(FLINK_LOSS_TIMESTAMP_SECONDS, OF_APPLICATION))],
+        [
+            Column("Value #A", "Ago", "s", width=110),
+            Column("application", "Application", link=TO_APPLICATION),
+            Column("transactional_id", "Transactional id"),
+            Column("checkpoint", "Checkpoint", width=100),
+            Column("completed", "Completed", width=100),
+        ],
+        sort=["Ago"],
+        smallest_first=True,
+        none="none is known to be lost",
+    )
+
+
+def _operations() -> core.Panel:
+    return lines(
+        "Where does the time of producers go?",
+        "Seconds per second in each transactional operation over all clients.",
+        Query(total(per_second(PRODUCER_TXN_SECONDS_TOTAL, _CLIENT), "operation"), "{{operation}}"),
+        "percentunit",
+        stacked=True,
+    )
+
+
+def _records() -> core.Panel:
+    return lines(
+        "What do producers send, send again, and give up?",
+        "Records per second, the ten clients with most of each.",
+        [
+            Query(
+                f"topk(10, {total(per_second(metric, _CLIENT), 'kafka_cluster, client_id')})",
+                f"{{{{kafka_cluster}}}} {{{{client_id}}}} {word}",
+            )
+            for metric, word in (
+                (PRODUCER_RECORDS_SENT_TOTAL, "sent"),
+                (PRODUCER_RECORD_RETRIES_TOTAL, "sent again"),
+                (PRODUCER_RECORD_ERRORS_TOTAL, "given up"),
+            )
+        ],
+        "ops",
+    )
+
+
+def _states() -> core.Panel:
+    return table(
+        "What state is each transaction in?",
+        "in_transaction for long is a transaction that does not end.",
+        [age(now(PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS, _CLIENT)), now(PRODUCER_TXN_STATE, _CLIENT)],
+        [
+            Column("Value #A", "In it for", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),
+            Column("client_id", "Client"),
+            Column("state", "State", colours=_PRODUCER_COLOURS, width=200),
+            Column("target", "Target"),
+        ],
+        sort=["In it for"],
+        none="no librdkafka client",
+    )
+
+
+def _idempotence() -> core.Panel:
+    since = age(now(PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS, _CLIENT))
+    return table(
+        "Which producers have a producer id?",
+        "Those that are in state assigned.",
+        [since, now(PRODUCER_IDEMPOTENCE_STATE, _CLIENT)],
+        [
+            Column("Value #A", "In it for", "s", width=120),
+            Column("client_id", "Client"),
+            Column("state", "State", width=200),
+            Column("target", "Target"),
+        ],
+        sort=["In it for"],
+        none="no librdkafka client",
+    )

@@ -1,0 +1,237 @@
+"""Spark Structured Streaming, and the audits of topics."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from exporter.catalogue import (
+    AUDIT_FINDINGS,
+    AUDIT_LAST_RUN_TIMESTAMP_SECONDS,
+    AUDIT_RECORDS,
+    AUDIT_THRESHOLD_SECONDS,
+    AUDIT_VERDICT,
+    AUDIT_VERDICTS,
+    QUERY_THRESHOLD_SECONDS,
+    SPARK_BATCH_DURATION_SECONDS,
+    SPARK_BATCHES_TOTAL,
+    SPARK_INPUT_ROWS_TOTAL,
+    SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
+    SPARK_QUERY_STATE,
+    SPARK_QUERY_STATES,
+    SPARK_QUERY_TERMINATIONS_TOTAL,
+    SPARK_SOURCE_BLOCKED_OFFSETS,
+    SPARK_SOURCE_LAG_OFFSETS,
+    SPARK_UNCOMMITTED_BATCHES,
+)
+from exporter.dashboards.board import JOBS, Dashboard, PanelRow, Variable
+from exporter.dashboards.panels import (
+    ANY_IS_BAD,
+    BLUE,
+    GREEN,
+    GREY,
+    OF_THRESHOLD,
+    ORANGE,
+    PURPLE,
+    RED,
+    YELLOW,
+    Column,
+    Query,
+    lines,
+    stat,
+    table,
+    timeline,
+)
+from exporter.dashboards.queries import age, gained, now, numbered, of_threshold, per_second, total
+from exporter.dashboards.shared import TO_TOPIC, WINDOW, failed_queries, starved_queries, topics_with_findings
+
+_QUERY = ('spark_application=~"$spark_application"', 'query=~"$query"')
+_AUDIT = ('audit=~"$audit"', 'topic=~"$topic"')
+_BY_QUERY, _BY_AUDIT = "kafka_cluster, spark_application, query", "kafka_cluster, audit, topic"
+_QUERY_NAME = "{{kafka_cluster}} {{spark_application}} / {{query}}"
+_QUERY_COLOURS = dict(zip(SPARK_QUERY_STATES, (GREEN, BLUE, GREY, RED), strict=True))
+_VERDICT_COLOURS = dict(zip(AUDIT_VERDICTS, (GREEN, RED, PURPLE), strict=True))
+_ERROR = 'reason!="stopped"'
+
+
+def board() -> Dashboard:
+    """Spark by application and query, audits by name and topic."""
+    return Dashboard(
+        uid=JOBS,
+        title="Spark and audits",
+        description="Which Spark queries get on, what holds them up, and what the audits of topics say.",
+        variables=(
+            Variable("spark_application", "Spark application", SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
+            Variable("query", "Query", SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
+            Variable("audit", "Audit", AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
+            Variable("topic", "Audited topic", AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
+        ),
+        rows=(
+            PanelRow("Do queries get on, and are audits clean?", (_figures(),)),
+            PanelRow(
+                "Which queries, and what do they wait for?",
+                ((_queries(),), (_states(), _ends()), (_batches(), _phases())),
+            ),
+            PanelRow("What did audits find?", ((_audits(), _kinds()),)),
+        ),
+    )
+
+
+def _progress() -> str:
+    """How much of its threshold each query that has not ended has been without progress for."""
+    over = " or ".join(now(SPARK_QUERY_STATE, *_QUERY, f'state="{state}"') for state in ("terminated", "failed"))
+    since = f"max by ({_BY_QUERY}) ({now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_QUERY)})"
+    silence = age(f"({since} unless on ({_BY_QUERY}) ({over}))")
+    return of_threshold(f"max by ({_BY_QUERY}) ({silence})", QUERY_THRESHOLD_SECONDS, "stalled_warning", *_QUERY)
+
+
+def _overdue() -> str:
+    ran = age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_AUDIT))
+    return of_threshold(ran, AUDIT_THRESHOLD_SECONDS, "overdue_warning", _AUDIT[0])
+
+
+def _figures() -> tuple[core.Panel, ...]:
+    return (
+        failed_queries(*_QUERY),
+        stat(
+            f"Ended by errors, {WINDOW}",
+            "Times that queries ended by an error: one that is restarted and ends again counts again.",
+            f"round({total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_QUERY, _ERROR))})",
+            steps=((None, GREEN), (1, ORANGE), (3, RED)),
+        ),
+        stat(
+            "Longest without progress, of its threshold",
+            "Of the queries that have not ended: 1 is where it becomes a ticket.",
+            f"max({_progress()})",
+            "percentunit",
+            OF_THRESHOLD,
+            none="no query",
+        ),
+        starved_queries(*_QUERY),
+        topics_with_findings(*_AUDIT),
+        stat(
+            "Oldest audit, of its threshold",
+            "How much of the time after which an audit is overdue has passed since it ran, of the one where most has.",
+            f"max({_overdue()})",
+            "percentunit",
+            OF_THRESHOLD,
+            none="no audit",
+        ),
+    )
+
+
+def _queries() -> core.Panel:
+    whole = 'phase="trigger_execution"'
+    return table(
+        "Which queries do not get on?",
+        "Those that an error ended on top; a batch is uncommitted while it runs, and while a query is stuck or dead in"
+        " it.",
+        [
+            f"max by ({_BY_QUERY}) ({age(now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_QUERY))})",
+            f"max by ({_BY_QUERY}) ({now(SPARK_UNCOMMITTED_BATCHES, *_QUERY)})",
+            total(now(SPARK_SOURCE_LAG_OFFSETS, *_QUERY), _BY_QUERY),
+            total(now(SPARK_SOURCE_BLOCKED_OFFSETS, *_QUERY), _BY_QUERY),
+            f"max by ({_BY_QUERY}) ({now(SPARK_BATCH_DURATION_SECONDS, *_QUERY, whole)})",
+            f"round({total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, '1h', *_QUERY, _ERROR), _BY_QUERY)})",
+            f"max by ({_BY_QUERY}) ({_progress()})",
+        ],
+        [
+            Column("spark_application", "Application"),
+            Column("query", "Query", link=(JOBS, "query", "This query alone")),
+            Column("Value #A", "Without progress", "s", width=150),
+            Column("Value #G", "Of its threshold", "percentunit", steps=OF_THRESHOLD, width=130),
+            Column("Value #B", "Uncommitted batches", "none", steps=((None, GREEN), (1, BLUE)), width=170),
+            Column("Value #C", "Offsets behind", "short", width=130),
+            Column("Value #D", "Withheld offsets", "short", steps=((None, GREEN), (1, YELLOW)), width=150),
+            Column("Value #E", "Last batch took", "s", width=140),
+            Column("Value #F", "Errors, 1 h", "none", steps=ANY_IS_BAD, width=110),
+        ],
+        sort=["Errors, 1 h", "Of its threshold"],
+        none="no query is reported",
+    )
+
+
+def _states() -> core.Panel:
+    state_of = numbered(SPARK_QUERY_STATE, "state", SPARK_QUERY_STATES, *_QUERY)
+    return timeline(
+        "What state was each query in?",
+        "A band for each query; a gap where its driver fell silent.",
+        Query(f"max by ({_BY_QUERY}) ({state_of})", _QUERY_NAME),
+        [(index, state, _QUERY_COLOURS[state]) for index, state in enumerate(SPARK_QUERY_STATES)],
+    )
+
+
+def _ends() -> core.Panel:
+    ended = total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_QUERY), "kafka_cluster, query, reason")
+    return lines(
+        f"Why did queries end? ({WINDOW})",
+        "stopped is on purpose; the runbook of KafkaEosSparkQueryTerminated has what to do for each other reason.",
+        Query(f"round({ended}) > 0", "{{kafka_cluster}} {{query}}: {{reason}}"),
+        "none",
+    )
+
+
+def _batches() -> core.Panel:
+    return lines(
+        "How many batches and rows do queries complete?",
+        "Per second; transaction markers use offsets and are no rows.",
+        [
+            Query(total(per_second(metric, *_QUERY), _BY_QUERY), f"{_QUERY_NAME} {word}")
+            for metric, word in ((SPARK_BATCHES_TOTAL, "batches"), (SPARK_INPUT_ROWS_TOTAL, "rows"))
+        ],
+        "ops",
+        log=True,
+    )
+
+
+def _phases() -> core.Panel:
+    of_last = now(SPARK_BATCH_DURATION_SECONDS, *_QUERY, 'phase!="trigger_execution"')
+    return lines(
+        "Where does the time of the last batch go?",
+        "Of the slowest query: add_batch is the work and the sink, latest_offset and get_batch are Kafka, wal_commit"
+        " and commit_offsets the checkpoint.",
+        Query(f"max by (phase) ({of_last})", "{{phase}}"),
+        "s",
+        stacked=True,
+    )
+
+
+def _audits() -> core.Panel:
+    verdicts = f"max by ({_BY_AUDIT}, verdict) ({now(AUDIT_VERDICT, *_AUDIT)})"
+    facts = (
+        f"max by ({_BY_AUDIT}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_AUDIT))})",
+        total(now(AUDIT_FINDINGS, *_AUDIT), _BY_AUDIT),
+        f"max by ({_BY_AUDIT}) ({now(AUDIT_RECORDS, *_AUDIT)})",
+        f"max by ({_BY_AUDIT}) ({_overdue()})",
+    )
+    return table(
+        "What did the last run of each audit say?",
+        "The run's own report has the evidence, or why it could not tell.",
+        [f"{verdicts} * on ({_BY_AUDIT}) group_left () {fact}" for fact in facts],
+        [
+            Column("audit", "Audit"),
+            Column("topic", "Topic", link=TO_TOPIC),
+            Column("verdict", "Verdict", colours=_VERDICT_COLOURS, width=90),
+            Column("Value #B", "Findings", "short", width=90),
+            Column("Value #C", "Records", "short", width=90),
+            Column("Value #A", "Ended, ago", "s", width=100),
+            Column("Value #D", "Of its threshold", "percentunit", steps=OF_THRESHOLD, width=130),
+        ],
+        sort=["Findings"],
+        none="no audit has run",
+    )
+
+
+def _kinds() -> core.Panel:
+    return table(
+        "Which kinds of findings?",
+        "docs/audit.md has what each kind means, in the topic, of its markers, or in a sink against its topic.",
+        [f"{now(AUDIT_FINDINGS, *_AUDIT)} > 0"],
+        [
+            Column("kind", "Kind", width=140),
+            Column("audit", "Audit"),
+            Column("topic", "Topic", link=TO_TOPIC),
+            Column("Value #A", "Findings", "short", steps=((None, RED),), width=110),
+        ],
+        sort=["Findings"],
+        none="none was found, or no audit has run",
+    )

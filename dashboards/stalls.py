@@ -1,0 +1,184 @@
+"""The last stable offset, who holds it, and the consumers that wait for it."""
+
+from __future__ import annotations
+
+from grafanalib import core
+
+from exporter.catalogue import (
+    AUDIT_FINDINGS,
+    AUDIT_RECORDS,
+    GROUP_BLOCKED_OFFSETS,
+    GROUP_MEMBERS,
+    GROUP_READ_COMMITTED_LAG_OFFSETS,
+    GROUP_READ_COMMITTED_LAG_RECORDS,
+    GROUP_UNSTABLE_OFFSET_PARTITIONS,
+    IGNORED_INFO,
+    LSO_BLOCKER_INFO,
+    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
+    MARKERS_AUDIT,
+    OWNER_INFO,
+    STALLED_PARTITIONS,
+    TOPIC_LSO_LAG_OFFSETS,
+    TOPIC_THRESHOLD_SECONDS,
+    TOPIC_WITHHELD_RECORD_AGE_SECONDS,
+)
+from exporter.dashboards.board import STALLS, Dashboard, PanelRow, Variable
+from exporter.dashboards.panels import (
+    ANY_IS_ODD,
+    KIND_COLOURS,
+    Column,
+    Query,
+    lines,
+    stat,
+    table,
+    timeline,
+)
+from exporter.dashboards.queries import age, now, numbered, total
+from exporter.dashboards.shared import groups_held_up, hanging, holders, stalled_partitions
+
+_TOPIC, _GROUP = 'topic=~"$topic"', 'group=~"$group"'
+_MARKERS = f'audit="{MARKERS_AUDIT}"'
+_PARTITION = "{{kafka_cluster}} {{topic}}-{{partition}}"
+_OF_GROUP = "{{kafka_cluster}} {{group}} / {{topic}}"
+
+
+def board() -> Dashboard:
+    """Stalls by topic, consumers by group."""
+    figures = (
+        stalled_partitions(_TOPIC),
+        hanging(_TOPIC),
+        stat(
+            "Torn transactions",
+            "Committed transactions that lack their commit marker in a partition, or have an abort marker there.",
+            total(now(AUDIT_FINDINGS, _TOPIC, 'kind="torn_commit"')) + f" or {total(now(AUDIT_RECORDS, _MARKERS))} * 0",
+            none="not audited",
+        ),
+        groups_held_up(_TOPIC, _GROUP),
+    )
+    return Dashboard(
+        uid=STALLS,
+        title="Stalls",
+        description="Last stable offsets that do not move, their holders, and the consumer groups that wait.",
+        variables=(
+            Variable("topic", "Topic", STALLED_PARTITIONS),
+            Variable("group", "Consumer group", GROUP_READ_COMMITTED_LAG_OFFSETS),
+        ),
+        rows=(
+            PanelRow("Is anything stalled?", (figures,)),
+            PanelRow(
+                "By whom, and since when?",
+                ((holders(_TOPIC),), (_kinds(), _stalled_for()), (_withheld(), _lag_of_topics())),
+            ),
+            PanelRow("Who waits?", ((_groups(),), (_blocked(), _members()))),
+            PanelRow("What do the settings say?", (_settings(),)),
+        ),
+    )
+
+
+def _kinds() -> core.Panel:
+    kinds = numbered(LSO_BLOCKER_INFO, "kind", KIND_COLOURS, _TOPIC, first=1)
+    return timeline(
+        "What do the coordinators say of the holders?",
+        "A band for each stalled partition, coloured by the kind of the transaction that holds it.",
+        Query(f"max by (kafka_cluster, topic, partition) ({kinds})", _PARTITION),
+        [(number, kind, colour) for number, (kind, colour) in enumerate(KIND_COLOURS.items(), 1)],
+    )
+
+
+def _stalled_for() -> core.Panel:
+    return lines(
+        "How long are they stalled?",
+        "Time since the last stable offset moved; the levels are the topic's thresholds.",
+        [
+            Query(age(now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, _TOPIC)), _PARTITION),
+            Query(now(TOPIC_THRESHOLD_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}} {{threshold}}"),
+        ],
+        "s",
+    )
+
+
+def _withheld() -> core.Panel:
+    return lines(
+        "How late are readers, by topic?",
+        "Age of the oldest record that read_committed readers are not given.",
+        Query(now(TOPIC_WITHHELD_RECORD_AGE_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}}"),
+        "s",
+    )
+
+
+def _lag_of_topics() -> core.Panel:
+    largest = f"max by (kafka_cluster, topic) ({now(TOPIC_LSO_LAG_OFFSETS, _TOPIC)})"
+    return lines(
+        "How many offsets are not stable, by topic?",
+        "High watermark minus last stable offset of the worst partition: short teeth are healthy transactions, a ramp"
+        " is one that does not end.",
+        Query(f"topk(10, {largest})", "{{kafka_cluster}} {{topic}}"),
+    )
+
+
+def _groups() -> core.Panel:
+    by = "kafka_cluster, group, topic"
+    blocked, behind, records, unstable = (
+        total(now(metric, _TOPIC, _GROUP), by)
+        for metric in (
+            GROUP_BLOCKED_OFFSETS,
+            GROUP_READ_COMMITTED_LAG_OFFSETS,
+            GROUP_READ_COMMITTED_LAG_RECORDS,
+            GROUP_UNSTABLE_OFFSET_PARTITIONS,
+        )
+    )
+    return table(
+        "Which groups wait, and for how much?",
+        "Offsets held up by open transactions, offsets and records that could be read, and partitions whose own"
+        " committed offset is in an open transaction.",
+        [blocked, behind, records, f"{unstable} or 0 * {blocked}"],
+        [
+            Column("group", "Group"),
+            Column("topic", "Topic"),
+            Column("Value #A", "Held up", "short", steps=ANY_IS_ODD, width=160),
+            Column("Value #B", "Behind", "short", width=160),
+            Column("Value #C", "Records", "short", width=160),
+            Column("Value #D", "Own offsets held", "short", steps=ANY_IS_ODD, width=160),
+        ],
+        sort=["Held up"],
+    )
+
+
+def _blocked() -> core.Panel:
+    blocked = total(now(GROUP_BLOCKED_OFFSETS, _TOPIC, _GROUP), "kafka_cluster, group, topic")
+    return lines(
+        "What can groups not read yet?",
+        "High watermark minus last stable offset on the group's partitions, of the ten groups with most.",
+        Query(f"topk(10, {blocked})", _OF_GROUP),
+    )
+
+
+def _members() -> core.Panel:
+    members = total(now(GROUP_MEMBERS, _GROUP), "kafka_cluster, group, kind")
+    return lines(
+        "How many members have groups of the newer protocols?",
+        "Of consumer (KIP-848), share (KIP-932) and Streams groups (KIP-1071), the twenty largest.",
+        Query(f"topk(20, {members})", "{{kafka_cluster}} {{group}}, {{kind}}"),
+        "none",
+    )
+
+
+def _settings() -> tuple[core.Panel, ...]:
+    return (
+        table(
+            "What is ignored, and why?",
+            "Subjects whose thresholds are switched off by the agent's settings: no alert fires for them.",
+            [now(IGNORED_INFO)],
+            [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
+            sort=["Subject"],
+            none="nothing is known to be ignored",
+        ),
+        table(
+            "Who owns what?",
+            "The team that owns a subject by the agent's settings; a holder is a producer id that holds partitions.",
+            [now(OWNER_INFO)],
+            [Column("owner", "Owner"), Column("kind", "Kind"), Column("subject", "Subject")],
+            sort=["Owner"],
+            none="the settings have no owners",
+        ),
+    )
