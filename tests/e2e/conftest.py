@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any, Protocol, TypeVar
 
 import pytest
@@ -187,7 +188,7 @@ def keep() -> Iterator[EnterContext]:
 @pytest.fixture
 def fresh() -> Callable[[str], str]:
     """A name that no other test has; as a transactional.id it is an application of its own."""
-    suffix = f"{secrets.token_hex(4)}x"
+    suffix = "".join(secrets.choice(ascii_lowercase) for _ in range(9))  # digits would name an instance
     return lambda stem: f"{stem}-{suffix}"
 
 
