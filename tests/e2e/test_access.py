@@ -92,7 +92,7 @@ def test_the_five_grants_are_enough(
         timeout=PROVEN_SECONDS,
     )
     ups = {sample.labels["source"]: sample.value for sample in metrics.samples(catalogue.SOURCE_UP)}
-    assert ups == {"lso": 1, "transactions": 1, "txnlog": 1, "groups": 1, "posture": 1, "markers": 1}
+    assert ups == {"lso": 1, "transactions": 1, "txnlog": 1, "groups": 1, "posture": 1}
     password = granted.client_properties(USER)["sasl.password"]
     for text in (agent.log, agent.get("/").text, agent.get("/metrics").text, agent.get("/api/v1/status").text):
         assert password not in text

@@ -26,7 +26,7 @@ from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 from tests.e2e.ending_lines import rolled
 from tests.helpers.schemas import conform
 
-SOURCES = 6
+SOURCES = 5
 """Sources of a cluster without engines and JVMs."""
 OPTIONS = ("--cluster.name", "weather", "--lso.stall-after", "4s")
 OFTEN = {"KAFKA_EOS_CLUSTERS__0__LSO__SWEEP_INTERVAL": "5s", "KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "5s"}

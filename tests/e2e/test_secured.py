@@ -28,7 +28,7 @@ from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.secured import POOR, ROTATED, USER, Refusal, SecuredBroker, Settings, refusals, secured_house
 from tests.helpers.schemas import conform
 
-SOURCES = {"lso", "transactions", "txnlog", "markers", "groups", "posture"}
+SOURCES = {"lso", "transactions", "txnlog", "groups", "posture"}
 COMMAND_SECONDS = 240
 WAIT_SECONDS = 240
 PASSPHRASE = "PLANTED-passphrase"

@@ -321,7 +321,7 @@ def test_the_cluster_is_identified_and_its_internal_topics_are_counted(world: Ob
 def test_all_sources_answer_and_nothing_was_lost(world: ObservedRun) -> None:
     ups = world.metrics.samples(catalogue.SOURCE_UP)
     assert {sample.labels["source"]: sample.value for sample in ups} == dict.fromkeys(
-        ("lso", "transactions", "txnlog", "markers", "groups", "posture"), 1.0
+        ("lso", "transactions", "txnlog", "groups", "posture"), 1.0
     )
     assert {sample.labels["target"] for sample in ups} == {CLUSTER}
     assert world.value(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL) == 0
