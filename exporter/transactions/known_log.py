@@ -122,18 +122,11 @@ class KnownLog:
             found.update(machine.finished.unseen_since(record_ms))
         return found
 
-    def open(self) -> Iterator[Entry]:
-        """The ids with an open transaction, of the partitions that were read to their end."""
-        return self._open(current=True)
-
     def open_unread(self) -> Iterator[Entry]:
-        """The ids that had an open transaction when their partition was last read, of the other partitions: it may have
-        ended since.
+        """The ids that had an open transaction when their partition was last read, of the partitions that were not read
+        to their end: it may have ended since.
         """
-        return self._open(current=False)
-
-    def _open(self, *, current: bool) -> Iterator[Entry]:
-        numbers = (number for number, progress in self.progress.items() if progress.current == current)
+        numbers = (number for number, progress in self.progress.items() if not progress.current)
         return chain.from_iterable(self.machine(number).open.values() for number in numbers)
 
     def with_open(self) -> list[int]:
@@ -141,8 +134,8 @@ class KnownLog:
         return [number for number in self.progress if self.machine(number).open]
 
     def opened(self) -> tuple[OpenTransaction, ...]:
-        """The transactions of ``open``, each with the clock of the coordinator that has it now; the same tuple while
-        they do not change.
+        """The open transactions of the partitions that were read to their end, each with the clock of the coordinator
+        that has it now; the same tuple while they do not change.
         """
         monotonic, wall = self._clock.monotonic(), self._clock.wall()
         scans = scans_of(self.coordinators, self.progress, self.scans_late, monotonic, wall)
@@ -194,7 +187,7 @@ class KnownLog:
 
     @property
     def as_of(self) -> float | None:
-        """The monotonic instant at which the transactions of ``open`` were open; None where that is not known.
+        """The monotonic instant at which the transactions of ``opened`` were open; None where that is not known.
 
         A coordinator may have ended a transaction whose record waits for replication, so it is the log end that counts.
         """
