@@ -184,7 +184,7 @@ test: $(READY) ## all that a change can break
 
 # How many minutes a proof takes, and the files that it rests on. e2e-proof takes what is left: tests that do not begin
 # in time before PROOF_UNTIL (tests/e2e/conftest.py) are skipped, and their number is printed.
-BROKERS := exporter/kafka exporter/cluster exporter/connect exporter/groups exporter/lso exporter/spark exporter/streams exporter/transactions exporter/model.py demo
+BROKERS := exporter/kafka exporter/cluster exporter/connect exporter/groups exporter/lso exporter/spark exporter/streams exporter/transactions exporter/model.py demo testkit
 PROOFS := container site lowest rules-lint rules-proof mutants hostile chaos-short spark-install spark-versions e2e-proof
 container.rests_on := 2 Dockerfile .dockerignore docker pyproject.toml constraints.txt demo/compose.yaml demo/compose tests/container
 site.rests_on := 2 docs mkdocs.yml scripts/build-site scripts/check_site.py scripts/site_hooks.py

@@ -1,1 +1,1 @@
-"""A real local Kafka and workloads that go wrong on purpose: what ``make demo`` shows and end-to-end tests start."""
+"""What `make demo` shows: a real local Kafka and applications that go wrong on purpose."""

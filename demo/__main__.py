@@ -19,24 +19,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from demo import jars, monitoring
-from demo.agent import COMMAND, AgentError, AgentProcess, Metrics
 from demo.application_runner import TOPICS, TORN_TOPIC, ApplicationRunner
-from demo.cluster import KafkaCluster, StartError
-from demo.connect import ConnectError
 from demo.engines import SCENES as ENGINE_SCENES
 from demo.engines import DemoEngines
-from demo.jvm_agents import JvmAgents
-from demo.kafka_tools import write_tools
-from demo.orphan import Orphan, OrphanError, make_orphan
-from demo.processes import poll
 from demo.scenes import ORPHAN_TOPIC, SCENES, Scene, abort_line, next_steps, torn
-from demo.settings import free_ports
-from demo.torn import TornTransaction
-from demo.workloads.outcome_counts import OutcomeCounts
 from exporter.alerts.settings import Settings
 from exporter.catalogue import OUTCOMES, TRANSACTIONS_TOTAL
 from exporter.model import Deadline
+from testkit import jars, monitoring
+from testkit.agent import COMMAND, AgentError, AgentProcess, Metrics
+from testkit.cluster import KafkaCluster, StartError
+from testkit.connect import ConnectError
+from testkit.jvm_agents import JvmAgents
+from testkit.kafka_tools import write_tools
+from testkit.orphan import Orphan, OrphanError, make_orphan
+from testkit.processes import poll
+from testkit.settings import free_ports
+from testkit.torn import TornTransaction
+from testkit.workloads.outcome_counts import OutcomeCounts
 
 DEFAULT_PORT = 10618
 STALL_AFTER_SECONDS = 10

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from typing import Self
 
-from demo.cluster import KafkaCluster
-from demo.processes import JvmOptions
-from demo.scenes import GROUP, ORPHAN_TOPIC, STALLED_PARTITION, STALLED_TOPIC
-from demo.workloads.actors import (
+from demo.actors import (
     aborts,
     carries_offsets,
     commits,
@@ -18,9 +15,12 @@ from demo.workloads.actors import (
     reads_committed,
     times_out,
 )
-from demo.workloads.outcome_counts import OutcomeCounts
-from demo.workloads.producers import JavaProducer, Producer, ProducerClass, ProducerError, RdkafkaProducer
+from demo.scenes import GROUP, ORPHAN_TOPIC, STALLED_PARTITION, STALLED_TOPIC
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.processes import JvmOptions
+from testkit.workloads.outcome_counts import OutcomeCounts
+from testkit.workloads.producers import JavaProducer, Producer, ProducerClass, ProducerError, RdkafkaProducer
 
 TORN_TOPIC = "receipts"
 TOPICS = {STALLED_TOPIC: 3, ORPHAN_TOPIC: 1, "payments": 3, "imports": 2, "reports": 1, TORN_TOPIC: 2}

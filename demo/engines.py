@@ -8,13 +8,7 @@ from contextlib import ExitStack
 from threading import Event, Thread
 from typing import Self
 
-from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster
-from demo.jvm_agents import JvmAgents
 from demo.scenes import STALLED_TOPIC, Scene
-from demo.spark import SparkDriver
-from demo.streams import StreamsApp
-from demo.workloads.producers import JavaProducer, ProducerError, RdkafkaProducer
 from exporter.catalogue import (
     CONNECT_CONNECTOR_INFO,
     CONNECT_TASK_COMMITS_TOTAL,
@@ -26,6 +20,12 @@ from exporter.catalogue import (
     STREAMS_RESTORE_REMAINING_RECORDS,
     STREAMS_THREAD_COMMITS_TOTAL,
 )
+from testkit.cluster import KafkaCluster
+from testkit.connect import ConnectCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.spark import SparkDriver
+from testkit.streams import StreamsApp
+from testkit.workloads.producers import JavaProducer, ProducerError, RdkafkaProducer
 
 GROUP = "etl"
 WORDS = "words"

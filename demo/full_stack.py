@@ -22,24 +22,24 @@ from typing import Any, Self
 import yaml
 from confluent_kafka import KafkaException, Producer
 
-from demo import jars
-from demo.agent import AgentProcess
 from demo.application_runner import TOPICS, ApplicationRunner
-from demo.cluster import KafkaCluster, StartError
-from demo.connect import ConnectCluster, ConnectError
-from demo.jvm_agents import JvmAgents
-from demo.orphan import make_orphan
 from demo.pipelines import DemoPipelines
-from demo.processes import Child, ProcessGroup, poll
 from demo.scenes import ORPHAN_TOPIC
-from demo.settings import free_ports
-from demo.spark import SparkError
-from demo.streams import StreamsApp
-from demo.workloads.producers import JavaProducer, ProducerError
 from exporter.alerts.files import generated
 from exporter.catalogue import BROKER_TRANSACTION_VERSION
 from exporter.librdkafka_stats import EosStats
 from exporter.model import Deadline
+from testkit import jars
+from testkit.agent import AgentProcess
+from testkit.cluster import KafkaCluster, StartError
+from testkit.connect import ConnectCluster, ConnectError
+from testkit.jvm_agents import JvmAgents
+from testkit.orphan import make_orphan
+from testkit.processes import Child, ProcessGroup, poll
+from testkit.settings import free_ports
+from testkit.spark import SparkError
+from testkit.streams import StreamsApp
+from testkit.workloads.producers import JavaProducer, ProducerError
 
 JOB = "kafka-eos-exporter"
 CLUSTER = "prod"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from demo.cluster import KafkaCluster
 from demo.scenes import STALLED_TOPIC
-from demo.spark import SparkDriver
 from exporter.audit_results.result import AuditResult, Finding, TopicResult, dump_result
 from exporter.words import AuditVerdict
+from testkit.cluster import KafkaCluster
+from testkit.spark import SparkDriver
 
 RUNNING = {"payouts": "payments", "refunds": STALLED_TOPIC}
 """Topics by query; the second one starves behind a transaction that does not end."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from demo.agent import Metrics
 from exporter.catalogue import (
     BROKER_REQUEST_ERRORS_TOTAL,
     GROUP_BLOCKED_OFFSETS,
@@ -21,6 +20,7 @@ from exporter.catalogue import (
     TRANSACTIONS_TOTAL,
 )
 from exporter.model import Metric
+from testkit.agent import Metrics
 
 STALLED_TOPIC, STALLED_PARTITION = "orders", 0
 ORPHAN_TOPIC = "ledger"

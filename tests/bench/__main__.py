@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Sequence
 
-from demo.agent import AgentProcess
-from demo.cluster import StartError
-from demo.jars import DEFAULT_VERSION, JarsError, say
 from exporter import __version__
 from exporter.agent.allocator import collect_seldom, share_one_arena
+from testkit.agent import AgentProcess
+from testkit.cluster import StartError
+from testkit.jars import DEFAULT_VERSION, JarsError, say
 from tests.bench import jmx
 from tests.bench.machine import ToolError
 from tests.bench.measures import Bench

@@ -31,10 +31,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from demo.cluster import KafkaCluster
-from demo.jars import say
-from demo.processes import ProcessGroup
-from demo.spark_cluster import HERE, StandaloneSpark
 from exporter.jobs.audit.columns import Shape
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.offset_range import parse_bound
@@ -45,6 +41,10 @@ from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, PLAIN_
 from exporter.jobs.session import is_local, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
+from testkit.cluster import KafkaCluster
+from testkit.jars import say
+from testkit.processes import ProcessGroup
+from testkit.spark_cluster import HERE, StandaloneSpark
 from tests.bench.machine import family, load
 from tests.bench.report import FigureRow, as_json, table
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from confluent_kafka import OFFSET_END, Consumer
 from confluent_kafka import TopicPartition as Position
 
-from demo.agent import AgentProcess
-from demo.cluster import KafkaCluster
-from demo.orphan import make_orphan
 from exporter.catalogue import LSO_BLOCKER_INFO, TRANSACTIONS_TOTAL
 from exporter.model import Deadline
 from exporter.transactions.machine.records import TOPIC, Status, decode_key, decode_value
+from testkit.agent import AgentProcess
+from testkit.cluster import KafkaCluster
+from testkit.orphan import make_orphan
 from tests.bench.log_tail import partitions_of_log
 from tests.bench.scale import OPEN_TIMEOUT_MS, Scale, spare_partition
 from tests.bench.scrapes import scrape, value

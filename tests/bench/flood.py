@@ -19,8 +19,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from demo.monitoring import Monitoring, Pace
-from demo.processes import ProcessGroup
 from exporter import catalogue
 from exporter.alerts import table
 from exporter.alerts.settings import Settings
@@ -31,6 +29,8 @@ from exporter.lso.holder_series import holder_samples, shown
 from exporter.lso.stall_series import stall_samples
 from exporter.model import Sample, TopicPartition
 from exporter.words import BlockerKind, TransactionState
+from testkit.monitoring import Monitoring, Pace
+from testkit.processes import ProcessGroup
 from tests.bench.machine import cpu_seconds
 
 PARTITIONS, PRODUCERS, TOPICS, GROUPS = 5000, 20, 200, 40

@@ -29,7 +29,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as f
 
-from demo.jars import say
 from exporter.jobs.history.index import Index, TaskResult
 from exporter.jobs.history.lake_table import KEY, Commit, LakeTable
 from exporter.jobs.history.merged import FOLDER, merge_batches, write_copy
@@ -38,6 +37,7 @@ from exporter.jobs.history.table import BATCH, DAY, SCHEMA, write_kept
 from exporter.jobs.history.task import ROW_SCHEMA, spark_type
 from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.session import spark_session
+from testkit.jars import say
 from tests.bench.machine import load
 from tests.bench.report import FigureRow, as_json, table
 

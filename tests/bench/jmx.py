@@ -9,9 +9,9 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from demo.cluster import KafkaCluster
-from demo.jars import cache_root, require, say
-from demo.settings import free_ports
+from testkit.cluster import KafkaCluster
+from testkit.jars import cache_root, require, say
+from testkit.settings import free_ports
 from tests.bench.machine import cpu_seconds, run
 
 VERSION = "1.0.1"

@@ -6,15 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from demo import jars
-from demo.cluster import KafkaCluster
-from demo.jars import require
-from demo.settings import free_ports
 from exporter.brokers.source import BrokersSource
 from exporter.http_client import Endpoint
 from exporter.jvm.reader import AgentKind, JvmTarget, reader_for
 from exporter.kafka.client import AskError, Metadata
 from exporter.model import Deadline, Facts, Fault, Reason, Sample
+from testkit import jars
+from testkit.cluster import KafkaCluster
+from testkit.jars import require
+from testkit.settings import free_ports
 from tests.bench.jmx import SCRAPE_SECONDS, TOOL_SECONDS
 from tests.bench.machine import cpu_seconds, run
 

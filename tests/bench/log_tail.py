@@ -10,8 +10,6 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import OffsetSpec
 
-from demo.cluster import KafkaCluster
-from demo.jars import library
 from exporter.applications.applications import Grouping
 from exporter.kafka.log.tail import Tail, is_end
 from exporter.kafka.properties.client import Properties
@@ -21,6 +19,8 @@ from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.tail import BATCH, LogTail
+from testkit.cluster import KafkaCluster
+from testkit.jars import library
 from tests.bench.machine import CommandCost, ToolError, run
 
 FORMATTER_RECORDS = 300_000

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from demo.agent import AgentProcess
-from demo.jars import say
-from demo.processes import poll
 from exporter.catalogue import TRANSACTION_LOG_TAIL_LAG_RECORDS
 from exporter.jvm.reader import AgentKind
 from exporter.model import Deadline
+from testkit.agent import AgentProcess
+from testkit.jars import say
+from testkit.processes import poll
 from tests.bench import jmx, jvms, log_tail
 from tests.bench.events import blocker_delays, event_delays
 from tests.bench.machine import cpu_seconds, load, peak_rss_mb, rss_mb

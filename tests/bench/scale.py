@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import NewTopic
 
-from demo import jars
-from demo.cluster import KafkaCluster
-from demo.processes import java
-from demo.settings import Node
 from exporter.model import Deadline, TopicPartition
+from testkit import jars
+from testkit.cluster import KafkaCluster
+from testkit.processes import java
+from testkit.settings import Node
 from tests.bench.wire import BrokerConnections, ProducerIdentity
 
 OPEN_TIMEOUT_MS = 3_600_000

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from demo.agent import AgentProcess
 from exporter.catalogue import STALLED_PARTITIONS, TRANSACTION_LOG_TAIL_LAG_RECORDS
+from testkit.agent import AgentProcess
 from tests.bench.machine import TICKS, cpu_seconds, peak_rss_mb, rss_mb
 from tests.bench.scrapes import PROMETHEUS, scrape, value
 

@@ -17,10 +17,10 @@ from typing import NamedTuple, Self
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from demo.cluster import KafkaCluster
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.machine.records import TOPIC
+from testkit.cluster import KafkaCluster
 
 CONNECTIONS = 12
 """To all brokers together."""

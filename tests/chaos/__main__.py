@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from demo import jars
-from demo.cluster import StartError
+from testkit import jars
+from testkit.cluster import StartError
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.collect import CollectError
 from tests.chaos.evidence import RunEvidence

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from demo.processes import Child, ProcessGroup
-from demo.settings import free_ports
+from testkit.processes import Child, ProcessGroup
+from testkit.settings import free_ports
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "kafka-eos-exporter"
 CLUSTER = "chaos"

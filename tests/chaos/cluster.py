@@ -21,15 +21,15 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from demo import jars
-from demo.cluster import BrokerNode, StartError
-from demo.processes import ProcessGroup, java, poll
-from demo.settings import ClusterShape, Node, free_ports, server_properties
 from exporter.kafka.faults import AskError
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata, metadata_request, read_metadata
 from exporter.kafka.transport.connection import BrokerConnection
 from exporter.model import Deadline
+from testkit import jars
+from testkit.cluster import BrokerNode, StartError
+from testkit.processes import ProcessGroup, java, poll
+from testkit.settings import ClusterShape, Node, free_ports, server_properties
 from tests.chaos.modes import ORDINARY, Mode
 from tests.chaos.oracle.segments import SegmentBatch, batches
 from tests.helpers.shifted_clock import with_clock

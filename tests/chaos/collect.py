@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from demo.processes import poll
 from exporter.model import Deadline
+from testkit.processes import poll
 from tests.chaos.cluster import BROKERS, TRANSACTION_LOG, ChaosCluster
 from tests.chaos.evidence import LostRecords, Place, PlantedOrphan
 from tests.chaos.oracle.clocks import by_one_clock, states_by_one_clock

@@ -15,9 +15,9 @@ from kafka import KafkaAdminClient
 from kafka import TopicPartition as Place
 from kafka.errors import KafkaError
 
-from demo.processes import poll
 from exporter.kafka.faults import AskError
 from exporter.model import Deadline
+from testkit.processes import poll
 from tests.chaos.agent import AgentUnderTest
 from tests.chaos.cluster import BROKERS, MIN_ISR, TOPICS, TRANSACTION_LOG, ChaosCluster
 from tests.chaos.modes import UNCLEAN_ELECTION

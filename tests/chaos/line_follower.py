@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demo.processes import java, run_to_end
 from exporter.model import Deadline
+from testkit.processes import java, run_to_end
 from tests.chaos.agent import COMMAND, AgentUnderTest
 from tests.chaos.evidence import FollowedLine, Place
 

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from demo.cluster import StartError
-from demo.orphan import make_orphan
-from demo.processes import poll
 from exporter.model import Deadline
+from testkit.cluster import StartError
+from testkit.orphan import make_orphan
+from testkit.processes import poll
 from tests.chaos.agent import AgentScrape, AgentUnderTest
 from tests.chaos.cluster import TOPICS, ChaosCluster
 from tests.chaos.collect import orphans, read_all, read_lost, wait_all_ended

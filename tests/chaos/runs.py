@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from confluent_kafka import Producer
 
-from demo.cluster import StartError
-from demo.processes import poll
 from exporter.model import Deadline
+from testkit.cluster import StartError
+from testkit.processes import poll
 from tests.chaos.agent import STALL_AFTER, AgentScrape, AgentUnderTest
 from tests.chaos.cluster import TOPICS, ChaosCluster
 from tests.chaos.run import Run, say

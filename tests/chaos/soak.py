@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from demo import jars
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.processes import Child, java, poll
 from exporter.model import Deadline
+from testkit import jars
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.processes import Child, java, poll
 from tests.chaos.run import say
 from tests.chaos.workloads import CLIENTS, KnownTokens
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from demo import jars
-from demo.processes import Child, ProcessGroup, java
 from exporter.model import Deadline
+from testkit import jars
+from testkit.processes import Child, ProcessGroup, java
 from tests.chaos.cluster import TOPICS
 
 IDS = 5

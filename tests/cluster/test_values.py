@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.certificates import Authority
+from testkit.certificates import Authority
 from tests.chart.tools import CI, Charts, Object, announced, of_kind
 from tests.cluster import kube
 from tests.cluster.conftest import BrokerPod

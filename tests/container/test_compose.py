@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.jars import DEFAULT_VERSION
 from exporter.cli import parser
+from testkit.jars import DEFAULT_VERSION
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "demo" / "compose.yaml"

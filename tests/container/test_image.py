@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from demo.processes import poll
-from demo.settings import free_ports
 from exporter.model import Deadline
+from testkit.processes import poll
+from testkit.settings import free_ports
 from tests.container.dockerfile import stages
 from tests.container.engine import RootLayer, base, build
 

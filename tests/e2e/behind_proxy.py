@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from demo.cluster import KafkaCluster
-from demo.settings import free_ports
+from testkit.cluster import KafkaCluster
+from testkit.settings import free_ports
 from tests.helpers.tcp_proxy import TcpProxy
 
 CONTROLLER = 100

@@ -25,10 +25,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from demo.agent import AgentError, AgentProcess
-from demo.cluster import KafkaCluster
-from demo.processes import ProcessGroup
-from demo.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
+from testkit.agent import AgentError, AgentProcess
+from testkit.cluster import KafkaCluster
+from testkit.processes import ProcessGroup
+from testkit.workloads.producers import JavaProducer, ProducerClass, RdkafkaProducer
 from tests.helpers.schemas import conform
 from tests.helpers.time_limits import allow
 

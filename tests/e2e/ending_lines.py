@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 
-from demo.agent import AgentProcess
-from demo.processes import poll
 from exporter import catalogue
 from exporter.model import Deadline
+from testkit.agent import AgentProcess
+from testkit.processes import poll
 from tests.helpers.schemas import conform
 
 LOOKS = (("stalled", "--stall-after", "2s"), ("hanging", "--older-than", "1ms"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from demo.agent import Metrics
 from exporter import catalogue
+from testkit.agent import Metrics
 
 COUNTERS = (
     str(catalogue.TRANSACTIONS_TOTAL),

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.workloads.producers import Producer
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.workloads.producers import Producer
 from tests.e2e.conftest import cluster_of
 
 TOPIC = "orders"

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import Producer as Plain
 
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.workloads.producers import Producer
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.workloads.producers import Producer
 
 PARTITIONS = 3
 MOST_OPEN = 3

@@ -11,9 +11,6 @@ from typing import NamedTuple
 
 from confluent_kafka.admin import NewTopic
 
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.workloads.producers import JavaProducer, Producer, ProducerError, RdkafkaProducer
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
 from exporter.commands.roll import look
@@ -25,6 +22,9 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.model import Deadline
 from exporter.roll.facts import BrokerRoll, RollAnswer
 from exporter.roll.rules import roll_of
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.workloads.producers import JavaProducer, Producer, ProducerError, RdkafkaProducer
 from tests.e2e.conftest import cluster_of
 from tests.e2e.ending_lines import command
 

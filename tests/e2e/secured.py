@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.certificates import LIFE, Authority, Issued
-from demo.cluster import KafkaCluster
-from demo.oidc import IdentityProvider
-from demo.settings import EXPIRED, MTLS, BrokerTls, Security, passwords
+from testkit.certificates import LIFE, Authority, Issued
+from testkit.cluster import KafkaCluster
+from testkit.oidc import IdentityProvider
+from testkit.settings import EXPIRED, MTLS, BrokerTls, Security, passwords
 
 USER = "eos"
 ROTATED = "rotated"

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from demo.access import READ_ALL
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.orphan import make_orphan
-from demo.settings import Security
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
+from testkit.access import READ_ALL
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.orphan import make_orphan
+from testkit.settings import Security
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 
 USER = "eos"

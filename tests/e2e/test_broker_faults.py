@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.orphan import make_orphan
-from demo.processes import poll
-from demo.settings import free_ports
-from demo.workloads.producers import Producer, ProducerClass, ProducerError, RdkafkaProducer
 from exporter import catalogue
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Deadline
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.orphan import make_orphan
+from testkit.processes import poll
+from testkit.settings import free_ports
+from testkit.workloads.producers import Producer, ProducerClass, ProducerError, RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 from tests.e2e.ending_lines import rolled
 from tests.helpers.schemas import conform

@@ -10,12 +10,12 @@ from typing import Self
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.settings import free_ports
 from exporter import catalogue
 from exporter.model import Deadline
 from exporter.words import CanaryPhase
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.settings import free_ports
 from tests.e2e.conftest import StartAgent
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.kafka.requests.by_coordinator import coordinator_partition
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import RdkafkaProducer
 from tests.chaos.agent import SKEWED
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 from tests.helpers.shifted_clock import with_clock

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster
-from demo.jvm_agents import JvmAgents
-from demo.workloads.producers import JavaProducer
 from exporter import catalogue
 from exporter.connect.source import WITHOUT_REST, WITHOUT_WORKERS
 from exporter.connect.trace import REDACTED
 from exporter.words import FailureCause
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.connect import ConnectCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.workloads.producers import JavaProducer
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 GROUP = "etl"

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from demo.agent import Metrics
-from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster
-from demo.jvm_agents import JvmAgents
 from exporter import catalogue
+from testkit.agent import Metrics
+from testkit.cluster import KafkaCluster
+from testkit.connect import ConnectCluster
+from testkit.jvm_agents import JvmAgents
 from tests.e2e.conftest import StartAgent
 
 pytestmark = pytest.mark.proof

@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from demo.full_stack import FullStack, PrometheusServer
-from demo.processes import poll
 from exporter.alerts.files import generated
 from exporter.catalogue import LSO_BLOCKER_INFO, STREAMS_THREAD_COMMITS_TOTAL, TRANSACTION_OPEN_SECONDS
 from exporter.dashboards.generate import files
 from exporter.model import Deadline
+from testkit.processes import poll
 
 SHOWN_SECONDS = 300.0
 # Windows of 15 minutes and rates over one need no more than a few scrapes to have an answer.

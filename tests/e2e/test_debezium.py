@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from demo import jars
-from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster
-from demo.jvm_agents import JvmAgents
-from demo.postgres import Postgres
 from exporter import catalogue
+from testkit import jars
+from testkit.cluster import KafkaCluster
+from testkit.connect import ConnectCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.postgres import Postgres
 from tests.e2e.conftest import StartAgent, in_proof
 
 CONVERTER = "org.apache.kafka.connect.json.JsonConverter"

@@ -11,15 +11,15 @@ import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import NewTopic
 
-from demo.agent import AgentProcess
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.workloads.producers import Producer, ProducerClass
 from exporter import catalogue
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets
 from exporter.model import Deadline, TopicPartition
+from testkit.agent import AgentProcess
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.workloads.producers import Producer, ProducerClass
 from tests.e2e.conftest import EACH_VERSION, EnterContext, StartAgent, cluster_of
 from tests.e2e.highest_counters import HighestCounters, outcomes_of
 

@@ -12,8 +12,6 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
 from exporter.core.state import StateDir
@@ -24,6 +22,8 @@ from exporter.lso.proof.record_reader import RecordReader
 from exporter.lso.proof.unended_record import NOT_EXCLUDED
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.source.log_range import RangeConsumer
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
 from tests.e2e.ending_lines import explained, run
 from tests.e2e.record_oracle import PARTITIONS, KnownOffset, RecordOracle

@@ -11,13 +11,13 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from demo.agent import COMMAND, AgentProcess
-from demo.cluster import KafkaCluster
-from demo.flink import FlinkJob, Naming
-from demo.processes import poll
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
+from testkit.agent import COMMAND, AgentProcess
+from testkit.cluster import KafkaCluster
+from testkit.flink import FlinkJob, Naming
+from testkit.processes import poll
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 INTERVAL = 6.0

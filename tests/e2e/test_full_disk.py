@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.agent import COMMAND, AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.workloads.producers import Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
+from testkit.agent import COMMAND, AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.workloads.producers import Producer, RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.helpers.small_disk import SmallDisk, small_disk
 

@@ -9,12 +9,12 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer
 
-from demo import jars
-from demo.cluster import KafkaCluster
-from demo.processes import java
-from demo.streams import StreamsApp
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
+from testkit import jars
+from testkit.cluster import KafkaCluster
+from testkit.processes import java
+from testkit.streams import StreamsApp
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 
 MEMBERS = catalogue.GROUP_MEMBERS

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.agent import AgentProcess
-from demo.cluster import KafkaCluster
-from demo.orphan import make_orphan
-from demo.settings import Security
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
+from testkit.agent import AgentProcess
+from testkit.cluster import KafkaCluster
+from testkit.orphan import make_orphan
+from testkit.settings import Security
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.ending_lines import LOOKS, QUIET_SECONDS, EndingResult, committed, ends_something, looks, never, run
 

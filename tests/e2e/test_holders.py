@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.orphan import make_orphan
-from demo.workloads.producers import Producer, ProducerError, RdkafkaProducer
 from exporter import catalogue
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.orphan import make_orphan
+from testkit.workloads.producers import Producer, ProducerError, RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 
 OPTIONS = ("--cluster.name", "holders", "--lso.stall-after", "4s")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import StartAgent, in_proof
 
 LOG_PARTITIONS = 2

@@ -14,12 +14,12 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from demo.agent import Metrics
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.workloads.producers import Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
+from testkit.agent import Metrics
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.workloads.producers import Producer, RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 
 

@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from demo.agent import COMMAND, AgentProcess
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
+from testkit.agent import COMMAND, AgentProcess
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.helpers.schemas import conform
 from tests.unit.journal.test_segments import check_kills

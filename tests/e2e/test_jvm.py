@@ -14,12 +14,6 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.agent import AgentProcess, Metrics
-from demo.certificates import Authority
-from demo.cluster import KafkaCluster
-from demo.jvm_agents import RULES, SPELLINGS, JvmAgents
-from demo.processes import poll
-from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from exporter.brokers import source as brokers
 from exporter.http_client import Endpoint
@@ -28,6 +22,12 @@ from exporter.jvm.mbeans import MBeanQuery
 from exporter.jvm.reader import reader_for
 from exporter.model import Deadline, Reason
 from exporter.producers.source import producers
+from testkit.agent import AgentProcess, Metrics
+from testkit.certificates import Authority
+from testkit.cluster import KafkaCluster
+from testkit.jvm_agents import RULES, SPELLINGS, JvmAgents
+from testkit.processes import poll
+from testkit.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 BROKER = "broker-1"

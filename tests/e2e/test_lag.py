@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, TopicPartition
 
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.helpers.offsets import commit_offsets
 

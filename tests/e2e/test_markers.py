@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from demo.cluster import KafkaCluster
-from demo.torn import abort_by_hand
-from demo.workloads.producers import JavaProducer, RdkafkaProducer
+from testkit.cluster import KafkaCluster
+from testkit.torn import abort_by_hand
+from testkit.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import EACH_VERSION, cluster_of
 from tests.helpers.schemas import conform
 

@@ -14,17 +14,17 @@ from kafka import TopicPartition as KafkaPartition
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import ListTransactionsRequest
 
-from demo.agent import Metrics
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.settings import Security
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.transactions import OPEN_STATES
 from exporter.model import Deadline, Fault
+from testkit.agent import Metrics
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.settings import Security
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.behind_proxy import brokers_behind_proxy
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.ending_lines import QUIET_SECONDS, ends_something, looks, never, run

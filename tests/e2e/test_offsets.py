@@ -7,11 +7,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from demo.cluster import KafkaCluster
-from demo.processes import poll
-from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.processes import poll
+from testkit.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import StartAgent
 from tests.helpers.offsets import commit_offsets
 

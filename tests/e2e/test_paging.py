@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from demo.agent import AgentProcess
-from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster
-from demo.monitoring import Monitoring, Pace
-from demo.orphan import make_orphan, repair
-from demo.processes import ProcessGroup
-from demo.workloads.producers import RdkafkaProducer
 from exporter.alerts.settings import Settings, settings
 from exporter.alerts.table import names
 from exporter.catalogue import CONNECT_TASK_STATE, OPEN_TRANSACTION_START_TIMESTAMP_SECONDS
 from exporter.model import Deadline
+from testkit.agent import AgentProcess
+from testkit.cluster import KafkaCluster
+from testkit.connect import ConnectCluster
+from testkit.monitoring import Monitoring, Pace
+from testkit.orphan import make_orphan, repair
+from testkit.processes import ProcessGroup
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import StartAgent
 
 STALL_AFTER = 5

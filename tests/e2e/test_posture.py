@@ -14,12 +14,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster
-from demo.settings import Security
-from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
 from exporter.posture.stable_ids import STABLE, START_GAP
+from testkit.cluster import KafkaCluster
+from testkit.connect import ConnectCluster
+from testkit.settings import Security
+from testkit.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import StartAgent
 from tests.helpers.offsets import commit_offsets
 from tests.helpers.schemas import conform

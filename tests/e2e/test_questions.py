@@ -13,9 +13,6 @@ from confluent_kafka import Consumer
 from confluent_kafka import Producer as Plain
 from confluent_kafka import TopicPartition as Position
 
-from demo.cluster import KafkaCluster
-from demo.settings import Security
-from demo.workloads.producers import ProducerClass, RdkafkaProducer
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.by_coordinator import coordinator_partition
@@ -29,6 +26,9 @@ from exporter.kafka.requests.transactions import (
     list_transactions,
 )
 from exporter.model import Deadline, Reason, TopicPartition
+from testkit.cluster import KafkaCluster
+from testkit.settings import Security
+from testkit.workloads.producers import ProducerClass, RdkafkaProducer
 from tests.e2e.conftest import EnterContext
 from tests.helpers.offsets import commit_offsets
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from demo.cluster import KafkaCluster
-from demo.jvm_agents import JvmAgents
-from demo.workloads.producers import JavaProducer, ProducerClass, ProducerError, RdkafkaProducer
 from exporter import catalogue
+from testkit.cluster import KafkaCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.workloads.producers import JavaProducer, ProducerClass, ProducerError, RdkafkaProducer
 from tests.e2e.conftest import StartAgent, in_proof
 from tests.helpers.schemas import conform
 

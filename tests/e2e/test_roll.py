@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from demo.cluster import KafkaCluster
 from exporter.roll.facts import RollAnswer
+from testkit.cluster import KafkaCluster
 from tests.e2e.rolls import (
     RolledWorkload,
     RollResult,

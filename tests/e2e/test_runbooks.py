@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import pytest
 
-from demo.cluster import KafkaCluster
-from demo.kafka_tools import CLASSES
-from demo.orphan import make_orphan
-from demo.workloads.producers import RdkafkaProducer
 from exporter import alerts
+from testkit.cluster import KafkaCluster
+from testkit.kafka_tools import CLASSES
+from testkit.orphan import make_orphan
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext
 
 TOOLS = ("kafka-transactions.sh", "kafka-topics.sh", "kafka-get-offsets.sh")

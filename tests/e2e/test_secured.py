@@ -18,12 +18,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from demo.access import READ_ALL
-from demo.agent import COMMAND, AgentProcess, Metrics
-from demo.certificates import LIFE
-from demo.processes import ProcessGroup
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
+from testkit.access import READ_ALL
+from testkit.agent import COMMAND, AgentProcess, Metrics
+from testkit.certificates import LIFE
+from testkit.processes import ProcessGroup
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.secured import POOR, ROTATED, USER, Refusal, SecuredBroker, Settings, refusals, secured_house
 from tests.helpers.schemas import conform

@@ -13,15 +13,15 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka import Producer as ConfluentProducer
 from kafka.protocol.producer import InitProducerIdRequest
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.jvm_agents import JvmAgents
-from demo.processes import poll
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.transport.connection import BrokerConnection
 from exporter.model import Deadline
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.processes import poll
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import StartAgent, in_proof
 
 TOPIC, RESULTS = "orders", "totals"

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from demo.cluster import KafkaCluster
-from demo.jvm_agents import JvmAgents
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import StartAgent
 from tests.helpers.schemas import conform
 

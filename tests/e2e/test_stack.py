@@ -14,18 +14,18 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from demo import jars
-from demo.agent import AgentError, Metrics
-from demo.cluster import KafkaCluster
-from demo.formatter import transaction_log
-from demo.orphan import make_orphan, repair
-from demo.processes import poll
 from demo.scenes import PrintedStep, abort_line, torn
-from demo.settings import Security
-from demo.workloads.outcome_counts import OutcomeCounts
-from demo.workloads.producers import EndedError, JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter.catalogue import TRANSACTIONS_TOTAL
 from exporter.model import Deadline
+from testkit import jars
+from testkit.agent import AgentError, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.formatter import transaction_log
+from testkit.orphan import make_orphan, repair
+from testkit.processes import poll
+from testkit.settings import Security
+from testkit.workloads.outcome_counts import OutcomeCounts
+from testkit.workloads.producers import EndedError, JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 
 Fresh = Callable[[str], str]
@@ -205,7 +205,7 @@ def test_an_abort_line_is_torn_unless_its_transaction_hangs() -> None:
 
 
 def test_the_brokers_die_with_an_owner_that_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "demo.cluster"]
+    command = [sys.executable, "-m", "testkit.cluster"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root) as owner:

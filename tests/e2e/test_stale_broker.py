@@ -9,13 +9,13 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from demo.agent import Metrics
-from demo.cluster import KafkaCluster
-from demo.processes import ProcessGroup, poll
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Deadline
+from testkit.agent import Metrics
+from testkit.cluster import KafkaCluster
+from testkit.processes import ProcessGroup, poll
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.behind_proxy import brokers_behind_proxy
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.helpers.tcp_proxy import TcpProxy

@@ -16,9 +16,9 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResp
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import RdkafkaProducer
 from exporter.kafka.properties.accepted import split_address
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import RdkafkaProducer
 from tests.bench.stand_in import END, HELD, PER_TOPIC, StandIn
 from tests.e2e.conftest import EnterContext
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.jvm_agents import JvmAgents
-from demo.streams import StreamsApp
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.streams import StreamsApp
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 
 Fresh = Callable[[str], str]

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from demo import jars
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.settings import free_ports
-from demo.streams import StreamsApp
-from demo.workloads.producers import JavaProducer
 from exporter import catalogue
+from testkit import jars
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.settings import free_ports
+from testkit.streams import StreamsApp
+from testkit.workloads.producers import JavaProducer
 from tests.e2e.conftest import EnterContext, StartAgent, in_proof
 
 Fresh = Callable[[str], str]

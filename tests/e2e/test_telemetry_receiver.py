@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from demo import jars
-from demo.processes import java, poll, run_to_end
-from demo.settings import free_ports
 from exporter.model import Deadline
+from testkit import jars
+from testkit.processes import java, poll, run_to_end
+from testkit.settings import free_ports
 
-FLOOD = Path(__file__).parents[2] / "demo" / "java" / "FloodReceiver.java"
+FLOOD = Path(__file__).parents[2] / "testkit" / "java" / "FloodReceiver.java"
 REPORTER = "kafka.eos.telemetry.TelemetryReporter37"
 QUEUE_BYTES = 1_000_000
 THREADS, PUSHES, BYTES = 4, 10_000, 2_000

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import KafkaCluster
-from demo.orphan import make_orphan
-from demo.settings import Security
-from demo.workloads.producers import ProducerClass, RdkafkaProducer
+from testkit.cluster import KafkaCluster
+from testkit.orphan import make_orphan
+from testkit.settings import Security
+from testkit.workloads.producers import ProducerClass, RdkafkaProducer
 from tests.e2e.conftest import EACH_VERSION, EnterContext, cluster_of
 from tests.e2e.ending_lines import EndingResult, explained, looks
 from tests.e2e.ending_lines import command as run

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.orphan import Orphan, make_orphan
-from demo.processes import ProcessGroup
-from demo.workloads.outcome_counts import OutcomeCounts
-from demo.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Metric
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.orphan import Orphan, make_orphan
+from testkit.processes import ProcessGroup
+from testkit.workloads.outcome_counts import OutcomeCounts
+from testkit.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from tests.e2e.conftest import VERSIONS, in_proof
 from tests.helpers.offsets import commit_offsets
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from demo.cluster import KafkaCluster
-from demo.jars import library
-from demo.kafka_tools import CLASSES
-from demo.processes import java, poll
-from demo.settings import free_ports
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.jars import library
+from testkit.kafka_tools import CLASSES
+from testkit.processes import java, poll
+from testkit.settings import free_ports
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 WAIT_SECONDS = 120

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from demo.agent import Metrics
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from exporter import catalogue
+from testkit.agent import Metrics
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import JavaProducer, Producer, ProducerClass, RdkafkaProducer
 from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
 from tests.e2e.ending_lines import command, committed, ends_something, explained, looks, never, run
 from tests.e2e.lost_markers import KEPT, LOST, TOPIC, LoseMarker, cluster, create_topic, dropped, truncated

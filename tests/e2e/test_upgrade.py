@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import KafkaCluster
-from demo.formatter import transaction_log
-from demo.workloads.producers import JavaProducer, RdkafkaProducer
 from exporter import catalogue
+from testkit.cluster import KafkaCluster
+from testkit.formatter import transaction_log
+from testkit.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 from tests.e2e.highest_counters import HighestCounters, outcomes_of
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import RdkafkaProducer
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import RdkafkaProducer
 from tests.helpers.offsets import commit_offsets
 from tests.helpers.schemas import conform
 

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.agent import COMMAND, AgentProcess
-from demo.certificates import Authority
-from demo.processes import ProcessGroup, poll
-from demo.settings import free_ports
 from exporter.model import Deadline
+from testkit.agent import COMMAND, AgentProcess
+from testkit.certificates import Authority
+from testkit.processes import ProcessGroup, poll
+from testkit.settings import free_ports
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "web.yml"
 USER, PASSWORD = "prometheus", "change-me"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from demo.processes import poll
 from exporter.model import Deadline
+from testkit.processes import poll
 
 _NOT_YET = {
     KafkaError.NOT_COORDINATOR,

@@ -24,9 +24,9 @@ from statistics import median
 import bcrypt
 import pytest
 
-from demo.certificates import Authority
 from exporter.status.app import LARGE_ANSWERS
 from exporter.web_server.server import MAX_CONNECTIONS
+from testkit.certificates import Authority
 from tests.hostile.process import MEMORY_MB, TOKEN, ConfinedAgent, hostile_servers
 
 ATTACK_SECONDS = float(os.environ.get("ATTACK_SECONDS", "5"))

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.jars import library
 from exporter.model import Deadline
+from testkit.jars import library
 
 ENGINE = os.environ.get("CONTAINER_ENGINE", "podman")
 BASE = os.environ.get("CONTAINER_BASE", "")

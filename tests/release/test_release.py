@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.processes import poll
-from demo.settings import free_ports
 from exporter import __version__
 from exporter.alerts.table import names
 from exporter.model import Deadline
+from testkit.processes import poll
+from testkit.settings import free_ports
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"

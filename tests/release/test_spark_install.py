@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import RdkafkaProducer
 from exporter.jobs.session import TRIED_PYSPARK
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import RdkafkaProducer
 
 DIST = Path(__file__).parents[2] / "dist"
 SECONDS = 900

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from demo.settings import free_ports
+from testkit.settings import free_ports
 
 WAIT_SECONDS = 50.0
 

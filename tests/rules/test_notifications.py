@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from demo.monitoring import Monitoring, Pace
-from demo.processes import ProcessGroup
 from exporter.alerts.settings import settings
 from exporter.alerts.table import names
 from exporter.catalogue import (
@@ -30,6 +28,8 @@ from exporter.catalogue import (
     TRANSACTIONS_TOTAL,
 )
 from exporter.model import Deadline, Metric
+from testkit.monitoring import Monitoring, Pace
+from testkit.processes import ProcessGroup
 from tests.rules.alertmanager import WAIT_SECONDS, receiving
 
 MOST_BYTES = 64_000

@@ -12,11 +12,11 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from demo.certificates import Authority
 from exporter import __version__
 from exporter.config import ConfigSource
 from exporter.web_server.config import read_web_config
 from scripts.lowest import EXTRAS, lowest
+from testkit.certificates import Authority
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

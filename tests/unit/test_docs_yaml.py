@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.access import READ_ALL
+from testkit.access import READ_ALL
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -41,7 +41,7 @@ def test_no_line_that_is_wrapped_begins_with_a_number_that_markdown_takes_for_an
 
 
 def granted(user: str) -> set[Grant]:
-    """The grants of a KafkaUser of strimzi.yaml, as ``demo.access`` writes them."""
+    """The grants of a KafkaUser of strimzi.yaml, as ``testkit.access`` writes them."""
     users = [document for document in STRIMZI if document["kind"] == "KafkaUser"]
     [acls] = [found["spec"]["authorization"]["acls"] for found in users if found["metadata"]["name"] == user]
     found = set()

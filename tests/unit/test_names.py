@@ -22,7 +22,7 @@ def classes(folder: Path, root: Path = ROOT) -> dict[str, list[str]]:
 
 def test_no_two_classes_have_one_name() -> None:
     places: dict[str, list[str]] = {}
-    for folder in ("exporter", "alerts", "dashboards", "demo", "tests", "scripts"):
+    for folder in ("exporter", "alerts", "dashboards", "demo", "testkit", "tests", "scripts"):
         for name, where in classes(ROOT / folder).items():
             places.setdefault(name, []).extend(where)
     assert len(places) > 700

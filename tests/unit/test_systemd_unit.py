@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.certificates import Authority
 from exporter.config import ConfigSource
+from testkit.certificates import Authority
 
 UNIT = Path(__file__).parents[2] / "docs" / "examples" / "kafka-eos-exporter.service"
 CREDENTIALS = "/run/credentials/kafka-eos-exporter.service"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Producer
 
-from demo.cluster import KafkaCluster
 from exporter.audit_results.result import AuditResult, Finding
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
@@ -20,6 +19,7 @@ from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
+from testkit.cluster import KafkaCluster
 from tests.e2e.spark.packages import all_packages
 
 if TYPE_CHECKING:

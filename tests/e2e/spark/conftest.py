@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from demo.agent import AgentProcess, Metrics
-from demo.cluster import KafkaCluster
-from demo.postgres import Postgres
-from demo.processes import QUICK_START, ProcessGroup
-from demo.spark import SparkDriver
 from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
+from testkit.agent import AgentProcess, Metrics
+from testkit.cluster import KafkaCluster
+from testkit.postgres import Postgres
+from testkit.processes import QUICK_START, ProcessGroup
+from testkit.spark import SparkDriver
 from tests.e2e.spark.auditing import Auditor, auditor
 from tests.e2e.spark.packages import released
 

@@ -9,10 +9,10 @@ import fcntl
 import hashlib
 from contextlib import suppress
 
-from demo import jars
 from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import POSTGRESQL, SessionError, kafka_connector, spark_module, spark_session
+from testkit import jars
 
 
 def all_packages() -> list[str]:

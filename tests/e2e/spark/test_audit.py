@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from demo.postgres import Postgres
 from exporter import catalogue
 from exporter.audit_results.result import parse_result
 from exporter.cli import main
 from exporter.jobs.audit.columns import ExpressionError, Shape
 from exporter.jobs.audit.offset_range import parse_bound
 from exporter.jobs.audit.tables import SinkTable
+from testkit.postgres import Postgres
 from tests.e2e.conftest import StartAgent
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, history_writer, part, places
 

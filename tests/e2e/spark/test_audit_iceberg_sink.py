@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from demo import jars
-from demo.connect import ConnectCluster
-from demo.processes import poll
 from exporter.jobs.audit.source_compared import committed_by
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.lakes.lake import Lake
 from exporter.model import Deadline
+from testkit import jars
+from testkit.connect import ConnectCluster
+from testkit.processes import poll
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, places, write
 from tests.e2e.spark.test_audit_lakes import created
 

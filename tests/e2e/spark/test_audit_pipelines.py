@@ -13,9 +13,6 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 from pyspark.sql import functions as f
 
-from demo.cluster import KafkaCluster
-from demo.postgres import Postgres
-from demo.processes import poll
 from exporter.jobs.audit import debezium
 from exporter.jobs.audit.columns import ExpressionError, Shape
 from exporter.jobs.audit.definition import Audit, KeyedSink, NullId, Outbox
@@ -25,6 +22,9 @@ from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.audit.upsert import Comparing, compared
 from exporter.jobs.session import SessionError
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.postgres import Postgres
+from testkit.processes import poll
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, history_writer, part, places, write
 
 Fresh = Callable[[str], str]

@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster
-from demo.processes import poll
-from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter.jobs.audit.tables import SinkTable
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.connect import ConnectCluster
+from testkit.processes import poll
+from testkit.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import EnterContext
 from tests.e2e.spark.auditing import Auditor, by_kind, places
 

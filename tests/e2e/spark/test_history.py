@@ -18,14 +18,14 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from demo.access import READ_ALL
-from demo.agent import COMMAND, AgentProcess
-from demo.cluster import KafkaCluster
-from demo.processes import Child, ProcessGroup, poll
-from demo.settings import Security, free_ports
-from demo.workloads.producers import EndedError, JavaProducer, Producer, RdkafkaProducer
 from exporter import catalogue
 from exporter.model import Deadline
+from testkit.access import READ_ALL
+from testkit.agent import COMMAND, AgentProcess
+from testkit.cluster import KafkaCluster
+from testkit.processes import Child, ProcessGroup, poll
+from testkit.settings import Security, free_ports
+from testkit.workloads.producers import EndedError, JavaProducer, Producer, RdkafkaProducer
 from tests.helpers.schemas import conform
 
 USER = "eos"

@@ -22,18 +22,18 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
-from demo.agent import COMMAND
-from demo.cluster import KafkaCluster
-from demo.processes import Child, ProcessGroup, poll, run_to_end
-from demo.s3 import S3Server
-from demo.spark_cluster import conf_flags
-from demo.workloads.producers import RdkafkaProducer
 from exporter.jobs.history.lake_table import STATE
 from exporter.jobs.history.store import BATCHES
 from exporter.jobs.lakes.formats import LAKES
 from exporter.jobs.lakes.lake import Lake
 from exporter.jobs.session import spark_session
 from exporter.model import Deadline
+from testkit.agent import COMMAND
+from testkit.cluster import KafkaCluster
+from testkit.processes import Child, ProcessGroup, poll, run_to_end
+from testkit.s3 import S3Server
+from testkit.spark_cluster import conf_flags
+from testkit.workloads.producers import RdkafkaProducer
 from tests.bench.machine import family
 from tests.e2e.spark.packages import released
 

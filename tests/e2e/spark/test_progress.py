@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from demo.agent import Metrics
-from demo.workloads.producers import RdkafkaProducer
 from exporter import catalogue as c
 from exporter.model import Metric
 from exporter.words import TerminationReason
+from testkit.agent import Metrics
+from testkit.workloads.producers import RdkafkaProducer
 from tests.e2e.conftest import EnterContext
 from tests.e2e.spark.conftest import WAYS, SparkStage
 

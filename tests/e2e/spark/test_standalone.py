@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from demo.agent import COMMAND
-from demo.cluster import KafkaCluster
-from demo.processes import ProcessGroup
-from demo.s3 import S3Server
-from demo.spark_cluster import HOME, StandaloneSpark, conf_flags
-from demo.workloads.producers import RdkafkaProducer
 from exporter.jobs.lakes.delta import DeltaLake
 from exporter.jobs.session import kafka_connector
+from testkit.agent import COMMAND
+from testkit.cluster import KafkaCluster
+from testkit.processes import ProcessGroup
+from testkit.s3 import S3Server
+from testkit.spark_cluster import HOME, StandaloneSpark, conf_flags
+from testkit.workloads.producers import RdkafkaProducer
 
 SECONDS = 400
 TRANSACTIONS = 100

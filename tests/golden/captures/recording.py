@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from demo.processes import poll
 from exporter.jvm.jolokia import question
 from exporter.jvm.mbeans import MBeanQuery
 from exporter.model import Deadline
+from testkit.processes import poll
 
 JOLOKIA = "org.jolokia:jolokia-agent-jvm:2.6.0:javaagent"
 WAIT_SECONDS = 240.0

@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from demo.settings import free_ports
 from exporter import __version__
 from exporter.agent.composition import Agent
 from exporter.config import ConfigSource
 from exporter.core.state import StateInUseError, lock_state
 from exporter.journal.facts import Event
 from exporter.words import EventKind
+from testkit.settings import free_ports
 from tests.unit.producers.test_librdkafka_posts import body as statistics
 
 DEAD = "127.0.0.1:1"  # tcpmux: no process listens there

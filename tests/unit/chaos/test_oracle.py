@@ -44,7 +44,9 @@ def test_the_oracle_imports_nothing_of_the_product_and_of_the_tests_only_itself(
     assert len(sources) > 4
     for source in sources:
         for name in _imports(source):
-            assert name.split(".")[0] not in {"exporter", "demo", "alerts", "dashboards"}, f"{source} imports {name}"
+            assert name.split(".")[0] not in {"exporter", "demo", "testkit", "alerts", "dashboards"}, (
+                f"{source} imports {name}"
+            )
             assert not name.startswith("tests") or name.startswith("tests.chaos.oracle"), f"{source} imports {name}"
 
 

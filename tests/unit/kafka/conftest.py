@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from demo.certificates import Authority
+from testkit.certificates import Authority
 
 
 @pytest.fixture(scope="session")

@@ -18,13 +18,13 @@ from kafka.protocol.admin import ListTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-from demo.certificates import LIFE, Authority
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import metadata_request
 from exporter.kafka.transport.channel import Channel, Job
 from exporter.kafka.transport.link import BrokerLink
 from exporter.model import Clock, Deadline, Fault, Reason
+from testkit.certificates import LIFE, Authority
 from tests.helpers.kafka import (
     VERSIONS,
     CloseConnection,

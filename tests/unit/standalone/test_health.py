@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from demo.certificates import Authority
 from exporter.exposition.render import Exposition
 from exporter.standalone.health import answers, listening
 from exporter.status.app import App
 from exporter.web_server.authentication import Guard
 from exporter.web_server.config_file import WebFile
 from exporter.web_server.server import Server
+from testkit.certificates import Authority
 
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
 VERIFY = "  client_ca_file: ca.pem\n  client_auth_type: RequireAndVerifyClientCert\n"

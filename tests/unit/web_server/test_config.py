@@ -11,10 +11,10 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from demo.certificates import Authority
 from exporter.config import ConfigSource
 from exporter.settings.layers import ConfigError
 from exporter.web_server.config import RateLimit, WebConfig, WebConfigReading, hash_problem, read_web_config
+from testkit.certificates import Authority
 
 HASH = "$2b$04$......................w74bL5gU7LSJClZClCa.Pkz14aTv/XO"
 """Of the empty password: no secret of anybody."""

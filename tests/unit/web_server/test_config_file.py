@@ -11,9 +11,9 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from demo.certificates import Authority
 from exporter.settings.layers import ConfigError
 from exporter.web_server.config_file import WebFile
+from testkit.certificates import Authority
 
 ANN = bcrypt.hashpw(b"right", b"$2b$04$......................").decode()
 TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key}\n"

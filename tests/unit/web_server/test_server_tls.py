@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from demo.certificates import Authority
 from exporter.exposition.render import Exposition
 from exporter.status.app import App
 from exporter.web_server.config_file import WebFile
 from exporter.web_server.connection import Limits
 from exporter.web_server.server import MAX_CONNECTIONS, Server
 from exporter.web_server.tls import TlsServer, build
+from testkit.certificates import Authority
 
 REQUEST = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"

@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from demo import jars
-from demo.cluster import KafkaCluster
-from demo.connect import ConnectCluster
-from demo.jvm_agents import JvmAgents
-from demo.workloads.producers import JavaProducer
 from exporter.connect import workers
+from testkit import jars
+from testkit.cluster import KafkaCluster
+from testkit.connect import ConnectCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.workloads.producers import JavaProducer
 from tests.golden.captures.recording import JOLOKIA, Recording, http_get, jolokia_answer, wait_for
 
 LINES = 100

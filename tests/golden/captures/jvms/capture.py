@@ -13,13 +13,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from demo import jars
-from demo.cluster import KafkaCluster
-from demo.jvm_agents import RULES, SPELLINGS, JvmAgents
-from demo.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from exporter.brokers import source as brokers
 from exporter.catalogue import BROKER_REQUESTS
 from exporter.producers.source import producers
+from testkit import jars
+from testkit.cluster import KafkaCluster
+from testkit.jvm_agents import RULES, SPELLINGS, JvmAgents
+from testkit.workloads.producers import EndedError, JavaProducer, RdkafkaProducer
 from tests.golden.captures.recording import JOLOKIA, Recording, http_get, jolokia_answer
 
 RECORDING = Recording(Path(__file__).parent)

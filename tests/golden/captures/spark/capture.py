@@ -16,14 +16,14 @@ from typing import Any
 
 import zstandard
 
-from demo import jars
-from demo.cluster import KafkaCluster
-from demo.spark import SparkDriver
-from demo.workloads.producers import RdkafkaProducer
 from exporter.model import Deadline
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import StreamingQuery
 from exporter.words import QueryState
+from testkit import jars
+from testkit.cluster import KafkaCluster
+from testkit.spark import SparkDriver
+from testkit.workloads.producers import RdkafkaProducer
 from tests.golden.captures.recording import Recording, wait_for
 
 QUERIES = "org.apache.spark.sql.streaming.StreamingQueryListener$"

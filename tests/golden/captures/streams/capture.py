@@ -14,12 +14,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from demo import jars
-from demo.cluster import KafkaCluster
-from demo.jvm_agents import JvmAgents
-from demo.streams import StreamsApp
-from demo.workloads.producers import RdkafkaProducer
 from exporter.streams import source as streams
+from testkit import jars
+from testkit.cluster import KafkaCluster
+from testkit.jvm_agents import JvmAgents
+from testkit.streams import StreamsApp
+from testkit.workloads.producers import RdkafkaProducer
 from tests.golden.captures.recording import JOLOKIA, Recording, jolokia_answer, wait_for
 
 WORDS = 250_000

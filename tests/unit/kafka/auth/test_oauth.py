@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from demo.certificates import Authority
-from demo.oidc import IdentityProvider
 from exporter.http_client import Endpoint, HttpError, Reply
 from exporter.kafka.auth.oauth import TokenError, client_credentials
 from exporter.model import Deadline, Fault, Reason
+from testkit.certificates import Authority
+from testkit.oidc import IdentityProvider
 
 SETTINGS = {
     "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",

@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError
 
-from demo.certificates import Authority, Issued
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail, consume, fault_of
 from exporter.kafka.properties.client import Properties
 from exporter.model import Reason
+from testkit.certificates import Authority, Issued
 from tests.helpers.cluster import FakeMessage
 
 TOPIC = "__transaction_state"

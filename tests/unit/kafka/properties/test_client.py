@@ -12,11 +12,11 @@ from confluent_kafka import Consumer
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from demo.certificates import Authority
 from exporter.kafka.auth.stores import TlsError, own_certificate_end
 from exporter.kafka.properties.accepted import split_address
 from exporter.kafka.properties.client import HIDDEN, Properties, PropertiesError
 from exporter.kafka.properties.java import for_java
+from testkit.certificates import Authority
 
 SERVERS = {"bootstrap.servers": "k1:9092"}
 SCRAM = SERVERS | {

@@ -9,7 +9,7 @@ from threading import Event
 
 from confluent_kafka import Consumer
 
-from demo.workloads.producers import EndedError, Producer
+from testkit.workloads.producers import EndedError, Producer
 
 PAUSE_SECONDS = 0.25
 FENCE_SECONDS = 3.0

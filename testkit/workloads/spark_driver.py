@@ -1,6 +1,6 @@
 """A Spark driver that takes commands, line by line: ``start NAME TOPIC KIND``, ``stop NAME``, ``await NAME``.
 
-Run by ``demo.spark``. Its queries read committed records only. A query of kind ``copy`` throws away what it reads,
+Run by ``testkit.spark``. Its queries read committed records only. A query of kind ``copy`` throws away what it reads,
 ``fail`` raises in its first batch, ``stick`` never comes back from it, and ``once`` is a copy without a name that ends
 with what is there. Each command is answered by one line.
 """
@@ -16,9 +16,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from demo.processes import QUICK_START
 from exporter.jobs.session import kafka_connector, spark_session
 from exporter.listener import EosListener
+from testkit.processes import QUICK_START
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from demo.settings import AUDIENCE
+from testkit.settings import AUDIENCE
 
 KEY_ID = "demo"
 TOKEN_SECONDS = 60

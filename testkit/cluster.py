@@ -1,6 +1,6 @@
 """A real Kafka cluster on loopback: one to three KRaft brokers that can be stopped, killed, paused and started again.
 
-``python -m demo.cluster --brokers 3`` starts one and keeps it until Ctrl-C.
+``python -m testkit.cluster --brokers 3`` starts one and keeps it until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from demo import jars
-from demo.access import Grants
-from demo.processes import Child, JvmOptions, ProcessGroup, java, poll, run_to_end
-from demo.settings import SASL, ClusterShape, Node, Security, nodes_of, server_properties, zookeeper_properties
 from exporter.model import Deadline
+from testkit import jars
+from testkit.access import Grants
+from testkit.processes import Child, JvmOptions, ProcessGroup, java, poll, run_to_end
+from testkit.settings import SASL, ClusterShape, Node, Security, nodes_of, server_properties, zookeeper_properties
 
 START_SECONDS = 240.0
 STOP_SECONDS = 20.0
@@ -340,7 +340,7 @@ def _quiet(_: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m demo.cluster", description="A local Kafka until Ctrl-C.")
+    parser = argparse.ArgumentParser(prog="python -m testkit.cluster", description="A local Kafka until Ctrl-C.")
     parser.add_argument("--version", default=jars.DEFAULT_VERSION, help="Kafka version (default: %(default)s)")
     parser.add_argument("--brokers", type=int, default=1, choices=(1, 2, 3))
     parser.add_argument("--topic", action="append", default=[], metavar="NAME[:PARTITIONS]", help="repeatable")

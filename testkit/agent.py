@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from demo.processes import Child, ProcessGroup, poll
-from demo.settings import free_ports
 from exporter.model import Deadline, Metric
+from testkit.processes import Child, ProcessGroup, poll
+from testkit.settings import free_ports
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "kafka-eos-exporter"
 READY_SECONDS = 120.0

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from demo import jars
-from demo.settings import free_ports
+from testkit import jars
+from testkit.settings import free_ports
 
-RULES = Path(__file__).parent / "jmx_rules"
+RULES = Path(__file__).parents[1] / "demo" / "jmx_rules"
 SPELLINGS = ("jmx_exporter", "confluent", "default")
 
 _TO_STDERR = "org.jolokia.server.core.service.impl.JulLogHandler"

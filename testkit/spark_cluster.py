@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyspark
 
-from demo.processes import Child, ProcessGroup, poll
-from demo.settings import free_ports
 from exporter.model import Deadline
+from testkit.processes import Child, ProcessGroup, poll
+from testkit.settings import free_ports
 
 HOME = Path(pyspark.__file__).parent
 HERE = "127.0.0.1"

@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from demo import jars
-from demo.connect import WorkerCluster
-from demo.jvm_application import JvmApplication
-from demo.processes import JvmOptions, java
 from exporter.model import Deadline
+from testkit import jars
+from testkit.connect import WorkerCluster
+from testkit.jvm_application import JvmApplication
+from testkit.processes import JvmOptions, java
 
 STOP_SECONDS = 15.0
 COUNT_STREAMS = Path(__file__).parent / "java" / "CountStreams.java"

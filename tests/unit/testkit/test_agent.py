@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from demo.agent import Metrics
+from testkit.agent import Metrics
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

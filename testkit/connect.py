@@ -1,6 +1,6 @@
 """A real distributed Connect cluster on loopback, with exactly-once source support enabled.
 
-``python -m demo.connect --bootstrap-server HOST:PORT`` starts two workers and keeps them until Ctrl-C.
+``python -m testkit.connect --bootstrap-server HOST:PORT`` starts two workers and keeps them until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from demo import jars
-from demo.processes import Child, JvmOptions, ProcessGroup, java, poll
-from demo.settings import free_ports
 from exporter.model import Deadline
+from testkit import jars
+from testkit.processes import Child, JvmOptions, ProcessGroup, java, poll
+from testkit.settings import free_ports
 
 START_SECONDS = 240.0
 STOP_SECONDS = 15.0
@@ -281,7 +281,7 @@ class _Elsewhere:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m demo.connect", description="A Connect cluster until Ctrl-C.")
+    parser = argparse.ArgumentParser(prog="python -m testkit.connect", description="A Connect cluster until Ctrl-C.")
     parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--group", default="etl", help="group.id (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2)

@@ -233,7 +233,7 @@ def _digest(content: bytes) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m demo.jars", description="Fetch the jars of a Kafka version.")
+    parser = argparse.ArgumentParser(prog="python -m testkit.jars", description="Fetch the jars of a Kafka version.")
     parser.add_argument("version", nargs="*", default=[DEFAULT_VERSION])
     try:
         for version in parser.parse_args().version:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from demo.cluster import KafkaCluster
+from testkit.cluster import KafkaCluster
 
 _TOPIC = "__transaction_state"
 

@@ -12,8 +12,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from demo.processes import poll
 from exporter.model import Deadline
+from testkit.processes import poll
 
 _WAIT_SECONDS = 90.0
 _RESOURCES = {

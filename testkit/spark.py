@@ -10,9 +10,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from demo.cluster import KafkaCluster
-from demo.processes import Child
 from exporter.model import Deadline
+from testkit.cluster import KafkaCluster
+from testkit.processes import Child
 
 START_SECONDS = 240.0
 """Long, as Spark's connector is downloaded the first time."""
@@ -51,7 +51,7 @@ class SparkDriver:
             "checkpoints": str(self.checkpoints),
             "reports": list(reports),
         }
-        argv = [sys.executable, "-m", "demo.workloads.spark_driver", json.dumps(options)]
+        argv = [sys.executable, "-m", "testkit.workloads.spark_driver", json.dumps(options)]
         self.child: Child = cluster.processes.start(f"spark-{application}", argv, pipes=True)
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name=f"answers of {application}", daemon=True).start()

@@ -13,10 +13,10 @@ import threading
 from pathlib import Path
 from typing import Protocol, Self
 
-from demo import jars
-from demo.processes import Child, JvmOptions, ProcessGroup, java
-from demo.workloads.outcome_counts import OutcomeCounts
 from exporter.model import Deadline
+from testkit import jars
+from testkit.processes import Child, JvmOptions, ProcessGroup, java
+from testkit.workloads.outcome_counts import OutcomeCounts
 
 ANSWER_SECONDS = 120.0
 CLOSE_SECONDS = 5.0

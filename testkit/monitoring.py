@@ -13,12 +13,12 @@ from typing import Any
 
 import yaml
 
-from demo.processes import ProcessGroup, poll
-from demo.settings import free_ports
 from exporter.alerts.routing import alertmanager
 from exporter.alerts.rules import rules_file
 from exporter.alerts.settings import Settings
 from exporter.model import Deadline
+from testkit.processes import ProcessGroup, poll
+from testkit.settings import free_ports
 
 READY_SECONDS = 120.0
 CALL_SECONDS = 30.0

@@ -21,9 +21,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from demo.cluster import BrokerNode, KafkaCluster
-from demo.processes import poll
 from exporter.model import Deadline
+from testkit.cluster import BrokerNode, KafkaCluster
+from testkit.processes import poll
 
 _VERIFICATION = "transaction.partition.verification.enable"
 _PRODUCE_VERSION = 9

@@ -11,9 +11,9 @@ import subprocess
 import threading
 from typing import Any
 
-from demo.agent import COMMAND
-from demo.cluster import KafkaCluster
-from demo.workloads.producers import Producer, ProducerError
+from testkit.agent import COMMAND
+from testkit.cluster import KafkaCluster
+from testkit.workloads.producers import Producer, ProducerError
 
 FIND_SECONDS = 120.0
 TOPIC, PARTITION, OTHER = "payments", 1, 0

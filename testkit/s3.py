@@ -6,10 +6,10 @@ import secrets
 import socket
 from pathlib import Path
 
-from demo import jars
-from demo.processes import Child, ProcessGroup, java, poll
-from demo.settings import free_ports
 from exporter.model import Deadline
+from testkit import jars
+from testkit.processes import Child, ProcessGroup, java, poll
+from testkit.settings import free_ports
 
 START_SECONDS = 120.0
 HEAP_MB = 128

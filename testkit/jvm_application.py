@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Self
 
-from demo.processes import Child, ProcessGroup
 from exporter.model import Deadline
+from testkit.processes import Child, ProcessGroup
 
 
 class JvmApplication(ABC):

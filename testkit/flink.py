@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from demo import jars
-from demo.connect import WorkerCluster
-from demo.jvm_application import JvmApplication
-from demo.processes import java
+from testkit import jars
+from testkit.connect import WorkerCluster
+from testkit.jvm_application import JvmApplication
+from testkit.processes import java
 
 FLINK_JOB = Path(__file__).parent / "java" / "FlinkJob.java"
 MAIN = "org.apache.flink.connector.kafka.sink.FlinkJob"

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from demo.processes import Child, ProcessGroup, poll
-from demo.settings import free_ports
 from exporter.model import Deadline
+from testkit.processes import Child, ProcessGroup, poll
+from testkit.settings import free_ports
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from demo.processes import java
+from testkit.processes import java
 
 CLASSES = {
     "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
