@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
+from posixpath import dirname, join, normpath
 from typing import Any
 
-_BESIDE = re.compile(r"\]\((?P<path>\.\./[^)#]+|examples/[^)#]*)(?P<anchor>#[^)]*)?\)")
+_LINK = re.compile(r"\]\((?P<path>(?:\.\./|examples/)[^)#]*)(?P<anchor>#[^)]*)?\)")
 
 
-def on_page_markdown(markdown: str, *, config: Any, **_: Any) -> str:  # noqa: ANN401 -- mkdocs' own types are no dependency
+def on_page_markdown(markdown: str, *, config: Any, page: Any, **_: Any) -> str:  # noqa: ANN401 -- mkdocs' own types are no dependency
     """Return the page with those links changed."""
-    return with_repository(markdown, f"{config['extra']['repository'].rstrip('/')}/blob/main")
+    repository = f"{config['extra']['repository'].rstrip('/')}/blob/main"
+    return with_repository(markdown, repository, dirname(page.file.src_uri))
 
 
-def with_repository(markdown: str, repository: str) -> str:
-    """Return the page with each link to a file outside of docs/, or of docs/examples, below ``repository``."""
+def with_repository(markdown: str, repository: str, folder: str = "") -> str:
+    """Return a page of ``folder`` below docs/ with each link to a file that is no page changed to ``repository``."""
 
     def changed(match: re.Match[str]) -> str:
-        path = match["path"]
-        path = path.removeprefix("../") if path.startswith("../") else f"docs/{path}"
+        path = normpath(join("docs", folder, match["path"]))
+        if path.startswith("docs/") and path.endswith((".md", ".png", ".svg")):
+            return match[0]
         return f"]({repository}/{path}{match['anchor'] or ''})"
 
-    return _BESIDE.sub(changed, markdown)
+    return _LINK.sub(changed, markdown)

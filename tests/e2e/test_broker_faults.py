@@ -210,7 +210,7 @@ def test_with_one_coordinator_stopped_the_kind_is_unknown_and_after_its_election
         assert 0 < offline < 50
         kafka.brokers[1].start()
         until = Deadline.after(180)
-        # The log elects a leader, so it is not whole since before these records, for 16 minutes: docs/proof.md.
+        # The log elects a leader, so it is not whole since before these records, for 16 minutes (internals/proof.md).
         while not any("had an election" in missing for missing in _missing(agent, topic)):
             assert poll(until, 0.5), _missing(agent, topic)
         assert {sample.labels["kind"] for sample in agent.metrics().samples(catalogue.LSO_BLOCKER_INFO)} == {"unknown"}

@@ -1,4 +1,4 @@
-"""The short form of the run under faults: the plan of one seed, against the oracle. ``docs/proof.md`` has all of it."""
+"""The short form of the run under faults: the plan of one seed, against the oracle (docs/internals/proof.md)."""
 
 from __future__ import annotations
 

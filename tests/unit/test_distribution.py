@@ -77,7 +77,7 @@ def test_no_lock_holds_an_address() -> None:
 
 
 def test_the_make_targets_that_the_documents_show_are_there() -> None:
-    text = "".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "docs/release.md"))
+    text = "".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "docs/internals/release.md"))
     shown = set(re.findall(r"(?:^|`)make ([a-z0-9]+)", text, re.MULTILINE))
     targets = set(re.findall(r"^([a-z0-9]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= shown <= targets
@@ -88,7 +88,7 @@ def test_the_readme_is_at_most_12_kb() -> None:
 
 
 def test_every_link_of_the_documents_leads_to_a_file() -> None:
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
     for document in documents:
         for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text()):
             assert "://" in link or (document.parent / link).exists(), f"{document.name}: {link}"

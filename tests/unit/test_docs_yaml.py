@@ -13,7 +13,7 @@ import yaml
 from testkit.access import READ_ALL
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 STRIMZI = list(yaml.safe_load_all((ROOT / "docs" / "examples" / "strimzi.yaml").read_text()))
 FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPERATIONS = re.compile(r"--operation (\w+)")

@@ -95,7 +95,7 @@ def definitions(file: Path) -> set[str]:
 
 def test_the_functions_of_the_walks_in_the_architecture_exist() -> None:
     section = (
-        (ROOT / "docs" / "architecture.md")
+        (ROOT / "docs" / "internals" / "architecture.md")
         .read_text(encoding="utf-8")
         .split("## The path of two values")[1]
         .split("\n## ")[0]

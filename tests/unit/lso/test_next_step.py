@@ -401,7 +401,7 @@ def test_every_kind_is_explained_wherever_kinds_are_listed(kind: BlockerKind) ->
     assert kind in MEANING, "MEANING in exporter/lso/next_step.py"
     for page, line in (
         ("README.md", rf"\| `{kind}` \|"),
-        ("docs/architecture.md", rf"\| [a-z, ]*\b{kind}\b[a-z, ]* \| the kinds of a blocker"),
+        ("docs/internals/architecture.md", rf"\| [a-z, ]*\b{kind}\b[a-z, ]* \| the kinds of a blocker"),
         ("alerts/runbooks/KafkaEosLsoStalled.md", rf"\*\*{kind}\*\*: "),
     ):
         text = (ROOT / page).read_text(encoding="utf-8")

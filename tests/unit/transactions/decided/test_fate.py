@@ -1,6 +1,6 @@
 """Tests of what became of a transaction: single cases, and every state of the model of Kafka within small bounds.
 
-``python -m tests.model.explore`` explores larger bounds; docs/proof.md has the counts.
+``python -m tests.model.explore`` explores larger bounds; docs/internals/proof.md has the counts.
 """
 
 from __future__ import annotations
