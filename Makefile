@@ -227,7 +227,7 @@ generate: $(READY) ## write what is generated from the catalogue
 captures: $(READY) ## record anew the answers of real JVMs, Connect, Streams and Spark, which tests read; ARGS=spark for one
 	$(PY) -m tests.golden.captures $(ARGS)
 
-telemetry: ## the receiver of client telemetry for brokers, a jar, in build/telemetry; see docs/telemetry.md
+telemetry: ## the receiver of client telemetry for brokers, a jar, in build/telemetry; see docs/engines.md
 	mvn --batch-mode --quiet -Dstyle.color=never --file=telemetry package
 
 release: $(READY) ## build what is released, twice and with the same bytes; print the tag, and what is missing; publishes nothing

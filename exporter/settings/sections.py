@@ -60,10 +60,10 @@ class EndpointSection(Section):
     listen_address: Addresses = (f":{DEFAULT_PORT}",)
     """One address or a list, such as `["127.0.0.1:10618", "[::1]:10618"]`."""
     config_file: FilePath | None = None
-    """TLS and users in exporter-toolkit's format ([endpoint-security.md](endpoint-security.md)); unset: plain HTTP."""
+    """TLS and users in exporter-toolkit's format ([security.md](security.md#the-agents-port)); unset: plain HTTP."""
     allowed_hosts: Hosts = ()
     """Host names by which the endpoint is reached, in addition to those of loopback; `"*"` for all. Unset: only a
-    listener on loopback checks host names ([endpoint-security.md](endpoint-security.md))."""
+    listener on loopback checks host names ([security.md](security.md#the-agents-port))."""
     route_prefix: Prefix = ""
     """Prefix of all paths, such as `/eos`, for a proxy in front."""
     dashboard_url: Url | None = None

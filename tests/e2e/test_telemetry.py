@@ -44,7 +44,7 @@ class Pushing:
         self.token_file = token_file
 
     def subscribe(self) -> None:
-        """As docs/telemetry.md has it."""
+        """As docs/engines.md has it."""
         arguments = ("--alter", "--name", "eos", "--interval", str(INTERVAL_MS), "--metrics", ",".join(SUBSCRIPTION))
         done = self.cluster.tool("org.apache.kafka.tools.ClientMetricsCommand", *arguments)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""docs/tutorial.md, carried out: its commands in their order on a real broker, and what it says that they show."""
+"""The tutorial of docs/start.md, carried out: its commands in their order on a real broker, and what it says they show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testkit.kafka_tools import CLASSES
 from testkit.processes import java, poll
 from testkit.settings import free_ports
 
-TEXT = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "start.md").read_text(encoding="utf-8")
 WAIT_SECONDS = 120
 
 
