@@ -1,4 +1,4 @@
-"""The tutorial of docs/start.md, carried out: its commands in their order on a real broker, and what it says they show."""
+"""The tutorial of docs/start.md, carried out: its commands in order on a real broker, and what it says they show."""
 
 from __future__ import annotations
 
