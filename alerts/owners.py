@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import Alert
 from exporter.catalogue import OWNER_INFO
-from exporter.core.owners import UNOWNED
+from exporter.core.thresholds import UNOWNED
 
 _WHOLE = 'kind="cluster"'
 _NAME = "{{ .Labels.owner }}"

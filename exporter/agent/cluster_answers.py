@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from exporter.bounds.text import some
 from exporter.cluster import Cluster
-from exporter.core.owners import UNOWNED, Owners
-from exporter.inventory.facts import Inventory
+from exporter.core.thresholds import UNOWNED, Owners
+from exporter.inventory.applications_in_log import Inventory
 from exporter.inventory.source import read_inventory
 from exporter.journal.query import QueryError
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Facts
+from exporter.roll.coordination import logged_evidence
 from exporter.roll.facts import BrokerRoll
-from exporter.roll.logged import logged_evidence
-from exporter.roll.rules import roll_of
+from exporter.roll.partitions import roll_of
 from exporter.roll.source import read_evidence
 from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
 from exporter.status.inventory_documents import ReadInventory, inventory_document

@@ -19,10 +19,10 @@ from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
 from exporter.core.fact_store import Key
-from exporter.core.owners import Owners
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.source_state import SourceState
 from exporter.core.state import StateDir, StateLock
+from exporter.core.thresholds import Owners
 from exporter.core.worker import SnapshotSink
 from exporter.groups.source.groups import GroupsSource
 from exporter.kafka.client import ClusterClient

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from exporter import __version__
 from exporter.core import logs
-from exporter.core.boot import boot_id
-from exporter.core.owners import Owners
-from exporter.core.state import StateLock, lock_state
+from exporter.core.state import StateLock, boot_id, lock_state
+from exporter.core.thresholds import Owners
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Deadline, Snapshot

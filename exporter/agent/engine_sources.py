@@ -8,8 +8,7 @@ from __future__ import annotations
 from exporter.agent.engines import Engines
 from exporter.agent.jvm_targets import JvmReaders
 from exporter.agent.receivers import Receivers
-from exporter.audit_results.result_files import AuditFiles
-from exporter.audit_results.source import AuditsSource, Names
+from exporter.audit_results.source import AuditFiles, AuditsSource, Names
 from exporter.cluster import Cluster
 from exporter.connect.rest import ConnectRest
 from exporter.connect.source import ConnectSource

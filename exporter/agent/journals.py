@@ -12,9 +12,9 @@ from typing import Any
 
 from exporter.cluster import Cluster
 from exporter.config import Config
-from exporter.core.owners import Owners
 from exporter.core.source_state import SourceState
 from exporter.core.state import StateLock
+from exporter.core.thresholds import Owners
 from exporter.core.worker import SnapshotSink
 from exporter.journal.documents import EventsDocument
 from exporter.journal.journal import Instants, JournalSettings

@@ -12,8 +12,7 @@ from typing import NamedTuple, TypeAlias
 from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.derived import Derived
-from exporter.core.owners import KINDS, Owners
-from exporter.core.thresholds import OPTIONAL, RATIOS, Thresholds
+from exporter.core.thresholds import KINDS, OPTIONAL, RATIOS, Owners, Thresholds
 from exporter.lso.facts import Stalls
 from exporter.lso.holder_series import holder_samples, owner_samples
 from exporter.model import (

@@ -1,24 +1,185 @@
-"""The canary: one turn after the other, within its budget of transactions."""
+"""The canary: one turn after the other, within its budget of transactions.
+
+It goes to the partitions of the transaction log in turn, with an id for each, and counts what it did, as samples.
+"""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import secrets
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from exporter import catalogue
 from exporter.canary.clients import CanaryAdmin, ClientError, CommittedReader, TurnProducer
-from exporter.canary.places import UNKNOWN, LogPlace, Rotation, places_of
-from exporter.canary.tally import NO_PARTITION, CanaryTally
 from exporter.canary.turn import Failure, Turn, TurnPlan, TurnResult
 from exporter.cluster import Cluster
+from exporter.core.histogram import Histogram
 from exporter.kafka.client import AskError
+from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
-from exporter.model import Deadline, Snapshot
-from exporter.words import CanaryPhase
+from exporter.model import Deadline, Sample, Snapshot
+from exporter.words import CanaryOutcome, CanaryPhase
+
+HIDDEN_PLACES = 10
+"""Ids that are used in turn where the transaction log is hidden: which coordinator each has is not known then."""
+UNKNOWN = "unknown"
+RETRY_EVERY = 2
+"""Every so many turns is one of a partition that failed, while there are some."""
+
+
+class LogPlace(NamedTuple):
+    """A partition of the transaction log, an id that it coordinates, and its leader as a label value."""
+
+    partition: int
+    transactional_id: str
+    coordinator: str
+
+
+def places_of(prefix: str, leaders: Mapping[int, int | None]) -> tuple[LogPlace, ...]:
+    """One place for each partition of the log; ``leaders`` by partition, empty where the log is hidden.
+
+    The coordinator of an id leads partition ``hash(id) % partitions`` (TransactionStateManager.partitionFor).
+    """
+    if not leaders:
+        return tuple(LogPlace(number, f"{prefix}-{number}", UNKNOWN) for number in range(HIDDEN_PLACES))
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        name = f"{prefix}-{number}"
+        found.setdefault(coordinator_partition(name, len(leaders)), name)
+        if len(found) == len(leaders):
+            break
+    return tuple(
+        LogPlace(number, found[number], UNKNOWN if leaders[number] is None else str(leaders[number]))
+        for number in sorted(leaders)
+    )
+
+
+class Rotation:
+    """The order of turns: one partition after the other, those that failed twice as often. For one thread."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+        self._next = 0
+        self._next_failed = 0
+        self.cycles = 0
+
+    def choose(self, places: tuple[LogPlace, ...], failing: Collection[int]) -> LogPlace:
+        """The next place. ``cycles`` is how often all of them had their turn."""
+        self._turn += 1
+        again = [candidate for candidate in places if candidate.partition in failing]
+        if again and len(again) < len(places) and self._turn % RETRY_EVERY == 0:
+            self._next_failed += 1
+            return again[self._next_failed % len(again)]
+        place = places[self._next % len(places)]
+        self._next += 1
+        self.cycles, self._next = self.cycles + self._next // len(places), self._next % len(places)
+        return place
+
+
+NO_PARTITION = -1
+"""Label of all partitions while the cluster has not been reached once."""
+MOST_ERRORS = 200
+"""Pairs of coordinator, phase and error: librdkafka's errors are a closed list, brokers come and go."""
+
+
+class CanaryTally:
+    """Counts since the start, by coordinator. For use by one thread."""
+
+    def __init__(self, started: float) -> None:
+        """``started`` is Unix seconds."""
+        self._outcomes: Counter[tuple[str, CanaryOutcome]] = Counter()
+        self._failures: Counter[tuple[str, CanaryPhase, str]] = Counter()
+        self._phases: dict[tuple[str, CanaryPhase], _PhaseTimes] = {}
+        self._failing: dict[int, str] = {}
+        self._last_success = started
+
+    @property
+    def failing(self) -> frozenset[int]:
+        """Partitions of the transaction log whose last turn failed."""
+        return frozenset(self._failing)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where every turn was right, 1 where a phase failed, 2 where no transaction was made."""
+        if not sum(self._outcomes.values()):
+            return 2
+        return 1 if self._failures else 0
+
+    def table(self) -> list[tuple[str, str, int, str, str, int, str]]:
+        """Coordinator, phase, number of times, mean, slowest, number of failures and errors, a row for each phase."""
+        failed: dict[tuple[str, CanaryPhase], Counter[str]] = {}
+        for (coordinator, phase, error), count in self._failures.items():
+            failed.setdefault((coordinator, phase), Counter())[error] += count
+        order, rows = list(CanaryPhase), []
+        for key in sorted({*self._phases, *failed}, key=lambda key: (key[0], order.index(key[1]))):
+            times, mean, slowest = self._phases.get(key, _PhaseTimes()).summary()
+            errors = failed.get(key, Counter())
+            rows.append((key[0], str(key[1]), times, mean, slowest, errors.total(), ", ".join(sorted(errors))))
+        return rows
+
+    def add(self, partition: int, coordinator: str, result: TurnResult, wall: float) -> None:
+        """Count a turn of one partition of the transaction log."""
+        for outcome in result.outcomes:
+            self._outcomes[coordinator, outcome] += 1
+        for phase, seconds in result.phases:
+            self._phases.setdefault((coordinator, phase), _PhaseTimes()).add(seconds)
+        if partition != NO_PARTITION:
+            self._failing.pop(NO_PARTITION, None)
+        if result.failure is None:
+            self._last_success = wall
+            self._failing.pop(partition, None)
+            return
+        self._failing[partition] = coordinator
+        key = (coordinator, result.failure.phase, result.failure.error)
+        if key in self._failures or len(self._failures) < MOST_ERRORS:
+            self._failures[key] += 1
+
+    def samples(self, cluster: str, coordinators: frozenset[str]) -> Iterator[Sample]:
+        """All samples. ``coordinators`` are those of now: each has its number of failing partitions, also 0."""
+        for coordinator in sorted({coordinator for coordinator, _ in self._outcomes} | coordinators):
+            for outcome in CanaryOutcome:
+                count = float(self._outcomes[coordinator, outcome])
+                yield catalogue.CANARY_TRANSACTIONS_TOTAL(count, cluster, coordinator, str(outcome))
+        for (coordinator, phase, error), failures in sorted(self._failures.items()):
+            yield catalogue.CANARY_FAILURES_TOTAL(float(failures), cluster, coordinator, str(phase), error)
+        for (coordinator, phase), seen in sorted(self._phases.items()):
+            yield catalogue.CANARY_PHASE_SECONDS(seen.histogram.value(), cluster, coordinator, str(phase))
+        failing = Counter(self._failing.values())
+        for coordinator in sorted(coordinators | failing.keys()):
+            yield catalogue.CANARY_FAILING_PARTITIONS(float(failing[coordinator]), cluster, coordinator)
+        yield catalogue.CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS(self._last_success, cluster)
+
+
+def format_milliseconds(seconds: float) -> str:
+    """``12 ms``, ``2.5 s``."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+class _PhaseTimes:
+    """The durations of one phase."""
+
+    __slots__ = ("histogram", "slowest")
+
+    def __init__(self) -> None:
+        self.histogram = Histogram(catalogue.CANARY_PHASE_SECONDS)
+        self.slowest = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.histogram.observe_seconds(seconds)
+        self.slowest = max(self.slowest, seconds)
+
+    def summary(self) -> tuple[int, str, str]:
+        """Number of observations, their mean, and the slowest."""
+        seen = self.histogram.value()
+        if not seen.count or seen.total is None:
+            return 0, "", ""
+        return int(seen.count), format_milliseconds(seen.total / seen.count), format_milliseconds(self.slowest)
+
 
 log = logging.getLogger(__name__)
 

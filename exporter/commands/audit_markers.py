@@ -17,7 +17,7 @@ from exporter.commands.audit_post import add_agent_flags, agent_of, exit_code, p
 from exporter.commands.clusters import opened
 from exporter.commands.output import print_json, print_table, progress, say
 from exporter.commands.settings import add_duration_flag, add_reading_flags
-from exporter.core.instants import instant, seconds_of
+from exporter.core.durations import instant, seconds_of
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, look_back, read_markers
 from exporter.kafka.log.tail import Polled

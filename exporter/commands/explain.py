@@ -14,7 +14,7 @@ from exporter.commands.report import ClusterReport
 from exporter.commands.waiting_groups import WaitingGroups, waiting_groups
 from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
-from exporter.core.instants import instant
+from exporter.core.durations import instant
 from exporter.lso.proof.record_fate import RecordFate
 from exporter.lso.proof.record_reader import RecordReader
 from exporter.model import Deadline, TopicPartition

@@ -11,7 +11,7 @@ from exporter.cluster import Cluster
 from exporter.commands.clusters import configured, opened, owner_of
 from exporter.commands.output import print_json, print_not_asked, print_table, say
 from exporter.commands.report import CLEAN, FOUND, UNKNOWN
-from exporter.inventory.facts import Inventory
+from exporter.inventory.applications_in_log import Inventory
 from exporter.inventory.source import read_inventory
 from exporter.kafka.client import AskError
 from exporter.model import Deadline

@@ -18,9 +18,9 @@ from exporter.commands.settings import add_duration_flag, add_reading_flags
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
+from exporter.roll.coordination import NO_HOUR, LoggedEvidence, logged_evidence
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence
-from exporter.roll.logged import NO_HOUR, LoggedEvidence, logged_evidence
-from exporter.roll.rules import roll_of
+from exporter.roll.partitions import roll_of
 from exporter.roll.source import read_evidence
 from exporter.status.command_documents import ClusterRollDocument
 from exporter.status.roll_documents import cluster_roll_document

@@ -2,26 +2,83 @@
 
 The answer has every connector's whole configuration, passwords included. Only the keys of ``KEPT_SETTINGS`` are kept;
 no other value leaves this module.
+
+The workers' versions are from ``GET /`` of each. Requests of one read run at once: one that hangs does not delay the
+others.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from exporter.bounds.json_text import NO_JSON, JsonError, parse_json, weight
 from exporter.bounds.memory import AnswerRoom, one_heavy_at_a_time
 from exporter.bounds.text import cut
+from exporter.connect.failures import cause_of, last_line, secrets_of
 from exporter.connect.preflight import PluginSupport, Preflight, preflight, with_settings
-from exporter.connect.trace import cause_of, last_line, secrets_of
-from exporter.connect.worker_versions import worker_versions
 from exporter.http_client import Endpoint, HttpError, ask
 from exporter.model import Deadline, Fault, Reason
 from exporter.words import FailureCause
+
+LONGEST_VERSION = 60
+"""Characters of a version that are kept."""
+
+
+def worker_versions(endpoints: Sequence[Endpoint], deadline: Deadline) -> Mapping[str, str]:
+    """Return the version by address of the workers that answer. Never raises."""
+    found: dict[str, str] = {}
+    for number, endpoint in enumerate(endpoints):
+        share = deadline.within(deadline.remaining() / (len(endpoints) - number))
+        try:
+            document = parse_json(ask(endpoint, share, path="/", max_bytes=64 * 1024).body)
+        except (HttpError, JsonError):
+            continue
+        version = document.get("version") if isinstance(document, dict) else None
+        if isinstance(version, str) and version:
+            found[endpoint.address] = cut(version, LONGEST_VERSION)
+    return found
+
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 0.5
+"""Requests keep the deadline themselves, except the lookup of a host name, which has no timeout; it is abandoned."""
+
+
+def run_concurrently(questions: Sequence[Callable[[], T]], deadline: Deadline) -> list[T | None]:
+    """Return the results in the order of ``questions``, None for one that has not returned soon after the deadline.
+
+    Raises what a question raised, which is a bug in it.
+    """
+    answers: list[T | None] = [None] * len(questions)
+    errors: list[BaseException] = []
+
+    def run(number: int, question: Callable[[], T]) -> None:
+        try:
+            answers[number] = question()
+        except Exception as error:  # noqa: BLE001 -- raised again below, on the thread that asked
+            errors.append(error)
+
+    threads = [
+        # Daemon threads: one that hangs must not keep the process from stopping.
+        threading.Thread(target=run, args=(number, question), name="connect question", daemon=True)
+        for number, question in enumerate(questions)
+    ]
+    for thread in threads:
+        thread.start()
+    late = Deadline(deadline.at + GRACE_SECONDS, deadline.monotonic)
+    for thread in threads:
+        thread.join(late.remaining())
+    if errors:
+        raise errors[0]
+    return list(answers)
+
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,11 @@ from typing import Protocol
 from exporter import catalogue
 from exporter.cluster import NamedCluster, TargetSource
 from exporter.connect import debezium
-from exporter.connect.concurrently import run_concurrently
 from exporter.connect.exactly_once import counts_for
 from exporter.connect.facts import ConnectState
 from exporter.connect.failures import FailureCounter, TaskKey, TaskSnapshot
 from exporter.connect.preflight import Preflight
-from exporter.connect.rest import Connector, RestAnswer, Task
+from exporter.connect.rest import Connector, RestAnswer, Task, run_concurrently
 from exporter.connect.workers import (
     QUERIES,
     TaskNumbers,

@@ -9,8 +9,7 @@ from typing import Any
 
 from exporter.bounds.text import cut
 from exporter.connect.failures import TaskKey
-from exporter.connect.rest import Connector, Task
-from exporter.connect.worker_versions import LONGEST_VERSION
+from exporter.connect.rest import LONGEST_VERSION, Connector, Task
 from exporter.jvm.reader import JvmAnswer, MBeanQuery, MBeanValue
 from exporter.words import FailureCause
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar, cast
 
-from exporter.core.instants import instant
+from exporter.core.durations import instant
 from exporter.model import TopicPartition
 
 D = TypeVar("D")

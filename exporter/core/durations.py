@@ -1,8 +1,28 @@
-"""Durations as Prometheus writes them, ``500ms``, ``30s``, ``1h30m``, and as Go does in a web-config file."""
+"""Durations as Prometheus writes them, ``500ms``, ``30s``, ``1h30m``, and as Go does in a web-config file.
+
+Instants are RFC 3339 in UTC, as documents have them.
+"""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+
+
+def instant(seconds: float | None) -> str | None:
+    """Unix seconds as RFC 3339 in UTC; None for None and for instants outside of the calendar."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):  # a record may carry any timestamp
+        return None
+
+
+def seconds_of(millis: int | None) -> float | None:
+    """Unix seconds of a timestamp; None for None, and for -1, which Kafka writes where it has none."""
+    return None if millis is None or millis < 0 else millis / 1000
+
 
 _UNITS = {"y": 365 * 86400.0, "w": 7 * 86400.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 LONGEST_DURATION = 100 * _UNITS["y"]

@@ -1,5 +1,7 @@
 """Atomic writes of a file or a line: after a crash or a full disk the content is the old one or the new one, never a
 part.
+
+A changed file is detected without reading it: by inode, size and modification time.
 """
 
 from __future__ import annotations
@@ -8,8 +10,30 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from exporter.bounds.files import NotRegularError
+
+
+class FileStamp(NamedTuple):
+    """Equal as long as a file was neither written nor replaced."""
+
+    modified: int
+    size: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        return cls(status.st_mtime_ns, status.st_size, status.st_ino)
+
+    @classmethod
+    def at(cls, path: Path) -> Self | None:
+        """Return the stamp of the file at a path, behind its links; None for a missing one."""
+        try:
+            return cls.of(path.stat())
+        except OSError:
+            return None
+
 
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
 """The modes of files and folders that only their writer reads."""

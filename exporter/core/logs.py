@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, TextIO
 
 from exporter.bounds.text import printable_json
-from exporter.core.instants import instant
+from exporter.core.durations import instant
 
 THIRD_PARTY = ("kafka", "confluent_kafka", "librdkafka", "uvicorn")
 REPEAT_SECONDS = 60.0

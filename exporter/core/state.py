@@ -3,6 +3,8 @@ reports.
 
 Without it the counters of the transaction log start at 0 at the log's end, and the start of a stall is when this
 process first saw it. Replicas never share a directory.
+
+Instants of the monotonic clock compare only within one boot of the machine, so what has them has the boot's id.
 """
 
 from __future__ import annotations
@@ -25,6 +27,17 @@ from exporter.bounds.files import NotRegularError, TooLargeError, read_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.text import decoded, printable
 from exporter.core.files import PRIVATE, PRIVATE_FOLDER, append_line, replace_file, sync
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id(path: Path = BOOT_ID) -> str:
+    """Return the kernel's id of the boot (Linux, random(4)), the same in all containers of a machine; "" elsewhere."""
+    try:
+        return path.read_text("ascii").strip()[:64]
+    except (OSError, UnicodeDecodeError):
+        return ""
+
 
 LOCK = ".lock"
 """Held by the process that writes. No cluster id has a dot in the name of its folder."""

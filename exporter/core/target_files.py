@@ -13,7 +13,7 @@ from exporter.bounds.files import is_regular, names_in, read_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.bounds.text import cut, without_credentials
-from exporter.core.file_stamp import FileStamp
+from exporter.core.files import FileStamp
 
 log = logging.getLogger(__name__)
 

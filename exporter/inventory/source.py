@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from exporter.catalogue import INTERNAL_TOPICS
 from exporter.cluster import Cluster
-from exporter.inventory.applications_in_log import ApplicationsInLog
-from exporter.inventory.facts import Inventory, WrittenOutside
+from exporter.inventory.applications_in_log import ApplicationsInLog, Inventory, WrittenOutside
 from exporter.kafka.client import AskError
 from exporter.kafka.log.batch_writers import BatchWriters, sample_writers
 from exporter.kafka.log.offset_commits import newest_commits

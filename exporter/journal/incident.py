@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from typing_extensions import TypedDict
 
 from exporter.core.documents import document_of
-from exporter.core.durations import format_age
-from exporter.core.instants import instant
+from exporter.core.durations import format_age, instant
 from exporter.journal.documents import EventDocument
 from exporter.journal.query import filled
 from exporter.journal.rebuild import (

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
-from exporter.core.instants import instant
+from exporter.core.durations import instant
 from exporter.journal.documents import EventsDocument
 from exporter.words import EventKind
 

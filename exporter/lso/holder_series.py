@@ -10,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from exporter import catalogue
-from exporter.core.owners import UNOWNED, Owners
-from exporter.core.thresholds import STALL_SLACK_SECONDS
+from exporter.core.thresholds import STALL_SLACK_SECONDS, UNOWNED, Owners
 from exporter.lso.facts import Stall
 from exporter.model import Sample
 from exporter.words import BlockerKind

@@ -9,7 +9,7 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.core.replication import UnmadeTopic
 from exporter.flink.facts import JobTimes
-from exporter.inventory.facts import WrittenOutside
+from exporter.inventory.applications_in_log import WrittenOutside
 from exporter.kafka.requests.metadata import PartitionMetadata
 from exporter.model import Fact, Fault
 from exporter.posture.check import PostureCheck, Settings

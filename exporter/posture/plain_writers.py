@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from exporter.inventory.facts import WrittenOutside
+from exporter.inventory.applications_in_log import WrittenOutside
 from exporter.model import Fact
 from exporter.posture.check import PostureCheck, Rule
 

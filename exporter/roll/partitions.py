@@ -1,4 +1,5 @@
-"""Pure rules about what the partitions of a broker lose while it is stopped.
+"""Pure rules about what the partitions of a broker lose while it is stopped, and the answer of all rules: may it be
+stopped now?
 
 A stopped broker leaves the ISR. Markers, and the records of the transaction log, are appended with acks=-1, so that
 fewer than min.insync.replicas hold them back (ReplicaManager.appendRecords). A partition that has no leader when its
@@ -12,7 +13,35 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.core.replication import effective_min_isr
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
-from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
+from exporter.roll.coordination import ORDER, coordination_rows, limited
+from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence, RollReason, RollRow
+
+
+def roll_of(evidence: RollEvidence, broker: int, outage: float) -> BrokerRoll:
+    """The answer for one broker that is away for ``outage`` seconds."""
+    rows = tuple(sorted(_rows(evidence, broker, outage), key=lambda row: (ORDER[row.effect], -(row.seconds or 0.0))))
+    answer = min((row.effect for row in rows), key=ORDER.__getitem__, default=RollAnswer.SAFE)
+    waits = [row.seconds for row in rows if row.effect is RollAnswer.WAIT and row.seconds is not None]
+    return BrokerRoll(broker, answer, max(waits) if answer is RollAnswer.WAIT and waits else None, rows)
+
+
+def _rows(evidence: RollEvidence, broker: int, outage: float) -> Iterator[RollRow]:
+    if broker not in evidence.brokers:
+        text = (
+            f"the cluster shows no running broker {broker}; there are {', '.join(map(str, sorted(evidence.brokers)))}"
+        )
+        yield RollRow(RollAnswer.UNKNOWN, RollReason.NOT_READ, f"broker {broker}", text)
+        return
+    by_reason: dict[RollReason, list[RollRow]] = {}
+    for row in partition_rows(evidence, broker):
+        by_reason.setdefault(row.reason, []).append(row)
+    for rows in by_reason.values():
+        yield from limited(rows, "topics")
+    yield from unmade_rows(evidence)
+    yield from coordination_rows(evidence, broker, outage)
+    for text in evidence.not_read:
+        yield RollRow(RollAnswer.UNKNOWN, RollReason.NOT_READ, "cluster", text)
+
 
 _SHOWN = 5
 _ROLES = {

@@ -14,8 +14,8 @@ from exporter.kafka.requests.offsets import both_ends
 from exporter.kafka.requests.unmade_topics import unmade_topics
 from exporter.lso.proof.rounds import held_in
 from exporter.model import Deadline, Fault, Reason, TopicPartition
+from exporter.roll.coordination import LoggedEvidence
 from exporter.roll.facts import CoordinatedGroup, RollEvidence, UnaccountedTransaction
-from exporter.roll.logged import LoggedEvidence
 from exporter.transactions.facts import OpenTransaction
 
 MOST_TOPICS = 2_000

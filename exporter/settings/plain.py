@@ -14,8 +14,7 @@ from typing import Literal
 
 from exporter.bounds.patterns import BoundedPattern
 from exporter.catalogue import CANARY
-from exporter.core.owners import Owners, Team
-from exporter.core.thresholds import DEFAULTS, Override, Thresholds
+from exporter.core.thresholds import DEFAULTS, Override, Owners, Team, Thresholds
 from exporter.http_client import Endpoint
 from exporter.jvm.answers import AgentKind, JvmTarget
 from exporter.kafka.properties.client import Properties

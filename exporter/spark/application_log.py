@@ -22,7 +22,6 @@ from exporter.bounds.json_text import JsonError, parse_json, weight
 from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.model import Deadline, Fault, Reason
 from exporter.spark.events import EventError, after, mapping, name_of, parse_event
-from exporter.spark.folders import shown
 from exporter.spark.log_files import (
     LONGEST_LINE,
     Decoder,
@@ -34,6 +33,7 @@ from exporter.spark.log_files import (
     UnsupportedCodecError,
     ZstdDecoder,
     is_log,
+    shown,
 )
 from exporter.spark.queries import StreamingQuery
 from exporter.words import QueryState

@@ -17,7 +17,7 @@ from exporter.bounds.json_text import JsonError, parse_json, weight
 from exporter.bounds.memory import one_heavy_at_a_time
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.spark.events import MOST_PARTITIONS, kafka_offsets, name_of
-from exporter.spark.folders import shown, trouble
+from exporter.spark.log_files import shown, trouble
 from exporter.spark.queries import Origin, StreamingQuery
 
 VERSION = b"v1"

@@ -20,8 +20,7 @@ from exporter.spark.application_log import (
     rolled_layout,
     single_layout,
 )
-from exporter.spark.folders import shown, trouble
-from exporter.spark.log_files import UnsupportedCodecError
+from exporter.spark.log_files import UnsupportedCodecError, shown, trouble
 from exporter.spark.queries import KEEP_ENDED, KEEP_SILENT, StreamingQuery, remembered
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from email.utils import formatdate
 from typing import Any, NamedTuple, Protocol
 
-from exporter.core.owners import Owners
+from exporter.core.thresholds import Owners
 from exporter.exposition.render import Exposition
 from exporter.status.html import CONTENT_SECURITY_POLICY
 from exporter.status.query_pages import ClusterQueries, QueryPages

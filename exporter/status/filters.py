@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
-from exporter.core.owners import UNOWNED, Owners
+from exporter.core.thresholds import UNOWNED, Owners
 from exporter.journal.query import EventQuery
 
 MOST_NAMES = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from exporter.core.instants import instant
-from exporter.inventory.facts import ApplicationUse, Inventory, WrittenOutside
+from exporter.core.durations import instant
+from exporter.inventory.applications_in_log import ApplicationUse, Inventory, WrittenOutside
 from exporter.transactions.machine.record_fields import V2
 
 if TYPE_CHECKING:

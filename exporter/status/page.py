@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from exporter.core.durations import format_age
-from exporter.core.owners import UNOWNED, Owners
+from exporter.core.thresholds import UNOWNED, Owners
 from exporter.journal.query import topics_of
 from exporter.lso.next_step import CHECK_FIRST
 from exporter.status.curves import curve

@@ -10,10 +10,10 @@ from exporter.audit_results.torn_markers import torn_markers
 from exporter.cluster import ClusterIdentity
 from exporter.connect.facts import ConnectState
 from exporter.core.documents import document_of
-from exporter.core.instants import instant
-from exporter.core.owners import Owners
+from exporter.core.durations import instant
 from exporter.core.runner import GroupState
 from exporter.core.source_state import SourceState
+from exporter.core.thresholds import Owners
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.facts import Stalls, StallWatch
 from exporter.model import IgnoredSubject, IgnoredSubjects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from exporter.core.owners import Owners
+from exporter.core.thresholds import Owners
 from exporter.journal.documents import EventsDocument
 from exporter.journal.query import EventQuery, QueryError
 from exporter.status.filters import Filter, lists_left_out, without

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.audit_results.torn_markers import TornMarker
 from exporter.core.documents import document_of
-from exporter.core.instants import instant
+from exporter.core.durations import instant
 from exporter.flink.facts import FlinkTransaction
 from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import NextStep, next_step

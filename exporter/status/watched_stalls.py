@@ -7,8 +7,8 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from exporter.core.documents import document_of
-from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
+from exporter.core.thresholds import Owners
 from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
 from exporter.lso.facts import Stall
 from exporter.model import TopicPartition

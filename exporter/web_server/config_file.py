@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from exporter.core.file_stamp import FileStamp
+from exporter.core.files import FileStamp
 from exporter.settings.layers import ConfigError, Problem
 from exporter.web_server.config import WebConfig, WebConfigReading, read_web_config
 

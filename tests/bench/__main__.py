@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from exporter import __version__
-from exporter.agent.allocator import collect_seldom, share_one_arena
+from exporter.agent.signals import collect_seldom, share_one_arena
 from testkit.agent import AgentProcess
 from testkit.cluster import StartError
 from testkit.jars import DEFAULT_VERSION, JarsError, say

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from exporter.agent.allocator import share_one_arena
+from exporter.agent.signals import share_one_arena
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
 from exporter.core.fact_store import FactStore

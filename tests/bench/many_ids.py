@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from exporter.agent.allocator import share_one_arena
+from exporter.agent.signals import share_one_arena
 from exporter.applications.applications import Grouping
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import TopicPartition

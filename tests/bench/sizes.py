@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from exporter.agent.allocator import share_one_arena
+from exporter.agent.signals import share_one_arena
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster

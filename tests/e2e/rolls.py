@@ -21,7 +21,7 @@ from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.model import Deadline
 from exporter.roll.facts import BrokerRoll, RollAnswer
-from exporter.roll.rules import roll_of
+from exporter.roll.partitions import roll_of
 from testkit.cluster import KafkaCluster
 from testkit.processes import poll
 from testkit.workloads.producers import JavaProducer, Producer, ProducerError, RdkafkaProducer

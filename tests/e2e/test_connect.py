@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
+from exporter.connect.failures import REDACTED
 from exporter.connect.source import WITHOUT_REST, WITHOUT_WORKERS
-from exporter.connect.trace import REDACTED
 from exporter.words import FailureCause
 from testkit.agent import AgentProcess, Metrics
 from testkit.cluster import KafkaCluster

@@ -25,7 +25,8 @@ from exporter.audit_results.result import AuditResultError, dump_result, parse_r
 from exporter.audit_results.source import audit_samples
 from exporter.bounds.yaml_text import YamlError, parse_yaml
 from exporter.config import ConfigError, ConfigSource
-from exporter.connect import rest, trace
+from exporter.connect import rest
+from exporter.connect.failures import cause_of, last_line
 from exporter.core.durations import parse_duration, parse_go_duration
 from exporter.core.state import StateDir
 from exporter.core.target_files import LeftOut, TargetFileError, parse_targets
@@ -52,8 +53,7 @@ from exporter.linter.files import FileError
 from exporter.linter.forms import parts as client_parts
 from exporter.lso.tracker import StallTracker
 from exporter.model import Clock, Deadline, Facts, Fault, Metric, Reason, Sample, TopicPartition
-from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
-from exporter.producers.source.librdkafka import IngestSource
+from exporter.producers.source.librdkafka import IngestSource, LibrdkafkaReceiver
 from exporter.settings.addresses import split_address
 from exporter.settings.plain import TransactionsConfig
 from exporter.spark.checkpoint import CheckpointFolder
@@ -181,8 +181,8 @@ def connect(data: bytes) -> None:
         "".join([*texts, connector.exactly_once_support, connector.transaction_boundary]).encode()
     rest.plugin_versions(data)
     text = data.decode("utf-8", "replace")
-    trace.cause_of(text)
-    assert "hunter22" not in trace.last_line(text, {"hunter22"})
+    cause_of(text)
+    assert "hunter22" not in last_line(text, {"hunter22"})
 
 
 def _clock() -> Clock:

@@ -49,14 +49,14 @@ FOREIGN: dict[str, Use] = {
     "exporter.linter.sql:_TOKEN": ("finditer", "", ("/*", "*/", "--", "'", "`", "/* ", "\n")),
     "exporter.linter.views:_DURATION": ("fullmatch", "1", ("ms", "1 ms")),
     "exporter.linter.views:_ISO": ("fullmatch", "PT", ("1H", "1S", "P1D")),
-    "exporter.connect.trace:_ASSIGNED": (
+    "exporter.connect.failures:_ASSIGNED": (
         "sub",
         "",
         ("password", "password ", "password=", 'token="', "secret='", "pwd = "),
     ),
-    "exporter.connect.trace:_FRAME": ("match", "", ("\t", " [", "... 1")),
-    "exporter.connect.trace:_SECRET_KEY": ("search", "", ("api", "connection.", "acces", "privat")),
-    "exporter.connect.trace:_USER_INFO": ("sub", "x://", ("://", "x://", ":@", "x://:")),
+    "exporter.connect.failures:_FRAME": ("match", "", ("\t", " [", "... 1")),
+    "exporter.connect.failures:_SECRET_KEY": ("search", "", ("api", "connection.", "acces", "privat")),
+    "exporter.connect.failures:_USER_INFO": ("sub", "x://", ("://", "x://", ":@", "x://:")),
     "exporter.core.durations:_FORM": ("fullmatch", "", ("1h", "1")),
     "exporter.core.durations:_GO_PART": ("match", "1", ("1.", "1h")),
     "exporter.core.logs:_NUMBERS": ("sub", "", ("0x", "0xa")),
@@ -172,7 +172,7 @@ FOREIGN: dict[str, Use] = {
 }
 
 ELSEWHERE = {
-    "exporter.exposition.revision:_COMMIT": "reads git's own files",
+    "exporter.exposition.process_metrics:_COMMIT": "reads git's own files",
     "exporter.kafka.auth.msk:_REGION": "reads an address of the settings",
     "exporter.standalone.listener:_EXCEPTION": "is terminations:_CLASS, in a file that imports nothing of ours",
 }

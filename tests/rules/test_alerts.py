@@ -155,7 +155,6 @@ def test_prometheus_parses_every_query_of_a_runbook(tmp_path: Path) -> None:
 KNOWN = {
     "exporter.catalogue",
     "exporter.core.durations",
-    "exporter.core.owners",
     "exporter.core.thresholds",
     "exporter.model",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.core.documents import document_of
-from exporter.core.instants import seconds_of
+from exporter.core.durations import seconds_of
 from exporter.jobs.history.holds import Hold
 from exporter.jobs.history.report import ApplicationSummary, HistoryReport, TransactionSummary
 from exporter.status.command_documents import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.bounds.text import without_credentials
-from exporter.core.file_stamp import FileStamp
+from exporter.core.files import FileStamp
 from exporter.kafka.auth import msk
 from exporter.kafka.auth.jaas import parse_jaas
 from exporter.kafka.auth.oauth import TokenProvider, client_credentials

@@ -13,7 +13,7 @@ from typing import Any
 from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.derived import Derived
-from exporter.core.instants import seconds_of
+from exporter.core.durations import seconds_of
 from exporter.flink.jobs import Jobs
 from exporter.model import Sample
 from exporter.settings.plain import TransactionsConfig

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.core.instants import seconds_of
+from exporter.core.durations import seconds_of
 from exporter.model import KnownLogEnd
 from exporter.transactions.decided.fate import DecidedTransaction
 from exporter.transactions.machine.record_fields import V2

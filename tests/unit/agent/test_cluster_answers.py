@@ -7,8 +7,8 @@ import pytest
 from exporter.agent.cluster_answers import ClusterAnswers, WatchedCluster
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
-from exporter.core.owners import Owners
 from exporter.core.state import StateDir
+from exporter.core.thresholds import Owners
 from exporter.journal.query import QueryError
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties

@@ -25,7 +25,7 @@ from exporter.core.state import StateInUseError, lock_state
 from exporter.journal.facts import Event
 from exporter.words import EventKind
 from testkit.settings import free_ports
-from tests.unit.producers.test_librdkafka_posts import body as statistics
+from tests.unit.producers.source.test_librdkafka_posts import body as statistics
 
 DEAD = "127.0.0.1:1"  # tcpmux: no process listens there
 

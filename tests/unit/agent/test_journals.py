@@ -8,7 +8,7 @@ from typing import Any, cast
 from exporter import catalogue
 from exporter.agent.journals import Journals
 from exporter.config import Config, ConfigSource
-from exporter.core.owners import Owners
+from exporter.core.thresholds import Owners
 from exporter.journal.keeper import JournalKeeper
 from exporter.model import Clock, Sample, Snapshot
 from exporter.settings.layers import Path as SettingPath

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from exporter import catalogue as c
-from exporter.audit_results import result_files
+from exporter.audit_results import source as result_files
 from exporter.audit_results.posts import KEEP_SECONDS, AuditReceiver
 from exporter.audit_results.result import AuditResults, parse_result
-from exporter.audit_results.result_files import AuditFiles
-from exporter.audit_results.source import AuditsSource
+from exporter.audit_results.source import AuditFiles, AuditsSource
 from exporter.ingest.budget import Budget
 from exporter.ingest.latest import RefusedError
 from exporter.model import Deadline, Reason

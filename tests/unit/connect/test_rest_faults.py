@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from exporter.connect.concurrently import GRACE_SECONDS, run_concurrently
-from exporter.connect.rest import ConnectRest
-from exporter.connect.worker_versions import worker_versions
+from exporter.connect.rest import GRACE_SECONDS, ConnectRest, run_concurrently, worker_versions
 from exporter.http_client import MAX_BYTES, Endpoint
 from exporter.model import Deadline, Reason
 from tests.helpers.recordings import RECORDINGS

@@ -21,7 +21,7 @@ WALL = {
     "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
     "inventory/source.py": "dates the document and the hour that it is about",
     "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",
-    "producers/librdkafka_posts.py": "dates a client's states",
+    "producers/source/librdkafka.py": "dates a client's states",
     "telemetry/clients.py": "refuses points that are dated later than now; what is kept goes by the monotonic clock",
     "spark/posts.py": "dates a query's progress",
     "kafka/auth/msk.py": "the life of a token, which its signer dates; it is kept by the monotonic clock",

@@ -15,8 +15,7 @@ from exporter.exposition.text_format import block
 from exporter.ingest.budget import Budget, series_bytes
 from exporter.ingest.latest import RefusedError
 from exporter.model import Clock, Deadline, Facts, Kind, Metric, Sample
-from exporter.producers.librdkafka_posts import LibrdkafkaReceiver
-from exporter.producers.source.librdkafka import IngestSource
+from exporter.producers.source.librdkafka import IngestSource, LibrdkafkaReceiver
 from exporter.spark.posts import SparkReceiver
 
 MOST_BYTES = 64 * 1024

@@ -6,8 +6,7 @@ import pytest
 
 from exporter.catalogue import INTERNAL_TOPICS
 from exporter.inventory import applications_in_log
-from exporter.inventory.applications_in_log import ApplicationsInLog
-from exporter.inventory.facts import ApplicationUse
+from exporter.inventory.applications_in_log import ApplicationsInLog, ApplicationUse
 from exporter.model import TopicPartition
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, LogValue, Status, Tags
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.commands import audit_markers
-from exporter.inventory.facts import Inventory
+from exporter.inventory.applications_in_log import Inventory
 from exporter.inventory.source import HOUR, read_inventory
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fault, Reason

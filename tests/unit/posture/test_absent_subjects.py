@@ -19,9 +19,9 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.checks import checks_of
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.source import PostureSource
+from exporter.roll.coordination import LoggedEvidence
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollReason
-from exporter.roll.logged import LoggedEvidence
-from exporter.roll.rules import roll_of
+from exporter.roll.partitions import roll_of
 from exporter.roll.source import read_evidence
 from exporter.settings.plain import PostureConfig, TransactionsConfig
 from exporter.status.status import ClusterSettings, document

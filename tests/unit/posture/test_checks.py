@@ -10,7 +10,7 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
 from exporter.flink.facts import JobTimes
-from exporter.inventory.facts import WrittenOutside
+from exporter.inventory.applications_in_log import WrittenOutside
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.model import TopicPartition
 from exporter.posture.check import CheckResult, PostureCheck

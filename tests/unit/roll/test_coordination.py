@@ -16,7 +16,7 @@ from exporter.roll.facts import (
     RollReason,
     UnaccountedTransaction,
 )
-from exporter.roll.rules import roll_of
+from exporter.roll.partitions import roll_of
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import Precommit, TransactionState
 

@@ -7,8 +7,7 @@ import pytest
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.roll.coordination import MOST_ROWS
 from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow
-from exporter.roll.partitions import partition_rows
-from exporter.roll.rules import roll_of
+from exporter.roll.partitions import partition_rows, roll_of
 
 BROKERS = {1: "kafka-1:9092", 2: "kafka-2:9092", 3: "kafka-3:9092"}
 

@@ -16,9 +16,8 @@ from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
 from exporter.bounds.patterns import MOST_SECONDS, BoundedPattern
 from exporter.config import ConfigError, ConfigSource
-from exporter.core.owners import UNOWNED, Owners, Team
 from exporter.core.reading import read_source
-from exporter.core.thresholds import DEFAULTS, Override, Thresholds
+from exporter.core.thresholds import DEFAULTS, UNOWNED, Override, Owners, Team, Thresholds
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import (
     Clock,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.bounds.patterns import BoundedPattern
-from exporter.core.owners import Owners, Team
+from exporter.core.thresholds import Owners, Team
 from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Clock, TopicPartition

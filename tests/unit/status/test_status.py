@@ -12,9 +12,9 @@ import pytest
 
 from exporter import catalogue
 from exporter.cluster import ClusterIdentity
-from exporter.core.owners import Owners
 from exporter.core.runner import GroupState
 from exporter.core.source_state import SourceState
+from exporter.core.thresholds import Owners
 from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
 from exporter.lso.facts import Blocker, Completion, Stall, Stalls, StallWatch
 from exporter.model import Clock, Fact, Facts, Fault, IgnoredSubject, IgnoredSubjects, Reason, Sample, TopicPartition

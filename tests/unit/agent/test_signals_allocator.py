@@ -7,7 +7,7 @@ import sys
 def test_garbage_is_collected_once_the_agent_runs_although_its_start_switches_that_off() -> None:
     script = (
         "import gc, sys, weakref; gc.disable()\n"
-        "from exporter.agent.allocator import GARBAGE_THRESHOLDS, collect_seldom\n"
+        "from exporter.agent.signals import GARBAGE_THRESHOLDS, collect_seldom\n"
         "collect_seldom(); assert gc.isenabled(); assert gc.get_freeze_count()\n"
         "class Ring: pass\n"
         "first = Ring(); first.itself = first; gone = weakref.ref(first); del first\n"

@@ -11,8 +11,7 @@ from exporter import catalogue
 from exporter.agent.ingest_apps import IngestApp
 from exporter.ingest.latest import BURST, RefusedError
 from exporter.model import Clock, Deadline, Facts, Sample
-from exporter.producers.librdkafka_posts import ClientKey, LibrdkafkaReceiver
-from exporter.producers.source.librdkafka import IngestSource
+from exporter.producers.source.librdkafka import ClientKey, IngestSource, LibrdkafkaReceiver
 from exporter.web_server.messages import Request
 
 # As librdkafka 2.16 writes it, cut; txn_stateage is the machine's uptime.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from exporter.canary.places import HIDDEN_PLACES, Rotation, places_of
+from exporter.canary.canary import HIDDEN_PLACES, Rotation, places_of
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 
 

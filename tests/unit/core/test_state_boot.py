@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.core.boot import boot_id
+from exporter.core.state import boot_id
 
 
 def test_the_boot_is_the_same_at_every_look_and_unknown_where_the_kernel_does_not_say(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.core.instants import instant
+from exporter.core.durations import instant
 
 
 @pytest.mark.parametrize("seconds", [None, 1e30, -1e30, float("nan")])

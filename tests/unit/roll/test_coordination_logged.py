@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.model import Fact, Facts, TopicPartition
-from exporter.roll.logged import FRESH_SECONDS, logged_evidence
+from exporter.roll.coordination import FRESH_SECONDS, logged_evidence
 from exporter.transactions.facts import (
     CoordinatorTime,
     LoggedTransactions,

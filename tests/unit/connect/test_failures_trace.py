@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.connect.trace import REDACTED, cause_of, headlines, last_line, redacted, secrets_of
+from exporter.connect.failures import REDACTED, cause_of, headlines, last_line, redacted, secrets_of
 from exporter.words import FailureCause
 
 WRAPPED = (

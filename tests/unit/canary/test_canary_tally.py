@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter import catalogue
-from exporter.canary.tally import MOST_ERRORS, NO_PARTITION, CanaryTally
+from exporter.canary.canary import MOST_ERRORS, NO_PARTITION, CanaryTally
 from exporter.canary.turn import Failure, TurnResult
 from exporter.model import Distribution, Metric
 from exporter.words import CanaryOutcome, CanaryPhase
