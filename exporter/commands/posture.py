@@ -20,6 +20,7 @@ from exporter.core.documents import document_of
 from exporter.groups.source.groups import GroupsSource
 from exporter.inventory.source import list_readers, written_outside
 from exporter.kafka.client import AskError
+from exporter.kafka.log.offset_commits import NEWEST
 from exporter.model import Deadline, Fact, Facts, Source
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
@@ -32,8 +33,8 @@ from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
 
 _SLICE_SECONDS = 5.0
-_COMMIT_SECONDS = 6.0
-"""Seconds; more than the default of auto.commit.interval.ms, so that an active group has committed again."""
+_LOOKING_SECONDS = 18.0
+"""Seconds; more than three times the default of auto.commit.interval.ms."""
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter check posture --bootstrap-server kafka-1:9092
@@ -90,16 +91,13 @@ def _command(options: argparse.Namespace) -> int:
 def _look(
     cluster: Cluster, settings: ClusterConfig, engines: Engines, options: argparse.Namespace
 ) -> tuple[tuple[PostureCheck, ...], tuple[str, ...]]:
-    """All checks of a cluster, after one read of each source that they use. The groups are read twice where a
-    read_uncommitted group must be distinguished from a group that was reset.
-    """
+    """All checks of a cluster, after one read of each source that they use; the groups last, which takes longest."""
     deadline = Deadline.after(options.timeout)
     facts: list[Fact] = []
     faults: list[str] = []
     # The log first: open transactions are taken from it where it is readable, else from the coordinators.
-    groups = GroupsSource(cluster, settings.groups)
+    groups = GroupsSource(cluster, settings.groups, looking=_LOOKING_SECONDS)
     sources: tuple[Source, ...] = (
-        groups,
         TxnlogSource(cluster, TransactionsConfig(), timeout=_SLICE_SECONDS),
         TransactionsSource(cluster, TransactionsConfig()),
         *engine_sources(cluster, engines._replace(spark=(), audits=())),  # no posture check uses these
@@ -111,12 +109,10 @@ def _look(
             source.close()
         facts += given
         faults += lost
-    if groups.suspects:
-        say(f"{len(groups.suspects)} groups are beyond a last stable offset; looking at them again ...")
-        time.sleep(min(_COMMIT_SECONDS, deadline.remaining() / 2))
-        given, lost = _read(groups, deadline)
-        facts += given
-        faults += lost
+    say(f"looking at the commits of groups for up to {_LOOKING_SECONDS:.0f} s ...")
+    given, lost = _read(groups, deadline, Facts({type(fact): fact for fact in facts}, facts))
+    facts += given
+    faults += lost
     use = next((fact for fact in facts if isinstance(fact, TransactionUse)), None)
     if use is not None:
         try:
@@ -126,7 +122,7 @@ def _look(
         except AskError as error:
             faults.append(error.fault.detail)
     ignore = (*settings.posture.ignore, *options.ignore)
-    posture = PostureSource(cluster, PostureConfig(ignore=ignore))
+    posture = PostureSource(cluster, PostureConfig(ignore=ignore), NEWEST)
     by_type = {type(fact): fact for fact in facts}
     given, lost = _read(posture, deadline, Facts(by_type, facts))
     checks = next((fact.checks for fact in given if isinstance(fact, Posture)), ())

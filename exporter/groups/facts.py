@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from exporter.model import Fact, TopicPartition
@@ -14,9 +14,12 @@ class GroupsBeyondLso(Fact):
     """Groups, with the topic, whose running members committed on beyond a last stable offset that was read later.
 
     That is proof that they read uncommitted records: a reset of the group's offsets needs a group without members.
+    ``unproven`` are other running groups that read topics of transactions, each with how many of its commits were seen
+    soon after they were made: with read_committed, or behind.
     """
 
     pairs: frozenset[tuple[str, str]]
+    unproven: Mapping[str, int] = field(default_factory=dict)
 
 
 class BlockedGroup(NamedTuple):

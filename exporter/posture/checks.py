@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from exporter.bounds.text import count_of
+from exporter.bounds.text import count_of, some
 from exporter.core.replication import CREATION, UnmadeTopic, effective_min_isr, is_under_min_isr
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, PartitionMetadata
 from exporter.posture.check import UNMADE_TOPIC, CheckResult, PostureCheck, Rule
@@ -20,7 +20,7 @@ from exporter.posture.log_sizes import partition_check, size_checks
 from exporter.posture.offsets import offset_checks
 from exporter.posture.plain_writers import writer_checks
 from exporter.posture.sinks import connect_sink_checks, spark_sink_checks
-from exporter.posture.stable_ids import id_checks
+from exporter.posture.stable_ids import id_checks, reuse_checks
 from exporter.posture.timeouts import timeout_checks, two_phase_checks
 
 DAY_MS = 86_400_000
@@ -29,6 +29,7 @@ LONG_TIMEOUT_MS = 900_000
 readers.
 """
 V2 = 2
+MOST_NAMED = 3
 MIN_ISR, UNCLEAN_ELECTION = "min.insync.replicas", "unclean.leader.election.enable"
 
 
@@ -317,17 +318,22 @@ def _expiration(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 
 def _groups(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    return group_checks(evidence.beyond_lso)
-
-
-def group_checks(beyond_lso: frozenset[tuple[str, str]]) -> Iterator[PostureCheck]:
-    """Report only proven groups: a group below the LSO proves nothing, and one above it may have been reset."""
+    """Each proven group fails; that nothing is proven of the others is said once, as no look shows read_committed."""
     topics: dict[str, list[str]] = {}
-    for group, topic in sorted(beyond_lso):
+    for group, topic in sorted(evidence.beyond_lso):
         topics.setdefault(group, []).append(topic)
     for group, beyond in topics.items():
         found = f"running members committed on above the last stable offset of {', '.join(beyond)}"
         yield ISOLATION.says(group, passed=False, found=found)
+    if others := evidence.unproven_readers:
+        error = (
+            f"{count_of(len(others), 'running group')} of topics of transactions without a proof"
+            f" ({some(sorted(others), MOST_NAMED)}): of {count_of(sum(others.values()), 'commit')} that"
+            f" {'was' if sum(others.values()) == 1 else 'were'} seen as they came, none was above the last stable"
+            " offset. So it is with read_committed, and with a reader that is behind; their own settings show it"
+            " (`check client`)"
+        )
+        yield ISOLATION.cannot(evidence.cluster, error)
 
 
 def _broker_number(
@@ -353,7 +359,7 @@ def _of_brokers(
 
 def _offsets(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     partitions = len(evidence.topics.get(CONSUMER_OFFSETS, ()))
-    return offset_checks(evidence.newest_commits, evidence.offset_partitions, partitions)
+    return offset_checks(evidence.newest_commits, evidence.offset_partitions, partitions, evidence.cluster)
 
 
 def _stable_ids(evidence: PostureEvidence) -> Iterator[PostureCheck]:
@@ -389,6 +395,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     lambda evidence: writer_checks(evidence.written_outside),
     _offsets,
     _stable_ids,
+    lambda evidence: reuse_checks(evidence.repeated_inits),
     _connect,
     lambda evidence: connect_sink_checks(evidence.connects),
     lambda evidence: spark_sink_checks(evidence.spark_sinks),

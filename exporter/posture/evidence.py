@@ -20,6 +20,7 @@ from exporter.transactions.facts import (
     IdChanges,
     OffsetPartitions,
     OpenTransaction,
+    RepeatedInits,
 )
 
 
@@ -36,7 +37,8 @@ class PostureEvidence:
 
     ``topics`` has the internal topics and those that transactions write to; ``clients`` counts, by application, the
     transactional ids of the last hour by the transaction version of their client, None where the log is not read;
-    ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset;
+    ``beyond_lso`` are (group, topic) pairs of groups that are proven to read beyond the last stable offset, and
+    ``unproven_readers`` those of ``GroupsBeyondLso``;
     ``newest_commits`` are by group, or why they are not known. ``log_sizes`` has by broker the bytes of internal topics
     by partition, or why they are not known. ``elsewhere``: the brokers list transactions and have no transaction log.
     ``durations`` and ``timeouts`` are those of ``TransactionUse``.
@@ -55,11 +57,13 @@ class PostureEvidence:
     clients: Mapping[str, Mapping[int, int]] | None = None
     clients_error: str = ""
     beyond_lso: frozenset[tuple[str, str]] = frozenset()
+    unproven_readers: Mapping[str, int] = field(default_factory=dict)
     connects: Sequence[ConnectState] = field(default_factory=tuple)
     connect_log: LoggedIds | None = None
     newest_commits: Mapping[str, CommitTimes] | Fault = field(default_factory=dict)
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
+    repeated_inits: Mapping[str, RepeatedInits] = field(default_factory=dict)
     flink_jobs: Sequence[JobTimes] = field(default_factory=tuple)
     log_sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str] = field(default_factory=dict)
     elsewhere: bool = False

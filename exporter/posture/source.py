@@ -19,7 +19,7 @@ from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of
 from exporter.posture.evidence import Posture, PostureEvidence
-from exporter.posture.offsets import CommitTimes, commit_times, partitions_to_sample
+from exporter.posture.offsets import CommitHistory, CommitTimes
 from exporter.posture.plain_writers import WriterSamples
 from exporter.settings.plain import PostureConfig
 from exporter.spark.queries import SparkView
@@ -40,6 +40,9 @@ TIMEOUT_SECONDS = 30.0
 COMMIT_SECONDS = 10.0
 """Share of a read for the newest offset commits."""
 HOUR = 3600.0
+NEWEST_COMMITS = 1000
+"""Offsets of a partition of ``__consumer_offsets`` in each read; several reads are needed to see a habit in a busy one.
+"""
 
 
 class PostureSource(KafkaSource):
@@ -47,10 +50,13 @@ class PostureSource(KafkaSource):
 
     name = "posture"
 
-    def __init__(self, cluster: Cluster, settings: PostureConfig) -> None:
+    def __init__(self, cluster: Cluster, settings: PostureConfig, newest: int = NEWEST_COMMITS) -> None:
+        """``newest``: offsets of each partition of ``__consumer_offsets`` from which commits are read."""
         super().__init__(cluster, settings.interval, TIMEOUT_SECONDS)
         self._settings = settings
         self._begun = False
+        self._newest = newest
+        self._commits = CommitHistory()
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         use = facts.get(TransactionUse)
@@ -91,10 +97,12 @@ class PostureSource(KafkaSource):
             clients=use.clients if use is not None else None,
             clients_error="" if use is not None else f"{TRANSACTION_STATE} is not read: see source txnlog",
             beyond_lso=beyond.pairs if beyond is not None else frozenset(),
+            unproven_readers=beyond.unproven if beyond is not None else {},
             connects=facts.all(ConnectState),
             connect_log=LoggedIds(use.connect_ids, use.connect_groups) if use is not None else None,
             newest_commits=self._newest_commits(named, use, deadline.within(COMMIT_SECONDS)),
             offset_partitions=use.offset_partitions if use is not None else {},
+            repeated_inits=use.repeated_inits if use is not None else {},
             id_changes=use.id_changes if use is not None else {},
             log_sizes={
                 node: answer.detail if isinstance(answer, Fault) else answer.sizes
@@ -162,11 +170,13 @@ class PostureSource(KafkaSource):
         """
         if named.denies(CONSUMER_OFFSETS):
             return named.errors[CONSUMER_OFFSETS]
-        partitions = len(named.topics.get(CONSUMER_OFFSETS, ()))
-        wanted = partitions_to_sample(use.offset_partitions if use is not None else None, partitions)
+        if use is not None and not use.offset_partitions:  # there is no application to judge
+            return {}
+        wanted = named.topics.get(CONSUMER_OFFSETS, ())
         faults: list[Fault] = []
-        commits = newest_commits(self._cluster.client, named, sorted(wanted), faults, deadline)
-        times = commit_times(commits, self._cluster.clock.wall() - HOUR)
+        commits = newest_commits(self._cluster.client, named, sorted(wanted), faults, deadline, self._newest)
+        self._commits.take(commits, self._cluster.clock.wall() - HOUR)
+        times = self._commits.times()
         return faults[0] if faults and not times else times
 
     def _features(self, deadline: Deadline) -> tuple[Mapping[str, int], str]:

@@ -16,8 +16,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.applications.naming import HOST_ID, UUID_ID
+from exporter.bounds.text import count_of
 from exporter.posture.check import PostureCheck, Rule
-from exporter.transactions.facts import IdChanges, IdLife, OffsetPartitions
+from exporter.transactions.facts import IdChanges, IdLife, OffsetPartitions, RepeatedInits
 
 LEAST_STARTS = 3
 """Fewest starts with a new id, and fewest former ids that were not used again."""
@@ -47,6 +48,13 @@ STABLE = Rule(
     "a transactional.id that an instance keeps over its restarts: a fixed name with the number of the instance or the "
     "name of its StatefulSet pod, without UUID, start time, or pod name of a Deployment; one producer for many "
     "transactions, not one for each",
+)
+REUSE = Rule(
+    "producer_reuse",
+    "Each InitProducerId is a request to the coordinator that bumps the epoch and writes to its log: with one for each "
+    "transaction, transactions are slow, and what an earlier producer of the id left open is aborted.",
+    "initTransactions once after the start of a producer, and that producer for all transactions of its instance",
+    fixable=False,
 )
 _SHARED = frozenset({UUID_ID, HOST_ID})
 # Flink's TransactionalIdFactory: a subtask, of 32,768 at most, and a checkpoint. A UUID may end in two numbers, too.
@@ -95,6 +103,17 @@ def id_checks(changes: Mapping[str, IdChanges], offsets: Mapping[str, OffsetPart
             yield STABLE.notes(application, found)
         else:
             yield STABLE.says(application, passed=False, found=found)
+
+
+def reuse_checks(repeated: Mapping[str, RepeatedInits]) -> Iterator[PostureCheck]:
+    """Information about each application that initialises its producers for each transaction or few."""
+    for application, seen in sorted(repeated.items()):
+        found = (
+            f"{seen.inits} inits of {count_of(seen.ids, 'transactional id')} in {seen.seconds / 60:.0f} min, and "
+            f"{count_of(seen.transactions, 'transaction')}: initTransactions for each transaction, or a client that is "
+            "started again and again"
+        )
+        yield REUSE.says(application, passed=False, found=found)
 
 
 def _changes(known: IdChanges) -> tuple[int, int]:

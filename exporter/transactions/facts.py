@@ -255,10 +255,20 @@ class LogRefused(Fact):
 
 
 class OffsetPartitions(NamedTuple):
-    """Partitions of ``__consumer_offsets`` that so many transactions of an application named together."""
+    """Partitions of ``__consumer_offsets``, and topics, that so many transactions of an application named together."""
 
     transactions: int
     partitions: frozenset[int]
+    topics: frozenset[str] = frozenset()
+
+
+class RepeatedInits(NamedTuple):
+    """InitProducerId of so many ids of an application over ``seconds``, and its transactions in that time."""
+
+    inits: int
+    ids: int
+    transactions: int
+    seconds: float
 
 
 class IdLife(NamedTuple):
@@ -311,8 +321,8 @@ class TransactionUse(Fact):
     speaks, ``connect_ids`` are the ids of Connect's tasks, ``connect_groups`` the groups of workers that are known.
     ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
     application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
-    ``id_changes`` has the applications that got new ids again and again in the last day. ``durations``
-    and ``timeouts`` are by application.
+    ``id_changes`` has the applications that got new ids again and again in the last day, ``repeated_inits`` those that
+    initialise the same ids again and again. ``durations`` and ``timeouts`` are by application.
     """
 
     topics: frozenset[str]
@@ -322,5 +332,6 @@ class TransactionUse(Fact):
     new_applications: int | None = None
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
+    repeated_inits: Mapping[str, RepeatedInits] = field(default_factory=dict)
     durations: Mapping[str, CommitDurations] = field(default_factory=dict)
     timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from testkit.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import StartAgent
 from tests.helpers.offsets import commit_offsets
 
-INSIDE, BOTH, OUTSIDE = "inside", "both", "copier"
+INSIDE, BOTH, OUTSIDE = "inside", "both", "copier-consumer"
 ROUNDS = 12
 HABIT_SECONDS = 62.0
 """Over so long a group commits outside of transactions: a single reset is no habit."""
@@ -29,7 +29,7 @@ def test_commits_in_transactions_and_outside_of_them_are_told_apart(tmp_path: Pa
         cluster = {"name": "demo", "kafka": {"bootstrap.servers": kafka.bootstrap}, "posture": {"interval": "5s"}}
         config.write_text(json.dumps({"clusters": [cluster]}))
         agent = start_agent("--config", str(config))
-        with JavaProducer(kafka, "totals-1") as inside, RdkafkaProducer(kafka, f"{OUTSIDE}-1") as outside:
+        with JavaProducer(kafka, "totals-1") as inside, RdkafkaProducer(kafka, "copier-1") as outside:
             inside.init()
             outside.init()
             for number in range(1, ROUNDS + 1):

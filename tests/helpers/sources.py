@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,5 +32,8 @@ def transactions_source(world: FakeKafka, **settings: Any) -> TransactionsSource
     return TransactionsSource(world.cluster(), TransactionsConfig(**settings))
 
 
-def groups_source(world: FakeKafka, **settings: Any) -> GroupsSource:
-    return GroupsSource(world.cluster(), GroupsConfig(**settings))
+def groups_source(
+    world: FakeKafka, *, looking: float = 0.05, pause: Callable[[float], None] | None = None, **settings: Any
+) -> GroupsSource:
+    """``pause`` has to move the clock of the world: looks end by it."""
+    return GroupsSource(world.cluster(), GroupsConfig(**settings), looking, pause or world.time.pass_)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from exporter import catalogue
 from exporter.bounds.patterns import BoundedPattern, given_up
@@ -14,9 +15,9 @@ from exporter.groups.facts import (
     Blocked,
     BlockedGroup,
     BlockedGroups,
-    GroupsBeyondLso,
     GroupsHeld,
 )
+from exporter.groups.source.isolation import LOOKING_SECONDS, IsolationLooks
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
 from exporter.kafka.requests.by_coordinator import coordinator_partition
@@ -32,6 +33,7 @@ from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample, TopicPartition
 from exporter.settings.plain import GroupsConfig
+from exporter.transactions.facts import TransactionUse
 from exporter.words import GroupKind
 
 MOST_NAMED = 3
@@ -44,33 +46,27 @@ REFUSALS_KEPT = 20
 """Number of reads after which topics that could not be read are tried again."""
 
 
-class Progress(NamedTuple):
-    """The members of a group, and its commits while they were members."""
-
-    members: frozenset[str]
-    committed: Mapping[TopicPartition, int]
-
-
 class GroupsSource(KafkaSource):
     """Source ``groups`` of one cluster."""
 
     name = "groups"
 
-    def __init__(self, cluster: Cluster, settings: GroupsConfig) -> None:
-        super().__init__(cluster, settings.interval, TIMEOUT_SECONDS)
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: GroupsConfig,
+        looking: float = LOOKING_SECONDS,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """``looking``: for how many seconds of each read groups are looked at for their isolation."""
+        super().__init__(cluster, settings.interval, TIMEOUT_SECONDS + looking)
         self._settings = settings
         self._include = tuple(BoundedPattern(pattern, "groups.include") for pattern in settings.include)
         self._exclude = tuple(BoundedPattern(pattern, "groups.exclude") for pattern in settings.exclude)
-        self._progress: dict[str, Progress] = {}
-        self._proven: dict[str, set[str]] = {}
+        self._looks = IsolationLooks(cluster, looking, pause)
         self._counted: dict[UnreadSpan, int] = {}
         self._unreadable: frozenset[str] = frozenset()
         self._reads = 0
-
-    @property
-    def suspects(self) -> frozenset[str]:
-        """Groups with members that were beyond a last stable offset at the last read, and are not proven to read it."""
-        return frozenset(self._progress.keys() - self._proven.keys())
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         client = self._cluster.client
@@ -100,11 +96,13 @@ class GroupsSource(KafkaSource):
         every = not (dropped or listed.faults or refused or committed.faults)
         yield blocked_groups(facts.get(Stalls), committed.values, ends, every_group=every)
         yield from self._records(metadata, committed.values, ends.stable, deadline)
-        yield GroupsBeyondLso(self._beyond(metadata, committed.values, ends.stable, kinds, deadline))
         yield from self._members(metadata, kinds, chosen, deadline)
         yield from self._held(metadata, chosen, facts.get(Stalls), deadline)
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
+        use = facts.get(TransactionUse)
+        readers = readers_of_transactions(committed.values, ends, use.topics if use is not None else frozenset())
+        yield self._looks.look(metadata, readers, kinds, deadline)
 
     def _records(
         self,
@@ -178,46 +176,6 @@ class GroupsSource(KafkaSource):
                 yield catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS(float(number), self.cluster, group, topic)
         yield GroupsHeld({place: tuple(groups) for place, groups in waiting.items()})
 
-    def _beyond(
-        self,
-        metadata: Metadata,
-        committed: Mapping[str, Mapping[TopicPartition, int]],
-        stable: Mapping[TopicPartition, int],
-        kinds: Mapping[str, GroupKind],
-        deadline: Deadline,
-    ) -> frozenset[tuple[str, str]]:
-        """Groups whose running members are proven to have read beyond a last stable offset, with the topic.
-
-        Members are read after the commits of this read and before those of the next, so the same members in both reads
-        made the commits in between.
-        """
-        suspects = beyond(committed, stable)
-        asked = sorted(suspects.keys() | self._progress.keys())
-        described = group_members(
-            self._cluster.client,
-            metadata,
-            {group_id: kinds.get(group_id, GroupKind.CLASSIC) for group_id in asked},
-            deadline,
-        )
-        members = described.values
-        for group, offsets in suspects.items():
-            before = self._progress.get(group)
-            if before is not None and (ran := members.get(group)) and ran == before.members:
-                topics = {
-                    partition.topic for partition, at in offsets.items() if at > before.committed.get(partition, at)
-                }
-                self._proven.setdefault(group, set()).update(topics)
-        self._proven = {
-            group: topics
-            for group, topics in self._proven.items()
-            if topics and group in members and members[group] == self._progress[group].members
-        }
-        running = [group for group in asked if members.get(group) and (group in suspects or group in self._proven)]
-        again = committed_offsets(self._cluster.client, metadata, running, deadline).values
-        self._progress = {group: Progress(members[group], offsets) for group, offsets in again.items()}
-        self._proven = {group: topics for group, topics in self._proven.items() if group in self._progress}
-        return frozenset((group, topic) for group, topics in self._proven.items() for topic in topics)
-
 
 def record_samples(
     cluster: str,
@@ -274,19 +232,17 @@ def blocked_groups(
     return BlockedGroups(found)
 
 
-def beyond(
-    committed: Mapping[str, Mapping[TopicPartition, int]], stable: Mapping[TopicPartition, int]
-) -> dict[str, dict[TopicPartition, int]]:
-    """The offsets committed beyond a last stable offset that was read later, by group.
-
-    That proves nothing about the group's isolation: Kafka's own reset to the latest offset commits the high watermark.
+def readers_of_transactions(
+    committed: Mapping[str, Mapping[TopicPartition, int]], ends: Ends, topics: AbstractSet[str]
+) -> dict[str, frozenset[TopicPartition]]:
+    """The groups with commits in topics of transactions, each with its partitions of them: ``topics``, and those of
+    partitions below their high watermark.
     """
-    found: dict[str, dict[TopicPartition, int]] = {}
-    for group, offsets in committed.items():
-        for partition, offset in offsets.items():
-            if offset > stable.get(partition, offset):
-                found.setdefault(group, {})[partition] = offset
-    return found
+    written = topics | {place.topic for place, high in ends.high.items() if ends.stable[place] < high}
+    places = {
+        group: frozenset(place for place in offsets if place.topic in written) for group, offsets in committed.items()
+    }
+    return {group: own for group, own in places.items() if own}
 
 
 def choose(

@@ -47,9 +47,14 @@ class OffsetCommits(NamedTuple):
 
 
 def newest_commits(
-    client: BrokerAccess, metadata: Metadata, numbers: Iterable[int], faults: list[Fault], deadline: Deadline
+    client: BrokerAccess,
+    metadata: Metadata,
+    numbers: Iterable[int],
+    faults: list[Fault],
+    deadline: Deadline,
+    newest: int = NEWEST,
 ) -> Iterator[OffsetCommits]:
-    """Yield the newest commits in these partitions of ``__consumer_offsets``: the last ``NEWEST`` offsets of each.
+    """Yield the newest commits in these partitions of ``__consumer_offsets``: the last ``newest`` offsets of each.
 
     What could not be read is added to ``faults``, at the latest with the last commit. ``metadata`` has the topic.
     """
@@ -58,7 +63,7 @@ def newest_commits(
     starts = start_offsets(client, metadata, ends.values, deadline)
     reader = CommitReader()
     reader.positions = {
-        place.partition: max(start, ends.values[place] - NEWEST) for place, start in starts.values.items()
+        place.partition: max(start, ends.values[place] - newest) for place, start in starts.values.items()
     }
     wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
     yield from reader.read(client, metadata, wanted, deadline)

@@ -22,9 +22,10 @@ from exporter.transactions.counting.expired_ids import RecentlyExpired
 from exporter.transactions.counting.known_applications import KnownApplications
 from exporter.transactions.counting.partition_lists import PartitionLists
 from exporter.transactions.counting.recent_fences import RecentFences
+from exporter.transactions.counting.recent_inits import RecentInits
 from exporter.transactions.counting.task_commits import CommitsOfTasks
 from exporter.transactions.counting.unclean_ids import UncleanHistory
-from exporter.transactions.facts import CommitDurations, OffsetPartitions, TaskCommits, UncleanEnd
+from exporter.transactions.facts import CommitDurations, OffsetPartitions, RepeatedInits, TaskCommits, UncleanEnd
 from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Expired, Initialised, decode_section
 from exporter.transactions.suggested_timeout import QUANTILE
 from exporter.words import Outcome
@@ -32,6 +33,8 @@ from exporter.words import Outcome
 HOUR = 3600.0
 UNDECIDED = "undecided"
 """In the place of an outcome that log time has yet to settle."""
+_WITHOUT_INPUT = frozenset({"connect_leader", "connect_task", "canary", "flink"})
+"""Kinds of applications that read no topic, or resume from checkpoints of their own."""
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
 
 
@@ -48,6 +51,7 @@ class Aggregates:
         self.expired = RecentlyExpired(lambda transactional_id: grouping.of(transactional_id).name)
         self._lists = PartitionLists()
         self._fences = RecentFences(self.flink)
+        self._inits = RecentInits()
         self._tasks = CommitsOfTasks()
         self._counted = Derived[Mapping[str, ApplicationCounts]](dict)
         self._saved: Mapping[str, ApplicationCounts] = {}
@@ -66,6 +70,8 @@ class Aggregates:
             own = self._by_name.get(event.entry.application)
             if own is not None and new:
                 own.initialised()
+                if entry.application != catalogue.CANARY and entry.application not in self.flink.applications:
+                    self._inits.note(entry, own.transactions)
         elif isinstance(event, Appeared):
             self._appeared(event.entry)
         elif isinstance(event, Expired):
@@ -101,17 +107,15 @@ class Aggregates:
         application = entry.application
         if application in self.flink.applications:
             self._ended_of_flink(transaction)
-        if section not in self._lists.known:
-            self._lists.learn(transaction)
         if new and outcome is _COMMITTED and entry.transactional_id in self._tasks.counts:
             self._tasks.committed(entry.transactional_id)
         own = self._by_name.get(application)
+        if (own, section) not in self._lists.known:
+            self._lists.learn(transaction, own)
         if own is None:
             return
         if section:
             own.named += 1
-            if section in self._lists.offsets:
-                own.offset_partitions.update(self._lists.offsets[section])
         if new:
             own.count(outcome, begun_ms, prepared_ms, completed_ms)
         own.date(outcome, completed_ms)
@@ -137,10 +141,16 @@ class Aggregates:
 
     @property
     def offset_partitions(self) -> Mapping[str, OffsetPartitions]:
-        """By application, the partitions of ``__consumer_offsets`` that its transactions named since the first read."""
+        """By application that may commit offsets, what its transactions named since the first read."""
         return {
-            name: OffsetPartitions(own.named, frozenset(own.offset_partitions)) for name, own in self._by_name.items()
+            name: OffsetPartitions(own.named, frozenset(own.offset_partitions), frozenset(own.topics))
+            for name, own in self._by_name.items()
+            if own.application.kind not in _WITHOUT_INPUT
         }
+
+    def repeated_inits(self, log_now: float) -> Mapping[str, RepeatedInits]:
+        """The applications that initialise their producers again and again, in the last minutes of the log."""
+        return self._inits.repeated(log_now, {name: own.transactions for name, own in self._by_name.items()})
 
     def durations(self) -> Mapping[str, CommitDurations]:
         """By application, how long its committed transactions were open."""

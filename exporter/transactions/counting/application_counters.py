@@ -55,6 +55,7 @@ class ApplicationCounters:
         self.inits = 0
         self.named = 0  # transactions whose partitions are known
         self.offset_partitions: set[int] = set()  # of __consumer_offsets, that they named
+        self.topics: set[str] = set()  # that they named
         self._last_ms = dict.fromkeys(Outcome, 0)  # 0: none
         # As they were given away; None after a change.
         self._counted: ApplicationCounts | None = None
@@ -75,6 +76,11 @@ class ApplicationCounters:
         if completed_ms > self._last_ms[outcome]:
             self._last_ms[outcome] = completed_ms
             self._dated = None
+
+    @property
+    def transactions(self) -> int:
+        """All that were counted."""
+        return sum(self.outcomes.values())
 
     def initialised(self) -> None:
         self.inits += 1

@@ -111,6 +111,13 @@ BROKEN = {
 }
 
 
+def test_running_groups_without_a_proof_are_unknown_in_one_check() -> None:
+    evidence = replace(SOUND, unproven_readers={"billing": 3, "audit": 0})
+    (check,) = [check for check in checks_of(evidence) if check.name == "group_isolation"]
+    assert (check.subject, check.verdict) == ("prod", CheckResult.UNKNOWN)
+    assert "2 running groups of topics of transactions without a proof (audit, billing): of 3 commits" in check.error
+
+
 @pytest.mark.parametrize(("failure", "evidence"), BROKEN.items(), ids=["-".join(key) for key in BROKEN])
 def test_each_check_fails_when_its_subject_is_broken_and_no_other_does(
     failure: tuple[str, str], evidence: PostureEvidence

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
+
 from exporter.kafka.log.offset_commits import OffsetCommits
 from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Fault, Reason
@@ -9,10 +13,9 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.offsets import (
     MOST_GROUPS,
     SPACING,
+    CommitHistory,
     CommitTimes,
-    commit_times,
     offset_checks,
-    partitions_to_sample,
 )
 from exporter.transactions.facts import OffsetPartitions
 
@@ -23,8 +26,11 @@ PLACE = coordinator_partition("copier", 50)
 Times = tuple[float, ...]
 
 
-def judge(transactional: Times = (), plain: Times = (), **used: OffsetPartitions) -> list[PostureCheck]:
-    return list(offset_checks({"copier": CommitTimes(transactional, plain)}, used, 50))
+def judge(
+    transactional: Times = (), plain: Times = (), group: str = "copier", **used: OffsetPartitions
+) -> list[PostureCheck]:
+    times = CommitTimes(transactional, plain, frozenset({"orders"}))
+    return list(offset_checks({group: times}, used, 50, "prod"))
 
 
 def test_a_group_that_commits_in_transactions_alone_passes() -> None:
@@ -54,15 +60,33 @@ def test_a_partition_that_is_named_may_be_for_the_group_and_gives_no_finding() -
     assert judge((), HABIT, copier=OffsetPartitions(10, frozenset({PLACE}))) == []
 
 
+@pytest.mark.parametrize("group", ["copier-group", "Copier_Consumer", "cg.copier-2", "tx-copier-input"])
+def test_a_group_whose_name_has_the_same_words_is_that_of_the_application(group: str) -> None:
+    (check,) = judge((), HABIT, group, copier=OffsetPartitions(10, frozenset(), frozenset({"totals"})))
+    assert (check.subject, check.verdict) == (group, CheckResult.FAILED)
+    assert "application copier" in check.found
+
+
+def test_a_group_that_reads_what_the_application_writes_is_not_its_own() -> None:
+    assert judge((), HABIT, "copier-consumer", copier=OffsetPartitions(10, frozenset(), frozenset({"orders"}))) == []
+
+
+def test_whether_a_group_of_another_name_is_that_of_an_application_is_unknown_once_for_the_cluster() -> None:
+    used = {"ledger": OffsetPartitions(99, frozenset(), frozenset({"totals"}))}
+    (check,) = judge((), HABIT, "copier-reader", **used)
+    assert (check.subject, check.verdict) == ("prod", CheckResult.UNKNOWN)
+    assert "transactions of ledger commit no offsets, and copier-reader commit outside of any" in check.error
+
+
 def test_few_transactions_and_groups_without_an_application_give_no_finding() -> None:
     assert judge((), HABIT, copier=OffsetPartitions(9, frozenset())) == []
-    assert judge((), HABIT, other=OffsetPartitions(99, frozenset())) == []
+    assert judge((), HABIT, other=OffsetPartitions(99, frozenset({1}))) == [], "it commits offsets, of another group"
     assert judge((), HABIT) == []
 
 
 def test_commits_that_cannot_be_read_are_unknown_with_the_grant() -> None:
     refused = Fault(Reason.AUTHORIZATION, "grant READ on Topic:__consumer_offsets")
-    (check,) = offset_checks(refused, {"copier": OffsetPartitions(99, frozenset())}, 50)
+    (check,) = offset_checks(refused, {"copier": OffsetPartitions(99, frozenset())}, 50, "prod")
     assert (check.verdict, check.error) == (CheckResult.UNKNOWN, refused.detail)
 
 
@@ -70,25 +94,38 @@ def commit(at: float, *, group: str = "copier", transactional: bool = False) -> 
     return OffsetCommits(group, "orders", transactional, 2, round(at * 1000))
 
 
+def history(commits: Iterable[OffsetCommits], since: float = 0.0) -> dict[str, CommitTimes]:
+    kept = CommitHistory()
+    kept.take(commits, since)
+    return kept.times()
+
+
 def test_a_group_that_commits_all_the_time_is_remembered_thinly() -> None:
-    times = commit_times((commit(1000 + number / 10) for number in range(20_000)), 0.0)["copier"]
+    times = history(commit(1000 + number / 10) for number in range(20_000))["copier"]
     assert len(times.plain) == 2000 / SPACING
     assert times.plain[-1] - times.plain[0] >= 1900
-    assert times.transactional == ()
+    assert not times.transactional
+    assert times.topics == {"orders"}
 
 
 def test_older_commits_are_not_those_of_now() -> None:
-    assert commit_times([commit(99.0), commit(100.0, transactional=True)], 100.0) == {"copier": CommitTimes((100.0,))}
+    kept = CommitHistory()
+    kept.take([commit(99.0), commit(100.0, transactional=True)], 100.0)
+    assert kept.times() == {"copier": CommitTimes((100.0,))}
+    kept.take([commit(130.0)], 101.0)
+    assert kept.times() == {"copier": CommitTimes((), (130.0,), frozenset({"orders"}))}
+    kept.take([], 131.0)
+    assert kept.times() == {}
+
+
+def test_short_samples_of_several_reads_show_a_habit() -> None:
+    kept = CommitHistory()
+    for begin in (1000.0, 1300.0):
+        for _ in range(2):  # what was read before is read again
+            kept.take([commit(begin + number) for number in range(15)], 0.0)
+    assert kept.times()["copier"].plain == (1000.0, 1010.0, 1300.0, 1310.0)
 
 
 def test_names_that_a_client_makes_up_take_a_bounded_number_of_places() -> None:
     made_up = (commit(1.0, group=f"g{number}") for number in range(MOST_GROUPS + 10))
-    assert len(commit_times(made_up, 0.0)) == MOST_GROUPS
-
-
-def test_only_partitions_that_transactions_or_names_point_at_are_sampled() -> None:
-    used = {"copier": OffsetPartitions(3, frozenset({PLACE + 1, 99}))}
-    assert partitions_to_sample(used, 50) == {PLACE, PLACE + 1}
-    assert partitions_to_sample({}, 50) == frozenset()
-    assert partitions_to_sample(used, 0) == frozenset()
-    assert partitions_to_sample(None, 3) == {0, 1, 2}, "the log is not read"
+    assert len(history(made_up)) == MOST_GROUPS

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.posture.check import CheckResult, PostureCheck
-from exporter.posture.stable_ids import LEAST_STARTS, id_checks
-from exporter.transactions.facts import IdChanges, IdLife, OffsetPartitions
+from exporter.posture.stable_ids import LEAST_STARTS, id_checks, reuse_checks
+from exporter.transactions.facts import IdChanges, IdLife, OffsetPartitions, RepeatedInits
 
 NOW = 100_000.0
 PODS = ("pay-5d9c8f7b64-kxq2z", "pay-5d9c8f7b64-bw7fd", "pay-6f4b5c9d78-m4zzp", "pay-6f4b5c9d78-tn8rl")
@@ -190,3 +190,9 @@ def test_no_finding_without_three_new_ids_and_three_others_that_are_silent(popul
 @given(populations())
 def test_no_finding_while_every_id_is_in_use(population: Population) -> None:
     assert judge(tuple(life._replace(last=NOW) for life in population.ids)) == []
+
+
+def test_a_producer_that_is_initialised_for_each_transaction_is_information_with_the_counts() -> None:
+    (check,) = reuse_checks({"pay": RepeatedInits(120, 2, 119, 300.0)})
+    assert (check.name, check.subject, check.verdict) == ("producer_reuse", "pay", CheckResult.INFORMATION)
+    assert check.found.startswith("120 inits of 2 transactional ids in 5 min, and 119 transactions")

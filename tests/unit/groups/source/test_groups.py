@@ -11,12 +11,10 @@ from exporter.groups.facts import (
     Blocked,
     BlockedGroup,
     BlockedGroups,
-    GroupsBeyondLso,
     GroupsHeld,
 )
-from exporter.groups.source.groups import REFUSALS_KEPT, GroupsSource, choose, group_samples
+from exporter.groups.source.groups import REFUSALS_KEPT, choose, group_samples
 from exporter.kafka.log.unread_records import MOST_PIECES
-from exporter.kafka.requests.by_coordinator import PROBES
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import Notes, Reason, TopicPartition
 from exporter.words import BlockerKind
@@ -211,67 +209,6 @@ def test_ranges_that_are_too_long_to_count_do_not_keep_the_others_from_being_cou
     assert read(world, groups_source(world)).values(RECORDS) == {("billing", "orders"): 0}
 
 
-# --- Who reads uncommitted records ---
-
-
-def pairs(world: FakeKafka, source: GroupsSource) -> frozenset[tuple[str, str]]:
-    fact = read(world, source).facts[GroupsBeyondLso]
-    assert isinstance(fact, GroupsBeyondLso)
-    return fact.pairs
-
-
-def test_a_group_that_was_reset_to_the_latest_offset_is_not_accused() -> None:
-    world = held_world()
-    world.groups["billing"] = FakeGroup({("orders", 0): 100}, {"m-1"})
-    source = groups_source(world)
-    assert [pairs(world, source) for _ in range(5)] == [frozenset()] * 5
-
-
-def test_running_members_that_commit_on_beyond_the_last_stable_offset_are_proven_to_read_uncommitted() -> None:
-    world = held_world()
-    world.groups["reader"] = FakeGroup({("orders", 0): 90}, {"m-1", "m-2"})
-    source = groups_source(world)
-    assert pairs(world, source) == frozenset()
-    world.groups["reader"].committed = {("orders", 0): 95}
-    assert pairs(world, source) == {("reader", "orders")}
-    # As long as they run, also when the last stable offset has passed them.
-    world.topics["orders"][0].stable = None
-    assert pairs(world, source) == {("reader", "orders")}
-    world.groups["reader"].members = {"m-3"}
-    assert pairs(world, source) == frozenset()
-
-
-def test_a_group_that_was_reset_between_two_reads_has_other_members_and_is_not_accused() -> None:
-    world = held_world()
-    world.groups["billing"] = FakeGroup({("orders", 0): 90}, {"m-1"})
-    source = groups_source(world)
-    pairs(world, source)
-    world.groups["billing"] = FakeGroup({("orders", 0): 100}, {"m-2"})
-    assert pairs(world, source) == frozenset()
-    assert pairs(world, source) == frozenset()
-
-
-def test_commits_without_members_and_members_that_cannot_be_asked_for_prove_nothing() -> None:
-    world = held_world()
-    source = groups_source(world)
-    for offset in (85, 90, 95):
-        world.groups["assigned"] = FakeGroup({("orders", 0): offset})
-        assert pairs(world, source) == frozenset()
-    world.refuse["DescribeGroups"] = 30
-    for offset in (96, 97, 98):
-        world.groups["assigned"] = FakeGroup({("orders", 0): offset}, {"m-1"})
-        assert pairs(world, source) == frozenset()
-
-
-def test_groups_below_every_last_stable_offset_are_not_described() -> None:
-    world = held_world()
-    world.groups["billing"] = FakeGroup({("orders", 0): 80})
-    source = groups_source(world)
-    pairs(world, source)
-    pairs(world, source)
-    assert [request.groups for request in world.requests("DescribeGroups")] == [list(PROBES)] * 2
-
-
 @given(st.sets(st.text("abc-", min_size=1, max_size=4)), st.integers(0, 6))
 def test_every_group_that_is_meant_is_chosen_or_counted(groups: set[str], limit: int) -> None:
     include, exclude = [BoundedPattern("a", "groups.include")], [BoundedPattern("c", "groups.exclude")]
@@ -354,7 +291,6 @@ def test_members_of_groups_of_the_newer_protocols_are_counted_by_kind() -> None:
     }
     asked = [group.group_id for request in world.requests("OffsetFetch") for group in request.groups]
     assert "workers" not in asked  # a share group keeps no committed offsets
-    assert not world.requests("DescribeGroups")[1:]  # the probe of the grant; classic groups are not described
 
 
 def test_a_kind_of_group_that_cannot_be_described_costs_the_others_nothing() -> None:
@@ -363,13 +299,3 @@ def test_a_kind_of_group_that_cannot_be_described_costs_the_others_nothing() -> 
     seen = read(world, groups_source(world))
     assert seen.reasons == {Reason.AUTHORIZATION}
     assert set(seen.values(catalogue.GROUP_MEMBERS)) == {("new", "consumer"), ("flow", "streams")}
-
-
-def test_a_group_of_the_consumer_protocol_is_proven_to_read_beyond_the_lso_by_its_own_request() -> None:
-    world = world_with_each_kind()
-    world.groups["new"].committed = {("orders", 0): 90}
-    source = groups_source(world)
-    read(world, source)
-    world.groups["new"].committed = {("orders", 0): 95}
-    beyond = read(world, source).facts[GroupsBeyondLso]
-    assert beyond == GroupsBeyondLso(frozenset({("new", "orders")}))
