@@ -18,17 +18,15 @@ from exporter.commands.settings import add_reading_flags
 from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
 from exporter.groups.source.groups import GroupsSource
-from exporter.inventory.source import list_readers, written_outside
-from exporter.kafka.client import AskError
+from exporter.inventory.source import MOST_PARTITIONS
 from exporter.kafka.log.offset_commits import NEWEST
 from exporter.model import Deadline, Fact, Facts, Source
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
-from exporter.posture.plain_writers import WriterSamples
 from exporter.posture.source import PostureSource
 from exporter.settings.plain import PostureConfig, TransactionsConfig
 from exporter.status.command_documents import CheckDocument, ClusterPostureDocument
-from exporter.transactions.facts import LoggedTransactions, TransactionUse
+from exporter.transactions.facts import LoggedTransactions
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
 
@@ -113,16 +111,8 @@ def _look(
     given, lost = _read(groups, deadline, Facts({type(fact): fact for fact in facts}, facts))
     facts += given
     faults += lost
-    use = next((fact for fact in facts if isinstance(fact, TransactionUse)), None)
-    if use is not None:
-        try:
-            metadata = cluster.metadata(deadline)
-            readers = list_readers(cluster, metadata, faults, deadline)
-            facts.append(WriterSamples(written_outside(cluster, metadata, use.topics, readers, faults, deadline)))
-        except AskError as error:
-            faults.append(error.fault.detail)
     ignore = (*settings.posture.ignore, *options.ignore)
-    posture = PostureSource(cluster, PostureConfig(ignore=ignore), NEWEST)
+    posture = PostureSource(cluster, PostureConfig(ignore=ignore), NEWEST, MOST_PARTITIONS)
     by_type = {type(fact): fact for fact in facts}
     given, lost = _read(posture, deadline, Facts(by_type, facts))
     checks = next((fact.checks for fact in given if isinstance(fact, Posture)), ())

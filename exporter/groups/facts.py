@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from exporter.model import Fact, TopicPartition
 
@@ -20,6 +20,22 @@ class GroupsBeyondLso(Fact):
 
     pairs: frozenset[tuple[str, str]]
     unproven: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReaders(Fact):
+    """By topic, the groups with committed offsets of it, of the groups that are measured."""
+
+    by_topic: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, committed: Mapping[str, Mapping[TopicPartition, int]]) -> Self:
+        """From the committed offsets of groups."""
+        found: dict[str, set[str]] = {}
+        for group, offsets in committed.items():
+            for place in offsets:
+                found.setdefault(place.topic, set()).add(group)
+        return cls({topic: tuple(sorted(groups)) for topic, groups in found.items()})
 
 
 class BlockedGroup(NamedTuple):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from exporter.catalogue import INTERNAL_TOPICS
 from exporter.cluster import Cluster
+from exporter.groups.facts import TopicReaders
 from exporter.inventory.applications_in_log import ApplicationsInLog, Inventory, WrittenOutside
 from exporter.kafka.client import AskError
 from exporter.kafka.log.batch_writers import BatchWriters, sample_writers
@@ -44,8 +45,8 @@ def read_inventory(
     if log.dropped:
         missing.append(f"{log.dropped} times an application, id or topic beyond the limits")
     commits = _read_commits(cluster, internal, log, missing, deadline)
-    groups = list_readers(cluster, metadata, missing, deadline)
-    topics = written_outside(cluster, metadata, log.topics, groups, missing, deadline)
+    readers = _readers(cluster, metadata, missing, deadline)
+    topics = written_outside(cluster, metadata, log.topics, readers, missing, deadline)
     return Inventory(
         seconds,
         tuple(log.uses(commits)),
@@ -141,20 +142,26 @@ def written_outside(
     cluster: Cluster,
     metadata: Metadata,
     topics: Iterable[str],
-    groups: Sequence[str],
+    readers: Mapping[str, Collection[str]],
     missing: list[str],
     deadline: Deadline,
+    most: int = MOST_PARTITIONS,
+    begin: int | None = None,
 ) -> tuple[WrittenOutside, ...]:
-    """Samples of the topics that transactions write to and that some of these groups have committed offsets of."""
-    readers = _readers(cluster, metadata, groups, missing, deadline)
+    """Samples of the topics that transactions write to and of which groups have committed offsets, see ``readers``: of
+    ``most`` partitions of them, from the one with the number ``begin`` on where the others come in other reads.
+    """
     written = sorted(topics)
     if unseen := [topic for topic in written if topic not in metadata.topics][:MOST_PARTITIONS]:  # deleted, or denied
         named = cluster.metadata(deadline, unseen)
         missing += [f"who writes: {named.errors[topic].detail}" for topic in unseen if named.denies(topic)]
     places = [partition for topic in written if topic in readers for partition in metadata.partitions(topic)]
-    if len(places) > MOST_PARTITIONS:
-        missing.append(f"who writes to {len(places) - MOST_PARTITIONS} partitions: too many to sample")
-    ends = end_offsets(cluster.client, metadata, places[:MOST_PARTITIONS], Isolation.READ_UNCOMMITTED, deadline)
+    if len(places) > most:
+        if begin is None:
+            missing.append(f"who writes to {len(places) - most} partitions: too many to sample")
+        first = (begin or 0) % len(places)
+        places = (places + places)[first : first + most]
+    ends = end_offsets(cluster.client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
     starts = start_offsets(cluster.client, metadata, ends.values, deadline)
     asked = {place: max(start, ends.values[place] - SAMPLED_OFFSETS) for place, start in starts.values.items()}
     empty = {place: BatchWriters() for place, start in asked.items() if start >= ends.values[place]}
@@ -170,28 +177,19 @@ def written_outside(
     )
 
 
-def list_readers(cluster: Cluster, metadata: Metadata, missing: list[str], deadline: Deadline) -> list[str]:
-    """The groups that commit offsets, by name: all but share groups."""
+def _readers(
+    cluster: Cluster, metadata: Metadata, missing: list[str], deadline: Deadline
+) -> Mapping[str, Collection[str]]:
+    """The groups with committed offsets, by topic: of all but share groups."""
     listed = list_groups(cluster.client, metadata, deadline)
     refused = describe_group_grant(cluster.client, metadata, deadline)
-    faults = [*listed.faults, *([refused] if refused else ())]
-    missing += [f"who reads: {fault.detail}" for fault in dict.fromkeys(faults)]
-    return sorted(name for rows in listed.values.values() for name, kind in rows if kind is not GroupKind.SHARE)
-
-
-def _readers(
-    cluster: Cluster, metadata: Metadata, groups: Sequence[str], missing: list[str], deadline: Deadline
-) -> Mapping[str, set[str]]:
-    """The groups with committed offsets, by topic."""
+    groups = sorted(name for rows in listed.values.values() for name, kind in rows if kind is not GroupKind.SHARE)
     if len(groups) > MOST_GROUPS:
         missing.append(f"what {len(groups) - MOST_GROUPS} groups read")
     committed = committed_offsets(cluster.client, metadata, groups[:MOST_GROUPS], deadline)
-    missing += [f"who reads: {fault.detail}" for fault in dict.fromkeys(committed.faults)]
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for group, offsets in committed.values.items():
-        for place in offsets:
-            found[place.topic].add(group)
-    return found
+    faults = [*listed.faults, *([refused] if refused else ()), *committed.faults]
+    missing += [f"who reads: {fault.detail}" for fault in dict.fromkeys(faults)]
+    return TopicReaders.of(committed.values).by_topic
 
 
 def _summed(topic: str, groups: tuple[str, ...], partitions: int, read: list[BatchWriters]) -> WrittenOutside:

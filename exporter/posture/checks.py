@@ -392,7 +392,7 @@ _CHECKS: tuple[Callable[[PostureEvidence], Iterator[PostureCheck]], ...] = (
     _verification,
     _expiration,
     _groups,
-    lambda evidence: writer_checks(evidence.written_outside),
+    lambda evidence: writer_checks(evidence.cluster, evidence.written_outside, evidence.written_outside_error),
     _offsets,
     _stable_ids,
     lambda evidence: reuse_checks(evidence.repeated_inits),

@@ -43,7 +43,8 @@ class PostureEvidence:
     by partition, or why they are not known. ``elsewhere``: the brokers list transactions and have no transaction log.
     ``durations`` and ``timeouts`` are those of ``TransactionUse``.
     ``unmade`` are the internal topics that are not there, or why that or their settings are not known.
-    ``spark_sinks`` has the kind of the sink by application and query. Only the command samples ``written_outside``.
+    ``spark_sinks`` has the kind of the sink by application and query. ``written_outside`` are topics
+    that groups read.
     """
 
     cluster: str
@@ -71,6 +72,7 @@ class PostureEvidence:
     durations: Mapping[str, CommitDurations] = field(default_factory=dict)
     timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)
     written_outside: Sequence[WrittenOutside] = field(default_factory=tuple)
+    written_outside_error: str = ""
     unmade: Mapping[str, UnmadeTopic | str] = field(default_factory=dict)
 
 

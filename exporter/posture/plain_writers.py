@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from exporter.inventory.applications_in_log import WrittenOutside
-from exporter.model import Fact
 from exporter.posture.check import PostureCheck, Rule
 
 MOST_GROUPS = 3
@@ -22,15 +20,10 @@ PLAIN_WRITERS = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WriterSamples(Fact):
-    """The newest batches of topics that transactions write to and groups read."""
-
-    topics: tuple[WrittenOutside, ...]
-
-
-def writer_checks(topics: Iterable[WrittenOutside]) -> Iterator[PostureCheck]:
-    """Judge the topics of which a partition was read."""
+def writer_checks(cluster: str, topics: Iterable[WrittenOutside], error: str) -> Iterator[PostureCheck]:
+    """Judge the topics of which a partition was read; ``error`` is why another was not."""
+    if error:
+        yield PLAIN_WRITERS.cannot(cluster, error)
     for topic in topics:
         if topic.sampled:
             found = (

@@ -9,7 +9,9 @@ from exporter.cluster import Cluster, KafkaSource
 from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.flink.facts import FlinkJobs
-from exporter.groups.facts import GroupsBeyondLso
+from exporter.groups.facts import GroupsBeyondLso, TopicReaders
+from exporter.inventory.applications_in_log import WrittenOutside
+from exporter.inventory.source import written_outside
 from exporter.kafka.client import AskError
 from exporter.kafka.log.offset_commits import newest_commits
 from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
@@ -20,7 +22,6 @@ from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.offsets import CommitHistory, CommitTimes
-from exporter.posture.plain_writers import WriterSamples
 from exporter.settings.plain import PostureConfig
 from exporter.spark.queries import SparkView
 from exporter.transactions.facts import OpenTransactions, TransactionsElsewhere, TransactionUse
@@ -39,6 +40,10 @@ MOST_TOPICS = 200
 TIMEOUT_SECONDS = 30.0
 COMMIT_SECONDS = 10.0
 """Share of a read for the newest offset commits."""
+WRITERS_SECONDS = 5.0
+"""Share of a read for the newest batches of topics."""
+SAMPLED_PARTITIONS = 100
+"""Partitions of topics of which the newest batches are read, 64 KiB of each, in one read; the next ones in the next."""
 HOUR = 3600.0
 NEWEST_COMMITS = 1000
 """Offsets of a partition of ``__consumer_offsets`` in each read; several reads are needed to see a habit in a busy one.
@@ -50,13 +55,24 @@ class PostureSource(KafkaSource):
 
     name = "posture"
 
-    def __init__(self, cluster: Cluster, settings: PostureConfig, newest: int = NEWEST_COMMITS) -> None:
-        """``newest``: offsets of each partition of ``__consumer_offsets`` from which commits are read."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: PostureConfig,
+        newest: int = NEWEST_COMMITS,
+        partitions: int = SAMPLED_PARTITIONS,
+    ) -> None:
+        """``newest``: offsets of each partition of ``__consumer_offsets`` from which commits are read;
+        ``partitions``: of how many partitions the newest batches are read.
+        """
         super().__init__(cluster, settings.interval, TIMEOUT_SECONDS)
         self._settings = settings
         self._begun = False
         self._newest = newest
         self._commits = CommitHistory()
+        self._partitions = partitions
+        self._turn = 0
+        self._outside: dict[str, WrittenOutside] = {}
 
     def read(self, deadline: Deadline, facts: Facts) -> Iterator[Sample | Fault | Fact]:
         use = facts.get(TransactionUse)
@@ -83,6 +99,9 @@ class PostureSource(KafkaSource):
         features, version_error = self._features(deadline)
         opened = facts.get(OpenTransactions)
         beyond = facts.get(GroupsBeyondLso)
+        outside, outside_error = self._written_outside(
+            metadata, used, facts.get(TopicReaders), deadline.within(WRITERS_SECONDS)
+        )
         evidence = PostureEvidence(
             cluster=self.cluster,
             brokers=brokers,
@@ -110,7 +129,8 @@ class PostureSource(KafkaSource):
             },
             durations=use.durations if use is not None else {},
             timeouts=use.timeouts if use is not None else {},
-            written_outside=samples.topics if (samples := facts.get(WriterSamples)) is not None else (),
+            written_outside=outside,
+            written_outside_error=outside_error,
             flink_jobs=jobs.jobs if (jobs := facts.get(FlinkJobs)) is not None else (),
             unmade=unmade_topics(self._cluster.client, named, deadline),
         )
@@ -178,6 +198,24 @@ class PostureSource(KafkaSource):
         self._commits.take(commits, self._cluster.clock.wall() - HOUR)
         times = self._commits.times()
         return faults[0] if faults and not times else times
+
+    def _written_outside(
+        self, metadata: Metadata, used: Sequence[str], readers: TopicReaders | None, deadline: Deadline
+    ) -> tuple[tuple[WrittenOutside, ...], str]:
+        """The newest samples of the topics that transactions write to and groups read, some partitions in each read;
+        and why some could not be read, "" where all were.
+        """
+        if readers is None:
+            return (), ""
+        groups = readers.by_topic
+        missing: list[str] = []
+        sampled = written_outside(
+            self._cluster, metadata, used, groups, missing, deadline, self._partitions, self._turn * self._partitions
+        )
+        self._turn += 1
+        self._outside = {topic: seen for topic, seen in self._outside.items() if topic in groups and topic in used}
+        self._outside |= {seen.topic: seen for seen in sampled if seen.sampled}
+        return tuple(self._outside.values()), next(iter(missing), "")
 
     def _features(self, deadline: Deadline) -> tuple[Mapping[str, int], str]:
         try:

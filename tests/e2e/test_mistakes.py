@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka import Producer as ConfluentProducer
 
 from exporter import catalogue
 from exporter.model import Deadline
@@ -27,7 +28,7 @@ from tests.e2e.conftest import StartAgent
 
 LONG, SHORT = 0.25, 0.015
 """Seconds for which the transactions of a feed stay open after their records are written."""
-CHECKS = ("group_isolation", "offsets_in_transaction", "producer_reuse")
+CHECKS = ("group_isolation", "offsets_in_transaction", "producer_reuse", "plain_writers")
 TEN_MINUTES = 600.0
 
 
@@ -98,6 +99,17 @@ class Workload:
 
         self.run(copy)
 
+    def plain_writer(self, topic: str) -> None:
+        """An idempotent producer of a program that knows of no transactions."""
+        producer = ConfluentProducer({"bootstrap.servers": self.kafka.bootstrap, "enable.idempotence": True})
+
+        def write() -> None:
+            producer.produce(topic, b"outside of a transaction")
+            producer.flush(10)
+            self.over.wait(0.5)
+
+        self.run(write)
+
     def forgetful(self, transactional_id: str, topic: str) -> None:
         producer = self.producer(RdkafkaProducer, transactional_id)
 
@@ -113,8 +125,10 @@ class Workload:
 def workload(kafka: KafkaCluster) -> Iterator[Workload]:
     with ExitStack() as stack:
         clients = Workload(kafka, stack)
-        stack.callback(clients.over.set)
-        yield clients
+        try:
+            yield clients
+        finally:
+            clients.over.set()
 
 
 def findings(metrics: Metrics) -> set[tuple[str, str]]:
@@ -140,11 +154,14 @@ def test_each_mistake_is_found_and_whoever_does_it_right_is_not_accused(
         clients.copier("ledger-copy-1", "ledger-copy-consumer", "payments", "ledger", inside=False)
         clients.copier("settle-1", "settle-consumer", "payments", "settled", inside=True)
         clients.forgetful("forgetful-1", "misc")
+        clients.plain_writer("misc")
+        clients.reader("sweeper", "misc", "read_committed")
         agent = start_agent("--config", str(config))
         wanted = {
             ("group_isolation", "impatient"),
             ("offsets_in_transaction", "ledger-copy-consumer"),
             ("producer_reuse", "forgetful"),
+            ("plain_writers", "misc"),
         }
         began, seen = time.monotonic(), dict[tuple[str, str], float]()
 
@@ -158,4 +175,7 @@ def test_each_mistake_is_found_and_whoever_does_it_right_is_not_accused(
         until = Deadline.after(60)
         while poll(until, 1.0):
             assert findings(agent.metrics()) == wanted
-        assert agent.metrics().value(catalogue.POSTURE_CHECK, check="offsets_in_transaction", subject="settle-consumer") == 1
+        assert (
+            agent.metrics().value(catalogue.POSTURE_CHECK, check="offsets_in_transaction", subject="settle-consumer")
+            == 1
+        )

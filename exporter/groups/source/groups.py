@@ -16,6 +16,7 @@ from exporter.groups.facts import (
     BlockedGroup,
     BlockedGroups,
     GroupsHeld,
+    TopicReaders,
 )
 from exporter.groups.source.isolation import LOOKING_SECONDS, IsolationLooks
 from exporter.kafka.client import AskError
@@ -102,6 +103,7 @@ class GroupsSource(KafkaSource):
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
         use = facts.get(TransactionUse)
         readers = readers_of_transactions(committed.values, ends, use.topics if use is not None else frozenset())
+        yield TopicReaders.of(committed.values)
         yield self._looks.look(metadata, readers, kinds, deadline)
 
     def _records(

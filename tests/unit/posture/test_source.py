@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from exporter import catalogue
+from exporter.groups.facts import TopicReaders
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSource
 from exporter.settings.plain import PostureConfig
 from exporter.transactions.facts import TransactionUse
-from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, SourceRead, read, world_of
+from tests.helpers.batches import batch
+from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, Partition, SourceRead, read, world_of
 
 OLD = TransactionUse(frozenset(), {"pay": {0: 3}, "ship": {2: 1}}, {})
 
@@ -104,3 +106,32 @@ def test_brokers_beyond_the_partitions_of_the_log_coordinate_nothing(brokers: in
     posture = read(world, PostureSource(world.cluster(), PostureConfig())).facts[Posture]
     assert isinstance(posture, Posture)
     assert [check.verdict for check in posture.checks if check.name == "transaction_log_partitions"] == [passed]
+
+
+# --- Writers without transactions ---
+
+
+def writers(world: FakeKafka, source: PostureSource) -> dict[str, PostureCheck]:
+    use, readers = TransactionUse(frozenset({"orders", "audit"}), {}, {}), TopicReaders({"orders": ("billing",)})
+    posture = read(world, source, use, readers).facts[Posture]
+    assert isinstance(posture, Posture)
+    return {check.subject: check for check in posture.checks if check.name == "plain_writers"}
+
+
+def test_topics_of_transactions_that_groups_read_are_sampled_and_results_last_until_the_next_turn() -> None:
+    world = upgraded_world()
+    world.topics |= {"orders": [Partition(), Partition(high_watermark=2)], "audit": [Partition(high_watermark=2)]}
+    world.topics["orders"][1].batches = batch(0, 2, 7, 0)
+    source = PostureSource(world.cluster(), PostureConfig(), partitions=1)
+    found = [writers(world, source)["orders"] for _ in range(3)]
+    assert [check.verdict for check in found] == [CheckResult.PASSED, CheckResult.INFORMATION, CheckResult.PASSED]
+    assert [request.topics[0].topic for request in world.requests("Fetch")] == ["orders"]
+
+
+def test_topics_that_may_not_be_read_are_unknown_with_the_grant() -> None:
+    world = upgraded_world()
+    world.topics["orders"] = [Partition(high_watermark=2)]
+    world.refuse["Fetch"] = 29
+    (check,) = writers(world, PostureSource(world.cluster(), PostureConfig())).values()
+    assert (check.subject, check.verdict) == ("prod", CheckResult.UNKNOWN)
+    assert "grant READ on Topic:orders" in check.error
