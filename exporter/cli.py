@@ -31,10 +31,11 @@ COMMANDS = {
     "top": "a live view of an agent: stalls, applications, open transactions, fences",
     "incident": "what happened between two instants: a report from the journals of agents",
     "transactions": "open, hanging and stalled transactions, and how the last ones ended",
+    "applications": "applications: how their ids are grouped, their topics, groups, rates and owners",
     "history": "keep the history of all transactions (Spark), and report on it",
     "audit": "duplicates, gaps and aborted records in a topic or its sink (Spark)",
     "canary": "make test transactions through every coordinator: does the cluster or an application fail?",
-    "check": "check the settings, the connection to a cluster, its posture, its applications, or a client's settings",
+    "check": "check the settings, the connection to a cluster and its posture; a roll; a client's settings",
     "generate": "print alert rules, or write the generated files of a checkout",
 }
 """The modules of ``exporter.commands`` that add a command, each with its line in the help, in that order."""

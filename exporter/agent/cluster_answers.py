@@ -22,13 +22,14 @@ from exporter.roll.facts import BrokerRoll
 from exporter.roll.partitions import roll_of
 from exporter.roll.source import read_evidence
 from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
-from exporter.status.inventory_documents import ReadInventory, inventory_document
-from exporter.status.roll_documents import cluster_roll_document
 from exporter.transactions.facts import CoordinatorTime
 from exporter.transactions.source.log_range import RangeConsumer
+from exporter.views.applications import ReadInventory, inventory_document
+from exporter.views.rolls import cluster_roll_document
 
 if TYPE_CHECKING:
-    from exporter.status.command_documents import InventoryOutput, RollOutput
+    from exporter.views.applications import InventoryOutput
+    from exporter.views.rolls import RollOutput
 
 ANSWER_SECONDS = 20.0
 MOST_RECORDS = 200_000

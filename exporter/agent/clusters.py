@@ -31,15 +31,15 @@ from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, Source
 from exporter.posture.source import PostureSource
 from exporter.settings.plain import ClusterConfig, Config
-from exporter.status.status import ClusterSettings, document
-from exporter.status.watched_stalls import Links
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
+from exporter.views.stalls import Links
+from exporter.views.status import ClusterSettings, document
 
 if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers
     from exporter.audit_results.source import Names
-    from exporter.status.documents import StatusDocument
+    from exporter.views.documents import StatusDocument
 
 
 LEAST_SECONDS = 0.5

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from exporter.journal.documents import EventsDocument
     from exporter.journal.query import EventQuery
     from exporter.status.cluster_query import ClusterQuery
-    from exporter.status.command_documents import InventoryOutput, RollOutput
-    from exporter.status.documents import StatusDocument
+    from exporter.views.applications import InventoryOutput
+    from exporter.views.documents import StatusDocument
+    from exporter.views.rolls import RollOutput
 
 log = logging.getLogger(__name__)
 

@@ -1,75 +1,97 @@
-"""``check applications``: how the transactional.ids of a cluster are grouped, and by which rule."""
+"""``applications``: the applications of a cluster: how their transactional.ids are grouped, and what they write.
+
+All requests are read-only.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from exporter.applications.applications import Grouping
-from exporter.bounds.text import printable
+from exporter.bounds.text import printable, some
 from exporter.cluster import Cluster
-from exporter.commands.clusters import read_all
-from exporter.commands.output import print_json, print_not_asked, print_table
-from exporter.commands.report import ClusterReport
-from exporter.commands.settings import add_reading_flags
+from exporter.commands.clusters import configured, owner_of
+from exporter.commands.output import say
+from exporter.commands.runner import (
+    CLEAN,
+    FOUND,
+    UNKNOWN,
+    ClusterReport,
+    Sections,
+    add_command,
+    fault_texts,
+    print_views,
+    run,
+)
 from exporter.config import ClusterConfig
-from exporter.core.documents import document_of
+from exporter.inventory.applications_in_log import GroupedIds, Inventory
+from exporter.inventory.source import read_inventory
+from exporter.kafka.client import AskError
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
-from exporter.status.command_documents import ApplicationsDocument, GroupedIdsDocument
+from exporter.transactions.source.log_range import RangeConsumer
+from exporter.views.applications import ApplicationUseDocument, InventorySection, inventory_section
 
+MOST_NAMES = 3
+_NOTHING = Inventory(0.0, (), (), ())
 _EXAMPLES = """\
 examples:
-  kafka-eos-exporter check applications --bootstrap-server kafka-1:9092
-  kafka-eos-exporter check applications --config /etc/kafka-eos-exporter.yml --output json
+  kafka-eos-exporter applications --bootstrap-server kafka-1:9092
+  kafka-eos-exporter applications --config /etc/kafka-eos-exporter.yml --output json
 
-exit codes: 0 the ids are listed, 2 a cluster could not be asked in full
+Reads the transactional.ids that coordinators list, the last hour of __transaction_state, which needs READ on it, and
+the newest batches of the topics that transactions write to and groups read, at most 64 KiB of each partition: what was
+written before is not known. Brokers do not know which groups read read_committed.
+
+exit codes: 0 nothing is written outside of transactions, as far as was sampled; 1 found; 2 could not be read
 """
 
 
-class GroupedIds(NamedTuple):
-    """One application: how many ids each rule assigns to it, and one of these ids."""
-
-    application: str
-    kind: str
-    rule: str
-    ids: int
-    example: str
-
-
-def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
-    """The command line of ``check applications``."""
-    parser = checks.add_parser(
+def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
+    """The command line of ``applications``."""
+    add_command(
+        commands,
         "applications",
-        help="how transactional.ids are grouped to applications, and by which rule",
-        description="Print how the transactional.ids of a cluster are grouped to applications, and by which rule.",
-        epilog=_EXAMPLES,
+        _command,
+        summary=summary,
+        description="List the applications that write in transactions: the rule that groups their ids, topics, groups,"
+        " rates, timeouts, clients and owners; and topics that are also written without a transaction.",
+        examples=_EXAMPLES,
     )
-    add_reading_flags(parser, 30.0, "how long a cluster may take to answer (30s)")
-    parser.set_defaults(command=_command)
 
 
 def _command(options: argparse.Namespace) -> int:
-    reports = read_all(options, _look)
-    if options.output == "json":
-        print_json({"clusters": [_document(report) for report in reports]})
-    else:
-        for report in reports:
-            _print(report)
-    for report in reports:
-        print_not_asked(report.cluster.target, report.not_asked)
-    return 2 if any(report.not_asked for report in reports) else 0
+    team = owner_of(configured(options))
+
+    def section(report: ClusterReport[Inventory]) -> InventorySection:
+        found = report.found[0] if report.found else _NOTHING._replace(missing=report.not_asked)
+        return inventory_section(found, team, report.as_of)
+
+    def text(report: ClusterReport[Inventory], several: bool) -> None:
+        if report.found:
+            _print(report.cluster, section(report), several=several)
+
+    return run(options, _read, Sections(section, text, _code))
 
 
-def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[GroupedIds]:
+def _read(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Inventory]:
+    """The ids first: how they are grouped is known also where the log may not be read."""
     asked = ask_coordinators(cluster.client, deadline, lambda _: "", states=())
-    found = rows((transactional_id for transactional_id, _ in asked.ids), cluster.grouping)
-    return ClusterReport(cluster, tuple(found), tuple(fault.detail for fault in asked.faults))
+    grouped = tuple(grouped_ids((transactional_id for transactional_id, _ in asked.ids), cluster.grouping))
+    say(f"reading the last hour of the transaction log of {cluster.target} ...")
+    try:
+        found = read_inventory(cluster, partial(RangeConsumer, cluster.properties), deadline)
+    except AskError as error:
+        found = _NOTHING._replace(missing=(error.fault.detail,))
+    missing = tuple(dict.fromkeys((*fault_texts(asked.faults), *found.missing)))
+    return ClusterReport(cluster, (found._replace(grouped=grouped, missing=missing),), missing)
 
 
-def rows(ids: Iterable[str], grouping: Grouping) -> list[GroupedIds]:
+def grouped_ids(ids: Iterable[str], grouping: Grouping) -> list[GroupedIds]:
     """One row for each application and rule, most ids first. ``ids`` may be in any order."""
     every = sorted(set(ids))
     for transactional_id in every:  # ids of Connect's leaders identify the ids of its tasks
@@ -82,18 +104,26 @@ def rows(ids: Iterable[str], grouping: Grouping) -> list[GroupedIds]:
     return sorted(listed, key=lambda row: (-row.ids, row.application, row.rule))
 
 
-def _document(report: ClusterReport[GroupedIds]) -> ApplicationsDocument:
-    return {
-        "kafka_cluster": report.cluster.name,
-        "applications": [document_of(GroupedIdsDocument, row) for row in report.found],
-        "not_asked": list(report.not_asked),
-    }
+def _code(report: ClusterReport[Inventory]) -> int:
+    topics = [topic for found in report.found for topic in found.topics]
+    if any(topic.outside for topic in topics):
+        return FOUND
+    return UNKNOWN if report.not_asked or any(topic.sampled < topic.partitions for topic in topics) else CLEAN
 
 
-def _print(report: ClusterReport[GroupedIds]) -> None:
-    print(f"{printable(report.cluster.target)}:")
-    if not report.found:
-        print("no transactional.ids")
-        return
-    cells = ((row.application, row.kind, row.ids, row.rule, row.example) for row in report.found)
-    print_table(("application", "kind", "ids", "rule", "example"), cells)
+def _print(cluster: Cluster, document: InventorySection, *, several: bool) -> None:
+    if several:
+        print(printable(f"{cluster.target}:"))
+    if document["applications"]:
+        print_views(ApplicationUseDocument, [("", application) for application in document["applications"]])
+    elif not document["not_asked"]:
+        print("no transactional.ids, and no transactions in the last hour")
+    for topic in document["topics"]:
+        if topic["batches_outside"]:
+            who = f", by producer ids {', '.join(map(str, ids))}" if (ids := topic["producer_ids"]) else ""
+            text = (
+                f"{topic['topic']}: {topic['batches_outside']} of the newest {topic['batches']} batches were written"
+                f" without a transaction{who}. Groups that read it get them like committed ones, also with"
+                f" read_committed: {some(topic['groups'], MOST_NAMES)}"
+            )
+            print(printable(text))

@@ -13,10 +13,11 @@ from exporter.audit_results.result import AuditResult
 from exporter.audit_results.torn_markers import markers_result
 from exporter.bounds.text import printable
 from exporter.cluster import Cluster
-from exporter.commands.audit_post import add_agent_flags, agent_of, exit_code, post
-from exporter.commands.clusters import opened
-from exporter.commands.output import print_json, print_table, progress, say
-from exporter.commands.settings import add_duration_flag, add_reading_flags
+from exporter.commands.audit_post import add_agent_flags, agent_of, post
+from exporter.commands.output import print_table, progress, say
+from exporter.commands.runner import CLEAN, FOUND, UNKNOWN, ClusterReport, Sections, add_command, run
+from exporter.commands.settings import add_duration_flag
+from exporter.config import ClusterConfig
 from exporter.core.durations import instant, seconds_of
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import OffsetRange, look_back, read_markers
@@ -25,7 +26,6 @@ from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at, start_offsets
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
-from exporter.status.command_documents import MarkersDocument, TornDocument
 from exporter.transactions.decided.cleaned_topics import SETTINGS, may_be_cleaned
 from exporter.transactions.decided.log_gaps import LogGaps
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
@@ -40,7 +40,7 @@ from exporter.transactions.decided.torn import (
 )
 from exporter.transactions.machine.records import UndecodableRecord
 from exporter.transactions.source.log_range import Range, RangeConsumer, read_ranges
-from exporter.words import AuditVerdict
+from exporter.views.command_documents import MarkersSection, TornDocument
 
 BEFORE_MS = 3_600_000
 """The log is read from so long before the window: a transaction may have begun before it."""
@@ -93,43 +93,42 @@ class MarkerReport:
 
 def add_to(audits: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``audit markers``."""
-    parser: argparse.ArgumentParser = audits.add_parser(
+    parser = add_command(
+        audits,
         "markers",
-        help="torn transactions: COMMIT in one partition, ABORT or nothing in another",
+        _command,
+        summary="torn transactions: COMMIT in one partition, ABORT or nothing in another",
         description="Compare the decision of each transaction with the markers in each of its partitions.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
+        timeout=600.0,
     )
-    add_reading_flags(parser, 600.0, "how long it may take (10m)")
     add_duration_flag(parser, "--since", 3600.0, "how far back (1h)")
     text = "bytes of partitions to read at most, such as 1GiB; what was not compared then is said (no limit)"
     parser.add_argument("--max-bytes", type=_size, default=math.inf, metavar="SIZE", help=text)
     add_agent_flags(parser)
-    parser.set_defaults(command=_command)
 
 
 def _command(options: argparse.Namespace) -> int:
     agent = agent_of(options)
-    reports: list[MarkerReport] = []
-    with opened(options) as clusters:
-        for cluster, _ in clusters:
-            try:
-                reports.append(look(cluster, options.since, Deadline.after(options.timeout), options.max_bytes))
-            except AskError as error:
-                say(f"could not ask {cluster.target}: {error.fault.detail}")
-                reports.append(
-                    MarkerReport(
-                        cluster.name, cluster.configured_name, MarkerComparison((), 0, ()), error=error.fault.detail
-                    )
-                )
-    if options.output == "json":
-        print_json({"clusters": [_document(report) for report in reports]})
-    else:
-        for report in reports:
-            _print(report)
-    verdicts = {report.verdict for report in reports}
-    posts = [post(agent, _result(report)) for report in reports] if agent is not None else []
-    worst = next(verdict for verdict in ("findings", "unknown", "clean") if verdict in verdicts)
-    return exit_code(AuditVerdict(worst), delivered=all(posts))
+    delivered: list[bool] = []
+
+    def read(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[MarkerReport]:
+        try:
+            report = look(cluster, options.since, deadline, options.max_bytes)
+        except AskError as error:
+            say(f"could not ask {cluster.target}: {error.fault.detail}")
+            report = MarkerReport(
+                cluster.name, cluster.configured_name, MarkerComparison((), 0, ()), error=error.fault.detail
+            )
+        if agent is not None:
+            delivered.append(post(agent, _result(report)))
+        return ClusterReport(cluster, (report,))
+
+    code = run(options, read, Sections(_section, _print, lambda report: _CODES[report.found[0].verdict]))
+    return code if all(delivered) else code or UNKNOWN
+
+
+_CODES = {"findings": FOUND, "unknown": UNKNOWN, "clean": CLEAN}
 
 
 def _result(report: MarkerReport) -> AuditResult:
@@ -314,9 +313,9 @@ def _compacted(
     return frozenset(topic for topic in topics if may_be_cleaned(answers.get(topic), window_ms) is not False)
 
 
-def _document(report: MarkerReport) -> MarkersDocument:
+def _section(read: ClusterReport[MarkerReport]) -> MarkersSection:
+    (report,) = read.found
     return {
-        "kafka_cluster": report.cluster,
         "verdict": report.verdict,
         "transactions": report.judged.judged,
         "offsets": report.offsets,
@@ -343,7 +342,8 @@ def _torn_document(torn: Torn) -> TornDocument:
     }
 
 
-def _print(report: MarkerReport) -> None:
+def _print(read: ClusterReport[MarkerReport], _: bool) -> None:
+    (report,) = read.found
     if report.error:
         return
     say(f"{report.judged.judged:,} transactions compared, {len(report.judged.torn)} torn places")
@@ -351,6 +351,7 @@ def _print(report: MarkerReport) -> None:
         print_table(
             ("transactional.id", "producer id", "decided", "topic", "partition", "found", "completed"),
             (_row(torn) for torn in report.judged.torn),
+            {"producer id", "partition"},
         )
         print(_ADVICE)
         if any(torn.marker is not None for torn in report.judged.torn):

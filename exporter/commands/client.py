@@ -21,7 +21,7 @@ from exporter.linter.rule import Goal, Level
 from exporter.linter.sarif import sarif
 from exporter.linter.views import Client, Version
 from exporter.model import Deadline, Fault
-from exporter.status.command_documents import ClientFileDocument
+from exporter.views.command_documents import ClientFileDocument
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _EXAMPLES = """\

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
-from exporter.commands.report import ClusterReport
 from exporter.commands.settings import UsageError, config_source
 from exporter.config import ClusterConfig, Config
 from exporter.core import logs
 from exporter.core.state import StateDir
 from exporter.kafka.client import AskError, ClusterClient
-from exporter.model import CommandError, Deadline
-from exporter.status.inventory_documents import OwnerOf
-
-T = TypeVar("T")
+from exporter.model import CommandError
+from exporter.views.applications import OwnerOf
 
 
 def configured(options: argparse.Namespace) -> Config:
@@ -83,17 +79,3 @@ def _cluster(settings: ClusterConfig, config: Config) -> Cluster:
         StateDir(None),
         settings.name,
     )
-
-
-def read_all(
-    options: argparse.Namespace, report: Callable[[Cluster, ClusterConfig, Deadline], ClusterReport[T]]
-) -> list[ClusterReport[T]]:
-    """Read each cluster in turn, ``--timeout`` each. One that does not answer is in the report as not read."""
-    reports = []
-    with opened(options) as clusters:
-        for cluster, settings in clusters:
-            try:
-                reports.append(report(cluster, settings, Deadline.after(options.timeout)))
-            except AskError as error:
-                reports.append(ClusterReport(cluster, (), (error.fault.detail,)))
-    return reports

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable
 from exporter.cluster import Cluster
-from exporter.commands.clusters import opened
-from exporter.commands.output import print_json, print_table, say
-from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_reading_flags
-from exporter.commands.works import Capability, Feature, features
+from exporter.commands.output import say
+from exporter.commands.runner import (
+    CLEAN,
+    FOUND,
+    UNKNOWN,
+    ClusterReport,
+    Sections,
+    add_command,
+    fault_texts,
+    print_views,
+    run,
+)
+from exporter.commands.works import Capability, features
+from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
 from exporter.core.replication import UnmadeTopic
 from exporter.kafka.client import AskError
@@ -26,8 +34,10 @@ from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_grant, describe_producers, list_transactions
 from exporter.kafka.requests.unmade_topics import unmade_topics
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.status.command_documents import CapabilityDocument, ConnectionDocument, FeatureDocument
+from exporter.views.command_documents import CapabilityDocument, ConnectionSection, FeatureDocument
 
+SECONDS = 15.0
+"""How long each answer may take."""
 MOST_PARTITIONS = 500
 DENIED_IDS = (
     "a DENY on single ids cannot be seen by the denied principal: brokers leave such ids out without an error. The"
@@ -38,48 +48,34 @@ examples:
   kafka-eos-exporter check connection --bootstrap-server kafka-1:9092
   kafka-eos-exporter check connection --config /etc/kafka-eos-exporter.yml --output json
 
-exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answers
+exit codes: 0 everything may be asked, 1 something is missing, 2 no broker answers (and nothing is missing elsewhere)
 """
 
 
 def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``check connection``."""
-    parser = checks.add_parser(
+    add_command(
+        checks,
         "connection",
-        help="access to a cluster, and missing grants",
+        lambda options: run(options, read, FORM),
+        summary="access to a cluster, and missing grants",
         description="Send each kind of request that the agent sends, once, and name each grant that is missing.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
+        timeout=SECONDS,
     )
-    add_reading_flags(parser, 15.0, "how long each answer may take (15s)")
-    parser.set_defaults(command=_command)
 
 
-def _command(options: argparse.Namespace) -> int:
-    code = 0
-    documents: list[ConnectionDocument] = []
+def read(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Capability]:
+    """Each kind of request once, each with as much time as the deadline has now. Raises AskError."""
+    say(f"asking {cluster.target} ...")
+    patience = deadline.remaining()
+    return ClusterReport(cluster, tuple(capabilities_of(cluster, lambda: Deadline.after(patience))))
 
-    def deadline() -> Deadline:
-        return Deadline.after(options.timeout)
 
-    with opened(options) as clusters:
-        for cluster, _ in clusters:
-            say(f"asking {cluster.target} ...")
-            try:
-                capabilities = tuple(capabilities_of(cluster, deadline))
-            except AskError as error:
-                documents.append(_connection(cluster, error.fault.detail))
-                say(f"could not ask {cluster.target}: {error.fault.detail}")
-                code = 2
-                continue
-            works = features(capabilities)
-            if any(capability.faults for capability in capabilities):
-                code = max(code, 1)
-            documents.append(_connection(cluster, None, capabilities, works))
-            if options.output == "text":
-                _print(cluster, capabilities, works)
-    if options.output == "json":
-        print_json({"clusters": documents})
-    return code
+def _code(report: ClusterReport[Capability]) -> int:
+    if any(capability.faults for capability in report.found):
+        return FOUND
+    return CLEAN if report.found else UNKNOWN
 
 
 def capabilities_of(cluster: Cluster, deadline: Callable[[], Deadline]) -> Iterator[Capability]:
@@ -190,29 +186,27 @@ def _sample(metadata: Metadata) -> list[TopicPartition]:
     return list(islice(first, MOST_PARTITIONS))
 
 
-def _connection(
-    cluster: Cluster, error: str | None, capabilities: Sequence[Capability] = (), works: Sequence[Feature] = ()
-) -> ConnectionDocument:
+def _section(report: ClusterReport[Capability]) -> ConnectionSection:
+    works = features(report.found) if report.found else ()
     return {
-        "kafka_cluster": cluster.name,
-        "error": error,
-        "capabilities": [document_of(CapabilityDocument, capability) for capability in capabilities],
+        "error": next(iter(report.not_asked), None),
+        "capabilities": [document_of(CapabilityDocument, capability) for capability in report.found],
         "works": [document_of(FeatureDocument, feature) for feature in works],
     }
 
 
-def _print(cluster: Cluster, capabilities: Sequence[Capability], works: Sequence[Feature]) -> None:
-    print(printable(f"cluster {cluster.target}"))
-    print_table(
-        ("may we ask for", "verdict", "without it"),
-        (
-            (capability.name, capability.verdict, capability.without if capability.faults else "")
-            for capability in capabilities
-        ),
-    )
-    for capability in capabilities:
+def _print(report: ClusterReport[Capability], _: bool = False) -> None:
+    if not report.found:
+        return
+    section = _section(report)
+    print(printable(f"cluster {report.cluster.target}"))
+    print_views(CapabilityDocument, [("", capability) for capability in section["capabilities"]])
+    for capability in report.found:
         for text in (*(capability.faults or [capability.unproven]), capability.unseen):
             if text:
                 print(printable(f"{capability.name}: {text}"))
     print()
-    print_table(("what works here", "", "why not"), ((feature.name, feature.works, feature.why) for feature in works))
+    print_views(FeatureDocument, [("", feature) for feature in section["works"]])
+
+
+FORM = Sections(_section, _print, _code)

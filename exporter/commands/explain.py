@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable, some
 from exporter.cluster import Cluster
-from exporter.commands.clusters import configured, owner_of, read_all
-from exporter.commands.output import print_json, print_not_asked, say
-from exporter.commands.report import ClusterReport
+from exporter.commands.clusters import configured, owner_of
+from exporter.commands.output import say
+from exporter.commands.runner import CLEAN, FOUND, UNKNOWN, ClusterReport, add_command, run
 from exporter.commands.waiting_groups import WaitingGroups, waiting_groups
 from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
@@ -18,12 +18,11 @@ from exporter.core.durations import instant
 from exporter.lso.proof.record_fate import RecordFate
 from exporter.lso.proof.record_reader import RecordReader
 from exporter.model import Deadline, TopicPartition
-from exporter.status.command_documents import ExplainedRecordDocument
 from exporter.transactions.source.log_range import RangeConsumer
+from exporter.views.command_documents import ExplainedRecordDocument, ExplainOutput
 from exporter.words import RecordState
 
 MOST_NAMES = 20
-SETTLED, UNSETTLED, UNKNOWN = 0, 1, 2
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter transactions explain --bootstrap-server kafka-1:9092 --topic orders --partition 0 --offset 1234
@@ -69,18 +68,19 @@ class Explanation(NamedTuple):
         return (*self.found.missing, *(f"who waits: {text}" for text in (self.waiting.missing if self.waiting else ())))
 
 
-def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(lists: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``transactions explain``."""
-    parser: argparse.ArgumentParser = looks.add_parser(
+    parser = add_command(
+        lists,
         "explain",
-        help="one record: its transaction, committed, aborted or open, its marker, and who waits",
+        _command,
+        summary="one record: its transaction, committed, aborted or open, its marker, and who waits",
         description="Say whose transaction the record at an offset is in, and what became of it.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
     )
     parser.add_argument("--topic", required=True, help="topic of the record")
     parser.add_argument("--partition", type=_number, required=True, metavar="N", help="partition of the record")
     parser.add_argument("--offset", type=_number, required=True, metavar="N", help="offset of the record")
-    return parser
 
 
 def _number(text: str) -> int:
@@ -89,30 +89,46 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def command(options: argparse.Namespace) -> int:
-    """Run the command. Returns the exit code."""
+def _command(options: argparse.Namespace) -> int:
     team = owner_of(configured(options))
     place = TopicPartition(options.topic, options.partition)
 
-    def look(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[Explanation]:
+    def read(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[Explanation]:
         fate, waiting = explain(cluster, settings, place, options.offset, deadline)
         application = cluster.grouping.of(fate.transactional_id).name if fate.transactional_id else ""
         owner = team(application) if fate.transactional_id else ""
         return ClusterReport(cluster, (Explanation(fate, application, owner, waiting),))
 
-    reports = read_all(options, look)
-    found = [(report.cluster, explanation) for report in reports for explanation in report.found]
-    not_asked = [text for report in reports for text in report.not_asked]
-    if options.output == "json":
-        records = [{"kafka_cluster": cluster.name, **_document(explanation)} for cluster, explanation in found]
-        print_json({"records": records, "not_asked": not_asked})
-    else:
-        for cluster, explanation in found:
-            _print(cluster, explanation, several=len(found) > 1)
-    for report in reports:
-        print_not_asked(report.cluster.target, report.not_asked)
-    codes = {_code(explanation.found) for _, explanation in found}
-    return UNSETTLED if UNSETTLED in codes else UNKNOWN if not_asked or UNKNOWN in codes else SETTLED
+    return run(options, read, Explanations())
+
+
+class Explanations:
+    """What became of the record in each cluster."""
+
+    def document(self, reports: Sequence[ClusterReport[Explanation]]) -> ExplainOutput:
+        """The record of each cluster that answered."""
+        return {
+            "records": [
+                {"kafka_cluster": report.cluster.name, **_document(found)}
+                for report in reports
+                for found in report.found
+            ],
+            "not_asked": [text for report in reports for text in report.not_asked],
+        }
+
+    def print(self, reports: Sequence[ClusterReport[Explanation]]) -> None:
+        """Print the record of each cluster that answered."""
+        for report in reports:
+            for found in report.found:
+                _print(report.cluster, found, several=len(reports) > 1)
+
+    def code(self, report: ClusterReport[Explanation]) -> int:
+        """FOUND for a record that is not settled."""
+        for found in (explanation.found for explanation in report.found):
+            if found.state in _UNSETTLED or found.torn:
+                return FOUND
+            return CLEAN if found.state in _SETTLED else UNKNOWN
+        return UNKNOWN
 
 
 def explain(
@@ -124,12 +140,6 @@ def explain(
     if not found.holds_readers or found.ends is None:
         return found, None
     return found, waiting_groups(cluster, settings, place, found.ends, deadline)
-
-
-def _code(found: RecordFate) -> int:
-    if found.state in _UNSETTLED or found.torn:
-        return UNSETTLED
-    return SETTLED if found.state in _SETTLED else UNKNOWN
 
 
 def _document(explanation: Explanation) -> ExplainedRecordDocument:

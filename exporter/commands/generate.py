@@ -7,6 +7,7 @@ for operators.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ Tables = Sequence[tuple[str, Callable[[], str]]]
 _PAGES: Mapping[str, Tables] = {
     "docs/metrics.md": [("metrics", lambda: generate_reference.metrics(catalogue.rows()))],
     "docs/configuration.md": [("keys", generate_reference.settings)],
+    "docs/json.md": [("documents", lambda: importlib.import_module("exporter.commands.generate_schemas").table())],
     "docs/alerts.md": [("alerts", alert_tables.table), ("settings", alert_tables.keys)],
 }
 """Pages with generated tables: the name in the table's markers, and the function that returns the table."""

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, get_args
 
 from pydantic import BaseModel, PlainSerializer, SecretStr
@@ -36,7 +37,7 @@ def settings(model: type[BaseModel] = ConfigSection) -> str:
     """Return a Markdown table for each section. Raises ValueError for a key without a text below it."""
     tables = []
     for path, section in _sections("", model):
-        texts = _texts(section)
+        texts = field_texts(section)
         rows = [
             _setting(f"{path}.{name}".lstrip("."), name, info, texts)
             for name, info in section.model_fields.items()
@@ -92,18 +93,21 @@ def _default(info: FieldInfo) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def _texts(model: type[BaseModel]) -> dict[str, str]:
-    """The text below each key of a section, those of the sections that it extends included."""
+@cache
+def field_texts(model: type) -> dict[str, str]:
+    """Return the texts by field, those of the classes that it extends included; none of a class made by a call."""
     found: dict[str, str] = {}
-    for parent in reversed(model.__mro__):
-        if not issubclass(parent, BaseModel) or parent is BaseModel:
-            continue
-        [definition] = ast.parse(textwrap.dedent(inspect.getsource(parent))).body
-        assert isinstance(definition, ast.ClassDef)  # noqa: S101 -- the source of a class is a class
-        for key, text in itertools.pairwise(definition.body):
-            match key, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                    found[name] = " ".join(words.split())
+    for base in (*getattr(model, "__orig_bases__", ()), *model.__bases__):
+        if isinstance(base, type):
+            found |= field_texts(base)
+    try:
+        [definition] = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    except (OSError, TypeError):  # no source: a class of Python itself, or one made by a call
+        return found
+    for key, text in itertools.pairwise(getattr(definition, "body", ())):
+        match key, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = " ".join(words.split())
     return found
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from exporter.commands import audit_spec
+from exporter.commands.generate_reference import field_texts
 from exporter.journal import documents as journal
 from exporter.journal import incident
-from exporter.status import command_documents as commands
-from exporter.status import documents as status
+from exporter.views import applications, rolls
+from exporter.views import command_documents as commands
+from exporter.views import documents as status
 
 FOLDER = Path("docs/schemas")
-MODULES = (status, commands, journal, incident, audit_spec)
-"""Each after those whose classes it extends."""
+MODULES = (status, applications, rolls, commands, journal, incident, audit_spec)
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 DOCUMENTS: dict[str, Any] = {
@@ -32,11 +29,11 @@ DOCUMENTS: dict[str, Any] = {
     "transactions-hanging": commands.HangingOutput,
     "transactions-recent": commands.RecentOutput,
     "transactions-explain": commands.ExplainOutput,
-    "transactions-inventory": commands.InventoryOutput,
+    "applications": applications.InventoryOutput,
+    "check": commands.CheckOutput,
     "check-connection": commands.ConnectionOutput,
     "check-posture": commands.PostureOutput,
-    "check-roll": commands.RollOutput,
-    "check-applications": commands.ApplicationsOutput,
+    "check-roll": rolls.RollOutput,
     "check-client": commands.ClientOutput,
     "audit": commands.AuditOutput,
     "audit-spec": audit_spec.AuditSpec,
@@ -55,35 +52,25 @@ def files() -> dict[Path, str]:
     }
 
 
+def table() -> str:
+    """The documents as a Markdown table, with what their types say of each."""
+    rows = ((name, schema(name).get("description") or f"`{name.replace('-', ' ')}`") for name in DOCUMENTS)
+    return "| schema | document |\n|---|---|\n" + "".join(
+        f"| [{name}](schemas/{name}.schema.json) | {text} |\n" for name, text in rows
+    )
+
+
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema of a document. Objects are open: a minor version may add keys and words."""
     mode: Literal["serialization", "validation"] = "validation" if name in READ else "serialization"
     found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode=mode)
-    texts = _texts()
+    classes = {name: found for module in MODULES for name, found in vars(module).items() if isinstance(found, type)}
     for title, part in ((found["title"], found), *found.get("$defs", {}).items()):
         for key, value in part.get("properties", {}).items():
             value.pop("title", None)
-            if text := texts.get(title, {}).get(key):
-                value["description"] = text
+            if text := field_texts(classes[title]).get(key) if title in classes else None:
+                value["description"] = text.replace("``", "`")
         part.pop("title", None)
         if "description" in part:
             part["description"] = " ".join(part["description"].replace("``", "`").split())
     return {"$schema": DIALECT, "$id": f"{name}.schema.json", **found}
-
-
-@cache
-def _texts() -> dict[str, dict[str, str]]:
-    """The text below each key, by class; a class has those of all classes that it extends."""
-    found: dict[str, dict[str, str]] = {}
-    for definition in itertools.chain(*(ast.parse(inspect.getsource(module)).body for module in MODULES)):
-        if not isinstance(definition, ast.ClassDef):
-            continue
-        texts: dict[str, str] = {}
-        for base in definition.bases:
-            texts |= found.get(base.id, {}) if isinstance(base, ast.Name) else {}
-        for key, text in itertools.pairwise(definition.body):
-            match key, text:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                    texts[name] = " ".join(words.replace("``", "`").split())
-        found[definition.name] = texts
-    return found

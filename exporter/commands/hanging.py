@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from exporter.cluster import Cluster
-from exporter.commands.clusters import read_all
 from exporter.commands.log_rounds import Sleep, take_rounds
 from exporter.commands.output import progress
-from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show
+from exporter.commands.runner import ClusterReport, Rows, add_command, fault_texts, run
 from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
-from exporter.core.durations import format_age
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Ends, both_ends
@@ -26,12 +24,12 @@ from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
 from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall
 from exporter.lso.holders import as_unmarked
-from exporter.lso.next_step import next_step
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenStart, WriterState
 from exporter.lso.proof.rounds import Open, held_in
 from exporter.model import Deadline, Fault, Reason, TopicPartition
-from exporter.status.transaction_documents import stall_document
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
+from exporter.views.documents import StallDocument
+from exporter.views.transactions import stall_document
 from exporter.words import BlockerKind
 
 _EXAMPLES = """\
@@ -47,40 +45,34 @@ exit codes: 0 none, 1 found, 2 could not be determined
 """
 
 
-def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's subparsers have no public type
+_FORM = Rows(
+    "hanging", "no hanging transactions", StallDocument, lambda stall: stall["since_timestamp"], undecided=True
+)
+
+
+def add_to(lists: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``transactions hanging``."""
-    parser: argparse.ArgumentParser = looks.add_parser(
+    parser = add_command(
+        lists,
         "hanging",
-        help="search all partitions for hanging transactions, with proof",
+        _command,
+        summary="search all partitions for hanging transactions, with proof",
         description="Search the logs of all partitions for open transactions that no transactional.id has open.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
     )
     add_duration_flag(parser, "--older-than", 60.0, "leave out transactions whose producer wrote more recently (1m)")
     parser.add_argument("--topic", help="search this topic only")
     parser.add_argument("--partition", type=int, metavar="N", help="search the partitions of this number only")
-    return parser
 
 
-def command(options: argparse.Namespace) -> int:
-    """Run the command. Returns the exit code."""
-
-    def look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Stall]:
+def _command(options: argparse.Namespace) -> int:
+    def read(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[StallDocument]:
         where = Where(options.topic, options.partition)
-        return search(cluster, deadline, options.older_than, time.sleep, where=where)
+        found = search(cluster, deadline, options.older_than, time.sleep, where=where)
+        servers, now = cluster.properties.bootstrap_servers, cluster.clock.wall()
+        return found.of_views(lambda stall: stall_document(stall, servers, now))
 
-    looks = read_all(options, look)
-    now = time.time()
-    form: ReportFormat[Stall] = ReportFormat(
-        "hanging",
-        "no hanging transactions",
-        ("topic", "partition", "producer id", "epoch", "offset", "kind", "last write", "lag"),
-        lambda stall: _row(stall, now),
-        lambda cluster, stall: stall_document(stall, cluster.properties.bootstrap_servers, now),
-        lambda stall: stall.since,
-        lambda cluster, stall: (str(stall.partition), next_step(stall, cluster.properties.bootstrap_servers, now)),
-        undecided=True,
-    )
-    return show(options, looks, form)
+    return run(options, read, _FORM)
 
 
 class Where(NamedTuple):
@@ -189,17 +181,4 @@ def _stall(
         blocker = as_unmarked(blocker, found)
     return Stall(
         held.partition, wall if written is None else written, stable, high, metadata.leader(*held.partition), blocker
-    )
-
-
-def _row(stall: Stall, now: float) -> tuple[object, ...]:
-    blocker = stall.blocker
-    return (
-        *stall.partition,
-        blocker.producer_id,
-        blocker.producer_epoch,
-        blocker.start_offset,
-        blocker.kind.value,
-        "?" if blocker.started is None else f"{format_age(now - blocker.started)} ago",
-        stall.high_watermark - stall.last_stable_offset,
     )

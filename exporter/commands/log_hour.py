@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from exporter.cluster import Cluster
-from exporter.commands.report import fault_texts
+from exporter.commands.runner import fault_texts
 from exporter.model import Deadline, Fact, Facts
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.facts import LoggedTransactions, UncleanEnd

@@ -13,7 +13,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from exporter.bounds.text import printable
@@ -21,25 +21,15 @@ from exporter.core.durations import format_duration
 from exporter.lso.next_step import CHECK_FIRST, NextStep
 from exporter.lso.shell import shown
 
-_NUMBERS = {
-    "age",
-    "timeout",
-    "lag",
-    "partition",
-    "partitions",
-    "producer id",
-    "epoch",
-    "offset",
-    "stalled",
-    "last write",
-}
 _NAMES = {"application", "transactional.id"}
 """Columns of names from the cluster, which are one word of a shell where they begin a line."""
 _WIDEST = 100
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table, or a list of names and values for each row where the terminal is too narrow; no value is ever broken."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Collection[str] = ()) -> None:
+    """A table, or a list of names and values for each row where the terminal is too narrow; no value is ever broken.
+    ``numbers`` are the columns that are flush right.
+    """
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.cells import cell_len  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
@@ -56,7 +46,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        table.add_column(column, no_wrap=True, justify="right" if column in _NUMBERS else "left")
+        table.add_column(column, no_wrap=True, justify="right" if column in numbers else "left")
     for row in cells:
         table.add_row(*map(Text, row))
     Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=max(needed, _terminal_width())).print(

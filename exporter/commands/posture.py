@@ -11,10 +11,20 @@ from exporter.agent.engine_sources import engine_sources
 from exporter.agent.engines import Engines, engines_of
 from exporter.bounds.text import printable
 from exporter.cluster import Cluster
-from exporter.commands.clusters import configured, opened
-from exporter.commands.output import print_json, print_table, say
-from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_reading_flags
+from exporter.commands.clusters import configured
+from exporter.commands.output import say
+from exporter.commands.runner import (
+    CLEAN,
+    FOUND,
+    UNKNOWN,
+    ClusterReport,
+    Read,
+    Sections,
+    add_command,
+    fault_texts,
+    print_views,
+    run,
+)
 from exporter.config import ClusterConfig
 from exporter.core.documents import document_of
 from exporter.groups.source.groups import GroupsSource
@@ -25,10 +35,11 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSource
 from exporter.settings.plain import PostureConfig, TransactionsConfig
-from exporter.status.command_documents import CheckDocument, ClusterPostureDocument
 from exporter.transactions.facts import LoggedTransactions
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
+from exporter.views.command_documents import PostureSection
+from exporter.views.documents import CheckDocument
 
 _SLICE_SECONDS = 5.0
 _LOOKING_SECONDS = 18.0
@@ -45,52 +56,47 @@ exit codes: 0 no check failed, 1 some failed, 2 some could not be made (and none
 
 def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``check posture``."""
-    parser = checks.add_parser(
+    parser = add_command(
+        checks,
         "posture",
-        help="replication, minimum ISR, timeouts, versions, Connect and group settings that exactly-once needs",
+        lambda options: run(options, reader(options), FORM),
+        summary="replication, minimum ISR, timeouts, versions, Connect and group settings that exactly-once needs",
         description="Check the settings that exactly-once depends on, and print what to set where one is wrong.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
+        timeout=60.0,
     )
-    add_reading_flags(parser, 60.0, "how long the checks may take (60s)")
+    add_ignore_flag(parser)
+
+
+def add_ignore_flag(parser: argparse.ArgumentParser) -> None:
+    """The flag that leaves checks out."""
     parser.add_argument("--ignore", action="append", default=[], metavar="CHECK[:SUBJECT]", help="leave a check out")
-    parser.set_defaults(command=_command)
 
 
-def _command(options: argparse.Namespace) -> int:
-    documents: list[ClusterPostureDocument] = []
-    codes = [0]
+def reader(options: argparse.Namespace) -> Read[PostureCheck]:
+    """The read of one cluster, with its engines as the settings have them."""
     config = configured(options)
-    with opened(options) as clusters:
-        for cluster, settings in clusters:
-            say(f"looking at {cluster.target} ...")
-            engines = engines_of(config, settings.name)
-            checks, faults = _look(cluster, settings, engines, options)
-            verdicts = {check.verdict for check in checks}
-            if CheckResult.FAILED in verdicts:
-                codes.append(1)
-            elif CheckResult.UNKNOWN in verdicts or not checks:
-                codes.append(2)
-            documents.append(
-                {
-                    "kafka_cluster": cluster.name,
-                    "checks": [document_of(CheckDocument, check) for check in checks],
-                    "faults": list(faults),
-                }
-            )
-            for fault in faults:
-                say(f"could not ask: {printable(fault)}")
-            if options.output == "text":
-                _print(cluster, checks)
-    if options.output == "json":
-        print_json({"clusters": documents})
-    return 1 if 1 in codes else max(codes)
+
+    def read(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[PostureCheck]:
+        say(f"looking at {cluster.target} ...")
+        return ClusterReport(
+            cluster, *_look(cluster, settings, engines_of(config, settings.name), options.ignore, deadline)
+        )
+
+    return read
+
+
+def _code(report: ClusterReport[PostureCheck]) -> int:
+    verdicts = {check.verdict for check in report.found}
+    if CheckResult.FAILED in verdicts:
+        return FOUND
+    return UNKNOWN if CheckResult.UNKNOWN in verdicts or not verdicts else CLEAN
 
 
 def _look(
-    cluster: Cluster, settings: ClusterConfig, engines: Engines, options: argparse.Namespace
+    cluster: Cluster, settings: ClusterConfig, engines: Engines, ignored: Iterable[str], deadline: Deadline
 ) -> tuple[tuple[PostureCheck, ...], tuple[str, ...]]:
     """All checks of a cluster, after one read of each source that they use; the groups last, which takes longest."""
-    deadline = Deadline.after(options.timeout)
     facts: list[Fact] = []
     faults: list[str] = []
     # The log first: open transactions are taken from it where it is readable, else from the coordinators.
@@ -111,7 +117,7 @@ def _look(
     given, lost = _read(groups, deadline, Facts({type(fact): fact for fact in facts}, facts))
     facts += given
     faults += lost
-    ignore = (*settings.posture.ignore, *options.ignore)
+    ignore = (*settings.posture.ignore, *ignored)
     posture = PostureSource(cluster, PostureConfig(ignore=ignore), NEWEST, MOST_PARTITIONS)
     by_type = {type(fact): fact for fact in facts}
     given, lost = _read(posture, deadline, Facts(by_type, facts))
@@ -131,13 +137,24 @@ def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tup
         time.sleep(0.1)
 
 
-def _print(cluster: Cluster, checks: Iterable[PostureCheck]) -> None:
-    rows = [(check.verdict.value, check.name, check.subject, check.error or check.found) for check in checks]
-    print(f"{printable(cluster.target)}:")
-    print_table(("verdict", "check", "subject", "found"), rows)
+def _section(report: ClusterReport[PostureCheck]) -> PostureSection:
+    return {
+        "checks": [document_of(CheckDocument, check) for check in report.found],
+        "faults": list(report.not_asked),
+    }
+
+
+def _print(report: ClusterReport[PostureCheck], _: bool) -> None:
+    if not report.found:
+        return
+    print(f"{printable(report.cluster.target)}:")
+    print_views(CheckDocument, [("", check) for check in _section(report)["checks"]])
     advised: set[str] = set()
-    for check in checks:
+    for check in report.found:
         if check.verdict in {CheckResult.FAILED, CheckResult.INFORMATION} and check.name not in advised:
             advised.add(check.name)
             remedy = "set" if check.verdict is CheckResult.FAILED else "would help"
             print(f"\n{check.name}: {check.why}\n  {remedy}: {check.fix}")
+
+
+FORM = Sections(_section, _print, _code)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from exporter.bounds.text import count_of, some
 from exporter.catalogue import UNCLEAN_OUTCOMES
 from exporter.cluster import Cluster
 from exporter.commands.clock import say_clock, shown_now
-from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour
-from exporter.commands.output import print_advice, print_not_asked, print_table, say
-from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
+from exporter.commands.output import print_advice, print_table, say
+from exporter.commands.runner import ClusterReport, Rows, add_command, run
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
-from exporter.lso.next_step import clock_time
 from exporter.model import Deadline
-from exporter.status.transaction_documents import unclean_end_document
 from exporter.transactions.counting.aggregates import UNDECIDED
-from exporter.transactions.facts import CoordinatorTime, ExpiredIds, LoggedTransactions, UncleanEnd, UncleanEnds
+from exporter.transactions.facts import CoordinatorTime, ExpiredIds, LoggedTransactions, UncleanEnds
+from exporter.views.columns import View
+from exporter.views.documents import UncleanEndDocument
+from exporter.views.transactions import unclean_end_document
 
 _MOST = 10_000
 MOST_NAMES = 10
@@ -55,91 +54,69 @@ exit codes: 0 none, 1 found, 2 could not be read, or the outcome of an abort is 
 """
 
 
-def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's subparsers have no public type
+def add_to(lists: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``transactions recent``."""
-    parser: argparse.ArgumentParser = looks.add_parser(
+    parser = add_command(
+        lists,
         "recent",
-        help="unclean ends of the last hour, by id: fenced, timed out",
+        lambda options: run(options, _views, replace(_FORM, every=options.all)),
+        summary="unclean ends of the last hour, by id: fenced, timed out",
         description="List the unclean ends of the last hour, newest first: fenced, timed out.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
     )
     parser.add_argument(
         "--all", action="store_true", help=f"list every end, also where there are more than {MOST_ROWS}"
     )
-    return parser
 
 
-def command(options: argparse.Namespace) -> int:
-    """Run the command. Returns the exit code."""
-    looks = read_all(options, _look)
-    wall = time.time()
-    # Ends are by the coordinators' clock. Where that is known to be ahead of ours, ages are by it as well.
-    now = max((shown_now(look.time, wall) for look in looks), default=wall)
-    several = len(looks) > 1
-    if options.output == "text" and not options.all and sum(len(look.found) for look in looks) > MOST_ROWS:
-        return _summarise(looks, now, several=several)
-    form: ReportFormat[UncleanEnd] = ReportFormat(
-        "unclean_ends",
-        "no unclean ends in the last hour",
-        ("application", "transactional.id", "producer id", "epoch", "outcome", "age", "ended"),
-        lambda end: _row(end, now),
-        lambda _, end: unclean_end_document(end, now),
-        lambda end: -end.ended,
-        undecided=True,
-        advice=_advice,
-    )
-    return show(options, looks, form)
+@dataclass(frozen=True, slots=True)
+class EndRows(Rows):
+    """The list of ends while it is short; a row for each application where it is long, unless each is asked for."""
+
+    every: bool = False
+
+    def print(self, reports: Sequence[ClusterReport[View]]) -> None:
+        """Print each end, or each application."""
+        total = sum(len(report.found) for report in reports)
+        if self.every or total <= MOST_ROWS:
+            Rows.print(self, reports)
+            return
+        ends: dict[tuple[str, str], list[View]] = {}
+        for report in reports:
+            for end in report.found:
+                ends.setdefault((report.cluster.name, end["application"]), []).append(end)
+        found = sorted(ends.items(), key=lambda row: (-len(row[1]), row[0]))
+        columns = ("cluster", "application", *UNCLEAN_OUTCOMES, "ids", "newest", "most of one id")
+        first = 0 if len(reports) > 1 else 1
+        print_table(columns[first:], [(*who, *_summary(its))[first:] for who, its in found])
+        print_advice(f"{total} unclean ends in the last hour, by application: --all lists each of them.")
+        for text in self.advice([end for report in reports for end in (*report.found, *report.undecided)]):
+            print_advice(text)
 
 
-def _summarise(looks: Sequence[ClusterReport[UncleanEnd]], now: float, *, several: bool) -> int:
-    """Print a row for each application instead of one for each end. Returns the exit code."""
-    rows: dict[tuple[str, str], list[UncleanEnd]] = {}
-    for look in looks:
-        for end in look.found:
-            rows.setdefault((look.cluster.name, end.application), []).append(end)
-    found = sorted(rows.items(), key=lambda row: (-len(row[1]), row[0]))
-    columns = ("application", *UNCLEAN_OUTCOMES, "ids", "newest", "most of one id")
-    print_table(
-        ("cluster", *columns) if several else columns,
-        (
-            (
-                *((cluster,) if several else ()),
-                application,
-                *_counted(ends),
-                format_age(now - max(end.ended for end in ends)),
-                _worst(ends),
-            )
-            for (cluster, application), ends in found
-        ),
-    )
-    total = sum(len(ends) for ends in rows.values())
-    print_advice(f"{total} unclean ends in the last hour, by application: --all lists each of them.")
-    undecided = [end for look in looks for end in look.undecided]
-    for text in _advice([*(end for ends in rows.values() for end in ends), *undecided]):
-        print_advice(text)
-    for look in looks:
-        print_not_asked(look.cluster.target, look.not_asked)
-    return exit_code(looks)
+def _summary(ends: Sequence[View]) -> tuple[object, ...]:
+    """Each outcome counted, the ids that have any, the age of the newest end, and the id with most of them."""
+    outcomes, ids = (Counter(end[key] for end in ends) for key in ("outcome", "transactional_id"))
+    [(worst, times)] = ids.most_common(1)
+    newest = format_age(min(end["seconds_ago"] for end in ends))
+    return *(outcomes[word] for word in UNCLEAN_OUTCOMES), len(ids), newest, f"{worst}: {times}"
 
 
-def _counted(ends: Sequence[UncleanEnd]) -> tuple[int, ...]:
-    """Count each outcome, and the transactional ids that have any."""
-    return (
-        *(sum(end.outcome == outcome for end in ends) for outcome in UNCLEAN_OUTCOMES),
-        len({end.transactional_id for end in ends}),
-    )
+def _advice(ends: Sequence[View]) -> Iterator[str]:
+    return (text for outcome, text in _ADVICE.items() if any(end["outcome"] == outcome for end in ends))
 
 
-def _worst(ends: Sequence[UncleanEnd]) -> str:
-    [(transactional_id, number)] = Counter(end.transactional_id for end in ends).most_common(1)
-    return f"{transactional_id}: {number}"
+_FORM = EndRows(
+    "unclean_ends",
+    "no unclean ends in the last hour",
+    UncleanEndDocument,
+    lambda end: -end["ended_timestamp"],
+    undecided=True,
+    advice=_advice,
+)
 
 
-def _advice(ends: Sequence[UncleanEnd]) -> Iterator[str]:
-    return (text for outcome, text in _ADVICE.items() if any(end.outcome == outcome for end in ends))
-
-
-def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEnd]:
+def _views(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[UncleanEndDocument]:
     say(f"reading the last hour of the transaction log of {cluster.target} ...")
     facts, faults, undecided = read_hour(cluster, deadline, _MOST, settle=True)
     unclean, logged = facts.get(UncleanEnds), facts.get(LoggedTransactions)
@@ -154,7 +131,9 @@ def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterRepo
         faults = (*faults, f"there are more unclean ends than the newest {_MOST}, which are shown")
     if ends:
         say_clock(cluster, clock, cluster.clock.wall())
-    return ClusterReport(cluster, ends, faults, undecided, time=clock)
+    # Ends are by the coordinators' clock. Where that is known to be ahead of ours, ages are by it as well.
+    now = shown_now(clock, cluster.clock.wall())
+    return ClusterReport(cluster, ends, faults, undecided).of_views(lambda end: unclean_end_document(end, now))
 
 
 def _expired(target: str, expired: ExpiredIds) -> str:
@@ -165,8 +144,3 @@ def _expired(target: str, expired: ExpiredIds) -> str:
         f" transactional.id.expiration.ms: {named}. A producer that lives on with one fails every transaction with"
         " INVALID_PRODUCER_ID_MAPPING until it is restarted."
     )
-
-
-def _row(end: UncleanEnd, now: float) -> tuple[object, ...]:
-    age, ended = format_age(now - end.ended), clock_time(end.ended)
-    return end.application, end.transactional_id, end.producer_id, end.producer_epoch, end.outcome, age, ended

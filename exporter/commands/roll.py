@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from exporter.bounds.text import printable
 from exporter.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, shown_now
-from exporter.commands.clusters import opened
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour
-from exporter.commands.output import print_json, print_not_asked, say
-from exporter.commands.report import fault_texts
-from exporter.commands.settings import add_duration_flag, add_reading_flags
-from exporter.kafka.client import AskError
+from exporter.commands.output import say
+from exporter.commands.runner import CLEAN, FOUND, UNKNOWN, ClusterReport, Sections, add_command, fault_texts, run
+from exporter.commands.settings import add_duration_flag
+from exporter.config import ClusterConfig
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.model import Deadline
 from exporter.roll.coordination import NO_HOUR, LoggedEvidence, logged_evidence
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence
 from exporter.roll.partitions import roll_of
 from exporter.roll.source import read_evidence
-from exporter.status.command_documents import ClusterRollDocument
-from exporter.status.roll_documents import cluster_roll_document
 from exporter.status.roll_page import said
 from exporter.transactions.facts import LoggedTransactions
+from exporter.views.rolls import ClusterRollDocument, cluster_roll_document
 
-SAFE, NOT_SAFE, UNKNOWN = 0, 1, 2
 _EXAMPLES = """\
 examples:
   kafka-eos-exporter check roll --bootstrap-server kafka-1:9092 --broker 3
@@ -43,44 +39,41 @@ exit codes: 0 safe, 1 wait or no, 2 not known: something could not be read (and 
 
 def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``check roll``."""
-    parser = checks.add_parser(
+    parser = add_command(
+        checks,
         "roll",
-        help="whether a broker may be stopped now: replicas, open transactions, markers, Flink, groups",
+        _command,
+        summary="whether a broker may be stopped now: replicas, open transactions, markers",
         description="Say whether a broker may be stopped now without harm to transactions: safe, wait, or no, and why.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
+        timeout=60.0,
     )
-    add_reading_flags(parser, 60.0, "how long a cluster may take to answer (60s)")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--broker", type=int, metavar="ID", help="the broker that is to be stopped")
     which.add_argument("--all", action="store_true", help="every broker, each as if it were the next one")
     add_duration_flag(parser, "--outage", 60.0, "how long the broker will be away (60s)")
-    parser.set_defaults(command=_command)
 
 
 def _command(options: argparse.Namespace) -> int:
-    documents: list[ClusterRollDocument] = []
-    answers: set[RollAnswer] = set()
-    with opened(options) as clusters:
-        for cluster, _ in clusters:
-            rolls: Sequence[BrokerRoll] = ()
-            not_asked: tuple[str, ...] = ()
-            as_of = cluster.clock.wall()
-            try:
-                evidence = look(cluster, Deadline.after(options.timeout))
-                brokers = sorted(evidence.brokers) if options.all else [options.broker]
-                rolls = [roll_of(evidence, broker, options.outage) for broker in brokers]
-            except AskError as error:
-                not_asked = (error.fault.detail,)
-            answers |= {roll.answer for roll in rolls} | ({RollAnswer.UNKNOWN} if not_asked else set())
-            documents.append(cluster_roll_document(cluster.name, options.outage, rolls, not_asked, as_of))
-            if options.output == "text":
-                _print(cluster, documents[-1], several=len(clusters) > 1)
-            print_not_asked(cluster.target, not_asked)
-    if options.output == "json":
-        print_json({"clusters": documents})
+    def read(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[BrokerRoll]:
+        evidence = look(cluster, deadline)
+        brokers = sorted(evidence.brokers) if options.all else [options.broker]
+        return ClusterReport(cluster, tuple(roll_of(evidence, broker, options.outage) for broker in brokers))
+
+    def section(report: ClusterReport[BrokerRoll]) -> ClusterRollDocument:
+        return cluster_roll_document(report.cluster.name, options.outage, report.found, report.not_asked, report.as_of)
+
+    def text(report: ClusterReport[BrokerRoll], several: bool) -> None:
+        _print(report.cluster, section(report), several=several)
+
+    return run(options, read, Sections(section, text, _code))
+
+
+def _code(report: ClusterReport[BrokerRoll]) -> int:
+    answers = {roll.answer for roll in report.found}
     if answers & {RollAnswer.WAIT, RollAnswer.NO}:
-        return NOT_SAFE
-    return SAFE if answers == {RollAnswer.SAFE} else UNKNOWN
+        return FOUND
+    return CLEAN if answers == {RollAnswer.SAFE} else UNKNOWN
 
 
 def look(cluster: Cluster, deadline: Deadline) -> RollEvidence:

@@ -114,11 +114,12 @@ def _read_properties(file: Path) -> dict[str, str]:
     return {entry.name: entry.value for entry in parse_properties(read.text) if entry.name}
 
 
-def add_reading_flags(parser: argparse.ArgumentParser, timeout: float, how_long: str) -> None:
-    """The flags of a command that reads clusters: which ones, the form of the result, and a timeout in seconds."""
+def add_reading_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of a command that reads clusters: which ones, and the form of the result."""
     add_cluster_flags(parser)
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="for people, or JSON")
-    add_duration_flag(parser, "--timeout", timeout, how_long)
+    parser.add_argument(
+        "--output", choices=("text", "json"), default=argparse.SUPPRESS, help="for people (text), or for programs"
+    )
 
 
 def add_duration_flag(parser: argparse._ActionsContainer, name: str, default: float | str | None, text: str) -> None:

@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from exporter.bounds.text import some
 from exporter.catalogue import TOPIC_LSO_LAG_OFFSETS
 from exporter.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, say_clock
-from exporter.commands.clusters import read_all
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
-from exporter.commands.report import MOST_NAMES, ClusterReport, ReportFormat, fault_texts, show, time_of
+from exporter.commands.runner import MOST_NAMES, ClusterReport, Rows, add_command, fault_texts, run
 from exporter.commands.settings import add_duration_flag
 from exporter.commands.waiting_groups import groups_of_offsets
 from exporter.config import ClusterConfig
-from exporter.core.durations import format_age
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.timeout_scans import scans_late
 from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.holders import as_unmarked, with_checkpoints
-from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import OpenInLog, OpenStart
 from exporter.lso.proof.rounds import held_in, log_ends
 from exporter.lso.source.lso import LsoSource
-from exporter.model import Deadline, Facts, SampleBatch
+from exporter.model import Deadline, Facts, SampleBatch, TopicPartition
 from exporter.settings.plain import LsoConfig, TopicsConfig
-from exporter.status.transaction_documents import stall_document
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
+from exporter.views.command_documents import WaitedForStallDocument
+from exporter.views.transactions import stall_document
 from exporter.words import BlockerKind, TransactionState
 
 _EXAMPLES = """\
@@ -50,59 +49,60 @@ exit codes: 0 none, 1 found, 2 could not be read
 """
 
 
-def add_to(looks: Any) -> argparse.ArgumentParser:  # noqa: ANN401 -- argparse's subparsers have no public type
+_FORM = Rows(
+    "stalled_partitions", "no stalled partitions", WaitedForStallDocument, lambda stall: stall["since_timestamp"]
+)
+
+
+def add_to(lists: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``transactions stalled``."""
-    parser: argparse.ArgumentParser = looks.add_parser(
+    parser = add_command(
+        lists,
         "stalled",
-        help="partitions whose last stable offset does not move, and the transaction that holds it",
+        _command,
+        summary="partitions whose last stable offset does not move, and the transaction that holds it",
         description="Read every partition twice, and list those whose last stable offset did not move in between.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
     )
     text = "time between the two looks (30s, or lso.stall_after of the settings)"
     add_duration_flag(parser, "--stall-after", None, text)
-    return parser
 
 
-def command(options: argparse.Namespace) -> int:
-    """Run the command. Returns the exit code."""
+def _command(options: argparse.Namespace) -> int:
+    def read(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[WaitedForStallDocument]:
+        stall_after = options.stall_after or settings.lso.stall_after
+        seen = look_twice(cluster, settings, stall_after, deadline, time.sleep)
+        return ClusterReport(cluster, tuple(_documents(cluster, seen)), seen.not_asked, advice=tuple(_advice(seen)))
 
-    def look(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[Stall]:
-        return look_twice(cluster, settings, options.stall_after or settings.lso.stall_after, deadline, time.sleep)
+    return run(options, read, _FORM)
 
-    looks = read_all(options, look)
-    now = time.time()
-    form: ReportFormat[Stall] = ReportFormat(
-        "stalled_partitions",
-        "no stalled partitions",
-        (
-            "topic",
-            "partition",
-            "kind",
-            "application",
-            "transactional.id",
-            "producer id",
-            "epoch",
-            "offset",
-            "stalled",
-            "lag",
-        ),
-        lambda stall: _row(stall, now),
-        lambda cluster, stall: {
-            **stall_document(stall, cluster.properties.bootstrap_servers, now, time_of(looks, cluster)),
-            "waiting_groups": [
-                name for look in looks if look.cluster is cluster for name in look.groups.get(stall.partition, ())
-            ],
-        },
-        lambda stall: stall.since,
-        lambda cluster, stall: (str(stall.partition), _step(cluster, stall, now, time_of(looks, cluster))),
-        advice=lambda _: (
+
+class SeenStalls(NamedTuple):
+    """The stalls of one cluster, what could not be read, the bounds of its coordinators' clock, and the groups whose
+    offsets wait in a stalled partition.
+    """
+
+    found: tuple[Stall, ...]
+    not_asked: tuple[str, ...]
+    time: CoordinatorTime = CoordinatorTime()
+    groups: Mapping[TopicPartition, tuple[str, ...]] = MappingProxyType({})
+
+
+def _documents(cluster: Cluster, seen: SeenStalls) -> Iterator[WaitedForStallDocument]:
+    servers, now = cluster.properties.bootstrap_servers, cluster.clock.wall()
+    for stall in seen.found:
+        yield {
+            **stall_document(stall, servers, now, seen.time),
+            "waiting_groups": list(seen.groups.get(stall.partition, ())),
+        }
+
+
+def _advice(seen: SeenStalls) -> Iterator[str]:
+    for place, names in sorted(seen.groups.items()):
+        yield (
             f"{place}: groups whose offsets wait: {some(names, MOST_NAMES)}. Their offsets are committed in the"
             " transaction that holds it: until it ends, their consumers get no position (UNSTABLE_OFFSET_COMMIT)."
-            for look in looks
-            for place, names in sorted(look.groups.items())
-        ),
-    )
-    return show(options, looks, form)
+        )
 
 
 class _Watch(NamedTuple):
@@ -121,10 +121,6 @@ class _Watch(NamedTuple):
         return cls(cluster.clock.monotonic(), ends)
 
 
-def _step(cluster: Cluster, stall: Stall, now: float, clock: CoordinatorTime) -> NextStep:
-    return next_step(stall, cluster.properties.bootstrap_servers, clock.advising(now), or_later=clock.at_least)
-
-
 def look_twice(
     cluster: Cluster,
     settings: ClusterConfig,
@@ -133,7 +129,7 @@ def look_twice(
     sleep: Sleep,
     connect: Callable[[], RangeReader] | None = None,
     rhythm: Callable[[Cluster, float], tuple[FlinkTransactions, tuple[str, ...]]] | None = None,
-) -> ClusterReport[Stall]:
+) -> SeenStalls:
     """Two reads of one cluster, ``stall_after`` seconds apart; the second only when an LSO is below its high watermark.
 
     Then the transaction log is read for the stalled partitions: 30 s more where a holder may hang. Where a holder may
@@ -158,7 +154,7 @@ def look_twice(
     if settings.topics.include == TopicsConfig().include and (hidden := hidden_topics(cluster.client, deadline)):
         first.append(hidden)
     if not _behind(first):
-        return ClusterReport(cluster, (), fault_texts(first))
+        return SeenStalls((), fault_texts(first))
     watch = _Watch.begin(cluster, Deadline.after(patience))
     wait(
         f"{_behind(first)} topics have open transactions, stalled where the last stable offset does not move; looking"
@@ -170,7 +166,7 @@ def look_twice(
     stalls = next((fact.stalls for fact in second if isinstance(fact, Stalls)), ())
     faults = (*fault_texts(first), *fault_texts(second))
     if not stalls:
-        return ClusterReport(cluster, (), tuple(dict.fromkeys(faults)))
+        return SeenStalls((), tuple(dict.fromkeys(faults)))
     stalls, more = _by_the_log(cluster, stalls, watch, connect, patience, sleep)
     faults += more
     if any(stall.blocker.flink for stall in stalls):
@@ -182,7 +178,7 @@ def look_twice(
     say_clock(cluster, clock, cluster.clock.wall())
     own = groups_of_offsets(cluster, {stall.partition for stall in stalls}, Deadline.after(patience))
     faults += own.missing
-    return ClusterReport(cluster, stalls, tuple(dict.fromkeys(faults)), time=clock, groups=own.groups)
+    return SeenStalls(stalls, tuple(dict.fromkeys(faults)), clock, own.groups)
 
 
 def _still_held(stalls: Sequence[Stall], last: Sequence[object]) -> tuple[tuple[Stall, ...], tuple[str, ...]]:
@@ -281,18 +277,3 @@ def _behind(read: Sequence[object]) -> int:
     """Number of topics with a partition whose LSO is below its high watermark."""
     batches = (item for item in read if isinstance(item, SampleBatch))
     return sum(sample.value != 0 for batch in batches for sample in batch.of_families((TOPIC_LSO_LAG_OFFSETS,)))
-
-
-def _row(stall: Stall, now: float) -> tuple[object, ...]:
-    blocker = stall.blocker
-    return (
-        *stall.partition,
-        blocker.kind.value,
-        blocker.application or "?",
-        blocker.transactional_id or "?",
-        "?" if blocker.producer_id is None else blocker.producer_id,
-        "?" if blocker.producer_epoch is None else blocker.producer_epoch,
-        blocker.start_offset,
-        format_age(now - stall.since),
-        stall.high_watermark - stall.last_stable_offset,
-    )

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from exporter.bounds.text import printable
 from exporter.core.durations import format_age
 from exporter.lso.next_step import clock_time
-from exporter.status.page import by_holder, times_out
+from exporter.status.page import by_holder
 from exporter.status.verdict import verdict
+from exporter.views import documents
+from exporter.views.columns import terminal_columns
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_BARS = " ▁▂▃▄▅▆▇█"
 COLOURS = {"good": "green", "bad": "red", "warn": "yellow", "blind": "yellow"}
-_SPARK_MINUTES = 20
 _HEADING_LINES, _HEADER_LINES = 2, 2
 """An empty line and the heading of a section; a table's header and the line below it."""
 _FIRST_COLUMN = 24
@@ -90,26 +90,26 @@ def _stalls(cluster: Mapping[str, Any], several: bool) -> TableSection:
 
 
 def _sections(cluster: Mapping[str, Any], several: bool) -> Iterator[TableSection]:
-    name, known = _name(cluster, several), cluster["known"]
-    hour = cluster["last_hour"]
+    name, known, hour = _name(cluster, several), cluster["known"], cluster["last_hour"]
     if hour is None:
         yield TableSection(f"applications{name}: not known, the transaction log is not read", (), [])
     else:
-        minutes = hour["minutes"]
-        yield TableSection(
-            f"applications{name}, last {minutes} min",
-            ("application", "per min", "", "committed", "aborted", "timed out", "fenced", "state"),
-            [_application(application) for application in hour["applications"]],
-        )
-    yield TableSection(
-        f"open transactions{name}: {_how_many(len(cluster['open_transactions']), known['open_transactions'])}",
-        ("open for", "transactional.id", "application", "state", "times out", "partitions"),
-        [_open(transaction) for transaction in cluster["open_transactions"]],
-    )
-    yield TableSection(
-        f"fences and timeouts{name}, last hour: {_how_many(_ends(cluster), known['unclean_ends'])}",
-        ("times", "newest", "transactional.id", "application", "what"),
-        [_unclean(unclean) for unclean in cluster["unclean_ids"]],
+        title = f"applications{name}, last {hour['minutes']} min"
+        yield section_of(title, documents.ApplicationHourDocument, hour["applications"])
+    opened = cluster["open_transactions"]
+    title = f"open transactions{name}: {_how_many(len(opened), known['open_transactions'])}"
+    yield section_of(title, documents.OpenTransactionDocument, opened)
+    title = f"fences and timeouts{name}, last hour: {_how_many(_ends(cluster), known['unclean_ends'])}"
+    yield section_of(title, documents.UncleanIdDocument, cluster["unclean_ids"])
+
+
+def section_of(title: str, view: type, rows: Sequence[Mapping[str, Any]]) -> TableSection:
+    """The section of a list of views, with their columns."""
+    columns = terminal_columns(view)
+    return TableSection(
+        title,
+        tuple(shown.column.heading for shown in columns),
+        [tuple(shown.text(row) for shown in columns) for row in rows],
     )
 
 
@@ -127,45 +127,8 @@ def _stall(stalls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return place, kind, format_age(stall["seconds"]), str(waiting), *who
 
 
-def _application(application: Mapping[str, Any]) -> tuple[str, ...]:
-    counts, minutes = application["outcomes"], application["committed_per_minute"]
-    state = f"stopped {application['stopped_minutes']} min ago" if application["stopped_minutes"] is not None else ""
-    rate = str(minutes[-2]) if len(minutes) > 1 else "?"
-    bad = (str(counts[outcome]) for outcome in ("aborted", "timed_out", "fenced"))
-    return application["application"], rate, spark(minutes[:-1]), str(counts["committed"]), *bad, state
-
-
-def _open(transaction: Mapping[str, Any]) -> tuple[str, ...]:
-    age = "?" if transaction["seconds"] is None else format_age(transaction["seconds"])
-    return (
-        age,
-        transaction["transactional_id"],
-        transaction["application"],
-        transaction["state"],
-        times_out(transaction)[0],
-        str(transaction["partition_count"]),
-    )
-
-
 def _ends(cluster: Mapping[str, Any]) -> int:
     return int(sum(unclean["ends"] for unclean in cluster["unclean_ids"]) + cluster["unclean_ends_of_other_ids"])
-
-
-def _unclean(unclean: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        str(unclean["ends"]),
-        format_age(unclean["newest"]["seconds_ago"]),
-        unclean["transactional_id"],
-        unclean["application"],
-        unclean["outcome"].replace("_", " "),
-    )
-
-
-def spark(numbers: Sequence[int]) -> str:
-    """Return the last numbers as blocks of eight heights; a space for 0."""
-    last = numbers[-_SPARK_MINUTES:]
-    top = max(last, default=0)
-    return "".join(_BARS[0 if not number else 1 + (number * 7) // top] for number in last)
 
 
 def shares(urgent: Sequence[int], others: Sequence[int], room: int) -> list[int | None]:

@@ -5,27 +5,23 @@ All requests are read-only.
 
 from __future__ import annotations
 
-import argparse
 from typing import Any, NamedTuple
 
 from exporter.cluster import Cluster
-from exporter.commands import explain, hanging, inventory, recent, stalled
+from exporter.commands import explain, hanging, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
-from exporter.commands.clusters import read_all
-from exporter.commands.report import ClusterReport, ReportFormat, fault_texts, show
-from exporter.commands.settings import add_cluster_flags, add_duration_flag
+from exporter.commands.runner import ClusterReport, Rows, add_command, fault_texts, run
 from exporter.config import ClusterConfig
-from exporter.core.durations import format_age, format_duration
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall
-from exporter.lso.next_step import NextStep, next_step
+from exporter.lso.next_step import next_step
 from exporter.model import Deadline
-from exporter.status.command_documents import SeenTransactionDocument
-from exporter.status.transaction_documents import open_transaction_document, step_document
 from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS, is_overdue
+from exporter.views.command_documents import SeenTransactionDocument
+from exporter.views.transactions import open_transaction_document, step_document
 from exporter.words import BlockerKind, TransactionState
 
 _ADVICE = "An open transaction is normal until its timeout. `transactions stalled` shows which ones hold readers back."
@@ -39,29 +35,29 @@ exit codes: 0 none, 1 found, 2 could not be read
 """
 
 
+_FORM = Rows(
+    "transactions",
+    "no open transactions",
+    SeenTransactionDocument,
+    # Oldest first. One without a known start comes first: it may be the oldest.
+    lambda transaction: transaction["started_timestamp"] or 0.0,
+    advice=lambda _: [_ADVICE],
+)
+
+
 def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
     """The command line of ``transactions`` and what is below it."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "transactions",
-        help=summary,
+        lambda options: run(options, _views, _FORM),
+        summary=summary,
         description="List the open transactions, oldest first.",
-        epilog=_EXAMPLES,
+        examples=_EXAMPLES,
     )
-    _add_flags(parser)
-    parser.set_defaults(command=_open, timeout=30.0, output="text")
-    looks = parser.add_subparsers(title="other lists", metavar="LIST")
-    for look in (hanging, stalled, recent, explain, inventory):
-        child = look.add_to(looks)
-        _add_flags(child)
-        child.set_defaults(command=look.command)
-
-
-def _add_flags(parser: argparse.ArgumentParser) -> None:
-    add_cluster_flags(parser)
-    parser.add_argument(
-        "--output", choices=("text", "json"), default=argparse.SUPPRESS, help="tables for people, JSON for programs"
-    )
-    add_duration_flag(parser, "--timeout", argparse.SUPPRESS, "how long a cluster may take to answer (30s)")
+    lists = parser.add_subparsers(title="other lists", metavar="LIST")
+    for other in (hanging, stalled, recent, explain):
+        other.add_to(lists)
 
 
 class Seen(NamedTuple):
@@ -79,20 +75,8 @@ class Seen(NamedTuple):
     or_later: bool
 
 
-def _open(options: argparse.Namespace) -> int:
-    looks = read_all(options, _look)
-    form: ReportFormat[Seen] = ReportFormat(
-        "transactions",
-        "no open transactions",
-        ("application", "transactional.id", "producer id", "epoch", "state", "age", "timeout", "partitions"),
-        lambda seen: _row(seen.transaction, seen.shown),
-        _document,
-        # Oldest first. One without a known start comes first: it may be the oldest.
-        lambda seen: seen.transaction.started or 0.0,
-        _step,
-        advice=lambda _: [_ADVICE],
-    )
-    return show(options, looks, form)
+def _views(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[SeenTransactionDocument]:
+    return _look(cluster, settings, deadline).of_views(lambda seen: _document(cluster, seen))
 
 
 def _look(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Seen]:
@@ -144,31 +128,11 @@ def _as_stall(transaction: OpenTransaction, metadata: Metadata | None, now: floa
     return Stall(partition, transaction.started or now, 0, 0, metadata.leader(*partition), blocker)
 
 
-def _step(cluster: Cluster, seen: Seen) -> tuple[str, NextStep] | None:
-    if seen.stall is None:
-        return None
-    servers = cluster.properties.bootstrap_servers
-    step = next_step(seen.stall, servers, seen.advised, or_later=seen.or_later)
-    return seen.transaction.transactional_id, step
-
-
 def _document(cluster: Cluster, seen: Seen) -> SeenTransactionDocument:
-    step = _step(cluster, seen)
+    step = None
+    if seen.stall is not None:
+        step = next_step(seen.stall, cluster.properties.bootstrap_servers, seen.advised, or_later=seen.or_later)
     return {
         **open_transaction_document(seen.transaction, seen.shown),
-        "next_step": step_document(step[1]) if step else None,
+        "next_step": step_document(step) if step else None,
     }
-
-
-def _row(transaction: OpenTransaction, now: float) -> tuple[object, ...]:
-    return (
-        transaction.application,
-        transaction.transactional_id,
-        transaction.producer_id,
-        transaction.producer_epoch,
-        transaction.state.value,
-        "?" if transaction.started is None else format_age(now - transaction.started),
-        "none" if transaction.timeout is None else format_duration(transaction.timeout),
-        # An ongoing one has a partition: its topics may not be described.
-        len(transaction.partitions) or ("?" if transaction.state is TransactionState.ONGOING else 0),
-    )

@@ -48,13 +48,26 @@ class WrittenOutside(NamedTuple):
     newest: float | None
 
 
+class GroupedIds(NamedTuple):
+    """One application: how many ids a rule assigns to it, and one of these ids."""
+
+    application: str
+    kind: str
+    rule: str
+    ids: int
+    example: str
+
+
 class Inventory(NamedTuple):
-    """``seconds`` is how much of the log was read. ``missing`` says what could not be."""
+    """``seconds`` is how much of the log was read. ``missing`` says what could not be. ``grouped`` are the ids that the
+    coordinators list, None where they were not asked.
+    """
 
     seconds: float
     applications: tuple[ApplicationUse, ...]
     topics: tuple[WrittenOutside, ...]
     missing: tuple[str, ...]
+    grouped: tuple[GroupedIds, ...] | None = None
 
 
 MOST_APPLICATIONS = 2_000

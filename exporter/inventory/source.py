@@ -23,7 +23,7 @@ from exporter.words import GroupKind
 HOUR = 3600.0
 LEAST_SECONDS = 60.0
 """The shortest part of the log that is read where an hour has too many records."""
-_COMMAND = "`transactions inventory` reads them"
+_COMMAND = "`applications` reads them"
 MOST_GROUPS = 2_000
 MOST_PARTITIONS = 500
 """Partitions of which the newest batches are read: 32 MiB in all."""
@@ -84,7 +84,7 @@ def _read_log(
     try:
         for messages in read_ranges(reader, ranges, max(1.0, deadline.remaining()), cluster.clock):
             if deadline.over:
-                text = "the end of the transaction log was not reached in time: `transactions inventory` has --timeout"
+                text = "the end of the transaction log was not reached in time: `applications` has --timeout"
                 raise AskError(Fault(Reason.TIMEOUT, text))
             for message in messages:
                 oldest = min(oldest, message.timestamp()[1] / 1000)

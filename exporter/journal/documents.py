@@ -72,7 +72,7 @@ class EventDocument(TypedDict):
 
 
 class EventsDocument(TypedDict):
-    """A page of events."""
+    """``/api/v1/events``: a page of events."""
 
     events: list[EventDocument]
     next: str | None

@@ -68,7 +68,7 @@ class GapDocument(TypedDict):
 
 
 class IncidentDocument(TypedDict):
-    """The events and stalls between two instants."""
+    """``incident --format json``: the events and stalls between two instants."""
 
     cluster: str
     begin: str | None

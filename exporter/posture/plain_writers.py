@@ -15,7 +15,7 @@ PLAIN_WRITERS = Rule(
     "Readers get a record that was written without a transaction at once, also with read_committed, and twice if its"
     " producer sends it again.",
     "a transactional producer for every writer of the topic, or a topic of its own for the other ones"
-    " (`kafka-eos-exporter transactions inventory`)",
+    " (`kafka-eos-exporter applications`)",
     fixable=False,
 )
 

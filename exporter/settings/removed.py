@@ -46,6 +46,8 @@ ARGUMENTS: Mapping[str, str] = {
     "check connection --connect": "kafka-acls.sh --list shows the grants",
     "check connection --connector": "kafka-acls.sh --list shows the grants",
     "check connection --topic": "kafka-acls.sh --list shows the grants",
+    "check applications": "use applications",
+    "transactions inventory": "use applications",
     "fleet": "use the table of agents on the overview dashboard",
     "run --shard": "one agent reads the whole cluster",
     "incident --format html": "use --format markdown or json",

@@ -9,7 +9,7 @@ from exporter.core.durations import parse_duration
 from exporter.journal.query import MOST_CHARACTERS, QueryError
 
 if TYPE_CHECKING:
-    from exporter.status.command_documents import InventoryOutput
+    from exporter.views.applications import InventoryOutput
 
 MOST_DIGITS = 10
 USUAL_OUTAGE = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,30 +64,8 @@ def environment(folder: Path) -> Environment:
     )
     environment.filters["age"] = lambda seconds: "unknown" if seconds is None else format_age(seconds)
     environment.filters["clock"] = lambda seconds: "unknown" if seconds is None else clock_time(seconds)
-    environment.filters["last_commit"] = _last_commit
-    environment.filters["took"] = _took
     environment.filters["grouped"] = _grouped
     return environment
-
-
-def _took(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return (
-        f"{seconds:.1f} s"
-        if seconds >= 1
-        else f"{seconds * 1000:.0f} ms"
-        if seconds >= 0.01
-        else f"{seconds * 1000:.1f} ms"
-    )
-
-
-def _last_commit(committed: Sequence[int]) -> str:
-    """When an application committed last, by its commits of the last minutes, the oldest first."""
-    ago = next((ago for ago, count in enumerate(reversed(committed)) if count), None)
-    if ago is None:
-        return f"none in {len(committed)} min"
-    return f"{ago} min ago" if ago else "this minute"
 
 
 def _grouped(number: int) -> Markup:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from exporter.core.durations import format_age
 from exporter.core.thresholds import UNOWNED, Owners
 from exporter.journal.query import topics_of
 from exporter.lso.next_step import CHECK_FIRST
@@ -15,8 +14,8 @@ from exporter.status.filters import EVERYTHING, NO_OWNERS, Filter, hidden
 from exporter.status.html import pieces
 from exporter.status.verdict import NOBODY, by_cluster, is_new, verdict
 from exporter.transactions.facts import NOTICEABLE_SECONDS
-from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS
-from exporter.words import TransactionState
+from exporter.views import documents
+from exporter.views.columns import page_columns
 
 MOST_CLUSTERS = 3
 """Clusters in full below the table of clusters."""
@@ -66,7 +65,8 @@ def page_pieces(
         event_place=event_place,
         curve=curve,
         by_holder=by_holder,
-        times_out=times_out,
+        views=documents,
+        columns=page_columns,
         is_new=is_new,
         by_reason=by_reason,
         filter_of=lambda **name: Filter(
@@ -94,21 +94,6 @@ def _with_stalls(cluster: Mapping[str, Any]) -> dict[str, Any]:
 def _failing_first(sources: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The sources in their order; those that do not answer first where not all are shown."""
     return sources if len(sources) <= MOST["sources"] else sorted(sources, key=lambda source: source["up"] is True)
-
-
-def times_out(transaction: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return when an open transaction times out, and whether its coordinator should have ended it: by the clock of the
-    coordinator, as its age is.
-    """
-    if transaction["state"] != TransactionState.ONGOING:
-        return "decided", False
-    if transaction["timeout_seconds"] is None:
-        return "never", False
-    ends, age = transaction["times_out_timestamp"], transaction["seconds"]
-    if ends is None or age is None:
-        return "not known", False
-    left = ends - transaction["started_timestamp"] - age
-    return f"in {format_age(left)}" if left >= 0 else f"{format_age(-left)} ago", left < -OVERDUE_SLACK_SECONDS
 
 
 def by_holder(stalls: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

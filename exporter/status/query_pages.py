@@ -13,7 +13,8 @@ from exporter.web_server.messages import Answer, Request, plain
 from exporter.web_server.workers import Workers
 
 if TYPE_CHECKING:
-    from exporter.status.command_documents import InventoryOutput, RollOutput
+    from exporter.views.applications import InventoryOutput
+    from exporter.views.rolls import RollOutput
 
 DOCUMENT_LEVELS = 6
 """The document, its clusters, each with its brokers, each with its rows."""

@@ -12,7 +12,7 @@ from exporter.roll.facts import RollAnswer
 from exporter.status.html import pieces
 
 if TYPE_CHECKING:
-    from exporter.status.command_documents import BrokerRollDocument, ClusterRollDocument, RollOutput
+    from exporter.views.rolls import BrokerRollDocument, ClusterRollDocument, RollOutput
 
 _LEVELS = {RollAnswer.NO: "bad", RollAnswer.WAIT: "warn", RollAnswer.UNKNOWN: "blind", RollAnswer.SAFE: "good"}
 """The classes of the style sheet, the worst answer first."""

@@ -25,7 +25,7 @@ from exporter.transactions.source.log_range import RangeConsumer
 from testkit.cluster import KafkaCluster
 from testkit.workloads.producers import JavaProducer, RdkafkaProducer
 from tests.e2e.conftest import VERSIONS, EnterContext, StartAgent
-from tests.e2e.ending_lines import explained, run
+from tests.e2e.ending_lines import command, explained
 from tests.e2e.record_oracle import PARTITIONS, KnownOffset, RecordOracle
 from tests.helpers.offsets import commit_offsets
 from tests.helpers.schemas import conform
@@ -121,7 +121,7 @@ def test_records_of_both_client_generations_are_explained_as_they_were_written(
     end = len(known.offsets[0])
     code, record = explained(kafka_4.bootstrap, known.topic, 0, end)
     assert (code, record["state"], record["high_watermark"]) == (2, "beyond_end", end)
-    done = run("inventory", "--bootstrap-server", kafka_4.bootstrap, "--output", "json")
+    done = command("applications", "--bootstrap-server", kafka_4.bootstrap, "--output", "json")
     assert done.code == 1
     agent = start_agent("--bootstrap-server", kafka_4.bootstrap)
     for text in (done.out, agent.get("/api/v1/inventory").text):
@@ -138,7 +138,7 @@ def _commit_first(kafka: KafkaCluster, group: str, topic: str, number: int) -> N
 
 def _the_inventory_has(known: RecordOracle, text: str, fresh: Fresh, readers: str) -> None:
     """The applications of the oracle with their clients, and the records that were written beside them."""
-    (cluster,) = conform("transactions-inventory", json.loads(text))["clusters"]
+    (cluster,) = conform("applications", json.loads(text))["clusters"]
     found = {application["application"]: application for application in cluster["applications"]}
     for name, generations in (("older", (1, 0)), ("newer", (0, 1))):
         shown = found[fresh(name)]

@@ -6,7 +6,7 @@ from exporter.core.documents import document_of
 from exporter.core.durations import seconds_of
 from exporter.jobs.history.holds import Hold
 from exporter.jobs.history.report import ApplicationSummary, HistoryReport, TransactionSummary
-from exporter.status.command_documents import (
+from exporter.views.command_documents import (
     HeldSeconds,
     HistoryApplication,
     HistoryFences,

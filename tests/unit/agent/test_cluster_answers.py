@@ -45,7 +45,7 @@ def test_a_cluster_that_does_not_answer_has_no_answers_and_says_so(monkeypatch: 
     assert len(roll["not_asked"]) == 1
     with pytest.raises(RefusedQueryError) as refused:
         answers("prod").inventory(ClusterQuery())
-    (inventory,) = conform("transactions-inventory", refused.value.document)["clusters"]
+    (inventory,) = conform("applications", refused.value.document)["clusters"]
     assert inventory["applications"] == []
     assert len(inventory["not_asked"]) == 1
 
@@ -57,6 +57,6 @@ def test_an_inventory_of_no_named_cluster_is_of_all_and_says_which_it_leaves_out
     monkeypatch.setattr("exporter.agent.cluster_answers.MOST_INVENTORIES", 2)
     with pytest.raises(RefusedQueryError) as refused:
         answers("prod", "test", "more").inventory(ClusterQuery())
-    found = conform("transactions-inventory", refused.value.document)
+    found = conform("applications", refused.value.document)
     assert [cluster["kafka_cluster"] for cluster in found["clusters"]] == ["prod", "test", "more"]
     assert found["clusters"][2]["not_asked"] == ["too many clusters for one answer: ask with cluster="]

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.commands.connection import _print
+from exporter.commands.connection import FORM
+from exporter.commands.runner import ClusterReport
 from exporter.commands.works import NEEDS, Capability, features
 from tests.helpers.one_broker import OneBroker
 
@@ -10,7 +11,8 @@ from tests.helpers.one_broker import OneBroker
 def test_what_no_answer_can_tell_is_said_beside_a_good_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     good = Capability("transactional ids", "no open transactions", (), unseen="a DENY on single ids cannot be seen")
     assert good.verdict == "ok"
-    _print(OneBroker().cluster(), (good,), ())
+    answered = (good, *(Capability(kind, "", ()) for kind in KINDS if kind != good.name))
+    FORM.print([ClusterReport(OneBroker().cluster(), answered)])
     said = capsys.readouterr().out
     assert "transactional ids: a DENY on single ids cannot be seen" in said
 

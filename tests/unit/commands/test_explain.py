@@ -44,8 +44,9 @@ def test_the_offsets_of_a_partition_are_said_and_that_an_empty_one_has_none(
 
 @pytest.mark.parametrize("flag", ["--offset", "--partition"])
 def test_a_number_below_0_is_no_offset_that_retention_took(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    parser = add_to(argparse.ArgumentParser().add_subparsers())
+    parser = argparse.ArgumentParser()
+    add_to(parser.add_subparsers())
     numbers = {"--offset": "5", "--partition": "0"} | {flag: "-1"}
     with pytest.raises(SystemExit):
-        parser.parse_args(["--topic", "orders", *(f"{name}={number}" for name, number in numbers.items())])
+        parser.parse_args(["explain", "--topic", "orders", *(f"{name}={number}" for name, number in numbers.items())])
     assert f"argument {flag}: '-1' is no number from 0" in capsys.readouterr().err

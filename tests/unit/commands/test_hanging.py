@@ -4,7 +4,7 @@ import pytest
 
 from exporter.commands.hanging import EVERYWHERE, Where, search
 from exporter.commands.log_rounds import MARGIN_SECONDS
-from exporter.commands.report import ClusterReport
+from exporter.commands.runner import ClusterReport
 from exporter.kafka.client import AskError
 from exporter.lso.facts import Stall
 from exporter.lso.next_step import next_step

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 import pytest
 
-from exporter.commands import recent
+from exporter.commands import recent, runner
 from exporter.commands.log_hour import LogHour
-from exporter.commands.report import ClusterReport
+from exporter.commands.runner import ClusterReport
 from exporter.config import ClusterConfig
 from exporter.model import Deadline, Facts
 from exporter.transactions.facts import ExpiredId, ExpiredIds, UncleanEnd, UncleanEnds
+from exporter.views.transactions import unclean_end_document
 from tests.helpers.one_broker import OneBroker
 
 NOW = 1_795_255_200.0
@@ -34,9 +36,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         not_asked: tuple[str, ...] = (),
         undecided: tuple[UncleanEnd, ...] = (),
     ) -> int:
-        look = ClusterReport(OneBroker().cluster(), found, not_asked, undecided)
-        monkeypatch.setattr(recent, "read_all", lambda *_: [look])
-        return recent.command(argparse.Namespace(output="text", all=every))
+        look = ClusterReport(OneBroker().cluster(), found, not_asked, undecided).of_views(
+            lambda end: unclean_end_document(end, NOW)
+        )
+        monkeypatch.setattr(runner, "read_all", lambda *_: [look])
+        return runner.run(argparse.Namespace(), recent._views, replace(recent._FORM, every=every))
 
     return command
 
@@ -81,7 +85,7 @@ def test_ids_that_expired_are_named_with_what_follows(
     ids = tuple(ExpiredId(f"idle-{number}", "idle", NOW) for number in range(12))
     hour = LogHour(Facts({UncleanEnds: UncleanEnds(()), ExpiredIds: ExpiredIds(ids, 3)}))
     monkeypatch.setattr(recent, "read_hour", lambda *_, settle: hour)
-    look = recent._look(OneBroker().cluster(), cast("ClusterConfig", None), Deadline.after(1))
+    look = recent._views(OneBroker().cluster(), cast("ClusterConfig", None), Deadline.after(1))
     assert (look.found, look.not_asked) == ((), ())
     said = capsys.readouterr().err
     assert "15 transactional.ids expired in the last hour" in said
@@ -94,5 +98,5 @@ def test_ends_beyond_the_limit_are_said_to_be_left_out(monkeypatch: pytest.Monke
     for number, said in ((2, ()), (3, ("there are more unclean ends than the newest 3, which are shown",))):
         hour = LogHour(Facts({UncleanEnds: UncleanEnds(ends(number))}))
         monkeypatch.setattr(recent, "read_hour", lambda *_, hour=hour, settle: hour)
-        look = recent._look(OneBroker().cluster(), cast("ClusterConfig", None), Deadline.after(1))
+        look = recent._views(OneBroker().cluster(), cast("ClusterConfig", None), Deadline.after(1))
         assert (len(look.found), look.not_asked) == (number, said)

@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.commands.report import ClusterReport
-from exporter.commands.stalled import look_twice
+from exporter.commands.stalled import SeenStalls, look_twice
 from exporter.config import ConfigSource
 from exporter.flink.facts import FlinkTransactions
-from exporter.lso.facts import Stall
 from exporter.lso.next_step import next_step
 from exporter.model import Deadline, TopicPartition
-from exporter.status.transaction_documents import stall_document
+from exporter.views.transactions import stall_document
 from exporter.words import BlockerKind
 from tests.helpers.one_broker import NOW, OneBroker
 
@@ -17,7 +15,7 @@ ORDERS = TopicPartition("orders", 0)
 SETTINGS = ConfigSource(None, {"KAFKA_EOS_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "k1:9092"}).load().clusters[0]
 
 
-def look(world: OneBroker, stall_after: float = 10.0) -> ClusterReport[Stall]:
+def look(world: OneBroker, stall_after: float = 10.0) -> SeenStalls:
     return look_twice(world.cluster(), SETTINGS, stall_after, Deadline.after(30), world.sleep, world.reader)
 
 

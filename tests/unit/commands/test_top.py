@@ -24,7 +24,7 @@ from exporter.cli import main
 from exporter.commands import top
 from exporter.http_client import HttpError
 from exporter.lso.facts import Stalls
-from tests.unit.status.test_status import FINE, STALL, hour, status
+from tests.unit.views.test_status import FINE, STALL, hour, status
 
 # Each wait is for a text or for the end of the child, however long a busy machine takes to start it.
 LOOK_SECONDS = 0.2

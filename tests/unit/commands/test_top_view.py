@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from exporter.commands.top_view import spark, view
+from exporter.commands.top_view import view
 from exporter.lso.facts import Stalls
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransactions
+from exporter.views.columns import blocks
 from exporter.words import Outcome
-from tests.unit.status.test_status import FINE, IDENTITY, OPEN, STALL, evil_facts, hour, status
+from tests.unit.views.test_status import FINE, IDENTITY, OPEN, STALL, evil_facts, hour, status
 
 
 def screen(*facts: Any, height: int = 60, width: int = 100) -> str:
@@ -70,7 +71,7 @@ def test_no_name_steers_the_terminal() -> None:
 def test_an_application_has_its_rate_of_the_last_full_minute_and_its_ends() -> None:
     printed = screen(*FINE, hour(pay={Outcome.FENCED: 7}))
     [line] = [line for line in printed.splitlines() if line.startswith("pay ")]
-    assert line.split() == ["pay", "?", "0", "0", "0", "7"]
+    assert line.split() == ["pay", "?", "0", "0", "0", "7", "none", "in", "1", "min"]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,6 @@ def test_the_time_that_an_open_transaction_has_left_is_by_the_clock_of_its_coord
 
 
 def test_a_spark_line_is_as_high_as_its_number_and_nothing_is_a_space() -> None:
-    assert spark([0, 1, 4, 8]) == " ▁▄█"
-    assert spark([]) == ""
-    assert len(spark(list(range(100)))) == 20
+    assert blocks([0, 1, 4, 8]) == " ▁▄█"
+    assert blocks([]) == ""
+    assert len(blocks(list(range(100)))) == 20

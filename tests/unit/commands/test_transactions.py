@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from exporter.commands.transactions import _look, _row
+from exporter.commands.transactions import _views
 from exporter.config import ConfigSource
 from exporter.model import Deadline, TopicPartition
-from tests.helpers.one_broker import NOW, OneBroker
+from exporter.views.columns import View, terminal_columns
+from exporter.views.command_documents import SeenTransactionDocument
+from tests.helpers.one_broker import OneBroker
 
 SETTINGS = ConfigSource(None, {"KAFKA_EOS_CLUSTERS__0__KAFKA__BOOTSTRAP_SERVERS": "k1:9092"}).load().clusters[0]
 ORDERS = TopicPartition("orders", 0)
 
 
+def cell(view: View, heading: str) -> str:
+    """The text of a column."""
+    return next(
+        shown.text(view) for shown in terminal_columns(SeenTransactionDocument) if shown.column.heading == heading
+    )
+
+
 def test_partitions_of_topics_that_may_not_be_described_are_not_counted_as_none() -> None:
     world = OneBroker(known={"pay-1": (5, frozenset())}, topics_denied=True)
-    looked = _look(world.cluster(), SETTINGS, Deadline.after(30))
+    looked = _views(world.cluster(), SETTINGS, Deadline.after(30))
     (seen,) = looked.found
-    assert _row(seen.transaction, NOW)[-1] == "?"
+    assert cell(seen, "partitions") == "?"
     (text,) = looked.not_asked
     assert "grant READ on Topic:*" in text
 
 
 def test_partitions_are_counted_where_every_topic_may_be_described() -> None:
-    looked = _look(OneBroker(known={"pay-1": (5, frozenset({ORDERS}))}).cluster(), SETTINGS, Deadline.after(30))
-    assert [_row(seen.transaction, NOW)[-1] for seen in looked.found] == [1]
+    looked = _views(OneBroker(known={"pay-1": (5, frozenset({ORDERS}))}).cluster(), SETTINGS, Deadline.after(30))
+    assert [cell(seen, "partitions") for seen in looked.found] == ["orders-0"]
     assert looked.not_asked == ()

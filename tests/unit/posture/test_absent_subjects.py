@@ -24,11 +24,11 @@ from exporter.roll.facts import BrokerRoll, RollAnswer, RollReason
 from exporter.roll.partitions import roll_of
 from exporter.roll.source import read_evidence
 from exporter.settings.plain import PostureConfig, TransactionsConfig
-from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.transactions.source.transactions import TransactionsSource
+from exporter.views.status import ClusterSettings, document
 from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, Partition, read
-from tests.unit.status.test_status import FINE, NOW, UP
+from tests.unit.views.test_status import FINE, NOW, UP
 
 ABOUT_LOG = (
     "internal_topic_creation",

@@ -25,9 +25,9 @@ from exporter.journal.query import QueryError
 from exporter.model import Clock, Deadline, Snapshot
 from exporter.status.app import BODIES, LARGE_ANSWERS, App
 from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
-from exporter.status.command_documents import InventoryOutput, RollOutput
 from exporter.status.reloads import RELOAD_SECONDS
-from exporter.status.roll_documents import cluster_roll_document
+from exporter.views.applications import InventoryOutput
+from exporter.views.rolls import RollOutput, cluster_roll_document
 from exporter.web_server.messages import Answer, Request, refused
 from exporter.web_server.negotiation import MOST_CHOICES, _choices
 from exporter.web_server.server import ListenError, Server

@@ -13,7 +13,7 @@ from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.facts import OpenTransactions
 from exporter.words import BlockerKind, Outcome
 from tests.helpers.pages import page
-from tests.unit.status.test_status import ENDS, FINE, NOW, OPEN, STALL, status
+from tests.unit.views.test_status import ENDS, FINE, NOW, OPEN, STALL, status
 
 UNNAMED = Stall(TopicPartition("x", 1), NOW - 60, 1, 2, 1, Blocker("", "", None, None, 1, BlockerKind.UNKNOWN))
 

@@ -15,7 +15,7 @@ from exporter.status.filters import Filter
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions
 from exporter.words import TransactionState
 from tests.helpers.pages import page
-from tests.unit.status.test_status import EVIL, FINE, NOW, OPEN, hour, status
+from tests.unit.views.test_status import EVIL, FINE, NOW, OPEN, hour, status
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:

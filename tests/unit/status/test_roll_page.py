@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollReason, RollRow
-from exporter.status.roll_documents import cluster_roll_document
 from exporter.status.roll_page import roll_page_pieces, said, verdict_of
-from tests.unit.status.test_status import EVIL
+from exporter.views.rolls import cluster_roll_document
+from tests.unit.views.test_status import EVIL
 
 SAFE, WAIT, NO, UNKNOWN = RollAnswer.SAFE, RollAnswer.WAIT, RollAnswer.NO, RollAnswer.UNKNOWN
 

@@ -11,10 +11,10 @@ from exporter.lso.facts import Stalls
 from exporter.model import Fact, Facts
 from exporter.status.filters import Filter
 from exporter.status.json_lines import json_lines
-from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import by_cluster
+from exporter.views.status import ClusterSettings, document
 from tests.helpers.pages import page
-from tests.unit.status.test_status import DOWN, FINE, NOW, STALL, UP
+from tests.unit.views.test_status import DOWN, FINE, NOW, STALL, UP
 
 DEAD = SourceState("lso", "prod", "", up=False, duration=5.0)
 

@@ -19,20 +19,20 @@ from exporter.lso.facts import Stalls, StallWatch
 from exporter.model import IgnoredSubject, IgnoredSubjects
 from exporter.posture.evidence import Posture
 from exporter.spark.queries import SparkView
-from exporter.status import documents as docs
-from exporter.status.hour import last_hour_document, posture_document
-from exporter.status.late import LateDocuments
-from exporter.status.pipeline_documents import audit_document, connect_document, query_document
-from exporter.status.transaction_documents import (
+from exporter.transactions.counting.last_hour import LastHour
+from exporter.transactions.facts import CoordinatorTime, ExpiredIds, OpenTransaction, OpenTransactions, UncleanEnds
+from exporter.views import documents as docs
+from exporter.views.hour import last_hour_document, posture_document
+from exporter.views.late import LateDocuments
+from exporter.views.pipelines import audit_document, connect_document, query_document
+from exporter.views.stalls import Links, StallContext
+from exporter.views.transactions import (
     expired_id_document,
     open_transaction_document,
     torn_marker_document,
     unclean_end_document,
     unclean_id_document,
 )
-from exporter.status.watched_stalls import Links, StallContext
-from exporter.transactions.counting.last_hour import LastHour
-from exporter.transactions.facts import CoordinatorTime, ExpiredIds, OpenTransaction, OpenTransactions, UncleanEnds
 from exporter.words import AuditVerdict, QueryState
 
 
@@ -108,7 +108,7 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> docs.C
         },
         "missing": list(opened.missing) if opened else [],
         "clock_distance_seconds": time.distance,
-        "sources": [_source(state) for state in group.sources],
+        "sources": [_source(state, now) for state in group.sources],
         "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), context.document),
         "open_transactions": LateDocuments(transactions, open_transaction),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
@@ -144,10 +144,11 @@ def _ignored(group: GroupState) -> list[IgnoredSubject]:
     return sorted((*found, *sources))
 
 
-def _source(state: SourceState) -> docs.SourceDocument:
+def _source(state: SourceState, now: float) -> docs.SourceDocument:
     return document_of(
         docs.SourceDocument,
         state,
+        last_success_seconds_ago=None if state.last_success is None else max(0.0, now - state.last_success),
         duration_seconds=state.duration,
         faults=[document_of(docs.FaultDocument, fault) for fault in state.faults],
     )

@@ -13,9 +13,9 @@ from exporter.lso.facts import Stalls
 from exporter.model import Fact, Facts
 from exporter.spark.queries import Lag, Origin, QueryEnd, QueryKey, SparkView, StreamingQuery
 from exporter.status.json_lines import json_lines
-from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.transactions.facts import OpenTransactions, UncleanEnds
+from exporter.views.status import ClusterSettings, document
 from exporter.words import AuditVerdict, QueryState, TerminationReason
 from tests.helpers.pages import page
 from tests.helpers.schemas import conform

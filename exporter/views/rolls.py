@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from exporter.roll.facts import BrokerRoll
+from typing_extensions import TypedDict
 
-if TYPE_CHECKING:
-    from exporter.status.command_documents import BrokerRollDocument, ClusterRollDocument
+from exporter.roll.facts import BrokerRoll, RollAnswer, RollReason
+
+
+class RollRowDocument(TypedDict):
+    """One reason, with its evidence."""
+
+    effect: RollAnswer
+    """The answer that it demands; `safe` for what is good to know."""
+    reason: RollReason
+    subject: str
+    text: str
+    wait_seconds: float | None
+
+
+class BrokerRollDocument(TypedDict):
+    """The answer whether one broker may be stopped."""
+
+    broker: int
+    answer: RollAnswer
+    wait_seconds: float | None
+    """With the answer `wait`."""
+    rows: list[RollRowDocument]
+
+
+class ClusterRollDocument(TypedDict):
+    """One cluster."""
+
+    kafka_cluster: str
+    as_of_timestamp: float
+    """When the cluster was asked: the answers are of that moment."""
+    outage_seconds: float
+    brokers: list[BrokerRollDocument]
+    not_asked: list[str]
+
+
+class RollOutput(TypedDict):
+    """``check roll``, and ``/api/v1/roll``."""
+
+    clusters: list[ClusterRollDocument]
 
 
 def cluster_roll_document(

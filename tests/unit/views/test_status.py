@@ -22,9 +22,7 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.status.html import CONTENT_SECURITY_POLICY
 from exporter.status.json_lines import json_lines
-from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
-from exporter.status.watched_stalls import Links
 from exporter.telemetry.facts import ClientPlace, PushedProducers
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.facts import (
@@ -35,6 +33,8 @@ from exporter.transactions.facts import (
     UncleanEnds,
     UncleanId,
 )
+from exporter.views.stalls import Links
+from exporter.views.status import ClusterSettings, document
 from exporter.words import BlockerKind, MarkerWait, Outcome, TransactionState
 from tests.helpers.pages import page
 from tests.helpers.proofs import proven

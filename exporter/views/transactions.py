@@ -9,8 +9,8 @@ from exporter.flink.facts import FlinkTransaction
 from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import Committed, HangingProof
-from exporter.status import documents as docs
 from exporter.transactions.facts import CoordinatorTime, ExpiredId, OpenTransaction, UncleanEnd, UncleanId
+from exporter.views import documents as docs
 
 MOST_PARTITIONS = 20
 """Largest number of partitions listed for one open transaction; their total is always given."""

@@ -3,34 +3,54 @@ from __future__ import annotations
 import argparse
 import io
 import json
+from typing import Annotated
 
 import pytest
+from typing_extensions import TypedDict
 
+from exporter.commands import runner
 from exporter.commands.output import print_advice, print_next_step, print_table
-from exporter.commands.report import ClusterReport, ReportFormat, exit_code, show
+from exporter.commands.runner import ClusterReport, Rows, found_or_unknown, worst
 from exporter.commands.transactions import Seen, _look
 from exporter.lso.next_step import NextStep, next_step
 from exporter.model import Deadline, TopicPartition
+from exporter.views.columns import Column, View
+from exporter.views.documents import NextStepDocument
+from exporter.views.transactions import step_document
 from exporter.words import BlockerKind
 from tests.helpers.one_broker import OneBroker
 
 LONG = "kafka-transactions.sh " + "x" * 500
-FORM: ReportFormat[str] = ReportFormat(
-    "things",
-    "no things",
-    ("thing",),
-    lambda thing: (thing,),
-    lambda _, thing: {"thing": thing},
-    step=lambda _, thing: (thing, NextStep("do it", LONG, "it hurts")) if thing.startswith("bad") else None,
-)
 
 
-def run(*looks: ClusterReport[str], output: str = "text") -> int:
-    return show(argparse.Namespace(output=output), looks, FORM)
+class Thing(TypedDict):
+    """A view of one field, with a next step."""
+
+    topic: Annotated[str, Column("thing")]
+    partition: int
+    next_step: NextStepDocument | None
 
 
-def look(*found: str, not_asked: tuple[str, ...] = (), undecided: tuple[str, ...] = ()) -> ClusterReport[str]:
-    return ClusterReport(OneBroker().cluster(), found, not_asked, undecided)
+def thing(name: str) -> Thing:
+    step = step_document(NextStep("do it", LONG, "it hurts")) if name.startswith("bad") else None
+    return {"topic": name, "partition": 0, "next_step": step}
+
+
+FORM = Rows("things", "no things", Thing, lambda _: 0)
+
+
+def run(*looks: ClusterReport[View], output: str = "text") -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "read_all", lambda *_: looks)
+        return runner.run(argparse.Namespace(output=output), no_read, FORM)
+
+
+def no_read(*_: object) -> ClusterReport[View]:
+    raise NotImplementedError
+
+
+def look(*found: str, not_asked: tuple[str, ...] = (), undecided: tuple[str, ...] = ()) -> ClusterReport[View]:
+    return ClusterReport(OneBroker().cluster(), tuple(map(thing, found)), not_asked, tuple(map(thing, undecided)))
 
 
 @pytest.mark.parametrize(
@@ -43,8 +63,12 @@ def look(*found: str, not_asked: tuple[str, ...] = (), undecided: tuple[str, ...
         (look("a", not_asked=("broker 2",)), 1),
     ],
 )
-def test_exit_codes_tell_clean_found_and_could_not_tell_apart(seen: ClusterReport[str], code: int) -> None:
-    assert exit_code([seen]) == code
+def test_exit_codes_tell_clean_found_and_could_not_tell_apart(seen: ClusterReport[View], code: int) -> None:
+    assert found_or_unknown(seen) == code
+
+
+def test_what_one_cluster_has_is_not_hidden_by_another_that_does_not_answer() -> None:
+    assert [worst(codes) for codes in ((0, 2, 1), (0, 2), (0, 0), ())] == [1, 2, 0, 0]
 
 
 def test_nothing_found_is_said_only_when_all_could_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +84,7 @@ def test_the_command_to_copy_is_one_line_said_once(capsys: pytest.CaptureFixture
     run(look("bad-1", "bad-2", "good"))
     out = capsys.readouterr().out
     assert [line for line in out.splitlines() if LONG in line] == [f"  {LONG}"]
-    assert "bad-1, bad-2: do it" in out
+    assert "bad-1-0, bad-2-0: do it" in out
 
 
 def test_a_table_that_is_piped_is_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +109,7 @@ def test_on_a_narrow_terminal_every_value_stays_whole(monkeypatch: pytest.Monkey
 def test_json_has_the_found_and_what_was_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(look("a", not_asked=("b",)), output="json") == 1
     out, _ = capsys.readouterr()
-    assert json.loads(out) == {"things": [{"kafka_cluster": "prod", "thing": "a"}], "not_asked": ["b"]}
+    assert json.loads(out) == {"things": [{"kafka_cluster": "prod", **thing("a")}], "not_asked": ["b"]}
 
 
 def test_several_clusters_are_distinguished(capsys: pytest.CaptureFixture[str]) -> None:

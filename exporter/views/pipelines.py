@@ -11,8 +11,8 @@ from exporter.connect.rest import Connector, Task
 from exporter.core.documents import document_of
 from exporter.posture.connect import interval_hint
 from exporter.spark.queries import Lag, QueryKey, StreamingQuery
-from exporter.status import documents as docs
-from exporter.status.late import LateDocuments
+from exporter.views import documents as docs
+from exporter.views.late import LateDocuments
 from exporter.words import FailureCause, QueryState
 
 

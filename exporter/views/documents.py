@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
+from exporter.core.durations import format_age
+from exporter.lso.next_step import clock_time
 from exporter.model import Reason
 from exporter.posture.check import CheckResult
+from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS
+from exporter.views.columns import Column, View, age, ago, blocks, clock, label, number
 from exporter.words import (
     AuditVerdict,
     BlockerKind,
@@ -95,18 +99,18 @@ class CompletionDocument(TypedDict):
 class BlockerDocument(TypedDict):
     """The transaction that holds a last stable offset."""
 
-    transactional_id: str
-    """"" where it is not known."""
-    application: str
-    """"" where it is not known."""
-    producer_id: int | None
-    producer_epoch: int | None
-    start_offset: int
-    """Offset of the transaction's first record in this partition."""
-    kind: BlockerKind
+    kind: Annotated[BlockerKind, Column("kind")]
     """open: its coordinator has it open. completing: its end is decided. hanging: proven to belong to no coordinator.
     unmarked: committed, and the partition lacks its marker. unknown: neither could be shown, and ``missing`` says why.
     """
+    application: Annotated[str, label("application")]
+    """"" where it is not known."""
+    transactional_id: Annotated[str, label("transactional.id")]
+    """"" where it is not known."""
+    producer_id: Annotated[int | None, number("producer id")]
+    producer_epoch: Annotated[int | None, number("epoch")]
+    start_offset: Annotated[int, number("offset")]
+    """Offset of the transaction's first record in this partition."""
     state: TransactionState | None
     """State at its coordinator."""
     started: str | None
@@ -128,19 +132,19 @@ class BlockerDocument(TypedDict):
 class StallDocument(TypedDict):
     """A partition whose last stable offset does not move, and the transaction that holds it."""
 
-    topic: str
-    partition: int
+    topic: Annotated[str, label("topic")]
+    partition: Annotated[int, number("partition")]
+    blocker: BlockerDocument
     since: str | None
     since_timestamp: float
-    seconds: float
+    seconds: Annotated[float, age("stalled")]
     """For how long, in seconds of the coordinators' clock."""
     last_stable_offset: int
     high_watermark: int
-    lag_offsets: int
+    lag_offsets: Annotated[int, number("lag")]
     """Offsets that read_committed consumers cannot read: high watermark less last stable offset."""
     leader: int | None
     """Broker id."""
-    blocker: BlockerDocument
     next_step: NextStepDocument
 
 
@@ -214,25 +218,68 @@ class FlinkCheckpointDocument(TypedDict):
     lost_at: str | None
 
 
+MOST_PLACES = 3
+"""Partitions that are named in a table."""
+
+
+def times_out(transaction: View) -> tuple[str, bool]:
+    """Return when an open transaction times out, and whether its coordinator should have ended it: by the clock of the
+    coordinator, as its age is.
+    """
+    if transaction["state"] != TransactionState.ONGOING:
+        return "decided", False
+    if transaction["timeout_seconds"] is None:
+        return "never", False
+    ends, seconds = transaction["times_out_timestamp"], transaction["seconds"]
+    if ends is None or seconds is None:
+        return "not known", False
+    left = ends - transaction["started_timestamp"] - seconds
+    return f"in {format_age(left)}" if left >= 0 else f"{format_age(-left)} ago", left < -OVERDUE_SLACK_SECONDS
+
+
+def _times_out(transaction: View) -> str:
+    return times_out(transaction)[0]
+
+
+def _overdue(transaction: View) -> str:
+    return "bad" if times_out(transaction)[1] else ""
+
+
+def _state(transaction: View) -> str:
+    flink = transaction["flink"]
+    if flink and flink["waiting_for_checkpoint"]:
+        return f"{transaction['state']}, waiting for a checkpoint"
+    risk = f", at risk: Flink, {flink['precommitted']} precommitted" if flink and flink["at_risk"] else ""
+    return f"{transaction['state']}{risk}"
+
+
+def _places(transaction: View) -> str:
+    places = [f"{place['topic']}-{place['partition']}" for place in transaction["partitions"][:MOST_PLACES]]
+    more = transaction["partition_count"] - len(places)
+    # An ongoing one has a partition: its topics may not be described.
+    unknown = "?" if transaction["state"] == TransactionState.ONGOING else "none"
+    return ", ".join(places) + (f" and {more} more" if more else "") if places else unknown
+
+
 class OpenTransactionDocument(TypedDict):
     """A transaction that is open."""
 
-    transactional_id: str
-    application: str
-    producer_id: int
-    producer_epoch: int
-    state: TransactionState
+    application: Annotated[str, label("application")]
+    transactional_id: Annotated[str, label("transactional.id")]
+    producer_id: Annotated[int, number("producer id")]
+    producer_epoch: Annotated[int, number("epoch")]
+    state: Annotated[TransactionState, Column("state", _state, whole=True)]
     started: str | None
     started_timestamp: float | None
-    seconds: float | None
+    seconds: Annotated[float | None, age("open for")]
     """For how long, in seconds of the coordinators' clock."""
     timeout_seconds: float | None
-    times_out_timestamp: float | None
+    times_out_timestamp: Annotated[float | None, Column("times out", _times_out, mark=_overdue, whole=True)]
     prepared: str | None
     """When its end was decided; of those that are no longer ongoing."""
     prepared_timestamp: float | None
     partition_count: int
-    partitions: list[TopicAndPartition]
+    partitions: Annotated[list[TopicAndPartition], Column("partitions", _places, "id", whole=True)]
     """The first 20."""
     flink: FlinkCheckpointDocument | None
 
@@ -258,15 +305,15 @@ class TornMarkerDocument(TypedDict):
 class UncleanEndDocument(TypedDict):
     """A transaction that did not end by its client's own commit or abort."""
 
-    transactional_id: str
-    application: str
-    producer_id: int
-    producer_epoch: int
-    outcome: str
+    application: Annotated[str, label("application")]
+    transactional_id: Annotated[str, label("transactional.id")]
+    producer_id: Annotated[int, number("producer id")]
+    producer_epoch: Annotated[int, number("epoch")]
+    outcome: Annotated[str, Column("outcome")]
     """timed_out, fenced or aborted; undecided where log time has yet to show it."""
+    seconds_ago: Annotated[float, age("age")]
     ended: str | None
-    ended_timestamp: float
-    seconds_ago: float
+    ended_timestamp: Annotated[float, clock("ended")]
     started: str | None
     started_timestamp: float | None
 
@@ -283,16 +330,22 @@ class ExpiredIdDocument(TypedDict):
 class UncleanIdDocument(TypedDict):
     """A transactional.id with fences or timeouts in the last hour of the log."""
 
-    transactional_id: str
-    application: str
-    outcome: str
-    """timed_out or fenced."""
-    ends: int
+    ends: Annotated[int, number("times")]
     """Number of ends with this outcome."""
+    transactional_id: Annotated[str, label("transactional.id")]
+    application: Annotated[str, label("application")]
+    outcome: Annotated[str, Column("what", lambda outcome: outcome.replace("_", " "))]
+    """timed_out or fenced."""
+    newest: Annotated[
+        UncleanEndDocument,
+        Column("newest", lambda newest: f"{format_age(newest['seconds_ago'])} ago", number=True),
+        Column("at", lambda newest: clock_time(newest["ended_timestamp"]), page_only=True),
+        Column("producer id", lambda newest: str(newest["producer_id"]), number=True),
+        Column("epoch", lambda newest: str(newest["producer_epoch"]), number=True),
+    ]
     first: str | None
     """The minute of the first one."""
-    first_timestamp: float
-    newest: UncleanEndDocument
+    first_timestamp: Annotated[float, clock("first")]
 
 
 class FaultDocument(TypedDict):
@@ -302,17 +355,46 @@ class FaultDocument(TypedDict):
     detail: str
 
 
+MOST_FAULTS = 5
+
+
+def _answers(source: View) -> str:
+    if source["up"] is None:
+        return "first read"
+    return "answers" if source["up"] else "does not answer in full" + ("; ignored" if source["ignored"] else "")
+
+
+def _answers_mark(source: View) -> str:
+    if source["up"]:
+        return "good"
+    return "blind" if source["up"] is None or source["ignored"] is not None else "bad"
+
+
+def _unanswered(source: View) -> list[str]:
+    faults = [f"{fault['reason']}: {fault['detail']}" for fault in source["faults"][:MOST_FAULTS]]
+    more = len(source["faults"]) - MOST_FAULTS
+    return [*faults, *([f"and {more} more"] if more > 0 else ()), *source["notes"]]
+
+
+def took(seconds: float | None) -> str:
+    """How long a read took, "" where there was none."""
+    if seconds is None:
+        return ""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.{0 if seconds >= 0.01 else 1}f} ms"
+
+
 class SourceDocument(TypedDict):
     """One source of one target, at its last read."""
 
-    source: str
-    target: str
-    up: bool | None
+    source: Annotated[str, Column("source")]
+    target: Annotated[str, label("of")]
+    up: Annotated[bool | None, Column("state", _answers, mark=_answers_mark, whole=True)]
     """The last read was complete; null before the first one."""
     last_success: str | None
     last_success_timestamp: float | None
-    duration_seconds: float | None
-    faults: list[FaultDocument]
+    last_success_seconds_ago: Annotated[float | None, ago("last success", "never")]
+    duration_seconds: Annotated[float | None, Column("read took", took, number=True)]
+    faults: Annotated[list[FaultDocument], Column("what did not answer", _unanswered, "id", whole=True)]
     notes: list[str]
     """Parts that are not read on purpose, or cannot be."""
     ignored: str | None
@@ -403,14 +485,51 @@ class AuditDocument(TypedDict):
     """Why the verdict is unknown."""
 
 
+def _ended(outcome: Outcome) -> Column:
+    """The column of the transactions that ended so."""
+    bad = outcome in {Outcome.TIMED_OUT, Outcome.FENCED}
+    return Column(
+        outcome.replace("_", " "),
+        lambda outcomes: f"{outcomes[outcome]:,}",
+        mark=lambda application: "bad" if bad and application["outcomes"][outcome] else "",
+        number=True,
+    )
+
+
+def _per_minute(committed: Sequence[int]) -> str:
+    """The last whole minute, and those before it as blocks."""
+    return f"{committed[-2] if len(committed) > 1 else '?'} {blocks(committed[:-1])}".rstrip()
+
+
+def _last_commit(application: View) -> str:
+    """When an application committed last, by its commits of the last minutes."""
+    if application["stopped_minutes"] is not None:
+        return f"stopped {application['stopped_minutes']} min ago"
+    committed = application["committed_per_minute"]
+    minutes = next((ago for ago, count in enumerate(reversed(committed)) if count), None)
+    if minutes is None:
+        return f"none in {len(committed)} min"
+    return f"{minutes} min ago" if minutes else "this minute"
+
+
+def _stopped(application: View) -> str:
+    return "blind" if application["stopped_minutes"] is not None else ""
+
+
 class ApplicationHourDocument(TypedDict):
     """Ends of the transactions of an application in the last hour, by outcome."""
 
-    application: str
-    outcomes: dict[Outcome, int]
-    committed_per_minute: list[int]
+    application: Annotated[str, label("application", links="application")]
+    committed_per_minute: Annotated[list[int], Column("committed per minute", _per_minute, by_minute=True)]
     """The oldest first; the last minute is not over."""
-    stopped_minutes: int | None
+    outcomes: Annotated[
+        dict[Outcome, int],
+        _ended(Outcome.COMMITTED),
+        _ended(Outcome.ABORTED),
+        _ended(Outcome.TIMED_OUT),
+        _ended(Outcome.FENCED),
+    ]
+    stopped_minutes: Annotated[int | None, Column("last commit", _last_commit, mark=_stopped, whole=True)]
     """For how long an application that used to commit has not."""
 
 
@@ -434,22 +553,20 @@ class LastHourDocument(TypedDict):
     fence_storms: list[FenceStormDocument]
 
 
-class FailedCheckDocument(TypedDict):
-    """A check of the posture that failed."""
-
-    name: str
-    subject: str
-    found: str
-    why: str
-    fix: str
+_VERDICTS = {CheckResult.PASSED: "good", CheckResult.FAILED: "bad"}
 
 
-class UnknownCheckDocument(TypedDict):
-    """A check of the posture that could not be made, and why."""
+class CheckDocument(TypedDict):
+    """One check of one subject."""
 
-    name: str
-    subject: str
+    verdict: Annotated[CheckResult, Column("verdict", mark=lambda check: _VERDICTS.get(check["verdict"], "blind"))]
+    name: Annotated[str, Column("check")]
+    subject: Annotated[str, label("subject")]
+    found: Annotated[str, Column("found", lambda check: check["error"] or check["found"], "id", whole=True)]
+    why: Annotated[str, Column("why", style="id", page_only=True)]
+    fix: Annotated[str, Column("set", style="id", page_only=True)]
     error: str
+    """Why the verdict is unknown; "" otherwise."""
 
 
 class PostureDocument(TypedDict):
@@ -457,8 +574,8 @@ class PostureDocument(TypedDict):
 
     verdicts: dict[CheckResult, int]
     """Number of checks by verdict."""
-    failed: list[FailedCheckDocument]
-    unknown: list[UnknownCheckDocument]
+    failed: list[CheckDocument]
+    unknown: list[CheckDocument]
 
 
 class IgnoredDocument(TypedDict):
@@ -508,7 +625,7 @@ class ClusterDocument(TypedDict):
 
 
 class StatusDocument(TypedDict):
-    """The state of the agent and its clusters, in one document."""
+    """``/api/v1/status``: the state of the agent and its clusters, in one document."""
 
     version: str
     generated_at: str | None

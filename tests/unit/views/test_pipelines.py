@@ -6,7 +6,7 @@ import pytest
 
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
-from exporter.status.pipeline_documents import connect_document
+from exporter.views.pipelines import connect_document
 from exporter.words import FailureCause
 
 SETTINGS = {

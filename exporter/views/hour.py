@@ -5,8 +5,8 @@ from __future__ import annotations
 from exporter.core.documents import document_of
 from exporter.posture.check import CheckResult
 from exporter.posture.evidence import Posture
-from exporter.status import documents as docs
 from exporter.transactions.counting.last_hour import LastHour
+from exporter.views import documents as docs
 from exporter.words import Outcome
 
 
@@ -51,13 +51,9 @@ def posture_document(posture: Posture | None) -> docs.PostureDocument | None:
     return {
         "verdicts": {result: sum(check.verdict is result for check in posture.checks) for result in CheckResult},
         "failed": [
-            document_of(docs.FailedCheckDocument, check)
-            for check in posture.checks
-            if check.verdict is CheckResult.FAILED
+            document_of(docs.CheckDocument, check) for check in posture.checks if check.verdict is CheckResult.FAILED
         ],
         "unknown": [
-            document_of(docs.UnknownCheckDocument, check)
-            for check in posture.checks
-            if check.verdict is CheckResult.UNKNOWN
+            document_of(docs.CheckDocument, check) for check in posture.checks if check.verdict is CheckResult.UNKNOWN
         ],
     }

@@ -12,10 +12,10 @@ from exporter.core.thresholds import Owners
 from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
 from exporter.lso.facts import Stall
 from exporter.model import TopicPartition
-from exporter.status import documents as docs
-from exporter.status.transaction_documents import stall_document
 from exporter.telemetry.facts import ClientPlace, PushedProducers
 from exporter.transactions.facts import CoordinatorTime
+from exporter.views import documents as docs
+from exporter.views.transactions import stall_document
 from exporter.words import BlockerKind
 
 MOST_PLACES = 5

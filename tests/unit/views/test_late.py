@@ -10,11 +10,11 @@ from exporter.core.runner import GroupState
 from exporter.lso.facts import Stalls
 from exporter.model import Facts, TopicPartition
 from exporter.status.json_lines import json_lines
-from exporter.status.late import LateDocuments
-from exporter.status.status import ClusterSettings, document
 from exporter.transactions.facts import OpenTransactions
+from exporter.views.late import LateDocuments
+from exporter.views.status import ClusterSettings, document
 from tests.helpers.pages import page
-from tests.unit.status.test_status import NOW, OPEN, STALL
+from tests.unit.views.test_status import NOW, OPEN, STALL
 
 LEVELS = 4
 MANY = 1000

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from exporter.linter.rule import Level
-from exporter.posture.check import CheckResult
-from exporter.roll.facts import RollAnswer, RollReason
-from exporter.status.documents import (
+from exporter.views.columns import Column
+from exporter.views.documents import (
+    CheckDocument,
     NextStepDocument,
     OpenTransactionDocument,
     StallDocument,
@@ -18,6 +18,7 @@ from exporter.status.documents import (
 )
 from exporter.words import AuditVerdict, RecordState
 
+MOST_NAMES = 3
 JsonScalar = str | int | float | bool | None
 
 
@@ -47,18 +48,24 @@ class UncleanEndRow(UncleanEndDocument):
 
 
 class OpenTransactionsOutput(TypedDict):
-    """``transactions open``."""
+    """``transactions``."""
 
     transactions: list[OpenRow]
     not_asked: list[str]
     """Reads that failed: an empty list means none only where this is empty."""
 
 
-class WatchedStallRow(StallRow):
+class WaitedForStallDocument(StallDocument):
     """A stalled partition, with the groups that it keeps from their own offsets."""
 
     waiting_groups: list[str]
     """Of a partition of __consumer_offsets: groups whose offsets are committed in the transaction."""
+
+
+class WatchedStallRow(WaitedForStallDocument):
+    """Such a partition of one of the clusters."""
+
+    kafka_cluster: str
 
 
 class StalledOutput(TypedDict):
@@ -145,66 +152,12 @@ class ExplainOutput(TypedDict):
     not_asked: list[str]
 
 
-class ApplicationUseDocument(TypedDict):
-    """An application that writes in transactions."""
-
-    application: str
-    owner: str
-    """"" where no entry of ``owners`` has it."""
-    ids: int
-    committed: int
-    """At least: compaction takes records of the log."""
-    aborted: int
-    transactions_per_second: float
-    topics: list[str]
-    groups: list[str]
-    """Groups whose offsets it commits in transactions, as far as the newest commits show."""
-    offsets_in_transactions: bool
-    timeouts_seconds: list[float]
-    ids_of_v1: int
-    """Ids whose client speaks a protocol of before Transactions V2, or did not write."""
-    ids_of_v2: int
-
-
-class WrittenOutsideDocument(TypedDict):
-    """A topic that transactions write to and groups read, by its newest batches."""
-
-    topic: str
-    groups: list[str]
-    """Groups with committed offsets; brokers do not know which of them read read_committed."""
-    partitions: int
-    partitions_sampled: int
-    batches: int
-    batches_outside: int | None
-    """Batches written without a transaction; null where none could be read. 0 says nothing of what was not sampled."""
-    producer_ids: list[int]
-    """Of these batches, where their producer is idempotent; ten of a partition at most."""
-    newest_outside: str | None
-
-
-class ClusterInventoryDocument(TypedDict):
-    """One cluster."""
-
-    kafka_cluster: str
-    as_of_timestamp: float
-    seconds: float
-    """The part of the log that was read."""
-    applications: list[ApplicationUseDocument]
-    topics: list[WrittenOutsideDocument]
-    not_asked: list[str]
-
-
-class InventoryOutput(TypedDict):
-    """``transactions inventory``, and ``/api/v1/inventory``."""
-
-    clusters: list[ClusterInventoryDocument]
-
-
 class CapabilityDocument(TypedDict):
     """One kind of request, and whether the cluster answers it."""
 
-    name: str
-    without: str
+    name: Annotated[str, Column("may we ask for")]
+    verdict: Annotated[Literal["ok", "missing", "unproven"], Column("verdict")]
+    without: Annotated[str, Column("without it", lambda row: row["without"] if row["faults"] else "", whole=True)]
     """Facts that the agent cannot show without it."""
     faults: list[str]
     """Refusals, each with the grant that is missing."""
@@ -212,26 +165,30 @@ class CapabilityDocument(TypedDict):
     """Why it cannot be determined; "" otherwise."""
     unseen: str
     """Facts that no answer of a broker can show, whatever the verdict."""
-    verdict: Literal["ok", "missing", "unproven"]
 
 
 class FeatureDocument(TypedDict):
     """A part of the agent, and whether it works on the cluster."""
 
-    name: str
-    works: Literal["yes", "no", "unproven"]
-    why: str
+    name: Annotated[str, Column("what works here")]
+    works: Annotated[Literal["yes", "no", "unproven"], Column("")]
+    why: Annotated[str, Column("why not")]
     """The missing part; "" where it works."""
 
 
-class ConnectionDocument(TypedDict):
+class ConnectionSection(TypedDict):
     """One cluster."""
 
-    kafka_cluster: str
     error: str | None
     """Why no broker answered."""
     capabilities: list[CapabilityDocument]
     works: list[FeatureDocument]
+
+
+class ConnectionDocument(ConnectionSection):
+    """One cluster, with its name."""
+
+    kafka_cluster: str
 
 
 class ConnectionOutput(TypedDict):
@@ -240,26 +197,18 @@ class ConnectionOutput(TypedDict):
     clusters: list[ConnectionDocument]
 
 
-class CheckDocument(TypedDict):
-    """One check of one subject."""
-
-    name: str
-    subject: str
-    verdict: CheckResult
-    found: str
-    why: str
-    fix: str
-    error: str
-    """Why the verdict is unknown; "" otherwise."""
-
-
-class ClusterPostureDocument(TypedDict):
+class PostureSection(TypedDict):
     """One cluster."""
 
-    kafka_cluster: str
     checks: list[CheckDocument]
     faults: list[str]
     """Reads that failed."""
+
+
+class ClusterPostureDocument(PostureSection):
+    """One cluster, with its name."""
+
+    kafka_cluster: str
 
 
 class PostureOutput(TypedDict):
@@ -268,66 +217,18 @@ class PostureOutput(TypedDict):
     clusters: list[ClusterPostureDocument]
 
 
-class RollRowDocument(TypedDict):
-    """One reason, with its evidence."""
+class SettingsProblems(TypedDict):
+    """The problems of the settings."""
 
-    effect: RollAnswer
-    """The answer that it demands; `safe` for what is good to know."""
-    reason: RollReason
-    subject: str
-    text: str
-    wait_seconds: float | None
+    problems: list[str]
 
 
-class BrokerRollDocument(TypedDict):
-    """The answer whether one broker may be stopped."""
+class CheckOutput(TypedDict):
+    """``check``; the connection and the posture are null where the settings cannot be used."""
 
-    broker: int
-    answer: RollAnswer
-    wait_seconds: float | None
-    """With the answer `wait`."""
-    rows: list[RollRowDocument]
-
-
-class ClusterRollDocument(TypedDict):
-    """One cluster."""
-
-    kafka_cluster: str
-    as_of_timestamp: float
-    """When the cluster was asked: the answers are of that moment."""
-    outage_seconds: float
-    brokers: list[BrokerRollDocument]
-    not_asked: list[str]
-
-
-class RollOutput(TypedDict):
-    """``check roll``, and ``/api/v1/roll``."""
-
-    clusters: list[ClusterRollDocument]
-
-
-class GroupedIdsDocument(TypedDict):
-    """The ids that one rule assigns to one application."""
-
-    application: str
-    kind: str
-    rule: str
-    ids: int
-    example: str
-
-
-class ApplicationsDocument(TypedDict):
-    """One cluster."""
-
-    kafka_cluster: str
-    applications: list[GroupedIdsDocument]
-    not_asked: list[str]
-
-
-class ApplicationsOutput(TypedDict):
-    """``check applications``."""
-
-    clusters: list[ApplicationsDocument]
+    settings: SettingsProblems
+    connection: ConnectionOutput | None
+    posture: PostureOutput | None
 
 
 class ClientFindingDocument(TypedDict):
@@ -389,10 +290,9 @@ class TornDocument(TypedDict):
     marker_time: str | None
 
 
-class MarkersDocument(TypedDict):
+class MarkersSection(TypedDict):
     """One cluster."""
 
-    kafka_cluster: str
     verdict: Literal["findings", "unknown", "clean"]
     transactions: int
     """Number of transactions that were compared."""
@@ -400,6 +300,12 @@ class MarkersDocument(TypedDict):
     """Number of offsets whose batch headers were read."""
     torn: list[TornDocument]
     not_compared: list[str]
+
+
+class MarkersDocument(MarkersSection):
+    """One cluster, with its name."""
+
+    kafka_cluster: str
 
 
 class MarkersOutput(TypedDict):

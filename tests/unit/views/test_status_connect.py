@@ -13,9 +13,9 @@ from exporter.core.source_state import SourceState
 from exporter.lso.facts import Stalls
 from exporter.model import Fact, Facts, Fault, Reason, Snapshot
 from exporter.status.json_lines import json_lines
-from exporter.status.status import ClusterSettings, document
 from exporter.status.verdict import verdict
 from exporter.transactions.facts import OpenTransactions, UncleanEnds
+from exporter.views.status import ClusterSettings, document
 from exporter.words import FailureCause
 from tests.helpers.pages import page
 from tests.helpers.schemas import conform
