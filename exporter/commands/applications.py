@@ -21,7 +21,7 @@ from exporter.commands.runner import (
     FOUND,
     UNKNOWN,
     ClusterReport,
-    Sections,
+    SectionForm,
     add_command,
     fault_texts,
     print_views,
@@ -75,7 +75,7 @@ def _command(options: argparse.Namespace) -> int:
         if report.found:
             _print(report.cluster, section(report), several=several)
 
-    return run(options, _read, Sections(section, text, _code))
+    return run(options, _read, SectionForm(section, text, _code))
 
 
 def _read(cluster: Cluster, _: ClusterConfig, deadline: Deadline) -> ClusterReport[Inventory]:

@@ -15,7 +15,7 @@ from exporter.bounds.text import printable
 from exporter.cluster import Cluster
 from exporter.commands.audit_post import add_agent_flags, agent_of, post
 from exporter.commands.output import print_table, progress, say
-from exporter.commands.runner import CLEAN, FOUND, UNKNOWN, ClusterReport, Sections, add_command, run
+from exporter.commands.runner import CLEAN, FOUND, UNKNOWN, ClusterReport, SectionForm, add_command, run
 from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import instant, seconds_of
@@ -124,7 +124,7 @@ def _command(options: argparse.Namespace) -> int:
             delivered.append(post(agent, _result(report)))
         return ClusterReport(cluster, (report,))
 
-    code = run(options, read, Sections(_section, _print, lambda report: _CODES[report.found[0].verdict]))
+    code = run(options, read, SectionForm(_section, _print, lambda report: _CODES[report.found[0].verdict]))
     return code if all(delivered) else code or UNKNOWN
 
 

@@ -14,7 +14,7 @@ from exporter.commands.runner import (
     FOUND,
     UNKNOWN,
     ClusterReport,
-    Sections,
+    SectionForm,
     add_command,
     fault_texts,
     print_views,
@@ -209,4 +209,4 @@ def _print(report: ClusterReport[Capability], _: bool = False) -> None:
     print_views(FeatureDocument, [("", feature) for feature in section["works"]])
 
 
-FORM = Sections(_section, _print, _code)
+FORM = SectionForm(_section, _print, _code)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from exporter.cluster import Cluster
 from exporter.commands.log_rounds import Sleep, take_rounds
 from exporter.commands.output import progress
-from exporter.commands.runner import ClusterReport, Rows, add_command, fault_texts, run
+from exporter.commands.runner import ClusterReport, ListForm, add_command, fault_texts, run
 from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.kafka.client import AskError
@@ -45,7 +45,7 @@ exit codes: 0 none, 1 found, 2 could not be determined
 """
 
 
-_FORM = Rows(
+_FORM = ListForm(
     "hanging", "no hanging transactions", StallDocument, lambda stall: stall["since_timestamp"], undecided=True
 )
 

@@ -19,7 +19,7 @@ from exporter.commands.runner import (
     UNKNOWN,
     ClusterReport,
     Read,
-    Sections,
+    SectionForm,
     add_command,
     fault_texts,
     print_views,
@@ -38,7 +38,7 @@ from exporter.settings.plain import PostureConfig, TransactionsConfig
 from exporter.transactions.facts import LoggedTransactions
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
-from exporter.views.command_documents import PostureSection
+from exporter.views.command_documents import PosturePart
 from exporter.views.documents import CheckDocument
 
 _SLICE_SECONDS = 5.0
@@ -137,7 +137,7 @@ def _read(source: Source, deadline: Deadline, facts: Facts | None = None) -> tup
         time.sleep(0.1)
 
 
-def _section(report: ClusterReport[PostureCheck]) -> PostureSection:
+def _section(report: ClusterReport[PostureCheck]) -> PosturePart:
     return {
         "checks": [document_of(CheckDocument, check) for check in report.found],
         "faults": list(report.not_asked),
@@ -157,4 +157,4 @@ def _print(report: ClusterReport[PostureCheck], _: bool) -> None:
             print(f"\n{check.name}: {check.why}\n  {remedy}: {check.fix}")
 
 
-FORM = Sections(_section, _print, _code)
+FORM = SectionForm(_section, _print, _code)

@@ -13,7 +13,7 @@ from exporter.cluster import Cluster
 from exporter.commands.clock import say_clock, shown_now
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour
 from exporter.commands.output import print_advice, print_table, say
-from exporter.commands.runner import ClusterReport, Rows, add_command, run
+from exporter.commands.runner import ClusterReport, ListForm, add_command, run
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.model import Deadline
@@ -70,7 +70,7 @@ def add_to(lists: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no
 
 
 @dataclass(frozen=True, slots=True)
-class EndRows(Rows):
+class EndForm(ListForm):
     """The list of ends while it is short; a row for each application where it is long, unless each is asked for."""
 
     every: bool = False
@@ -79,7 +79,7 @@ class EndRows(Rows):
         """Print each end, or each application."""
         total = sum(len(report.found) for report in reports)
         if self.every or total <= MOST_ROWS:
-            Rows.print(self, reports)
+            ListForm.print(self, reports)
             return
         ends: dict[tuple[str, str], list[View]] = {}
         for report in reports:
@@ -106,7 +106,7 @@ def _advice(ends: Sequence[View]) -> Iterator[str]:
     return (text for outcome, text in _ADVICE.items() if any(end["outcome"] == outcome for end in ends))
 
 
-_FORM = EndRows(
+_FORM = EndForm(
     "unclean_ends",
     "no unclean ends in the last hour",
     UncleanEndDocument,

@@ -11,7 +11,7 @@ from exporter.cluster import Cluster
 from exporter.commands.clock import coordinators_clock, shown_now
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour
 from exporter.commands.output import say
-from exporter.commands.runner import CLEAN, FOUND, UNKNOWN, ClusterReport, Sections, add_command, fault_texts, run
+from exporter.commands.runner import CLEAN, FOUND, UNKNOWN, ClusterReport, SectionForm, add_command, fault_texts, run
 from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.kafka.requests.coordinators import ask_coordinators
@@ -66,7 +66,7 @@ def _command(options: argparse.Namespace) -> int:
     def text(report: ClusterReport[BrokerRoll], several: bool) -> None:
         _print(report.cluster, section(report), several=several)
 
-    return run(options, read, Sections(section, text, _code))
+    return run(options, read, SectionForm(section, text, _code))
 
 
 def _code(report: ClusterReport[BrokerRoll]) -> int:

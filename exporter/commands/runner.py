@@ -54,7 +54,7 @@ Read = Callable[[Cluster, ClusterConfig, Deadline], ClusterReport[T]]
 """Reads one cluster until a deadline. Raises AskError where it does not answer."""
 
 
-class Form(Protocol[T]):
+class OutputForm(Protocol[T]):
     """How reports are printed, and what they mean: the exit code of one cluster."""
 
     def document(self, reports: Sequence[ClusterReport[T]]) -> Mapping[str, object]:
@@ -98,7 +98,7 @@ def add_command(
     return parser
 
 
-def run(options: argparse.Namespace, read: Read[T], form: Form[T]) -> int:
+def run(options: argparse.Namespace, read: Read[T], form: OutputForm[T]) -> int:
     """Read all clusters and print the result. Returns the exit code."""
     reports = read_all(options, read)
     if vars(options).get("output") == "json":
@@ -131,7 +131,7 @@ def fault_texts(read: Iterable[object]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ListForm:
     """A list of views of one type, the rows of all clusters in one table. ``key`` names the list in JSON; ``nothing``
     is printed for an empty list. ``undecided`` is whether rows can be undecided.
     """
@@ -172,7 +172,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Sections(Generic[T]):
+class SectionForm(Generic[T]):
     """A document and a text for each cluster."""
 
     section: Callable[[ClusterReport[T]], Mapping[str, object]]

@@ -16,7 +16,7 @@ from exporter.commands.clock import coordinators_clock, say_clock
 from exporter.commands.log_hour import NOT_IN_TIME, read_hour
 from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
-from exporter.commands.runner import MOST_NAMES, ClusterReport, Rows, add_command, fault_texts, run
+from exporter.commands.runner import MOST_NAMES, ClusterReport, ListForm, add_command, fault_texts, run
 from exporter.commands.settings import add_duration_flag
 from exporter.commands.waiting_groups import groups_of_offsets
 from exporter.config import ClusterConfig
@@ -49,7 +49,7 @@ exit codes: 0 none, 1 found, 2 could not be read
 """
 
 
-_FORM = Rows(
+_FORM = ListForm(
     "stalled_partitions", "no stalled partitions", WaitedForStallDocument, lambda stall: stall["since_timestamp"]
 )
 

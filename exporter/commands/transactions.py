@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from exporter.cluster import Cluster
 from exporter.commands import explain, hanging, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
-from exporter.commands.runner import ClusterReport, Rows, add_command, fault_texts, run
+from exporter.commands.runner import ClusterReport, ListForm, add_command, fault_texts, run
 from exporter.config import ClusterConfig
 from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import Metadata
@@ -35,7 +35,7 @@ exit codes: 0 none, 1 found, 2 could not be read
 """
 
 
-_FORM = Rows(
+_FORM = ListForm(
     "transactions",
     "no open transactions",
     SeenTransactionDocument,

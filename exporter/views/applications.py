@@ -12,7 +12,7 @@ from exporter.core.documents import document_of
 from exporter.core.durations import instant
 from exporter.inventory.applications_in_log import ApplicationUse, Inventory, WrittenOutside
 from exporter.transactions.machine.record_fields import V2
-from exporter.views.columns import Column, View, label, number
+from exporter.views.columns import View, ViewColumn, label, number
 
 MOST_NAMES = 3
 
@@ -47,23 +47,23 @@ class ApplicationUseDocument(TypedDict):
     """An application that writes in transactions."""
 
     application: Annotated[str, label("application")]
-    owner: Annotated[str, Column("owner", lambda owner: owner or "-")]
+    owner: Annotated[str, ViewColumn("owner", lambda owner: owner or "-")]
     """"" where no entry of ``owners`` has it."""
     ids: Annotated[int, number("ids")]
     """In the part of the log that was read."""
-    transactions_per_second: Annotated[float, Column("per second", lambda rate: f"{rate:g}", number=True)]
+    transactions_per_second: Annotated[float, ViewColumn("per second", lambda rate: f"{rate:g}", number=True)]
     committed: int
     """At least: compaction takes records of the log."""
     aborted: Annotated[int, number("aborted")]
-    ids_of_v1: Annotated[int, Column("clients", _clients, whole=True)]
+    ids_of_v1: Annotated[int, ViewColumn("clients", _clients, whole=True)]
     """Ids whose client speaks a protocol of before Transactions V2, or did not write."""
     ids_of_v2: int
-    timeouts_seconds: Annotated[list[float], Column("timeout", _timeouts)]
-    topics: Annotated[list[str], Column("topics", lambda topics: some(topics, MOST_NAMES))]
-    groups: Annotated[list[str], Column("groups", _groups, whole=True)]
+    timeouts_seconds: Annotated[list[float], ViewColumn("timeout", _timeouts)]
+    topics: Annotated[list[str], ViewColumn("topics", lambda topics: some(topics, MOST_NAMES))]
+    groups: Annotated[list[str], ViewColumn("groups", _groups, whole=True)]
     """Groups whose offsets it commits in transactions, as far as the newest commits show."""
     offsets_in_transactions: bool
-    rules: Annotated[list[GroupedIdsDocument] | None, Column("ids by rule", _rules)]
+    rules: Annotated[list[GroupedIdsDocument] | None, ViewColumn("ids by rule", _rules)]
     """All its ids by the rule that assigns them to it; null where the coordinators were not asked."""
 
 

@@ -1,7 +1,7 @@
 """How the fields of a view are shown: its columns, the same on the terminal, on the page and in ``top``.
 
-A view is one of the documents of this package. A field with a ``Column`` in its annotation is shown in each table of
-that view; a field that is a view itself has the columns of that one at its place::
+A view is one of the documents of this package. A field with a ``ViewColumn`` in its annotation is shown in each table
+of that view; a field that is a view itself has the columns of that one at its place::
 
     seconds: Annotated[float | None, age("open for")]
 """
@@ -25,7 +25,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _MINUTES = 20
 
 
-class Column(NamedTuple):
+class ViewColumn(NamedTuple):
     """One column. ``write`` makes the text of the field's value, or of the whole view where ``whole``.
 
     ``style`` is its class on the page: ``now`` is not broken, ``id`` anywhere. ``mark`` returns the level of a view's
@@ -47,7 +47,7 @@ class Column(NamedTuple):
 class FieldColumn(NamedTuple):
     """A column with the way to its field in the view."""
 
-    column: Column
+    column: ViewColumn
     path: tuple[str, ...]
 
     def value(self, view: View) -> Any:  # noqa: ANN401 -- of any field
@@ -66,29 +66,31 @@ class FieldColumn(NamedTuple):
         return "; ".join(self.texts(view))
 
 
-def label(heading: str, *, links: str = "") -> Column:
+def label(heading: str, *, links: str = "") -> ViewColumn:
     """The column of a name, "?" where it is not known."""
-    return Column(heading, lambda value: value or "?", "id", links=links)
+    return ViewColumn(heading, lambda value: value or "?", "id", links=links)
 
 
-def number(heading: str) -> Column:
+def number(heading: str) -> ViewColumn:
     """The column of a number, "?" where it is not known."""
-    return Column(heading, lambda value: "?" if value is None else str(value), number=True)
+    return ViewColumn(heading, lambda value: "?" if value is None else str(value), number=True)
 
 
-def age(heading: str, unknown: str = "?") -> Column:
+def age(heading: str, unknown: str = "?") -> ViewColumn:
     """The column of seconds."""
-    return Column(heading, lambda seconds: unknown if seconds is None else format_age(seconds), number=True)
+    return ViewColumn(heading, lambda seconds: unknown if seconds is None else format_age(seconds), number=True)
 
 
-def ago(heading: str, unknown: str = "?") -> Column:
+def ago(heading: str, unknown: str = "?") -> ViewColumn:
     """The column of seconds since something happened."""
-    return Column(heading, lambda seconds: unknown if seconds is None else f"{format_age(seconds)} ago", number=True)
+    return ViewColumn(
+        heading, lambda seconds: unknown if seconds is None else f"{format_age(seconds)} ago", number=True
+    )
 
 
-def clock(heading: str) -> Column:
+def clock(heading: str) -> ViewColumn:
     """The column of an instant in Unix seconds."""
-    return Column(heading, lambda seconds: "?" if seconds is None else clock_time(seconds))
+    return ViewColumn(heading, lambda seconds: "?" if seconds is None else clock_time(seconds))
 
 
 def blocks(numbers: Sequence[int]) -> str:
@@ -104,7 +106,7 @@ def page_columns(view: type) -> tuple[FieldColumn, ...]:
     found: list[FieldColumn] = []
     for key, hint in get_type_hints(view, include_extras=True).items():
         parts: tuple[Any, ...] = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-        columns = [FieldColumn(part, (key,)) for part in parts if isinstance(part, Column)]
+        columns = [FieldColumn(part, (key,)) for part in parts if isinstance(part, ViewColumn)]
         if not columns and is_typeddict(parts[0]):
             columns = [nested._replace(path=(key, *nested.path)) for nested in page_columns(parts[0])]
         found += columns

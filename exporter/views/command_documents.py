@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from exporter.linter.rule import Level
-from exporter.views.columns import Column
+from exporter.views.columns import ViewColumn
 from exporter.views.documents import (
     CheckDocument,
     NextStepDocument,
@@ -155,9 +155,9 @@ class ExplainOutput(TypedDict):
 class CapabilityDocument(TypedDict):
     """One kind of request, and whether the cluster answers it."""
 
-    name: Annotated[str, Column("may we ask for")]
-    verdict: Annotated[Literal["ok", "missing", "unproven"], Column("verdict")]
-    without: Annotated[str, Column("without it", lambda row: row["without"] if row["faults"] else "", whole=True)]
+    name: Annotated[str, ViewColumn("may we ask for")]
+    verdict: Annotated[Literal["ok", "missing", "unproven"], ViewColumn("verdict")]
+    without: Annotated[str, ViewColumn("without it", lambda row: row["without"] if row["faults"] else "", whole=True)]
     """Facts that the agent cannot show without it."""
     faults: list[str]
     """Refusals, each with the grant that is missing."""
@@ -170,9 +170,9 @@ class CapabilityDocument(TypedDict):
 class FeatureDocument(TypedDict):
     """A part of the agent, and whether it works on the cluster."""
 
-    name: Annotated[str, Column("what works here")]
-    works: Annotated[Literal["yes", "no", "unproven"], Column("")]
-    why: Annotated[str, Column("why not")]
+    name: Annotated[str, ViewColumn("what works here")]
+    works: Annotated[Literal["yes", "no", "unproven"], ViewColumn("")]
+    why: Annotated[str, ViewColumn("why not")]
     """The missing part; "" where it works."""
 
 
@@ -197,7 +197,7 @@ class ConnectionOutput(TypedDict):
     clusters: list[ConnectionDocument]
 
 
-class PostureSection(TypedDict):
+class PosturePart(TypedDict):
     """One cluster."""
 
     checks: list[CheckDocument]
@@ -205,7 +205,7 @@ class PostureSection(TypedDict):
     """Reads that failed."""
 
 
-class ClusterPostureDocument(PostureSection):
+class ClusterPostureDocument(PosturePart):
     """One cluster, with its name."""
 
     kafka_cluster: str

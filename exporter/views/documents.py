@@ -12,7 +12,7 @@ from exporter.lso.next_step import clock_time
 from exporter.model import Reason
 from exporter.posture.check import CheckResult
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS
-from exporter.views.columns import Column, View, age, ago, blocks, clock, label, number
+from exporter.views.columns import View, ViewColumn, age, ago, blocks, clock, label, number
 from exporter.words import (
     AuditVerdict,
     BlockerKind,
@@ -99,7 +99,7 @@ class CompletionDocument(TypedDict):
 class BlockerDocument(TypedDict):
     """The transaction that holds a last stable offset."""
 
-    kind: Annotated[BlockerKind, Column("kind")]
+    kind: Annotated[BlockerKind, ViewColumn("kind")]
     """open: its coordinator has it open. completing: its end is decided. hanging: proven to belong to no coordinator.
     unmarked: committed, and the partition lacks its marker. unknown: neither could be shown, and ``missing`` says why.
     """
@@ -268,18 +268,18 @@ class OpenTransactionDocument(TypedDict):
     transactional_id: Annotated[str, label("transactional.id")]
     producer_id: Annotated[int, number("producer id")]
     producer_epoch: Annotated[int, number("epoch")]
-    state: Annotated[TransactionState, Column("state", _state, whole=True)]
+    state: Annotated[TransactionState, ViewColumn("state", _state, whole=True)]
     started: str | None
     started_timestamp: float | None
     seconds: Annotated[float | None, age("open for")]
     """For how long, in seconds of the coordinators' clock."""
     timeout_seconds: float | None
-    times_out_timestamp: Annotated[float | None, Column("times out", _times_out, mark=_overdue, whole=True)]
+    times_out_timestamp: Annotated[float | None, ViewColumn("times out", _times_out, mark=_overdue, whole=True)]
     prepared: str | None
     """When its end was decided; of those that are no longer ongoing."""
     prepared_timestamp: float | None
     partition_count: int
-    partitions: Annotated[list[TopicAndPartition], Column("partitions", _places, "id", whole=True)]
+    partitions: Annotated[list[TopicAndPartition], ViewColumn("partitions", _places, "id", whole=True)]
     """The first 20."""
     flink: FlinkCheckpointDocument | None
 
@@ -309,7 +309,7 @@ class UncleanEndDocument(TypedDict):
     transactional_id: Annotated[str, label("transactional.id")]
     producer_id: Annotated[int, number("producer id")]
     producer_epoch: Annotated[int, number("epoch")]
-    outcome: Annotated[str, Column("outcome")]
+    outcome: Annotated[str, ViewColumn("outcome")]
     """timed_out, fenced or aborted; undecided where log time has yet to show it."""
     seconds_ago: Annotated[float, age("age")]
     ended: str | None
@@ -334,14 +334,14 @@ class UncleanIdDocument(TypedDict):
     """Number of ends with this outcome."""
     transactional_id: Annotated[str, label("transactional.id")]
     application: Annotated[str, label("application")]
-    outcome: Annotated[str, Column("what", lambda outcome: outcome.replace("_", " "))]
+    outcome: Annotated[str, ViewColumn("what", lambda outcome: outcome.replace("_", " "))]
     """timed_out or fenced."""
     newest: Annotated[
         UncleanEndDocument,
-        Column("newest", lambda newest: f"{format_age(newest['seconds_ago'])} ago", number=True),
-        Column("at", lambda newest: clock_time(newest["ended_timestamp"]), page_only=True),
-        Column("producer id", lambda newest: str(newest["producer_id"]), number=True),
-        Column("epoch", lambda newest: str(newest["producer_epoch"]), number=True),
+        ViewColumn("newest", lambda newest: f"{format_age(newest['seconds_ago'])} ago", number=True),
+        ViewColumn("at", lambda newest: clock_time(newest["ended_timestamp"]), page_only=True),
+        ViewColumn("producer id", lambda newest: str(newest["producer_id"]), number=True),
+        ViewColumn("epoch", lambda newest: str(newest["producer_epoch"]), number=True),
     ]
     first: str | None
     """The minute of the first one."""
@@ -386,15 +386,15 @@ def took(seconds: float | None) -> str:
 class SourceDocument(TypedDict):
     """One source of one target, at its last read."""
 
-    source: Annotated[str, Column("source")]
+    source: Annotated[str, ViewColumn("source")]
     target: Annotated[str, label("of")]
-    up: Annotated[bool | None, Column("state", _answers, mark=_answers_mark, whole=True)]
+    up: Annotated[bool | None, ViewColumn("state", _answers, mark=_answers_mark, whole=True)]
     """The last read was complete; null before the first one."""
     last_success: str | None
     last_success_timestamp: float | None
     last_success_seconds_ago: Annotated[float | None, ago("last success", "never")]
-    duration_seconds: Annotated[float | None, Column("read took", took, number=True)]
-    faults: Annotated[list[FaultDocument], Column("what did not answer", _unanswered, "id", whole=True)]
+    duration_seconds: Annotated[float | None, ViewColumn("read took", took, number=True)]
+    faults: Annotated[list[FaultDocument], ViewColumn("what did not answer", _unanswered, "id", whole=True)]
     notes: list[str]
     """Parts that are not read on purpose, or cannot be."""
     ignored: str | None
@@ -485,10 +485,10 @@ class AuditDocument(TypedDict):
     """Why the verdict is unknown."""
 
 
-def _ended(outcome: Outcome) -> Column:
+def _ended(outcome: Outcome) -> ViewColumn:
     """The column of the transactions that ended so."""
     bad = outcome in {Outcome.TIMED_OUT, Outcome.FENCED}
-    return Column(
+    return ViewColumn(
         outcome.replace("_", " "),
         lambda outcomes: f"{outcomes[outcome]:,}",
         mark=lambda application: "bad" if bad and application["outcomes"][outcome] else "",
@@ -520,7 +520,7 @@ class ApplicationHourDocument(TypedDict):
     """Ends of the transactions of an application in the last hour, by outcome."""
 
     application: Annotated[str, label("application", links="application")]
-    committed_per_minute: Annotated[list[int], Column("committed per minute", _per_minute, by_minute=True)]
+    committed_per_minute: Annotated[list[int], ViewColumn("committed per minute", _per_minute, by_minute=True)]
     """The oldest first; the last minute is not over."""
     outcomes: Annotated[
         dict[Outcome, int],
@@ -529,7 +529,7 @@ class ApplicationHourDocument(TypedDict):
         _ended(Outcome.TIMED_OUT),
         _ended(Outcome.FENCED),
     ]
-    stopped_minutes: Annotated[int | None, Column("last commit", _last_commit, mark=_stopped, whole=True)]
+    stopped_minutes: Annotated[int | None, ViewColumn("last commit", _last_commit, mark=_stopped, whole=True)]
     """For how long an application that used to commit has not."""
 
 
@@ -559,12 +559,12 @@ _VERDICTS = {CheckResult.PASSED: "good", CheckResult.FAILED: "bad"}
 class CheckDocument(TypedDict):
     """One check of one subject."""
 
-    verdict: Annotated[CheckResult, Column("verdict", mark=lambda check: _VERDICTS.get(check["verdict"], "blind"))]
-    name: Annotated[str, Column("check")]
+    verdict: Annotated[CheckResult, ViewColumn("verdict", mark=lambda check: _VERDICTS.get(check["verdict"], "blind"))]
+    name: Annotated[str, ViewColumn("check")]
     subject: Annotated[str, label("subject")]
-    found: Annotated[str, Column("found", lambda check: check["error"] or check["found"], "id", whole=True)]
-    why: Annotated[str, Column("why", style="id", page_only=True)]
-    fix: Annotated[str, Column("set", style="id", page_only=True)]
+    found: Annotated[str, ViewColumn("found", lambda check: check["error"] or check["found"], "id", whole=True)]
+    why: Annotated[str, ViewColumn("why", style="id", page_only=True)]
+    fix: Annotated[str, ViewColumn("set", style="id", page_only=True)]
     error: str
     """Why the verdict is unknown; "" otherwise."""
 

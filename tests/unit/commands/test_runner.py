@@ -10,11 +10,11 @@ from typing_extensions import TypedDict
 
 from exporter.commands import runner
 from exporter.commands.output import print_advice, print_next_step, print_table
-from exporter.commands.runner import ClusterReport, Rows, found_or_unknown, worst
+from exporter.commands.runner import ClusterReport, ListForm, found_or_unknown, worst
 from exporter.commands.transactions import Seen, _look
 from exporter.lso.next_step import NextStep, next_step
 from exporter.model import Deadline, TopicPartition
-from exporter.views.columns import Column, View
+from exporter.views.columns import View, ViewColumn
 from exporter.views.documents import NextStepDocument
 from exporter.views.transactions import step_document
 from exporter.words import BlockerKind
@@ -26,7 +26,7 @@ LONG = "kafka-transactions.sh " + "x" * 500
 class Thing(TypedDict):
     """A view of one field, with a next step."""
 
-    topic: Annotated[str, Column("thing")]
+    topic: Annotated[str, ViewColumn("thing")]
     partition: int
     next_step: NextStepDocument | None
 
@@ -36,7 +36,7 @@ def thing(name: str) -> Thing:
     return {"topic": name, "partition": 0, "next_step": step}
 
 
-FORM = Rows("things", "no things", Thing, lambda _: 0)
+FORM = ListForm("things", "no things", Thing, lambda _: 0)
 
 
 def run(*looks: ClusterReport[View], output: str = "text") -> int:

@@ -15,7 +15,7 @@ from exporter.commands.top_view import section_of
 from exporter.core.documents import document_of
 from exporter.status import html
 from exporter.status.html import environment
-from exporter.views.columns import Column, View, age, blocks, label, number, page_columns, terminal_columns
+from exporter.views.columns import View, ViewColumn, age, blocks, label, number, page_columns, terminal_columns
 
 
 class NestedDocument(TypedDict):
@@ -30,16 +30,16 @@ class WidgetDocument(TypedDict):
     widget: Annotated[str, label("widget")]
     seconds: Annotated[float | None, age("open for")]
     part: NestedDocument
-    told: Annotated[list[str], Column("lines", lambda lines: lines)]
-    hint: Annotated[str, Column("hint", page_only=True)]
-    level: Annotated[int, Column("level", mark=lambda view: "bad" if view["level"] > 1 else "", number=True)]
+    told: Annotated[list[str], ViewColumn("lines", lambda lines: lines)]
+    hint: Annotated[str, ViewColumn("hint", page_only=True)]
+    level: Annotated[int, ViewColumn("level", mark=lambda view: "bad" if view["level"] > 1 else "", number=True)]
     hidden: str
 
 
 class WiderDocument(WidgetDocument):
     """The view with one field more."""
 
-    colour: Annotated[str, Column("colour", str.upper)]
+    colour: Annotated[str, ViewColumn("colour", str.upper)]
     """The colour of it."""
 
 
