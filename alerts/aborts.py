@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from exporter.alerts.evidence import per_row
 from exporter.alerts.lso import HABIT
-from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity
-from exporter.alerts.settings import Settings
+from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity, by_severity
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_RATIO,
     APPLICATION_THRESHOLD_SECONDS,
@@ -128,7 +127,7 @@ def slow_records() -> Iterator[Record]:
     yield HABIT
 
 
-def alerts(_: Settings) -> Iterator[Alert]:
+def alerts() -> Iterator[Alert]:
     """A share above its limit now, in one application or in many, and one that is silent for too long."""
     limit = f"(clamp_max(2 * ({BUDGET} >= 0.02), 0.99) or 14.4 * {BUDGET})"
     lost = f'max by (outcome) (increase({TRANSACTIONS_TOTAL}{{kafka_cluster=%q, application=%q, outcome!="committed"}}'
@@ -169,15 +168,25 @@ unless on (kafka_cluster) {MANY}""",
         when=f"more than {_MANY} applications of a cluster lose more in 1h than they may, 3 or more transactions each;"
         " one alert for all of them, in place of theirs",
     )
-    yield _silent(
-        Severity.CRITICAL,
-        f'on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})',
-        "an application has not committed for longer than its threshold (application: silent_critical, never)",
+    threshold = f'max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})'
+    yield Alert(
+        "KafkaEosApplicationSilent",
+        None,
+        Board.TRANSACTIONS,
+        by_severity(f"{GAP} > {GAP_LIMIT}\nunless {GAP} <= 1.25 * {WEEK_AGO} + 600", f"{GAP} > on ({_BY}) {threshold}"),
+        _WHO + " has committed no transaction for {{ $value | humanizeDuration }}.",
+        "First: see whether it is stopped on purpose, or has nothing to do. Otherwise look in its log for"
+        " ProducerFencedException and InvalidProducerEpochException: a producer that was fenced for good looks like"
+        " this.",
+        steady=True,
+        when="a ticket: an application has not committed for twice as long as usual in the days before, and 10m, and"
+        " not for as long a week ago, until it commits, its ids expire, or it is ignored; on its first day four times"
+        " as long, and 50m; a page: for longer than its threshold (application: silent_critical, never)",
     )
 
 
-def slow_alerts(_: Settings) -> Iterator[Alert]:
-    """A budget that burns slowly or is of a small application, and an application that stopped."""
+def slow_alerts() -> Iterator[Alert]:
+    """A budget that burns slowly or is of a small application."""
     yield Alert(
         "KafkaEosAbortRatioHigh",
         Severity.WARNING,
@@ -199,32 +208,9 @@ unless on (kafka_cluster) {MANY}""",
         " more, and no smaller share of those in 2h, for 10m (application: unclean, 0.05); of a new application, all"
         " that it ended count",
     )
-    yield _silent(
-        Severity.WARNING,
-        f"{GAP_LIMIT}\nunless {GAP} <= 1.25 * {WEEK_AGO} + 600",
-        "an application has not committed for twice as long as usual in the days before, and 10m, and not for as long a"
-        " week ago, until it commits, its ids expire, or it is ignored; on its first day four times as long, and 50m",
-        "5m",
-    )
 
 
 _OUTCOMES = (
     "First: see in the application's log why they ended. Aborted: its own errors; timed_out: it is too slow or died;"
     " fenced: it restarts with open transactions, or runs twice."
 )
-
-
-def _silent(severity: Severity, condition: str, when: str, hold: str = "") -> Alert:
-    return Alert(
-        "KafkaEosApplicationSilent",
-        severity,
-        Board.TRANSACTIONS,
-        f"{GAP} > {condition}",
-        _WHO + " has committed no transaction for {{ $value | humanizeDuration }}.",
-        "First: see whether it is stopped on purpose, or has nothing to do. Otherwise look in its log for"
-        " ProducerFencedException and InvalidProducerEpochException: a producer that was fenced for good looks like"
-        " this.",
-        hold=hold,
-        steady=True,
-        when=when,
-    )

@@ -12,7 +12,6 @@ from functools import partial
 
 from exporter.alerts.evidence import listed, per_row
 from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity
-from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     CLOCK_DISTANCE_SECONDS,
     CLUSTER_INFO,
@@ -81,7 +80,7 @@ def records() -> Iterator[Record]:
 _alert = partial(Alert, dashboard=Board.AGENT)
 
 
-def alerts(_: Settings) -> Iterator[Alert]:
+def alerts() -> Iterator[Alert]:
     """A missing agent or replica, and a cluster or a source that the running agents cannot read."""
     yield from _absent()
     yield from _unread()
@@ -251,7 +250,7 @@ increase({counter}[1h]) > 0
   > 0"""
 
 
-def monitoring_alerts(_: Settings) -> Iterator[Alert]:
+def monitoring_alerts() -> Iterator[Alert]:
     """An alert that always fires, clocks that differ, and clusters that share one name or have none."""
     yield _alert(
         "KafkaEosWatchdog",

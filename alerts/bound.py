@@ -17,7 +17,6 @@ MOST_ALERTS = 20
 _SUBJECT = re.compile(
     r"\$labels\.(?:application|audit|check|client_id|connector|group|producer_id|query|server|target|topic) "
 )
-_TOPK = f"topk by (kafka_cluster) ({MOST_ALERTS},"
 
 
 def is_bounded(alert: Alert) -> bool:
@@ -30,19 +29,28 @@ def bounded(alert: Alert) -> str:
     expr = alert.expr
     if not is_bounded(alert):
         return expr
+    worst = f"topk by ({', '.join(_lists(alert))}) ({MOST_ALERTS},"
     if alert.steady or expr.startswith("group by "):
-        return f"{_TOPK}\n{expr}\n)"
-    return f"(\n{expr}\n)\nand {_TOPK} 0 * (\n{expr}\n))"
+        return f"{worst}\n{expr}\n)"
+    return f"(\n{expr}\n)\nand {worst} 0 * (\n{expr}\n))"
 
 
 def others(alert: Alert) -> str:
     """Return a line of the description for an alert that stands beside as many as there may be; "" elsewhere."""
     if not is_bounded(alert):
         return ""
-    mine = "".join(f', {name}="{value}"' for name, value in {"severity": alert.severity.value, **alert.labels}.items())
-    firing = f'ALERTS{{alertname="{alert.name}", alertstate="firing", kafka_cluster=%q{mine}}}'
+    of_list = ", ".join(f"{label}=%q" for label in _lists(alert))
+    mine = {"alertname": alert.name, "alertstate": "firing", **alert.labels}
+    if alert.severity:
+        mine["severity"] = alert.severity.value
+    firing = ", ".join((of_list, *(f'{name}="{value}"' for name, value in mine.items())))
     return per_row(
-        f"count({firing}) >= {MOST_ALERTS}",
+        f"count(ALERTS{{{firing}}}) >= {MOST_ALERTS}",
         "\n{{ .Value }} alerts like this one fire, and no more can: the page and the dashboard have the others.",
-        "kafka_cluster",
+        *_lists(alert),
     )
+
+
+def _lists(alert: Alert) -> tuple[str, ...]:
+    """What has a list of its own: a cluster, and where they are of one rule its tickets and its pages."""
+    return ("kafka_cluster",) if alert.severity else ("kafka_cluster", "severity")

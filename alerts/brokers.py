@@ -6,10 +6,10 @@ its id is refused at its next write, and only the brokers' counters show that re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity
-from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     BROKER_DEAD_CLEANER_THREADS,
     BROKER_LOG_DIR_USABLE_BYTES,
@@ -29,10 +29,6 @@ SLOW_SECONDS = 1
 _BROKER = "kafka_cluster, broker"
 _AT = "{{ $labels.kafka_cluster }}: broker {{ $labels.broker }}"
 _FENCING = 'error=~"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|FENCED_INSTANCE_ID"'
-_SEQUENCE = 'request="Produce", error=~"OUT_OF_ORDER_SEQUENCE_NUMBER|UNKNOWN_PRODUCER_ID"'
-_GENERATION = 'request="TxnOffsetCommit", error=~"ILLEGAL_GENERATION|STALE_MEMBER_EPOCH|UNKNOWN_MEMBER_ID"'
-_TIMEOUT = 'request="InitProducerId", error="INVALID_TRANSACTION_TIMEOUT"'
-_EXPIRED = 'error="INVALID_PRODUCER_ID_MAPPING"'
 _ERROR = "kafka_cluster, broker, request, error"
 _REFUSED = {window: f"kafka_cluster:kafka_eos_broker_zombie_requests:increase{window}" for window in ("10m", "1h")}
 _CONCURRENT = "kafka_cluster:kafka_eos_broker_concurrent_transactions:increase10m"
@@ -61,7 +57,7 @@ def records() -> Iterator[Record]:
         yield Record(_REFUSED[window], f"{every} - on (kafka_cluster) 1.1 * {own} or {every}")
 
 
-def alerts(_: Settings) -> Iterator[Alert]:
+def alerts() -> Iterator[Alert]:
     """Refused requests of transactional clients."""
     hours = "\nand ".join(f"{_REFUSED['1h']}{back} > 0" for back in ("", " offset 1h", " offset 2h"))
     yield _of_broker(
@@ -75,27 +71,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " moved (KAFKA-20310): then there is no second instance.",
         "brokers refused 3 requests or more of fenced clients in 10m, or some in each of the last 3 hours",
     )
-    yield _of_broker(
-        "KafkaEosSequenceErrors",
-        f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_SEQUENCE}}}[15m])) > 10",
-        _AT + " refused {{ $value | humanize }} batches in 15 minutes with {{ $labels.error }}. Records before them may"
-        " be lost.",
-        "First: see whether a leader moved then: a few refusals follow, and the client sends the batches again."
-        " Otherwise look for an unclean leader election, a leader that lost its log, a deleted segment, or a client"
-        " that gave up a batch and went on. The client's log has the partition.",
-        "a broker refused more than 10 batches in 15m for their sequence",
-    )
-    yield _of_broker(
-        "KafkaEosConsumerGenerationFenced",
-        f"max by (kafka_cluster, broker, error) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_GENERATION}}}[15m])) > 10",
-        _AT + " refused {{ $value | humanize }} offset commits of transactions in 15 minutes with {{ $labels.error }}:"
-        " their consumers had lost the partitions. These transactions are aborted and their records are processed"
-        " again.",
-        "First: see whether an application is being deployed, or rebalances: a few refusals are the fence that"
-        " exactly-once needs. If they go on, an instance works longer than max.poll.interval.ms, or keeps the group"
-        " metadata of an earlier generation: its log has CommitFailedException or IllegalGenerationException.",
-        "a broker refused more than 10 transactional offset commits in 15m for their generation",
-    )
+    yield _refusals()
     yield _of_broker(
         "KafkaEosConcurrentTransactions",
         f"{_CONCURRENT} > 100 and {_CONCURRENT} > 10 * {_ENDED}",
@@ -118,30 +94,92 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " leaves a hanging transaction.",
         "a broker refused writes to more than 10 partitions in 15m",
     )
-    yield _of_broker(
-        "KafkaEosTransactionTimeoutRefused",
-        f"max by ({_BROKER}) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_TIMEOUT}}}[10m])) > 0",
-        _AT + " refused {{ $value | humanize }} producer(s) in 10 minutes for their transaction timeout. They cannot"
-        " start, and write nothing.",
-        "First: set a transaction.timeout.ms in the application that is not above the brokers'"
-        " transaction.max.timeout.ms (15m by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
-        "a broker refused a producer for its transaction timeout in the last 10m",
-    )
-    yield _of_broker(
-        "KafkaEosTransactionalIdExpired",
-        f"max by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_EXPIRED}}}[10m])) > 0",
-        "{{ $labels.kafka_cluster }}: brokers refused {{ $value | humanize }} request(s) in 10 minutes with"
-        " INVALID_PRODUCER_ID_MAPPING: a producer goes on with a transactional.id that expired. Each of its"
-        " transactions fails until it is restarted.",
-        "First: restart the producer whose log has InvalidPidMappingException or INVALID_PRODUCER_ID_MAPPING: a client"
-        " that does not initialise anew never recovers. `kafka-eos-exporter transactions recent` names the ids that"
-        " expired in the last hour.",
-        "a broker refused a request with INVALID_PRODUCER_ID_MAPPING in the last 10m",
+
+
+class Refusal(NamedTuple):
+    """Errors of one meaning that brokers answer to a kind of request, and how many of them in 15 minutes are usual.
+
+    ``meaning`` is a sentence, ``step`` the first action.
+    """
+
+    errors: str
+    request: str
+    usual: int
+    meaning: str
+    step: str
+
+
+REFUSALS = (
+    Refusal(
+        "OUT_OF_ORDER_SEQUENCE_NUMBER|UNKNOWN_PRODUCER_ID",
+        "Produce",
+        10,
+        "Records before these batches may be lost.",
+        "see whether a leader moved then: a few refusals follow, and the client sends the batches again. Otherwise look"
+        " for an unclean leader election, a leader that lost its log, a deleted segment, or a client that gave up a"
+        " batch and went on. The client's log has the partition.",
+    ),
+    Refusal(
+        "ILLEGAL_GENERATION|STALE_MEMBER_EPOCH|UNKNOWN_MEMBER_ID",
+        "TxnOffsetCommit",
+        10,
+        "The consumers of these transactions had lost the partitions: the transactions are aborted and their records"
+        " are processed again.",
+        "see whether an application is being deployed, or rebalances: a few refusals are the fence that exactly-once"
+        " needs. If they go on, an instance works longer than max.poll.interval.ms, or keeps the group metadata of an"
+        " earlier generation: its log has CommitFailedException or IllegalGenerationException.",
+    ),
+    Refusal(
+        "INVALID_TRANSACTION_TIMEOUT",
+        "InitProducerId",
+        0,
+        "These producers cannot start, and write nothing.",
+        "set a transaction.timeout.ms in the application that is not above the brokers' transaction.max.timeout.ms (15m"
+        " by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
+    ),
+    Refusal(
+        "INVALID_PRODUCER_ID_MAPPING",
+        "",
+        0,
+        "A producer goes on with a transactional.id that expired: until it is restarted, its transactions fail.",
+        "restart the producer whose log has InvalidPidMappingException or INVALID_PRODUCER_ID_MAPPING: a client that"
+        " does not initialise anew never recovers. `kafka-eos-exporter transactions recent` names the ids that expired"
+        " in the last hour.",
+    ),
+)
+
+
+def _refusals() -> Alert:
+    """One alert for each broker and error; its text is of the error."""
+
+    def above(refusal: Refusal) -> str:
+        request = f'request="{refusal.request}", ' if refusal.request else ""
+        errors = f'error{"=~" if "|" in refusal.errors else "="}"{refusal.errors}"'
+        which = f"{BROKER_REQUEST_ERRORS_TOTAL}{{{request}{errors}}}"
+        return f"max by ({_BROKER}, error) (increase({which}[15m])) > {refusal.usual}"
+
+    def of_error(texts: Iterable[str]) -> str:
+        cases = [f'if match "{row.errors}" $labels.error }}}}{text}' for row, text in zip(REFUSALS, texts, strict=True)]
+        return "{{ " + "{{ else ".join(cases) + "{{ end }}"
+
+    return _of_broker(
+        "KafkaEosRequestsRefused",
+        "\nor\n".join(above(row) for row in REFUSALS),
+        _AT
+        + " refused {{ $value | humanize }} request(s) in 15 minutes with {{ $labels.error }}. "
+        + of_error(row.meaning for row in REFUSALS),
+        "First: " + of_error(row.step for row in REFUSALS),
+        "in 15m a broker answered "
+        + "; or ".join(
+            f"{row.errors.replace('|', ', ')}{row.request and f' to {row.request}'}"
+            f" {f'more than {row.usual} times' if row.usual else 'once or more'}"
+            for row in REFUSALS
+        ),
     )
 
 
-def storage_alerts(_: Settings) -> Iterator[Alert]:
-    """Commits that are slow, a cleaner that gave up, and internal topics that fill a disk."""
+def storage_alerts() -> Iterator[Alert]:
+    """Commits that are slow, producer ids without number, and internal topics that fill a disk."""
     yield _of_broker(
         "KafkaEosCommitsSlow",
         f"max by ({_BROKER}) (max_over_time({BROKER_REQUEST_DURATION_SECONDS}"
@@ -151,20 +189,6 @@ def storage_alerts(_: Settings) -> Iterator[Alert]:
         "First: look at the in-sync replicas of __transaction_state and the disk of that broker: EndTxn is answered"
         " once the decision is replicated. Its request queue and the load of its partitions are on the dashboard.",
         f"the 99th percentile of EndTxn at a broker is above {SLOW_SECONDS} s for 15m",
-        hold="15m",
-    )
-    yield _of_broker(
-        "KafkaEosLogCleanerStuck",
-        f"""\
-max by ({_BROKER}) (max_over_time({BROKER_UNCLEANABLE_PARTITIONS}[{BRIDGE}])) > 0
-or
-max by ({_BROKER}) (max_over_time({BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}])) > 0""",
-        "{{ $labels.kafka_cluster }}: the log cleaner of broker {{ $labels.broker }} has given up {{ $value }}"
-        " partition(s) or thread(s). Compacted topics, the transaction log among them, grow there without bounds.",
-        "First: find the partitions in log-cleaner.log of the broker (`uncleanable`), and the error beside them. A"
-        " restart of the broker makes the cleaner try again; if it gives up again, the log is damaged or the version"
-        " has a bug.",
-        "a broker's cleaner has given up partitions, or lost a thread, for 15m",
         hold="15m",
     )
     yield _of_broker(
@@ -181,13 +205,23 @@ max by ({_BROKER}) (max_over_time({BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}])) > 0"
     usable = f"min by ({_BROKER}) (max_over_time({BROKER_LOG_DIR_USABLE_BYTES}[15m]))"
     yield _of_broker(
         "KafkaEosInternalTopicGrows",
-        f"{usable} / ({growth} > 0) / 86400 < {LEAST_DAYS}",
-        "{{ $labels.kafka_cluster }}: at the growth of the last 6 hours the internal topics fill the disk of broker"
-        " {{ $labels.broker }} in {{ $value | printf `%.1f` }} days.",
-        "First: look whether the cleaner works on that broker (log-cleaner.log), and which of __transaction_state and"
-        " __consumer_offsets grows. An application that makes a new transactional.id at every start fills the first,"
-        " and one that commits offsets far too often the second, until they are compacted.",
-        f"at the growth of 6h the internal topics fill a broker's disk in less than {LEAST_DAYS} days, for 1h",
+        f"""\
+group by ({_BROKER}) (
+  max_over_time({BROKER_UNCLEANABLE_PARTITIONS}[{BRIDGE}]) > 0
+  or
+  max_over_time({BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}]) > 0
+  or
+  {usable} / ({growth} > 0) / 86400 < {LEAST_DAYS}
+)""",
+        _AT + f" may run out of disk: its log cleaner gave up, or the internal topics fill it in less than {LEAST_DAYS}"
+        " days at the growth of the last 6 hours.",
+        "First: look in log-cleaner.log of that broker for partitions that it gave up (`uncleanable`), and the error"
+        " beside them. A restart of the broker makes the cleaner try again; if it gives up again, the log is damaged or"
+        " the version has a bug. Otherwise see which of the two topics grows: an application that makes a new"
+        " transactional.id at every start fills __transaction_state, and one that commits offsets far too often"
+        " __consumer_offsets.",
+        "a broker's cleaner has given up partitions, or lost a thread; or at the growth of 6h the internal topics fill"
+        f" its disk in less than {LEAST_DAYS} days, for 1h",
         hold="1h",
     )
 

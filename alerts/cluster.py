@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import per_row
-from exporter.alerts.rule import BRIDGE, Alert, Board, Severity
-from exporter.alerts.settings import Settings
+from exporter.alerts.rule import BRIDGE, Alert, Board, Severity, by_severity
 from exporter.catalogue import (
     BROKER_REQUEST_ERRORS_TOTAL,
     CANARY_FAILING_PARTITIONS,
@@ -24,9 +23,9 @@ NO_SUCCESS = "2m"
 """Longer than a turn of the canary whose phases all time out, so that one slow turn is no page."""
 
 
-def alerts(_: Settings) -> Iterator[Alert]:
+def alerts() -> Iterator[Alert]:
     """The transaction log that cannot be made or has missing replicas, and failed posture checks."""
-    yield from _not_made()
+    yield _not_made()
     broken = 'topic="__transaction_state", condition=~"offline|under_min_isr"'
     since = f"min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{{{broken}}})"
     yield Alert(
@@ -64,43 +63,28 @@ def alerts(_: Settings) -> Iterator[Alert]:
     )
 
 
-def _not_made() -> Iterator[Alert]:
-    """A ticket by the settings alone; a page once brokers refuse those that look for a coordinator."""
+def _not_made() -> Alert:
     check = f'{POSTURE_CHECK}{{check="internal_topic_creation", subject="__transaction_state"}}'
     fails = f"min by (kafka_cluster) (last_over_time({check}[{BRIDGE}])) < 1"
     unavailable = 'request="FindCoordinator", error="COORDINATOR_NOT_AVAILABLE"'
     refused = f"max by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{unavailable}}}[10m])) > 0"
-    first = (
+    return Alert(
+        "KafkaEosTransactionLogNotMade",
+        None,
+        Board.OVERVIEW,
+        by_severity(fails, f"{fails} and on (kafka_cluster) {refused}"),
+        "{{ $labels.kafka_cluster }}: __transaction_state cannot be made, more replicas are set than there are brokers."
+        " No transactional producer can start.",
         "First: set transaction.state.log.replication.factor no higher than the number of brokers, on every broker, and"
         " restart them; or start the missing brokers. `kafka-eos-exporter check posture` has both numbers. Nothing is"
-        " lost: no transaction has begun."
-    )
-    what = (
-        "{{ $labels.kafka_cluster }}: __transaction_state cannot be made, more replicas are set than there are brokers."
-    )
-    yield Alert(
-        "KafkaEosTransactionLogNotMade",
-        Severity.CRITICAL,
-        Board.OVERVIEW,
-        f"{fails} and on (kafka_cluster) {refused}",
-        f"{what} Clients look for a coordinator and are refused: no transactional producer can start.",
-        first,
+        " lost: no transaction has begun.",
         hold="5m",
-        when="the same, for 5m, while brokers refuse FindCoordinator with COORDINATOR_NOT_AVAILABLE (needs their JMX)",
-    )
-    yield Alert(
-        "KafkaEosTransactionLogNotMade",
-        Severity.WARNING,
-        Board.OVERVIEW,
-        fails,
-        f"{what} No transactional producer can start.",
-        first,
-        hold="10m",
-        when="there is no `__transaction_state`, and its replication factor is above the number of brokers, for 10m",
+        when="there is no `__transaction_state`, and its replication factor is above the number of brokers, for 5m; a"
+        " page while brokers refuse FindCoordinator with COORDINATOR_NOT_AVAILABLE (needs their JMX)",
     )
 
 
-def canary_alerts(_: Settings) -> Iterator[Alert]:
+def canary_alerts() -> Iterator[Alert]:
     """No transaction of the canary succeeds, none through one coordinator, or no canary runs any more."""
     success = CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS
     failures = "\n- {{ .Labels.phase }}: {{ .Labels.error }}, {{ .Value | humanize }} times in 5m"

@@ -1,29 +1,18 @@
-"""Rows about engines and clients: Connect, Debezium, Kafka Streams, Java producers, librdkafka.
-
-A failure that is over is a ticket; one that lasts or recurs is a page.
-"""
+"""Rows about engines: Connect's commits, Debezium, threads and restores of Kafka Streams, Java producers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from exporter.alerts.evidence import per_row
-from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Board, Severity
-from exporter.alerts.settings import Settings
+from exporter.alerts.rule import BRIDGE, Alert, Board, Severity
 from exporter.catalogue import (
-    CONNECT_TASK_FAILURES_TOTAL,
     CONNECT_TASK_OFFSET_COMMIT_RATIO,
-    CONNECT_TASK_STATE,
     CONNECTOR_THRESHOLD_RATIO,
     DEBEZIUM_CONNECTED,
     DEBEZIUM_LAG_SECONDS,
     DEBEZIUM_LAST_EVENT_AGE_SECONDS,
     DEBEZIUM_SNAPSHOT_STATE,
-    PRODUCER_IDEMPOTENCE_STATE,
     PRODUCER_RECORD_ERRORS_TOTAL,
-    PRODUCER_TXN_STATE,
-    SOURCE_UP,
-    STREAMS_CLIENT_STATE,
     STREAMS_FAILED_THREADS_TOTAL,
     STREAMS_RESTORE_REMAINING_RECORDS,
     STREAMS_THREAD_STATE,
@@ -41,63 +30,10 @@ _WHICH = (
     " {{ $labels.connect }})"
 )
 _DEBEZIUM = "{{ $labels.kafka_cluster }}: Debezium {{ $labels.server }} of Connect {{ $labels.connect }}"
-_STREAMS_TASK = "{{ $labels.kafka_cluster }}: Streams task {{ $labels.task }} of {{ $labels.target }}"
-_PAGED = 'ALERTS{alertname="KafkaEosConnectTaskFailed", alertstate="firing", severity="critical"}'
 
 
-def connect_alerts(_: Settings) -> Iterator[Alert]:
-    """Connect tasks that fail or cannot commit, and Debezium connectors that stopped or are late."""
-    failed = f'{CONNECT_TASK_STATE}{{state="failed"}}'
-    summary = _WHICH + " failed. Nothing restarts it by itself, and its data waits."
-    first = (
-        "First: read why, on the agent's status page (page_url) or by GET /connectors/{{ $labels.connector }}/status of"
-        " any worker. Mend that, and restart it: POST"
-        " /connectors/{{ $labels.connector }}/tasks/{{ $labels.task }}/restart"
-    )
-    yield Alert(
-        "KafkaEosConnectTaskFailed",
-        Severity.WARNING,
-        Board.CLIENTS,
-        f"group by ({_TASK}) (present_over_time({failed}[{EVENT_WINDOW}]))",
-        summary,
-        first,
-        keeps=False,
-        when=f"a task failed; fires until {EVENT_WINDOW} after the failure was last seen",
-    )
-
-    def answers(up: int) -> str:
-        """Whether a Connect cluster answers an agent completely. The source's target is its name."""
-        return f'label_replace({SOURCE_UP}{{source="connect"}} == {up}, "connect", "$1", "target", "(.*)")'
-
-    yield Alert(
-        "KafkaEosConnectTaskFailed",
-        Severity.CRITICAL,
-        Board.CLIENTS,
-        # A firing page stays while Connect does not answer: it is not known that the task runs again.
-        f"""\
-group by ({_TASK}) (
-  present_over_time({failed}[{BRIDGE}])
-  or
-  {_PAGED}
-  and on (kafka_cluster, connect) {answers(0)}
-  unless on (kafka_cluster, connect) {answers(1)}
-  unless on ({_TASK}) present_over_time({CONNECT_TASK_STATE}{{state!="failed"}}[10m])
-)""",
-        summary,
-        first
-        + per_row(
-            f"round(max by (cause) (increase({CONNECT_TASK_FAILURES_TOTAL}"
-            "{kafka_cluster=%q, connect=%q, connector=%q, task=%q}[1h]))) > 0",
-            "\n- in the last hour by cause {{ .Labels.cause }}: {{ .Value }}",
-            *("kafka_cluster", "connect", "connector", "task"),
-        )
-        + "\nA transaction.boundary.interval.ms at or above the transaction timeout makes it fail again (check"
-        " connect_boundary_interval). Caused by a fence (fenced, invalid_epoch), look for"
-        " a second worker or Connect cluster with the same"
-        " group.id; a zombie is fenced on purpose after a rebalance.",
-        hold="5m",
-        when="a task stays failed for 5m, or fails repeatedly; fires until Connect reports another state",
-    )
+def connect_alerts() -> Iterator[Alert]:
+    """Connect tasks that cannot commit, and Debezium connectors that stopped or are late."""
     yield Alert(
         "KafkaEosConnectCommitsFailing",
         Severity.WARNING,
@@ -160,20 +96,8 @@ min by ({by}) ({age}{{context="streaming"}}[{BRIDGE}])) < {SILENT_SECONDS}""",
     )
 
 
-def streams_alerts(_: Settings) -> Iterator[Alert]:
-    """Streams clients, threads and restores."""
-    failed = f'{STREAMS_CLIENT_STATE}{{state=~"error|pending_error"}}'
-    yield from _ticket_and_page(
-        "KafkaEosStreamsFailed",
-        Board.CLIENTS,
-        lambda window: f"group by ({_CLIENT}) (present_over_time({failed}[{window}]))",
-        "{{ $labels.kafka_cluster }}: Streams client {{ $labels.client_id }} ({{ $labels.target }}) is in state"
-        " ERROR. It processes nothing, and does not start again by itself.",
-        "First: mend what the exception in the application's log names (uncaught exception handler), then start the"
-        " instance again. Its tasks go to other instances if there are any; otherwise their input waits.",
-        ("a Streams client failed", "a Streams client stays failed for 5m, or fails repeatedly"),
-        "client",
-    )
+def streams_alerts() -> Iterator[Alert]:
+    """Threads of Streams, and restores."""
     alive = f'count by ({_JVM}) (group by ({_JVM}, thread) ({STREAMS_THREAD_STATE}{{state!="dead"}}))'
     dead = f'count by ({_JVM}) (group by ({_JVM}, thread) ({STREAMS_THREAD_STATE}{{state="dead"}}))'
     yield Alert(
@@ -185,7 +109,7 @@ def streams_alerts(_: Settings) -> Iterator[Alert]:
         f"""\
 {dead}
 or
-max_over_time(({alive})[1h:1m]) - {alive} > 0
+0 - ({alive} - max_over_time(({alive})[1h:1m])) > 0
 unless on ({_JVM})
   max by ({_JVM}) (increase({STREAMS_FAILED_THREADS_TOTAL}[1h])) == 0""",
         "{{ $labels.kafka_cluster }}: {{ $value }} stream thread(s) of {{ $labels.target }} are dead or gone. The"
@@ -196,40 +120,38 @@ unless on ({_JVM})
         reason="thread",
         when="a stream thread is dead, or an instance has fewer threads than in the last hour and one failed, for 10m",
     )
-    remaining = str(STREAMS_RESTORE_REMAINING_RECORDS)
+    remaining = STREAMS_RESTORE_REMAINING_RECORDS
     yield Alert(
-        "KafkaEosStreamsRestoreStuck",
+        "KafkaEosStreamsRestoring",
         Severity.WARNING,
         Board.CLIENTS,
+        # A restore that began and ended is two changes. The series on the left keep their order, which those of a
+        # subquery do not, so that the same twenty are taken each time.
         f"""\
-max by ({_JVM}, thread, task) (min_over_time({remaining}[15m]))
->= max by ({_JVM}, thread, task) (last_over_time({remaining}[{BRIDGE}] offset 15m))
-> 0""",
-        _STREAMS_TASK + " has {{ $value }} records to restore, and had no fewer 15m ago. Until it is done it processes"
+group by ({_JVM}, task) (
+  {remaining}
+  and on ({_JVM}, task) (max by ({_JVM}, thread, task) (min_over_time({remaining}[15m]))
+  >= max by ({_JVM}, thread, task) (last_over_time({remaining}[{BRIDGE}] offset 15m))
+  > 0
+  or
+  floor(changes((max by ({_JVM}, task) ({remaining}) > bool 0)[1h:30s]) / 2) > {MOST_RESTORES})
+)""",
+        "{{ $labels.kafka_cluster }}: Streams task {{ $labels.task }} of {{ $labels.target }} does not get beyond the"
+        f" restore of its state, or restored it more than {MOST_RESTORES} times in an hour. Meanwhile it processes"
         " nothing.",
         "First: look for a stalled partition of its changelog topic (KafkaEosLsoStalled names who holds it): a restore"
-        " reads committed records only. Otherwise look for fetch errors in the log of thread {{ $labels.thread }}.",
+        " reads committed records only. Otherwise look in the application's log for fetch errors. Restored again and"
+        " again: with exactly-once each unclean end throws the state away; look for TaskCorruptedException, or for what"
+        " ended the transaction before each restore: a fence, a timeout (KafkaEosTransactionTimeouts), a rebalance.",
         hold="5m",  # the rest at the end of one restore is less than the minimum of the next one
         keeps=False,
-        when="a task has no fewer records to restore than 15m ago, for 5m",
-    )
-    yield Alert(
-        "KafkaEosStreamsRestoreRepeated",
-        Severity.WARNING,
-        Board.CLIENTS,
-        # A restore that began and ended is two changes.
-        f"floor(changes((max by ({_JVM}, task) ({remaining}) > bool 0)[1h:30s]) / 2) > {MOST_RESTORES}",
-        _STREAMS_TASK + " restored its state {{ $value | humanize }} times in an hour. With exactly-once it throws its"
-        " state away at each unclean end, and processes nothing until it is restored.",
-        "First: look in the application's log for TaskCorruptedException, or for what ended the transaction before"
-        " each restore: a fence, a timeout (KafkaEosTransactionTimeouts), a rebalance.",
-        keeps=False,
-        when=f"a task restored its state more than {MOST_RESTORES} times in 1h",
+        when="a Streams task has no fewer records to restore than 15m ago, or restored its state more than"
+        f" {MOST_RESTORES} times in 1h; for 5m",
     )
 
 
-def client_alerts(_: Settings) -> Iterator[Alert]:
-    """Producers that lost records or cannot recover."""
+def client_alerts() -> Iterator[Alert]:
+    """Producers that lost records."""
     yield Alert(
         "KafkaEosProducerRecordErrors",
         Severity.WARNING,
@@ -242,53 +164,4 @@ def client_alerts(_: Settings) -> Iterator[Alert]:
         " authorization errors are fatal to a Java producer: it has to be closed and made anew. After any other error"
         " the application aborts the transaction and goes on.",
         when="a producer could not send records in the last 10m",
-    )
-    transactional, idempotent = (
-        f'{metric}{{state="fatal_error"}}' for metric in (PRODUCER_TXN_STATE, PRODUCER_IDEMPOTENCE_STATE)
-    )
-    yield from _ticket_and_page(
-        "KafkaEosProducerFatalError",
-        Board.CLIENTS,
-        lambda window: (
-            f"""\
-group by ({_CLIENT}) (
-  present_over_time({transactional}[{window}])
-  or
-  present_over_time({idempotent}[{window}])
-)"""
-        ),
-        "{{ $labels.kafka_cluster }}: client {{ $labels.client_id }} of {{ $labels.target }} had a fatal error. It"
-        " sends nothing any more until its application makes a new one.",
-        "First: read the error in the application's log (rd_kafka_fatal_error, KafkaException with fatal())."
-        " Fenced: stop the second instance with its transactional.id before you start this one again. Let the"
-        " application close the client and make a new one; if it goes on with the old one, start it again.",
-        (
-            "a librdkafka client had a fatal error",
-            "such a client is still in use 5m later, or has fatal errors repeatedly",
-        ),
-    )
-
-
-def _ticket_and_page(
-    name: str,
-    board: Board,
-    expr: Callable[[str], str],
-    summary: str,
-    description: str,
-    when: tuple[str, str],
-    reason: str = "",
-) -> Iterator[Alert]:
-    yield Alert(
-        name,
-        Severity.WARNING,
-        board,
-        expr(EVENT_WINDOW),
-        summary,
-        description,
-        keeps=False,
-        reason=reason,
-        when=f"{when[0]}; fires until {EVENT_WINDOW} after it was last seen",
-    )
-    yield Alert(
-        name, Severity.CRITICAL, board, expr(BRIDGE), summary, description, hold="5m", reason=reason, when=when[1]
     )

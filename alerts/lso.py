@@ -13,7 +13,6 @@ from functools import partial
 from exporter.alerts.evidence import ENDS, HELD, READERS, STEP, WAITING, WAITING_GROUPS, WHO, WORST
 from exporter.alerts.jobs import NEWEST_AUDIT
 from exporter.alerts.rule import Alert, Board, Record, Severity
-from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     AUDIT_FINDINGS,
     LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
@@ -50,44 +49,34 @@ def records() -> Iterator[Record]:
     yield WAITING_GROUPS
 
 
-def alerts(_: Settings) -> Iterator[Alert]:
+def alerts() -> Iterator[Alert]:
     """A holder of stalled partitions, as a ticket and as a page; a hanging one, and a committed one without marker.
 
     Those that are due longest come first: a holder leaves the list only when it is over.
     """
     summary_of = "{{ $labels.kafka_cluster }}: " + READERS + WHO
-    summary = summary_of + ENDS + "."
-    description = STEP + HELD + WAITING
     yield _of_holder(
         "KafkaEosLsoStalled",
-        Severity.WARNING,
+        None,
+        # Not a page as one that never ends while another replica reports that a coordinator has it.
         expr=f"""\
-time() - min by ({_HOLDER}) (
+time() - min by ({_HOLDER}, severity) (
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}} + on ({_BY}) group_left () {HABIT}
   or
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}
-) > 0""",
-        summary=summary,
-        description=description,
-        when="a transaction holds the last stable offset of a partition for more than 5m (topic: stall_warning), and"
-        " for longer than is usual for its application",
-    )
-    yield _of_holder(
-        "KafkaEosLsoStalled",
-        Severity.CRITICAL,
-        # Not as one that never ends while another replica reports that a coordinator has it.
-        expr=f"""\
-time() - min by ({_HOLDER}) (
+  or
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
   or
   {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
   unless on ({_HOLDER})
   {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
 ) > 0""",
-        summary=summary,
-        description=description,
-        when="a transaction holds it for more than 15m (topic: stall_critical), or for a minute longer than its own"
-        " timeout; at once when it hangs, or was committed and lacks its marker",
+        summary=summary_of + ENDS + ".",
+        description=STEP + HELD + WAITING,
+        when="a ticket: a transaction holds the last stable offset of a partition for more than 5m (topic:"
+        " stall_warning), and for longer than is usual for its application; a page: for more than 15m (topic:"
+        " stall_critical), or for a minute longer than its own timeout; at once when it hangs, or was committed and"
+        " lacks its marker",
     )
     yield _of_holder(
         "KafkaEosHangingTransaction",

@@ -38,10 +38,12 @@ _TEXT = """\
     dashboard_url: std.strReplace(alert.annotations.dashboard_url, %(dashboard_url)s, config.dashboardURL),
     page_url: std.strReplace(alert.annotations.page_url, %(page_url)s, config.pageURL),
   },
+  // Some expressions have severities of their own.
+  local given = { [name]: config.labels[name] for name in std.objectFields(config.labels) if name != 'severity' },
   local changed(rule) =
     if 'record' in rule then rule else
       local override = if rule.alert in config.overrides then config.overrides[rule.alert] else {};
-      rule + { labels: config.labels + rule.labels, annotations+: links(rule) }
+      rule + { labels: given + rule.labels, annotations+: links(rule) }
       + { [name]: override[name] for name in std.objectFields(override) if name != 'enabled' },
   local enabled(rule) =
     'record' in rule || !(rule.alert in config.overrides) || std.get(config.overrides[rule.alert], 'enabled', true),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from textwrap import indent
 
 KEEP_FIRING_FOR = "7m"
 """How long an alert keeps firing without data: longer than it takes to detect that its agent or its source is gone."""
@@ -47,19 +48,20 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An alert, or one variant of it: the same name with another severity or another ``reason``.
+    """An alert, or one variant of it: the same name with another ``reason``.
 
+    ``severity`` is None where the expression has it as a label, of a ticket that becomes a page: ``by_severity``.
     ``hold`` is Prometheus' ``for``, "" for none: most ages come from a timestamp, which a failed scrape or a restart of
     Prometheus cannot reset. ``summary`` is a headline: the cluster, what happens and who is hit, in two sentences.
     ``description`` begins with what to do first; a page has evidence by query after it, a ticket links to page and
     dashboard. ``keeps`` is False where the rule looks back by itself, so that a failed scrape cannot resolve it.
     ``of_holder`` is of an alert about a transaction that holds partitions, which has a card on the page by its producer
-    id. ``when`` describes the condition in docs/alerts.md. ``steady`` is of values that keep their order, such as ages:
-    alerts.bound.
+    id. ``when`` describes the condition in docs/alerts.md. ``steady`` is of values that keep their order, such as ages,
+    or are all the same: alerts.bound.
     """
 
     name: str
-    severity: Severity
+    severity: Severity | None
     dashboard: Board
     expr: str
     summary: str
@@ -72,6 +74,21 @@ class Alert:
     when: str = field(kw_only=True)
 
     @property
+    def severities(self) -> tuple[Severity, ...]:
+        """The severities that it may have."""
+        return (self.severity,) if self.severity else (Severity.WARNING, Severity.CRITICAL)
+
+    @property
     def labels(self) -> dict[str, str]:
         """The labels beside the severity."""
         return {"reason": self.reason} if self.reason else {}
+
+
+def labelled(expr: str, label: str, value: str) -> str:
+    """The series of an expression with one more label."""
+    return f'label_replace(\n{indent(expr, "  ")},\n  "{label}", "{value}", "", ""\n)'
+
+
+def by_severity(warning: str, critical: str) -> str:
+    """The tickets and the pages of one event."""
+    return f"{labelled(warning, 'severity', 'warning')}\nor\n{labelled(critical, 'severity', 'critical')}"

@@ -23,7 +23,7 @@ def groups(settings: Settings) -> list[Rule]:
     subjects = [
         (
             subject,
-            [alert for alert in subject.alerts(settings) if settings.override(alert.name, "enabled") != "false"],
+            [alert for alert in subject.alerts() if settings.override(alert.name, "enabled") != "false"],
             [*subject.records()],
         )
         for subject in table.SUBJECTS
@@ -69,8 +69,8 @@ def _rule(alert: Alert, settings: Settings, alerts: list[Alert]) -> Rule:
     if keep:
         rule["keep_firing_for"] = str(keep)
     rule["labels"] = {
-        **settings.static,
-        "severity": _severity(alert, settings, alerts).value,
+        **{name: value for name, value in settings.static.items() if name != "severity"},
+        **_severity(alert, settings, alerts),
         **alert.labels,
         "owner": _described(owner_label(alert), settings),
     }
@@ -89,13 +89,16 @@ def _described(template: str, settings: Settings) -> str:
     return text(template.replace("alue | humanize }}", "alue | printf `%.0f` }}"), settings)
 
 
-def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> Severity:
+def _severity(alert: Alert, settings: Settings, alerts: list[Alert]) -> dict[str, str]:
+    """The label; none where the expression has it."""
     wanted = settings.override(alert.name, "severity")
-    if wanted is None:
-        return alert.severity
-    if len({other.severity for other in alerts if other.name == alert.name}) > 1:
-        raise SettingsError(f"{alert.name}.severity: it has variants of both severities; change their thresholds")
-    return Severity(wanted)
+    if (
+        wanted is not None
+        and len({one for other in alerts if other.name == alert.name for one in other.severities}) > 1
+    ):
+        raise SettingsError(f"{alert.name}.severity: it has both severities; change their thresholds")
+    severity = wanted or alert.severity
+    return {"severity": Severity(severity).value} if severity else {}
 
 
 def _runbook(alert: Alert, settings: Settings) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from exporter.alerts.aborts import BUDGET, finished, unclean_ratio
 from exporter.alerts.rule import Alert, Board, Record, Severity
-from exporter.alerts.settings import Settings
 from exporter.catalogue import IGNORED_INFO, TOPIC_THRESHOLD_SECONDS, TOPIC_WITHHELD_RECORD_AGE_SECONDS
 
 LATE_SHARE = 0.01
@@ -78,7 +77,7 @@ def slow_records() -> Iterator[Record]:
     yield FRESHNESS_REMAINING
 
 
-def slow_alerts(_: Settings) -> Iterator[Alert]:
+def slow_alerts() -> Iterator[Alert]:
     """Readers that are later than their objective allows, or than a day before."""
     yield Alert(
         "KafkaEosReadersLate",

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from exporter.alerts import aborts, agent, brokers, cluster, engines, groups, jobs, lso, slo, transactions
+from exporter.alerts import aborts, agent, brokers, cluster, engines, failures, groups, jobs, lso, slo, transactions
 from exporter.alerts.rule import Alert, Record
-from exporter.alerts.settings import Settings
 
 
 class Subject(NamedTuple):
     """A group of the rules file: its alerts, its recording rules, and its interval, "" for the usual one."""
 
     name: str
-    alerts: Callable[[Settings], Iterable[Alert]]
+    alerts: Callable[[], Iterable[Alert]]
     records: Callable[[], Iterable[Record]] = tuple
     interval: str = ""
 
@@ -30,6 +29,7 @@ SUBJECTS = (
     Subject("brokers", brokers.alerts, brokers.records),
     Subject("storage", brokers.storage_alerts),
     Subject("canary", cluster.canary_alerts),
+    Subject("failures", failures.alerts),
     Subject("connect", engines.connect_alerts),
     Subject("streams", engines.streams_alerts),
     Subject("clients", engines.client_alerts),
@@ -37,19 +37,19 @@ SUBJECTS = (
     Subject("audits", jobs.audit_alerts),
     Subject("agent", agent.alerts, agent.records),
     Subject("monitoring", agent.monitoring_alerts),
-    Subject("freshness", lambda _: (), slo.records),
+    Subject("freshness", tuple, slo.records),
     Subject("objectives", slo.slow_alerts, slo.slow_records, "5m"),
 )
 
 
-def alerts(settings: Settings) -> tuple[Alert, ...]:
+def alerts() -> tuple[Alert, ...]:
     """Every alert, its variants one after the other."""
-    return tuple(alert for subject in SUBJECTS for alert in subject.alerts(settings))
+    return tuple(alert for subject in SUBJECTS for alert in subject.alerts())
 
 
 def names() -> tuple[str, ...]:
     """The names of all alerts, each once."""
-    return tuple(dict.fromkeys(alert.name for alert in alerts(Settings())))
+    return tuple(dict.fromkeys(alert.name for alert in alerts()))
 
 
 def records() -> tuple[Record, ...]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.alerts.evidence import per_row, unclean_ends
-from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Board, Record, Severity
-from exporter.alerts.settings import Settings
+from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Board, Record, Severity, by_severity
 from exporter.catalogue import (
     APPLICATION_THRESHOLD_SECONDS,
     FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS,
@@ -54,7 +53,7 @@ def records() -> Iterator[Record]:
     yield P99_COMPLETION
 
 
-def alerts(_: Settings) -> Iterator[Alert]:
+def alerts() -> Iterator[Alert]:
     """Open too long, fenced, timed out, slow to complete."""
     yield _long_running()
     yield _event(
@@ -80,7 +79,7 @@ def alerts(_: Settings) -> Iterator[Alert]:
         " transaction.timeout.ms between begin and commit. If it lives, it is fenced now, and must be started again.",
         "a coordinator ended a transaction at its timeout",
     )
-    yield from _completion()
+    yield _completion()
 
 
 def _long_running() -> Alert:
@@ -193,37 +192,27 @@ group by ({_BY}) (
     )
 
 
-def _completion() -> Iterator[Alert]:
-    first = (
-        "First: look for partitions without a leader or with replicas that are not in sync, for brokers that the"
-        " coordinator does not reach, and for slow disks. Its markers wait to be written, or to be replicated."
-    )
-    yield Alert(
+def _completion() -> Alert:
+    ended = f"max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m]"
+    return Alert(
         "KafkaEosCompletionSlow",
-        Severity.WARNING,
+        None,
         Board.TRANSACTIONS,
-        f"""\
-{P99_COMPLETION} > 10
-and max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m])) >= 10""",
-        _WHO
-        + ": one in a hundred transactions takes {{ $value | humanizeDuration }} or longer from the decision to the"
-        " last marker. Until then its readers wait, and its producer gets CONCURRENT_TRANSACTIONS.",
-        first,
-        hold="30m",
-        when="one in a hundred transactions takes more than 10 s to complete, of 10 or more in 10m, for 30m",
-    )
-    yield Alert(
-        "KafkaEosCompletionSlow",
-        Severity.CRITICAL,
-        Board.TRANSACTIONS,
-        f"""\
+        by_severity(
+            f"""\
+min_over_time({P99_COMPLETION}[30m]) > 10
+and {ended})) >= 10
+and {ended} offset 20m)) >= 10""",
+            f"""\
 time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
 > on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="completion_critical"}})""",
+        ),
         _WHO
-        + ": a transaction was decided {{ $value | humanizeDuration }} ago and is not complete. Its readers wait, and"
-        " its producer can begin no other one.",
-        first
-        + " Leave the transaction alone: ending it by hand would tear it, and it completes by itself."
+        + ": transactions take {{ $value | humanizeDuration }} or longer from the decision to the last marker. Until"
+        " then readers wait, and the producer can begin no other transaction.",
+        "First: look for partitions without a leader or with replicas that are not in sync, for brokers that the"
+        " coordinator does not reach, and for slow disks. Its markers wait to be written, or to be replicated."
+        " Leave the transaction alone: ending it by hand would tear it, and it completes by itself."
         + per_row(
             f"topk(5, max by (transactional_id, producer_id, state) ({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}"
             '{kafka_cluster=%q, application=%q, state=~"prepare_.+"}))',
@@ -232,54 +221,43 @@ time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
             *_LABELS,
         ),
         steady=True,
-        when="a transaction was decided more than 5m ago (application: completion_critical) and is not complete",
+        when="a ticket: one in a hundred transactions takes more than 10 s to complete, of 10 or more in 10m, for 30m;"
+        " a page: one was decided more than 5m ago (application: completion_critical) and is not complete",
     )
 
 
-def flink_alerts(_: Settings) -> Iterator[Alert]:
+def flink_alerts() -> Iterator[Alert]:
     """Precommitted transactions that are not committed, a page if proven and a ticket if likely; and lost ones."""
-    step = (
-        "First: start the job from its last checkpoint before that. Do not end these transactions by hand, and do not"
-        " start the job from an older checkpoint or without one."
-    )
+    at = "{kafka_cluster=%q, application=%q}"
+    proven = f'min by ({_BY}) ({_DEADLINE}{{precommitted="proven"}})'
+    likely = f'min by ({_BY}) ({_DEADLINE}{{precommitted="likely"}})'
     yield Alert(
         "KafkaEosFlinkTransactionAtRisk",
-        Severity.CRITICAL,
+        None,
         Board.TRANSACTIONS,
-        f'min by ({_BY}) ({_DEADLINE}{{precommitted="proven"}}) - time()',
-        _JOB + " has precommitted transactions and does not commit them. The first is lost in"
+        by_severity(f"{likely} - time()\nunless on ({_BY}) {proven}", f"{proven} - time()"),
+        _JOB + '{{ if eq $labels.severity "warning" }} likely{{ end }}'
+        " has precommitted transactions and does not commit them. The first is lost in"
         " {{ $value | humanizeDuration }}.",
-        step
+        "First: start the job from its last checkpoint before that. Do not end these transactions by hand, and do not"
+        " start the job from an older checkpoint or without one."
         + per_row(
-            f"max({FLINK_CHECKPOINT_INTERVAL_SECONDS}{{kafka_cluster=%q, application=%q}})",
+            f"max({FLINK_CHECKPOINT_INTERVAL_SECONDS}{at})",
             " Its checkpoints are usually {{ .Value | humanizeDuration }} apart.",
             *_LABELS,
         )
         + per_row(
-            f"bottomk(5, floor(min by (transactional_id) ({_DEADLINE}"
-            '{kafka_cluster=%q, application=%q, precommitted="proven"})))',
-            "\n- transactional.id {{ .Labels.transactional_id }} is lost at {{ .Value | humanizeTimestamp }}",
+            f"bottomk(5, floor(min by (transactional_id, precommitted) ({_DEADLINE}{at})))",
+            "\n- transactional.id {{ .Labels.transactional_id }} is lost at {{ .Value | humanizeTimestamp }};"
+            " precommitted: {{ .Labels.precommitted }}",
             *_LABELS,
         )
         + "\nIf it cannot be started, tell the owner of the data which records will be missing.",
         keeps=False,
-        when="a transaction of a Flink job is precommitted (proven) and not committed within the job's usual interval,"
-        " or within a third of its timeout",
-    )
-    yield Alert(
-        "KafkaEosFlinkTransactionAtRisk",
-        Severity.WARNING,
-        Board.TRANSACTIONS,
-        f'min by ({_BY}) ({_DEADLINE}{{precommitted="likely"}}) - time()'
-        f'\nunless on ({_BY}) {_DEADLINE}{{precommitted="proven"}}',
-        _JOB + " likely has precommitted transactions and does not commit them. The first is lost in"
-        " {{ $value | humanizeDuration }}.",
-        step,
-        keeps=False,
-        when="a transaction of a Flink job is precommitted (likely) and not committed within a third of its timeout:"
+        when="a transaction of a Flink job is precommitted and not committed: a page where that is proven, after the"
+        " job's usual interval or a third of its timeout; a ticket where it is likely, after a third of its timeout:"
         " before that, the job may only have a longer interval now",
     )
-    at = "{kafka_cluster=%q, application=%q}"
     yield Alert(
         "KafkaEosFlinkDataLost",
         Severity.CRITICAL,

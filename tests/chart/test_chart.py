@@ -267,7 +267,7 @@ def test_the_chart_installs_this_version_of_the_agent() -> None:
         ({"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStaled": {}}}}, "no such alert"),
         (
             {"prometheusRule": {"enabled": True, "overrides": {"KafkaEosLsoStalled": {"severity": "critical"}}}},
-            "variants of both severities",
+            "both severities",
         ),
         ({"prometheusRule": {"overrides": {"KafkaEosProducerFenced": {"severity": "page"}}}}, "severity"),
         ({"prometheusRule": {"overrides": {"KafkaEosProducerFenced": {"forr": "1m"}}}}, "forr"),

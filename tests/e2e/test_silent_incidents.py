@@ -94,7 +94,7 @@ def test_commits_with_the_metadata_of_an_earlier_generation_are_counted_by_their
 
 GENERATION = ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH")
 REFUSALS = 11
-"""One more than KafkaEosConsumerGenerationFenced allows."""
+"""One more than KafkaEosRequestsRefused allows."""
 
 
 def settings(kafka: KafkaCluster, group: str, protocol: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from exporter.catalogue import (
     BROKER_REQUEST_ERRORS_TOTAL,
@@ -14,20 +15,16 @@ from exporter.catalogue import (
 from tests.rules.promtool import Case, Series, case, scraped
 
 ZOMBIES = "KafkaEosZombieProducers"
-GENERATION, CONCURRENT = "KafkaEosConsumerGenerationFenced", "KafkaEosConcurrentTransactions"
-SEQUENCE, VERIFICATION = "KafkaEosSequenceErrors", "KafkaEosVerificationFailures"
+CONCURRENT, VERIFICATION = "KafkaEosConcurrentTransactions", "KafkaEosVerificationFailures"
 PLACE = ("prod", "1", "Produce", "INVALID_PRODUCER_EPOCH")
 
 
 def cases() -> Iterator[Case]:
     yield from _refused()
     yield from _persistent()
-    yield from _sequences()
-    yield from _generations()
+    yield from _answers()
     yield from _concurrent()
     yield from _verification()
-    yield from _timeouts()
-    yield from _expired()
 
 
 def errors(values: str, who: tuple[str, ...] = PLACE, agent: str = "a") -> Series:
@@ -112,18 +109,36 @@ def _persistent() -> Iterator[Case]:
     yield case(ZOMBIES, "errors that are normal", [other], {"200m": []}, "10m")
 
 
-def _generations() -> Iterator[Case]:
-    def ours(error: str = "ILLEGAL_GENERATION", broker: str = "1", cluster: str = "prod") -> dict[str, str]:
-        return {"severity": "warning", "kafka_cluster": cluster, "broker": broker, "error": error}
+def _answers() -> Iterator[Case]:
+    """Errors of which a few are usual, and errors of which each counts."""
+    of = partial(case, "KafkaEosRequestsRefused")
+    usual = {
+        "Produce": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"),
+        "TxnOffsetCommit": ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
+    }
+    each = {"INVALID_TRANSACTION_TIMEOUT": ("InitProducerId",)}
+    each["INVALID_PRODUCER_ID_MAPPING"] = ("AddPartitionsToTxn", "EndTxn", "AddOffsetsToTxn", "Produce")
 
-    def of(error: str = "ILLEGAL_GENERATION", broker: str = "1", cluster: str = "prod") -> tuple[str, ...]:
-        return (cluster, broker, "TxnOffsetCommit", error)
+    def ours(error: str) -> dict[str, str]:
+        return {"severity": "warning", "kafka_cluster": "prod", "broker": "1", "error": error}
 
-    for error in ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"):
-        yield case(GENERATION, error, [errors("0x20 11x60", of(error))], {"20m": [], "25m": [ours(error)]})
-    yield case(GENERATION, "a deploy", [errors("0x20 9x60", of())], {"25m": [], "40m": []})
-    yield case(GENERATION, "exactly ten", [errors("0+0x5 5 10x60", of())], {"15m": []})
-    yield case(GENERATION, "it ends", [errors("0x20 50x90", of())], {"41m": [ours()], "44m": []})
+    for request, named in usual.items():
+        for error in named:
+            at = (PLACE[0], PLACE[1], request, error)
+            yield of(error, [errors("0x20 11x60", at)], {"20m": [], "25m": [ours(error)]})
+        yield of(f"a few of {error}", [errors("0x20 9x60", at)], {"25m": [], "40m": []})
+        yield of(f"exactly ten of {error}", [errors("0+0x5 5 10x60", at)], {"15m": []})
+        yield of(f"{error} ends", [errors("0x5 50x60", at)], {"27m": [ours(error)], "28m": []})
+        slowly = errors("0 " * 20 + " ".join(str(count) for count in range(60)), at)
+        yield of(f"{error} slowly", [slowly], {"30m": [], "35m": [ours(error)]})
+    for error, requests in each.items():
+        for request in requests:
+            at = (PLACE[0], PLACE[1], request, error)
+            until = {"4m": [], "6m": [ours(error)], "25m": [ours(error)], "28m": []}
+            yield of(f"one {error} to {request}", [errors("0x4 1x60", at)], until)
+        yield of(f"{error} of before", [errors("3x60", at)], {"6m": [], "30m": []})
+    unused = scraped(EXPIRED_TRANSACTIONAL_IDS, "prod", "pay", values="2x60")
+    yield of("an expired id that nobody uses", [unused], {"6m": [], "30m": []})
 
 
 def _concurrent() -> Iterator[Case]:
@@ -160,22 +175,6 @@ def _concurrent() -> Iterator[Case]:
     yield case(CONCURRENT, "it ends", [refused("0+60x20 1200x60"), none], {"33m": [ours], "40m": []})
 
 
-def _sequences() -> Iterator[Case]:
-    def ours(error: str = "OUT_OF_ORDER_SEQUENCE_NUMBER", broker: str = "1", cluster: str = "prod") -> dict[str, str]:
-        return {"severity": "warning", "kafka_cluster": cluster, "broker": broker, "error": error}
-
-    def of(error: str = "OUT_OF_ORDER_SEQUENCE_NUMBER", broker: str = "1", cluster: str = "prod") -> tuple[str, ...]:
-        return (cluster, broker, "Produce", error)
-
-    for error in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"):
-        yield case(SEQUENCE, error, [errors("0x20 11x60", of(error))], {"20m": [], "25m": [ours(error)]})
-    yield case(SEQUENCE, "a few while a leader moves", [errors("0x20 9x60", of())], {"25m": [], "40m": []})
-    yield case(SEQUENCE, "exactly ten", [errors("0+0x5 5 10x60", of())], {"15m": []})
-    yield case(SEQUENCE, "it ends", [errors("0x5 50x60", of())], {"27m": [ours()], "28m": []})
-    slowly = errors("0 " * 20 + " ".join(str(at) for at in range(60)), of())
-    yield case(SEQUENCE, "slowly", [slowly], {"30m": [], "35m": [ours()]})
-
-
 def _verification() -> Iterator[Case]:
     def failures(values: str, broker: str = "1", cluster: str = "prod", agent: str = "a") -> Series:
         return scraped(BROKER_TXN_VERIFICATION_FAILURES_TOTAL, cluster, broker, values=values, agent=agent)
@@ -196,32 +195,3 @@ def _verification() -> Iterator[Case]:
         [failures("0 " * 20 + " ".join(str(at) for at in range(60)))],
         {"30m": [], "35m": [ours]},
     )
-
-
-def _timeouts() -> Iterator[Case]:
-    name = "KafkaEosTransactionTimeoutRefused"
-    place = ("prod", "1", "InitProducerId", "INVALID_TRANSACTION_TIMEOUT")
-
-    def ticket(cluster: str = "prod", broker: str = "1") -> dict[str, str]:
-        return {"severity": "warning", "kafka_cluster": cluster, "broker": broker}
-
-    yield case(name, "one", [errors("0x4 1x60", place)], {"4m": [], "6m": [ticket()], "20m": [ticket()], "23m": []})
-    yield case(name, "none", [errors("3x60", place)], {"6m": [], "30m": []})
-
-
-def _expired() -> Iterator[Case]:
-    name = "KafkaEosTransactionalIdExpired"
-    place = ("prod", "1", "AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING")
-
-    def ticket(cluster: str = "prod") -> dict[str, str]:
-        return {"severity": "warning", "kafka_cluster": cluster}
-
-    yield case(name, "one", [errors("0x4 1x60", place)], {"4m": [], "6m": [ticket()], "20m": [ticket()], "23m": []})
-    yield case(name, "none", [errors("3x60", place)], {"6m": [], "30m": []})
-    yield case(name, "an expired id that nobody uses", [_expired_ids("2x60")], {"6m": [], "30m": []})
-    for request in ("EndTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit"):
-        yield case(name, request, [errors("0x4 1x60", ("prod", "1", request, place[3]))], {"8m": [ticket()]})
-
-
-def _expired_ids(values: str) -> Series:
-    return scraped(EXPIRED_TRANSACTIONAL_IDS, "prod", "pay", values=values)

@@ -1,84 +1,21 @@
-"""Streams clients and threads, and librdkafka clients, that cannot go on by themselves."""
+"""Threads of Kafka Streams that are dead or gone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from exporter.catalogue import (
-    PRODUCER_IDEMPOTENCE_STATE,
-    PRODUCER_TXN_STATE,
-    STREAMS_CLIENT_STATE,
     STREAMS_FAILED_THREADS_TOTAL,
     STREAMS_THREAD_STATE,
 )
-from exporter.model import Metric
-from tests.rules.promtool import Case, Series, case, scraped, spread
+from tests.rules.promtool import Case, Series, case, scraped
 
-CLIENT, THREAD = "KafkaEosStreamsFailed client", "KafkaEosStreamsFailed thread"
-FATAL = "KafkaEosProducerFatalError"
-WHO = ("prod", "app-1:8778", "wordcount")
+THREAD = "KafkaEosStreamsFailed thread"
 JVM = ("prod", "app-1:8778")
-State = Callable[..., Series]
 
 
 def cases() -> Iterator[Case]:
-    for state in ("error", "pending_error"):
-        yield from _failed(CLIENT, STREAMS_CLIENT_STATE, state, "running", reason="client")
-    for metric in (PRODUCER_TXN_STATE, PRODUCER_IDEMPOTENCE_STATE):
-        yield from _failed(FATAL, metric, "fatal_error", "ready")
-    both = [
-        scraped(PRODUCER_TXN_STATE, *WHO, "fatal_error", values="1x60"),
-        scraped(PRODUCER_IDEMPOTENCE_STATE, *WHO, "fatal_error", values="1x60"),
-    ]
-    yield case(FATAL, "both states are one alert", both, {"1m": [_of("warning", WHO)]})
     yield from _threads()
-
-
-def _of(severity: str, who: tuple[str, ...], **more: str) -> dict[str, str]:
-    return {"severity": severity, "kafka_cluster": who[0], "target": who[1], "client_id": who[2], **more}
-
-
-def _failed(alert: str, metric: Metric, bad: str, good: str, **more: str) -> Iterator[Case]:
-    """A ticket for ten minutes after it was seen, a page while it lasts for five."""
-
-    def state(values: str, who: tuple[str, ...] = WHO, name: str = bad, agent: str = "a") -> Series:
-        return scraped(metric, *who, name, values=values, agent=agent)
-
-    ticket, page = _of("warning", WHO, **more), _of("critical", WHO, **more)
-    at = f"{metric} {bad}: "
-    yield case(
-        alert,
-        at + "a ticket at once, a page after five minutes",
-        [state("_ 1x60")],
-        {"0m": [], "1m": [ticket], "5m": [ticket], "6m": [ticket, page]},
-    )
-    yield case(
-        alert,
-        at + "each client, and two replicas that see it",
-        [state("1x60", who, agent=agent) for who in spread(WHO) for agent in "ab"],
-        {"5m": [_of(severity, who, **more) for who in spread(WHO) for severity in ("warning", "critical")]},
-    )
-    yield case(
-        alert,
-        at + "it runs again: the ticket stays for ten minutes",
-        [state("1 stale"), state("_ 1x60", name=good)],
-        {"1m": [ticket], "9m": [ticket], "11m": []},
-    )
-    yield case(
-        alert,
-        at + "in a loop it pages though it runs most of the time",
-        [state("1 stale stale " * 10), state("_ 1 1 " * 10, name=good)],
-        {"4m": [ticket], "5m": [ticket, page], "20m": [ticket, page]},
-    )
-    yield case(
-        alert,
-        at + "every fifth minute is a ticket",
-        [state("1 stale stale stale stale " * 10)],
-        {"12m": [ticket], "30m": [ticket]},
-    )
-    gone = [state("1x8 stale")]
-    yield case(alert, at + "seven minutes without data", gone, {"18m": [ticket, page], "19m": []})
-    yield case(alert, at + "well", [state("1x60", name=good)], {"1m": [], "30m": []})
 
 
 def _scaled(well: Series, gone: Series, dies: list[Series]) -> Iterator[Case]:

@@ -131,68 +131,30 @@ def _not_made() -> Iterator[Case]:
     def page(cluster: str = "prod") -> dict[str, str]:
         return {"severity": "critical", "kafka_cluster": cluster}
 
-    yield case(NOT_MADE, "the setting alone", [check()], {"9m": [], "10m": [ticket()]})
-    yield case(NOT_MADE, "it can be made", [check("1x60"), refused("0+9x60")], {"30m": []})
-    yield case(NOT_MADE, "nothing is known", [check("0x4 stale"), refused("0+9x60")], {"30m": []})
+    def of(title: str, series: list[Series], checks: dict[str, list[dict[str, str]]]) -> Case:
+        return case(NOT_MADE, title, series, checks)
+
+    both = [page(), ticket()]
+    yield of("the setting alone", [check()], {"4m": [], "5m": [ticket()]})
+    yield of("it can be made", [check("1x60"), refused("0+9x60")], {"30m": []})
+    yield of("nothing is known", [check("0x1 stale"), refused("0+9x60")], {"30m": []})
     others = [check(name="transaction_log_isr"), check(of="__consumer_offsets"), refused("0+9x60")]
-    yield case(NOT_MADE, "other checks, and the other topic", others, {"30m": []})
-    yield case(
-        NOT_MADE,
-        "clients are refused",
-        [check(), refused("0+1x60")],
-        {"5m": [], "6m": [page()], "10m": [page(), ticket()]},
-    )
-    yield case(NOT_MADE, "they were, long ago", [check(), refused("7x60")], {"30m": [ticket()]})
-    yield case(
-        NOT_MADE,
-        "a single refusal is looked back at for ten minutes",
-        [check(), refused("0x14 1x60")],
-        {"14m": [ticket()], "20m": [page(), ticket()], "31m": [page(), ticket()], "32m": [ticket()]},
-    )
-    yield case(
-        NOT_MADE,
-        "other requests and errors",
-        [check(), refused("0+9x60", "InitProducerId"), refused("0+9x60", error="NOT_COORDINATOR")],
-        {"9m": [], "30m": [ticket()]},
-    )
-    yield case(
-        NOT_MADE,
-        "two clusters, one of which has clients",
-        [check(), check(cluster="other"), refused("0+1x60", cluster="other"), refused("0x60")],
-        {"12m": [ticket(), ticket("other"), page("other")]},
-    )
-    yield case(
-        NOT_MADE,
-        "two replicas and two brokers, one of which saw it",
-        [
-            check(),
-            check("1x60", agent="b"),
-            refused("0+1x60", broker="2"),
-            refused("0x60"),
-            refused("0x60", broker="2", agent="b"),
-        ],
-        {"12m": [ticket(), page()]},
-    )
+    yield of("other checks, and the other topic", others, {"30m": []})
+    yield of("clients are refused", [check(), refused("0+1x60")], {"4m": [], "5m": [ticket()], "6m": both})
+    yield of("they were, long ago", [check(), refused("7x60")], {"30m": [ticket()]})
+    single = {"14m": [ticket()], "20m": both, "31m": both, "32m": [ticket()]}
+    yield of("a single refusal is looked back at for ten minutes", [check(), refused("0x14 1x60")], single)
+    others = [check(), refused("0+9x60", "InitProducerId"), refused("0+9x60", error="NOT_COORDINATOR")]
+    yield of("other requests and errors", others, {"4m": [], "30m": [ticket()]})
+    two = [check(), check(cluster="other"), refused("0+1x60", cluster="other"), refused("0x60")]
+    yield of("two clusters, one of which has clients", two, {"12m": [ticket(), ticket("other"), page("other")]})
+    replicas = [check(), check("1x60", agent="b"), refused("0+1x60", broker="2")]
+    replicas += [refused("0x60"), refused("0x60", broker="2", agent="b")]
+    yield of("two replicas and two brokers, one of which saw it", replicas, {"12m": both})
     many = refused("0+1x60")
-    yield case(NOT_MADE, "a short gap", [check("0 0 stale stale 0x60"), many], {"5m": [], "6m": [page()]})
-    yield case(
-        NOT_MADE,
-        "a long gap",
-        [check("0 0 stale stale stale stale 0x60"), many],
-        {"10m": [], "11m": [page()], "15m": [page()], "16m": [page(), ticket()]},
-    )
-    yield case(
-        NOT_MADE,
-        "it could be made for a moment",
-        [check("0x3 1 0x60"), many],
-        {"9m": [], "10m": [page()], "14m": [page()]},
-    )
-    yield case(NOT_MADE, "a failed scrape begins nothing anew", [check("0 0 0 stale 0x60")], {"10m": [ticket()]})
-    yield case(NOT_MADE, "a read that takes three minutes", [check("0 0 stale stale 0x60")], {"10m": [ticket()]})
-    yield case(NOT_MADE, "mended for a moment", [check("0x8 1 0x60")], {"10m": [], "19m": [], "20m": [ticket()]})
-    yield case(
-        NOT_MADE,
-        "after the last data it goes on for ten minutes",
-        [check("0x20 stale")],
-        {"30m": [ticket()], "31m": []},
-    )
+    yield of("a short gap", [check("0 0 stale stale 0x60"), many], {"4m": [], "5m": [ticket()], "6m": both})
+    long = [check("0 0 stale stale stale stale 0x60"), many]
+    yield of("a long gap", long, {"5m": [], "10m": [], "11m": both})
+    yield of("it could be made for a moment", [check("0x3 1 0x60"), many], {"8m": [], "9m": [], "10m": both})
+    yield of("a failed scrape begins nothing anew", [check("0 0 0 stale 0x60")], {"5m": [ticket()]})
+    yield of("after the last data it goes on for ten minutes", [check("0x20 stale")], {"30m": [ticket()], "31m": []})

@@ -15,7 +15,7 @@ from exporter.model import Metric
 from tests.rules.promtool import Case, Series, case, scraped
 
 IDS = "KafkaEosProducerIdsMany"
-CLEANER, GROWS = "KafkaEosLogCleanerStuck", "KafkaEosInternalTopicGrows"
+GROWS = "KafkaEosInternalTopicGrows"
 BROKER = ("prod", "1")
 DAY = 86400
 
@@ -46,9 +46,10 @@ def _cleaner(metric: Metric) -> Iterator[Case]:
     def given_up(values: str, who: tuple[str, ...] = BROKER, agent: str = "a") -> Series:
         return scraped(metric, *who, values=values, agent=agent)
 
-    yield case(CLEANER, at + "one", [given_up("0x4 1x60")], {"19m": [], "20m": [_ticket()], "60m": [_ticket()]})
-    yield case(CLEANER, at + "none", [given_up("0x60")], {"30m": [], "60m": []})
-    yield case(CLEANER, at + "the broker was restarted", [given_up("1x20 0x60")], {"29m": [_ticket()], "31m": []})
+    fires = {"64m": [], "65m": [_ticket()], "100m": [_ticket()]}
+    yield case(GROWS, at + "one", [given_up("0x4 1x120")], fires)
+    yield case(GROWS, at + "none", [given_up("0x90")], {"70m": []})
+    yield case(GROWS, at + "the broker was restarted", [given_up("1x70 0x60")], {"79m": [_ticket()], "82m": []})
 
 
 def _grows() -> Iterator[Case]:

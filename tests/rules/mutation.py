@@ -54,8 +54,8 @@ _DURATION = re.compile(r"(\d+)([smhd])")
 _OUTER = re.compile(r" \(\s*(\d+,\s*)?(max|min|sum|group) by")
 _RAW = re.compile(r"(?<![:\w])(kafka_eos|process)_\w+")
 _BOUND = re.compile(
-    r"topk by \(kafka_cluster\) \(20,\n(?P<steady>.+)\n\)"
-    r"|\(\n(?P<other>.+)\n\)\nand topk by \(kafka_cluster\) \(20, 0 \* \(\n(?P=other)\n\)\)",
+    r"topk by \(kafka_cluster(?:, severity)?\) \(20,\n(?P<steady>.+)\n\)"
+    r"|\(\n(?P<other>.+)\n\)\nand topk by \(kafka_cluster(?:, severity)?\) \(20, 0 \* \(\n(?P=other)\n\)\)",
     re.DOTALL,
 )
 _QUOTED = re.compile(r'"[^"]*"')
@@ -112,7 +112,7 @@ def mutants(rules: Mapping[str, Any]) -> Iterator[Mutant]:
 
 
 def _pages(rule: Rules) -> tuple[str, ...]:
-    return (rule["alert"],) if rule["labels"]["severity"] == "critical" else ()
+    return (rule["alert"],) if rule["labels"].get("severity", "critical") == "critical" else ()
 
 
 def _readers(rules: Rules, record: str) -> tuple[str, ...]:
@@ -129,8 +129,9 @@ def _readers(rules: Rules, record: str) -> tuple[str, ...]:
 
 
 def _changes(rule: Rules) -> Iterator[tuple[str, Rules]]:
-    for what, expr in expressions(rule["expr"]):
-        yield what, {**rule, "expr": expr}
+    tickets, pages = _parts(rule["expr"])
+    for what, expr in expressions(pages):
+        yield what, {**rule, "expr": tickets + expr}
     if "alert" not in rule:
         return
     for key in ("for", "keep_firing_for"):
@@ -143,8 +144,14 @@ def _changes(rule: Rules) -> Iterator[tuple[str, Rules]]:
         for hold in (seconds // 2, seconds * 2):
             yield f"{key} {rule[key]} -> {hold}s", {**rule, key: f"{hold}s"}
         yield f"no {key}", {text: value for text, value in rule.items() if text != key}
-    severity = "warning" if rule["labels"]["severity"] == "critical" else "critical"
+    severity = "critical" if rule["labels"].get("severity") == "warning" else "warning"
     yield "other severity", {**rule, "labels": {**rule["labels"], "severity": severity}}
+
+
+def _parts(expr: str) -> tuple[str, str]:
+    """The tickets of an expression that has both severities, "" elsewhere; and its pages."""
+    before, ticket, after = expr.partition('\n  "severity", "warning", "", ""\n)\nor\n')
+    return (before + ticket, after) if ticket else ("", expr)
 
 
 def expressions(expr: str) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from tests.rules.table import CASES
 from tests.rules.written import written_rules
 
 RULES: dict[str, Any] = written_rules()
-ALERTS = table.alerts(Settings())
+ALERTS = table.alerts()
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(alerts.__file__).parent
 CASES_OF = {
@@ -64,7 +64,7 @@ def test_every_variant_of_an_alert_fires_in_some_case() -> None:
         for check in case.checks
         for labels in check.alerts
     }
-    assert fired == {(alert.name, alert.severity.value, alert.reason) for alert in ALERTS}
+    assert fired == {(alert.name, one.value, alert.reason) for alert in ALERTS for one in alert.severities}
 
 
 def test_no_case_is_about_an_alert_that_does_not_exist() -> None:
@@ -91,7 +91,7 @@ def test_every_metric_of_an_expression_or_description_is_in_the_catalogue() -> N
         assert named <= series | records
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda named: f"{named.name}-{named.severity}")
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda named: f"{named.name}-{named.reason}")
 def test_what_an_alert_says_is_complete(alert: Any) -> None:
     rules = [rule for group in groups(Settings()) for rule in group["rules"] if rule.get("alert") == alert.name]
     assert alert.summary.startswith(("{{ $labels.", "kafka-eos-exporter:", "A cap "))  # the cluster, where there is one
@@ -170,7 +170,7 @@ def test_the_alerts_know_only_the_catalogue_the_model_and_the_words_of_the_next_
 @pytest.mark.parametrize("subject", table.SUBJECTS, ids=lambda subject: subject.name)
 def test_recording_rules_are_kept_where_all_alerts_of_their_subject_are_disabled(subject: table.Subject) -> None:
     """Rules and panels of other subjects read them: the habit of an application, the error budget."""
-    off = settings([f"{alert.name}.enabled=false" for alert in subject.alerts(Settings())], table.names())
+    off = settings([f"{alert.name}.enabled=false" for alert in subject.alerts()], table.names())
     kept = {rule["record"] for group in groups(off) for rule in group["rules"] if "record" in rule}
     assert kept == {record.name for record in table.records()}
 

@@ -12,7 +12,6 @@ from exporter.alerts import table
 from exporter.alerts.aborts import MANY
 from exporter.alerts.bound import MOST_ALERTS, is_bounded
 from exporter.alerts.rule import Alert
-from exporter.alerts.settings import Settings
 from tests.rules.promtool import Case, Labels, Series, bare, counted, size
 from tests.rules.table import CASES
 from tests.rules.written import written_rules
@@ -21,7 +20,7 @@ RULES: dict[str, Any] = written_rules()
 SUBJECTS = 24
 CLUSTERS = ("prod", "test")
 _NO_SUBJECT = {"kafka_cluster", "severity", "reason"}
-BOUNDED = [alert for alert in table.alerts(Settings()) if is_bounded(alert)]
+BOUNDED = [alert for alert in table.alerts() if is_bounded(alert)]
 
 
 def name_of(alert: Alert) -> str:
@@ -29,7 +28,7 @@ def name_of(alert: Alert) -> str:
 
 
 def own(labels: Labels, alert: Alert) -> bool:
-    return labels["severity"] == alert.severity and {*alert.labels.items()} <= {*labels.items()}
+    return labels["severity"] == alert.severities[-1] and {*alert.labels.items()} <= {*labels.items()}
 
 
 def smallest(alert: Alert) -> tuple[Case, str, Labels]:
@@ -61,14 +60,14 @@ def crowd(case: Case, subject: Mapping[str, str], cluster: str) -> list[Series]:
     return list(made.values())
 
 
-@pytest.mark.parametrize("alert", BOUNDED, ids=lambda bounded: f"{name_of(bounded)}-{bounded.severity}")
+@pytest.mark.parametrize("alert", BOUNDED, ids=lambda bounded: f"{name_of(bounded)}-{bounded.severities[-1]}")
 def test_no_more_than_twenty_alerts_of_a_rule_fire_in_a_cluster(alert: Alert) -> None:
     case, at, labels = smallest(alert)
     subject = {name: value for name, value in labels.items() if name not in _NO_SUBJECT}
     first = dict([next((name, value) for name, value in subject.items() if value)])
     series = tuple(series for cluster in CLUSTERS for series in crowd(case, first, cluster))
     crowded = replace(case, series=series, checks=())
-    matchers = {"severity": alert.severity.value, **alert.labels}
+    matchers = {"severity": alert.severities[-1].value, **alert.labels}
     rules = bare(RULES)
     for group in rules["groups"]:  # one alert stands for all these applications in the shortest windows
         group["rules"] = [rule for rule in group["rules"] if rule.get("record") != str(MANY)]

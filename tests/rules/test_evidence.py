@@ -10,7 +10,6 @@ import pytest
 
 from exporter.alerts import table
 from exporter.alerts.rule import Alert
-from exporter.alerts.settings import Settings
 from exporter.catalogue import (
     BROKER_REQUEST_ERRORS_TOTAL,
     GROUP_BLOCKED_OFFSETS,
@@ -19,13 +18,14 @@ from exporter.catalogue import (
     OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
     RECENT_PRODUCER_FENCES,
 )
+from tests.rules.cases_failures import SPARK, ended
 from tests.rules.cases_lso import STALLED, blocker, due, holds, since, timeout
-from tests.rules.cases_spark import blocked, ended, state
+from tests.rules.cases_spark import blocked
 from tests.rules.promtool import Series, case, run, scraped
 from tests.rules.written import written_rules
 
 RULES = written_rules()
-ALERTS = table.alerts(Settings())
+ALERTS = table.alerts()
 
 
 def rendered(alert: str, series: Iterable[Series], at: str = "6m") -> list[str]:
@@ -76,7 +76,7 @@ def test_a_holder_whose_id_is_not_known_is_said_to_be_so() -> None:
     ] == [True]
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda rule: f"{rule.name}-{rule.severity}")
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda rule: f"{rule.name}-{rule.reason}")
 def test_no_alert_has_a_command_that_destroys_data(alert: Alert) -> None:
     assert not re.search("kafka-transactions|forceTerminate|--start-offset", alert.description)
 
@@ -149,12 +149,12 @@ def test_two_replicas_report_one_holder_once() -> None:
 def test_counts_are_whole_numbers() -> None:
     metric = BROKER_REQUEST_ERRORS_TOTAL
     series = [scraped(metric, "prod", "3", "Produce", "UNKNOWN_PRODUCER_ID", values="0x3 1371x60")]
-    (text,) = rendered("KafkaEosSequenceErrors", series, at="8m")
-    assert re.findall(r"refused (\S+) batches", text)[0].isdecimal()
+    (text,) = rendered("KafkaEosRequestsRefused", series, at="8m")
+    assert re.findall(r"refused (\S+) request", text)[0].isdecimal()
 
 
 def test_a_query_that_an_error_ended_says_by_what() -> None:
-    series = [state("1x60", "failed"), ended("0x3 2x60", "fenced"), ended("0x3 1x60", "stopped")]
+    series = [SPARK.state("1x60"), ended("0x3 2x60", "fenced"), ended("0x3 1x60", "stopped")]
     text = next(text for text in rendered("KafkaEosSparkQueryTerminated", series) if "in the last hour" in text)
     assert re.findall("- in the last hour by .*", text) == ["- in the last hour by fenced: 2"]
 
@@ -178,9 +178,9 @@ def test_a_storm_names_the_ids_of_that_application_in_that_time() -> None:
     assert re.findall(r"^- transactional.id (\S+), producer id 9, epoch 2, at 1970", text, re.MULTILINE) == ["pay-1"]
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda rule: f"{rule.name}-{rule.severity}-{rule.reason}")
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda rule: f"{rule.name}-{rule.reason}")
 def test_only_a_page_has_evidence_by_query(alert: Alert) -> None:
-    """A ticket links to the page and the dashboard, which have it. A stall has one text for both."""
-    if alert.severity != "critical" and not alert.of_holder:
+    """A ticket links to the page and the dashboard, which have it. One that becomes a page has the same text."""
+    if "critical" not in alert.severities:
         assert "range query" not in alert.summary + alert.description
         assert "with query" not in alert.summary + alert.description

@@ -75,7 +75,7 @@ def test_two_namespaces_with_one_name_of_a_cluster_are_two_alerts(name: str) -> 
 
 
 def test_without_labels_nothing_changes() -> None:
-    for alert in table.alerts(Settings()):
+    for alert in table.alerts():
         assert expression(alert.expr, Settings()) == alert.expr
         assert text(alert.description, Settings()) == alert.description
 
@@ -83,7 +83,7 @@ def test_without_labels_nothing_changes() -> None:
 def test_every_query_of_a_text_begins_with_the_cluster() -> None:
     """The group labels follow it: evidence is of the namespace of its alert."""
     others = re.compile(r"(?<![\w:])(?:[\w:]*kafka_eos_[\w:]++|ALERTS\b)(?!\{kafka_cluster=%q)")
-    for alert in table.alerts(Settings()):
+    for alert in table.alerts():
         if "$labels.kafka_cluster " in alert.summary:
             for query in re.findall(r"`([^`]*kafka_eos[^`]*)`", alert.summary + alert.description):
                 assert others.search(query) is None, query

@@ -28,7 +28,7 @@
 {{- with get $override $key -}}{{- $_ := set $rule $key . -}}{{- end -}}
 {{- end -}}
 {{- with $override.severity -}}{{- $_ := set $rule.labels "severity" . -}}{{- end -}}
-{{- $_ := set $rule "labels" (mergeOverwrite (deepCopy .labels) $rule.labels) -}}
+{{- $_ := set $rule "labels" (mergeOverwrite (omit .labels "severity") $rule.labels) -}}
 {{- toYaml $rule -}}
 {{- end -}}
 {{- end -}}
@@ -39,7 +39,7 @@
 {{- range $group := .groups -}}
 {{- range $group.rules -}}
 {{- if .alert -}}
-{{- $_ := set $severities .alert (append (default (list) (get $severities .alert)) .labels.severity | uniq) -}}
+{{- $_ := set $severities .alert (append (default (list) (get $severities .alert)) (.labels.severity | default "both") | uniq) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -47,8 +47,8 @@
 {{- if not (hasKey $severities $alert) -}}
 {{- fail (printf "prometheusRule.overrides.%s: no such alert; there are %s" $alert (keys $severities | sortAlpha | join ", ")) -}}
 {{- end -}}
-{{- if and $override.severity (gt (len (get $severities $alert)) 1) -}}
-{{- fail (printf "prometheusRule.overrides.%s.severity: it has variants of both severities; change their thresholds" $alert) -}}
+{{- if and $override.severity (or (has "both" (get $severities $alert)) (gt (len (get $severities $alert)) 1)) -}}
+{{- fail (printf "prometheusRule.overrides.%s.severity: it has both severities; change their thresholds" $alert) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
