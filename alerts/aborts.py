@@ -9,16 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from exporter import catalogue
 from exporter.alerts.evidence import per_row
 from exporter.alerts.lso import HABIT
 from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity, by_severity
-from exporter.catalogue import (
-    APPLICATION_THRESHOLD_RATIO,
-    APPLICATION_THRESHOLD_SECONDS,
-    IGNORED_INFO,
-    LAST_TRANSACTION_TIMESTAMP_SECONDS,
-    TRANSACTIONS_TOTAL,
-)
 
 _BY = "kafka_cluster, application"
 _LABELS = ("kafka_cluster", "application")
@@ -27,16 +21,16 @@ _LOST = 3
 """Fewer lost transactions than this are no trend, whatever their share is."""
 _MANY = 20
 """Applications of a cluster above this number are one alert."""
-_COMMITTED = f'{TRANSACTIONS_TOTAL}{{outcome="committed"}}'
+_COMMITTED = f'{catalogue.TRANSACTIONS_TOTAL}{{outcome="committed"}}'
 
 BUDGET = Record(
     "kafka_cluster_application:kafka_eos_transactions_unclean:budget",
-    f'max by ({_BY}) (last_over_time({APPLICATION_THRESHOLD_RATIO}{{threshold="unclean"}}[{BRIDGE}])) < 1',
+    f'max by ({_BY}) (last_over_time({catalogue.APPLICATION_THRESHOLD_RATIO}{{threshold="unclean"}}[{BRIDGE}])) < 1',
 )
 """The share of an application's transactions that may be lost; absent where all may be, or it is ignored."""
 
 
-def _ended(window: str, counter: str = str(TRANSACTIONS_TOTAL)) -> str:
+def _ended(window: str, counter: str = str(catalogue.TRANSACTIONS_TOTAL)) -> str:
     """How many transactions of each application and outcome ended in a window.
 
     An increase starts at the first sample, so that what a new application had lost by then would not count. In the
@@ -46,7 +40,7 @@ def _ended(window: str, counter: str = str(TRANSACTIONS_TOTAL)) -> str:
     if window != "1d":
         return increase
     return f"""\
-max by ({_BY}, outcome) ({counter}) unless on ({_BY}) last_over_time({TRANSACTIONS_TOTAL}[1d] offset 1d)
+max by ({_BY}, outcome) ({counter}) unless on ({_BY}) last_over_time({catalogue.TRANSACTIONS_TOTAL}[1d] offset 1d)
   or
   {increase}"""
 
@@ -80,8 +74,9 @@ count by (kafka_cluster) (
 GAP = Record(
     "kafka_cluster_application:kafka_eos_commit_gap_seconds:max",
     f"""\
-time() - max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="committed"}})
-unless on ({_BY}) label_replace({IGNORED_INFO}{{kind="application"}}, "application", "$1", "subject", "(.+)")""",
+time() - max by ({_BY}) ({catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="committed"}})
+unless on ({_BY})
+  label_replace({catalogue.IGNORED_INFO}{{kind="application"}}, "application", "$1", "subject", "(.+)")""",
 )
 """For how long an application has not committed; absent while no agent has seen it, and where it is ignored."""
 
@@ -130,7 +125,8 @@ def slow_records() -> Iterator[Record]:
 def alerts() -> Iterator[Alert]:
     """A share above its limit now, in one application or in many, and one that is silent for too long."""
     limit = f"(clamp_max(2 * ({BUDGET} >= 0.02), 0.99) or 14.4 * {BUDGET})"
-    lost = f'max by (outcome) (increase({TRANSACTIONS_TOTAL}{{kafka_cluster=%q, application=%q, outcome!="committed"}}'
+    its = 'kafka_cluster=%q, application=%q, outcome!="committed"'
+    lost = f"max by (outcome) (increase({catalogue.TRANSACTIONS_TOTAL}{{{its}}}"
     yield Alert(
         "KafkaEosAbortRatioHigh",
         Severity.CRITICAL,
@@ -168,7 +164,7 @@ unless on (kafka_cluster) {MANY}""",
         when=f"more than {_MANY} applications of a cluster lose more in 1h than they may, 3 or more transactions each;"
         " one alert for all of them, in place of theirs",
     )
-    threshold = f'max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})'
+    threshold = f'max by ({_BY}) ({catalogue.APPLICATION_THRESHOLD_SECONDS}{{threshold="silent_critical"}})'
     yield Alert(
         "KafkaEosApplicationSilent",
         None,

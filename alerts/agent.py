@@ -10,24 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from exporter import catalogue
 from exporter.alerts.evidence import listed, per_row
 from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity
-from exporter.catalogue import (
-    CLOCK_DISTANCE_SECONDS,
-    CLUSTER_INFO,
-    EXPORTER_BUILD_INFO,
-    IGNORED_INFO,
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
-    OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    SERIES_DROPPED,
-    SOURCE_BLIND,
-    SOURCE_FAULTS_TOTAL,
-    SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
-    SOURCE_UP,
-    TRANSACTION_LOG_LOST_RECORDS_TOTAL,
-    TRANSACTION_LOG_TAIL_LAG_RECORDS,
-    TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
-)
 from exporter.model import Metric
 
 ABSENT = "KafkaEosExporterAbsent"
@@ -35,10 +20,10 @@ BEHIND = 10_000
 CLOCK_SECONDS = 60
 SCRAPED = "up"
 """Prometheus' own series for a target: 0 while the scrape fails. It ends when discovery no longer gives the target."""
-_WATCHES = f'{SOURCE_UP}{{source="lso"}}'
+_WATCHES = f'{catalogue.SOURCE_UP}{{source="lso"}}'
 _AGENT = "kafka_cluster, job, instance"
 _READ = "kafka_cluster, source, target"
-_EVIDENCE_ONLY = f"{OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}|{LSO_STALLED_SINCE_TIMESTAMP_SECONDS}"
+_EVIDENCE_ONLY = f"{catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}|{catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS}"
 """Families that show only the worst by design: their alerts and sums use other families."""
 
 AGENTS = Record(
@@ -57,9 +42,9 @@ REMOVED = Record(
 0 * group by (kafka_cluster) ({_WATCHES})
 or
 group by (kafka_cluster) (
-  present_over_time({_WATCHES}[1h]) and on (job, instance) {EXPORTER_BUILD_INFO}
+  present_over_time({_WATCHES}[1h]) and on (job, instance) {catalogue.EXPORTER_BUILD_INFO}
   or
-  present_over_time({_WATCHES[:-1]}, pod!=""}}[1h]) and on (job, pod) {EXPORTER_BUILD_INFO}
+  present_over_time({_WATCHES[:-1]}, pod!=""}}[1h]) and on (job, pod) {catalogue.EXPORTER_BUILD_INFO}
 )
 or
 last_over_time({_REMOVED}[1d])""",
@@ -97,7 +82,8 @@ def _absent() -> Iterator[Alert]:
         description="First: see whether the agent runs, was killed for memory, answers GET /-/healthy, and is found by"
         " Prometheus (its target page)."
         + per_row(
-            f'topk(5, group by (instance) (last_over_time({SOURCE_UP}{{kafka_cluster=%q, source="lso"}}[1d])))',
+            f"topk(5, group by (instance) (last_over_time({catalogue.SOURCE_UP}"
+            '{kafka_cluster=%q, source="lso"}[1d])))',
             "\n- {{ .Labels.instance }} was there",
             "kafka_cluster",
         )
@@ -111,7 +97,7 @@ def _absent() -> Iterator[Alert]:
     yield missing(
         severity=Severity.CRITICAL,
         # Not by the series of the build: the canary has it, and watches nothing.
-        expr=f"absent_over_time({SOURCE_UP}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
+        expr=f"absent_over_time({catalogue.SOURCE_UP}[3m]) unless on () group(present_over_time({_WATCHES}[1d]))",
         summary="kafka-eos-exporter: Prometheus scrapes no agent, and none in the last day. No other alert of this set"
         " can fire.",
         description="First: see whether an agent runs, whether Prometheus finds it (its target page), and whether GET"
@@ -157,15 +143,15 @@ def _unread() -> Iterator[Alert]:
         Severity.CRITICAL,
         expr=f"""\
 group by (kafka_cluster) (
-  min by (kafka_cluster, source) (min_over_time({SOURCE_BLIND}{{source="lso"}}[3m])) > 0
+  min by (kafka_cluster, source) (min_over_time({catalogue.SOURCE_BLIND}{{source="lso"}}[3m])) > 0
   or
-  min by (kafka_cluster, source) (min_over_time({SOURCE_BLIND}{{source="txnlog"}}[3m])) > 0
+  min by (kafka_cluster, source) (min_over_time({catalogue.SOURCE_BLIND}{{source="txnlog"}}[3m])) > 0
   and on (kafka_cluster)
-  present_over_time({SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{{source="txnlog"}}[3d])
+  present_over_time({catalogue.SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{{source="txnlog"}}[3d])
 )""",
         summary="{{ $labels.kafka_cluster }}: monitoring reads nothing"
         + listed(
-            f"topk(3, sum by (reason) (increase({SOURCE_FAULTS_TOTAL}"
+            f"topk(3, sum by (reason) (increase({catalogue.SOURCE_FAULTS_TOTAL}"
             '{kafka_cluster=%q, source=~"lso|txnlog"}[5m])) >= 1)',
             "{{ $row.Labels.reason }}, {{ $row.Value | humanize }} times",
             "kafka_cluster",
@@ -174,7 +160,7 @@ group by (kafka_cluster) (
         description="First: if all sources fail, check the brokers and the network, which are probably down. If the"
         " reason is authentication or authorization, look for an expired password or certificate, or a lost grant."
         + per_row(
-            f"topk(5, max by (source) (min_over_time({SOURCE_BLIND}{{kafka_cluster=%q}}[3m])) > 0)",
+            f"topk(5, max by (source) (min_over_time({catalogue.SOURCE_BLIND}{{kafka_cluster=%q}}[3m])) > 0)",
             "\n- source {{ .Labels.source }} reads nothing",
             "kafka_cluster",
         )
@@ -186,14 +172,14 @@ group by (kafka_cluster) (
     # As in the agent's settings: the target is the rest of the subject, and may have a slash itself.
     ignored = f"""\
 label_replace(
-    label_replace({IGNORED_INFO}{{kind="source"}}, "target", "$1", "subject", "[^/]*/(.*)"),
+    label_replace({catalogue.IGNORED_INFO}{{kind="source"}}, "target", "$1", "subject", "[^/]*/(.*)"),
     "source", "$1", "subject", "([^/]*)/.*"
   )"""
     yield _alert(
         "KafkaEosSourceDown",
         Severity.WARNING,
         expr=f"""\
-min by ({_READ}) (avg_over_time({SOURCE_UP}[5m])) < 0.5
+min by ({_READ}) (avg_over_time({catalogue.SOURCE_UP}[5m])) < 0.5
 unless on ({_READ})
   {ignored}""",
         summary="{{ $labels.kafka_cluster }}: an agent gets no or incomplete answers from source {{ $labels.source }}"
@@ -211,12 +197,12 @@ def _gaps() -> Iterator[Alert]:
         Severity.WARNING,
         expr=f"""\
 group by (kafka_cluster) (
-  {_more(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL)}
+  {_more(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL)}
   or
-  {_more(TRANSACTION_LOG_LOST_RECORDS_TOTAL)}
+  {_more(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL)}
   or
-  min_over_time({TRANSACTION_LOG_TAIL_LAG_RECORDS}[10m]) > {BEHIND}
-  and last_over_time({TRANSACTION_LOG_TAIL_LAG_RECORDS}[{BRIDGE}] offset 10m) > {BEHIND}
+  min_over_time({catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS}[10m]) > {BEHIND}
+  and last_over_time({catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS}[{BRIDGE}] offset 10m) > {BEHIND}
 )""",
         summary="{{ $labels.kafka_cluster }}: an agent has not read or not understood a part of the transaction log."
         " Transactions and fences of that part are in no count and no alert.",
@@ -230,7 +216,7 @@ group by (kafka_cluster) (
     yield _alert(
         "KafkaEosSeriesDropped",
         Severity.WARNING,
-        expr=f'group by (metric) (min_over_time({SERIES_DROPPED}{{metric!~"{_EVIDENCE_ONLY}"}}[5m]) > 0)',
+        expr=f'group by (metric) (min_over_time({catalogue.SERIES_DROPPED}{{metric!~"{_EVIDENCE_ONLY}"}}[5m]) > 0)',
         summary="A cap keeps out series of {{ $labels.metric }}, or folds them into application _other. Their subjects"
         " have no alert.",
         description="First: name applications by patterns (applications), so that ids with a counter or a host in them"
@@ -269,10 +255,10 @@ def monitoring_alerts() -> Iterator[Alert]:
         # The source is read every few seconds: while it is up, its last success is as old as the clocks differ.
         expr=f"""\
 max by (kafka_cluster) (
-  abs({CLOCK_DISTANCE_SECONDS}) > {CLOCK_SECONDS}
+  abs({catalogue.CLOCK_DISTANCE_SECONDS}) > {CLOCK_SECONDS}
   or
-  abs(time() - {SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{lso}) > {2 * CLOCK_SECONDS}
-  and on ({_AGENT}) {SOURCE_UP}{lso} == 1
+  abs(time() - {catalogue.SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS}{lso}) > {2 * CLOCK_SECONDS}
+  and on ({_AGENT}) {catalogue.SOURCE_UP}{lso} == 1
 )""",
         summary="{{ $labels.kafka_cluster }}: the clock of an agent differs by about {{ $value | humanizeDuration }}"
         " from that of the brokers or of Prometheus. Ages are wrong by that much, and alerts by age come too early or"
@@ -286,13 +272,14 @@ max by (kafka_cluster) (
     yield _alert(
         "KafkaEosLabelsAmbiguous",
         Severity.CRITICAL,
-        expr=f'count by (kafka_cluster) (group by (kafka_cluster, cluster_id) ({CLUSTER_INFO}{{cluster_id!=""}})) > 1',
+        expr="count by (kafka_cluster) (group by (kafka_cluster, cluster_id)"
+        f' ({catalogue.CLUSTER_INFO}{{cluster_id!=""}})) > 1',
         summary="{{ $labels.kafka_cluster }}: {{ $value }} Kafka clusters have this name. Their alerts are one, and an"
         " outage of one of them may be unseen.",
         description="First: give each its own name in the agents' settings (clusters: name), or make the label in which"
         " they differ a group label (generate alerts --set group_labels=region)."
         + per_row(
-            f"group by (cluster_id, instance) ({CLUSTER_INFO}{{kafka_cluster=%q}})",
+            f"group by (cluster_id, instance) ({catalogue.CLUSTER_INFO}{{kafka_cluster=%q}})",
             "\n- cluster id {{ .Labels.cluster_id }}, by agent {{ .Labels.instance }}",
             "kafka_cluster",
         ),
@@ -303,7 +290,7 @@ max by (kafka_cluster) (
     yield _alert(
         "KafkaEosLabelsAmbiguous",
         Severity.CRITICAL,
-        expr=f'group by (job, instance) ({SOURCE_UP}{{kafka_cluster="", source="lso"}})',
+        expr=f'group by (job, instance) ({catalogue.SOURCE_UP}{{kafka_cluster="", source="lso"}})',
         summary="{{ $labels.job }}: series of agent {{ $labels.instance }} have no label kafka_cluster. No alert of its"
         " clusters can say which cluster it is about.",
         description="First: look for a relabelling in Prometheus' scrape configuration that drops or renames"

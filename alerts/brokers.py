@@ -9,19 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from exporter import catalogue
 from exporter.alerts.rule import BRIDGE, Alert, Board, Record, Severity
-from exporter.catalogue import (
-    BROKER_DEAD_CLEANER_THREADS,
-    BROKER_LOG_DIR_USABLE_BYTES,
-    BROKER_PRODUCER_IDS,
-    BROKER_REQUEST_DURATION_SECONDS,
-    BROKER_REQUEST_ERRORS_TOTAL,
-    BROKER_REQUESTS_TOTAL,
-    BROKER_TXN_VERIFICATION_FAILURES_TOTAL,
-    BROKER_UNCLEANABLE_PARTITIONS,
-    CANARY_TRANSACTIONS_TOTAL,
-    INTERNAL_TOPIC_SIZE_BYTES,
-)
 
 LEAST_DAYS = 7
 MOST_PRODUCER_IDS = 1_000_000
@@ -42,18 +31,18 @@ def records() -> Iterator[Record]:
     The canary is fenced on purpose, and counts by itself how often. A tenth more is taken off, as the two counters are
     scraped at different instants.
     """
-    errors = f'increase({BROKER_REQUEST_ERRORS_TOTAL}{{error="CONCURRENT_TRANSACTIONS"}}[10m])'
+    errors = f'increase({catalogue.BROKER_REQUEST_ERRORS_TOTAL}{{error="CONCURRENT_TRANSACTIONS"}}[10m])'
     yield Record(_CONCURRENT, f"sum by (kafka_cluster) (max by (kafka_cluster, broker, request) ({errors}))")
-    requests = f'increase({BROKER_REQUESTS_TOTAL}{{request="EndTxn"}}[10m])'
+    requests = f'increase({catalogue.BROKER_REQUESTS_TOTAL}{{request="EndTxn"}}[10m])'
     yield Record(_ENDED, f"sum by (kafka_cluster) (max by (kafka_cluster, broker, version) ({requests}))")
     for window in ("10m", "1h"):
-        increase = f"increase({BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[{window}])"
+        increase = f"increase({catalogue.BROKER_REQUEST_ERRORS_TOTAL}{{{_FENCING}}}[{window}])"
         every = Record(
             f"kafka_cluster:kafka_eos_broker_fenced_requests:increase{window}",
             f"sum by (kafka_cluster) (max by ({_ERROR}) ({increase}))",
         )
         yield every
-        own = f'sum by (kafka_cluster) (increase({CANARY_TRANSACTIONS_TOTAL}{{outcome="fenced"}}[{window}]))'
+        own = f'sum by (kafka_cluster) (increase({catalogue.CANARY_TRANSACTIONS_TOTAL}{{outcome="fenced"}}[{window}]))'
         yield Record(_REFUSED[window], f"{every} - on (kafka_cluster) 1.1 * {own} or {every}")
 
 
@@ -86,7 +75,7 @@ def alerts() -> Iterator[Alert]:
     )
     yield _of_broker(
         "KafkaEosVerificationFailures",
-        f"max by ({_BROKER}) (increase({BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
+        f"max by ({_BROKER}) (increase({catalogue.BROKER_TXN_VERIFICATION_FAILURES_TOTAL}[15m])) > 10",
         _AT + " refused writes to {{ $value | humanize }} partitions in 15 minutes, of transactions that are not open."
         " Nothing is broken yet: the refusals prevented that.",
         "First: look which application aborts, times out or is fenced at the same time: its producers go on writing"
@@ -155,7 +144,7 @@ def _refusals() -> Alert:
     def above(refusal: Refusal) -> str:
         request = f'request="{refusal.request}", ' if refusal.request else ""
         errors = f'error{"=~" if "|" in refusal.errors else "="}"{refusal.errors}"'
-        which = f"{BROKER_REQUEST_ERRORS_TOTAL}{{{request}{errors}}}"
+        which = f"{catalogue.BROKER_REQUEST_ERRORS_TOTAL}{{{request}{errors}}}"
         return f"max by ({_BROKER}, error) (increase({which}[15m])) > {refusal.usual}"
 
     def of_error(texts: Iterable[str]) -> str:
@@ -182,7 +171,7 @@ def storage_alerts() -> Iterator[Alert]:
     """Commits that are slow, producer ids without number, and internal topics that fill a disk."""
     yield _of_broker(
         "KafkaEosCommitsSlow",
-        f"max by ({_BROKER}) (max_over_time({BROKER_REQUEST_DURATION_SECONDS}"
+        f"max by ({_BROKER}) (max_over_time({catalogue.BROKER_REQUEST_DURATION_SECONDS}"
         f'{{request="EndTxn", quantile="0.99"}}[{BRIDGE}])) > {SLOW_SECONDS}',
         _AT + " takes {{ $value | humanizeDuration }} or longer for one in a hundred commits and aborts. Producers wait"
         " as long before their next transaction.",
@@ -193,7 +182,7 @@ def storage_alerts() -> Iterator[Alert]:
     )
     yield _of_broker(
         "KafkaEosProducerIdsMany",
-        f"max by ({_BROKER}) (max_over_time({BROKER_PRODUCER_IDS}[{BRIDGE}])) > {MOST_PRODUCER_IDS}",
+        f"max by ({_BROKER}) (max_over_time({catalogue.BROKER_PRODUCER_IDS}[{BRIDGE}])) > {MOST_PRODUCER_IDS}",
         _AT + " keeps the state of {{ $value | humanize }} producers in memory. Each takes some hundred bytes of its"
         " heap until it expires.",
         "First: find clients that make a new producer for each record or request: each gets a producer id of its own,"
@@ -201,15 +190,15 @@ def storage_alerts() -> Iterator[Alert]:
         f"a broker keeps the state of more than {MOST_PRODUCER_IDS:,} producers for 15m",
         hold="15m",
     )
-    growth = f"sum by ({_BROKER}) (max by ({_BROKER}, topic) (deriv({INTERNAL_TOPIC_SIZE_BYTES}[6h])))"
-    usable = f"min by ({_BROKER}) (max_over_time({BROKER_LOG_DIR_USABLE_BYTES}[15m]))"
+    growth = f"sum by ({_BROKER}) (max by ({_BROKER}, topic) (deriv({catalogue.INTERNAL_TOPIC_SIZE_BYTES}[6h])))"
+    usable = f"min by ({_BROKER}) (max_over_time({catalogue.BROKER_LOG_DIR_USABLE_BYTES}[15m]))"
     yield _of_broker(
         "KafkaEosInternalTopicGrows",
         f"""\
 group by ({_BROKER}) (
-  max_over_time({BROKER_UNCLEANABLE_PARTITIONS}[{BRIDGE}]) > 0
+  max_over_time({catalogue.BROKER_UNCLEANABLE_PARTITIONS}[{BRIDGE}]) > 0
   or
-  max_over_time({BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}]) > 0
+  max_over_time({catalogue.BROKER_DEAD_CLEANER_THREADS}[{BRIDGE}]) > 0
   or
   {usable} / ({growth} > 0) / 86400 < {LEAST_DAYS}
 )""",

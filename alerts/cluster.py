@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from exporter import catalogue
 from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, Alert, Board, Severity, by_severity
-from exporter.catalogue import (
-    BROKER_REQUEST_ERRORS_TOTAL,
-    CANARY_FAILING_PARTITIONS,
-    CANARY_FAILURES_TOTAL,
-    CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS,
-    INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS,
-    INTERNAL_TOPIC_PARTITIONS,
-    POSTURE_CHECK,
-    TRANSACTIONAL_IDS_UNAVAILABLE,
-)
 
 LOG_SECONDS = 240
 """Less than the five minutes after which its transactions are pages themselves, so that the cause is reported first."""
@@ -27,7 +18,7 @@ def alerts() -> Iterator[Alert]:
     """The transaction log that cannot be made or has missing replicas, and failed posture checks."""
     yield _not_made()
     broken = 'topic="__transaction_state", condition=~"offline|under_min_isr"'
-    since = f"min by (kafka_cluster) ({INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{{{broken}}})"
+    since = f"min by (kafka_cluster) ({catalogue.INTERNAL_TOPIC_BROKEN_SINCE_TIMESTAMP_SECONDS}{{{broken}}})"
     yield Alert(
         "KafkaEosTransactionLogUnderMinIsr",
         Severity.CRITICAL,
@@ -38,12 +29,12 @@ def alerts() -> Iterator[Alert]:
         " {{ $value | humanizeDuration }}. Producers whose ids live there can neither commit nor start.",
         "First: bring back the missing brokers. Do not lower min.insync.replicas: what is then lost is lost."
         + per_row(
-            f"max by (condition) ({INTERNAL_TOPIC_PARTITIONS}{{kafka_cluster=%q, {broken}}}) > 0",
+            f"max by (condition) ({catalogue.INTERNAL_TOPIC_PARTITIONS}{{kafka_cluster=%q, {broken}}}) > 0",
             "\n- {{ .Value }} partition(s) {{ .Labels.condition }}",
             "kafka_cluster",
         )
         + per_row(
-            f"topk(5, max by (application) ({TRANSACTIONAL_IDS_UNAVAILABLE}{{kafka_cluster=%q}}) > 0)",
+            f"topk(5, max by (application) ({catalogue.TRANSACTIONAL_IDS_UNAVAILABLE}{{kafka_cluster=%q}}) > 0)",
             "\n- application {{ .Labels.application }}: {{ .Value }} transactional id(s) can do nothing",
             "kafka_cluster",
         ),
@@ -53,7 +44,7 @@ def alerts() -> Iterator[Alert]:
         "KafkaEosPostureFailed",
         Severity.WARNING,
         Board.OVERVIEW,
-        f"min by (kafka_cluster, check) (last_over_time({POSTURE_CHECK}[{BRIDGE}])) < 1",
+        f"min by (kafka_cluster, check) (last_over_time({catalogue.POSTURE_CHECK}[{BRIDGE}])) < 1",
         "{{ $labels.kafka_cluster }}: check {{ $labels.check }} fails. Exactly-once does not survive the next failure"
         " there; office hours are soon enough.",
         "First: run `kafka-eos-exporter check posture`, or open the agent's status page (page_url): both show each"
@@ -64,10 +55,10 @@ def alerts() -> Iterator[Alert]:
 
 
 def _not_made() -> Alert:
-    check = f'{POSTURE_CHECK}{{check="internal_topic_creation", subject="__transaction_state"}}'
+    check = f'{catalogue.POSTURE_CHECK}{{check="internal_topic_creation", subject="__transaction_state"}}'
     fails = f"min by (kafka_cluster) (last_over_time({check}[{BRIDGE}])) < 1"
     unavailable = 'request="FindCoordinator", error="COORDINATOR_NOT_AVAILABLE"'
-    refused = f"max by (kafka_cluster) (increase({BROKER_REQUEST_ERRORS_TOTAL}{{{unavailable}}}[10m])) > 0"
+    refused = f"max by (kafka_cluster) (increase({catalogue.BROKER_REQUEST_ERRORS_TOTAL}{{{unavailable}}}[10m])) > 0"
     return Alert(
         "KafkaEosTransactionLogNotMade",
         None,
@@ -86,7 +77,7 @@ def _not_made() -> Alert:
 
 def canary_alerts() -> Iterator[Alert]:
     """No transaction of the canary succeeds, none through one coordinator, or no canary runs any more."""
-    success = CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS
+    success = catalogue.CANARY_LAST_SUCCESS_TIMESTAMP_SECONDS
     failures = "\n- {{ .Labels.phase }}: {{ .Labels.error }}, {{ .Value | humanize }} times in 5m"
     yield Alert(
         "KafkaEosCanaryFailing",
@@ -102,7 +93,7 @@ time() - (
         " It is the cluster: transactional applications fail as well.",
         "First: check the brokers, then the network between them."
         + per_row(
-            f"topk(5, sum by (phase, error) (increase({CANARY_FAILURES_TOTAL}{{kafka_cluster=%q}}[5m])) > 0)",
+            f"topk(5, sum by (phase, error) (increase({catalogue.CANARY_FAILURES_TOTAL}{{kafka_cluster=%q}}[5m])) > 0)",
             failures,
             "kafka_cluster",
         ),
@@ -113,12 +104,12 @@ time() - (
         "KafkaEosCanaryFailing",
         Severity.CRITICAL,
         Board.BROKERS,
-        f"max by (kafka_cluster, coordinator) (last_over_time({CANARY_FAILING_PARTITIONS}[{BRIDGE}])) > 0",
+        f"max by (kafka_cluster, coordinator) (last_over_time({catalogue.CANARY_FAILING_PARTITIONS}[{BRIDGE}])) > 0",
         "{{ $labels.kafka_cluster }}: transactions coordinated by broker {{ $labels.coordinator }} fail, in"
         " {{ $value }} partition(s) of __transaction_state. Applications whose transactional.id belongs there fail.",
         "First: check broker {{ $labels.coordinator }}: its log, its disk, its connections to the other brokers."
         + per_row(
-            f"topk(5, sum by (phase, error) (increase({CANARY_FAILURES_TOTAL}"
+            f"topk(5, sum by (phase, error) (increase({catalogue.CANARY_FAILURES_TOTAL}"
             "{kafka_cluster=%q, coordinator=%q}[5m])) > 0)",
             failures,
             "kafka_cluster",

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from exporter import catalogue
 from exporter.alerts.rule import BRIDGE, Alert, Board, Severity
-from exporter.catalogue import (
-    CONNECT_TASK_OFFSET_COMMIT_RATIO,
-    CONNECTOR_THRESHOLD_RATIO,
-    DEBEZIUM_CONNECTED,
-    DEBEZIUM_LAG_SECONDS,
-    DEBEZIUM_LAST_EVENT_AGE_SECONDS,
-    DEBEZIUM_SNAPSHOT_STATE,
-    PRODUCER_RECORD_ERRORS_TOTAL,
-    STREAMS_FAILED_THREADS_TOTAL,
-    STREAMS_RESTORE_REMAINING_RECORDS,
-    STREAMS_THREAD_STATE,
-)
 
 LATE_SECONDS = 300
 SILENT_SECONDS = 600
@@ -39,9 +28,9 @@ def connect_alerts() -> Iterator[Alert]:
         Severity.WARNING,
         Board.CLIENTS,
         f"""\
-max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{BRIDGE}]))
+max by ({_TASK}) (last_over_time({catalogue.CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="failure"}}[{BRIDGE}]))
 > on (kafka_cluster, connect, connector) group_left ()
-  max by (kafka_cluster, connect, connector) (last_over_time({CONNECTOR_THRESHOLD_RATIO}[{BRIDGE}]))""",
+  max by (kafka_cluster, connect, connector) (last_over_time({catalogue.CONNECTOR_THRESHOLD_RATIO}[{BRIDGE}]))""",
         _WHICH
         + ": {{ $value | humanizePercentage }} of its recent offset commits failed. What it delivers is delivered"
         " again after a restart, and an exactly-once source makes no progress.",
@@ -55,15 +44,15 @@ max by ({_TASK}) (last_over_time({CONNECT_TASK_OFFSET_COMMIT_RATIO}{{result="fai
 
 def _debezium() -> Iterator[Alert]:
     by = "kafka_cluster, connect, server"
-    age = f"max_over_time({DEBEZIUM_LAST_EVENT_AGE_SECONDS}"
-    state = f"group by ({by}) (present_over_time({DEBEZIUM_SNAPSHOT_STATE}"
+    age = f"max_over_time({catalogue.DEBEZIUM_LAST_EVENT_AGE_SECONDS}"
+    state = f"group by ({by}) (present_over_time({catalogue.DEBEZIUM_SNAPSHOT_STATE}"
     yield Alert(
         "KafkaEosDebeziumStopped",
         Severity.WARNING,
         Board.CLIENTS,
         f"""\
 group by ({by}) (
-  max by ({by}) (max_over_time({DEBEZIUM_CONNECTED}[{BRIDGE}])) == 0
+  max by ({by}) (max_over_time({catalogue.DEBEZIUM_CONNECTED}[{BRIDGE}])) == 0
   unless
   {state}{{state=~"running|paused"}}[{BRIDGE}]))
   or
@@ -85,7 +74,7 @@ group by ({by}) (
         Severity.WARNING,
         Board.CLIENTS,
         f"""\
-max by ({by}) (max_over_time({DEBEZIUM_LAG_SECONDS}[{BRIDGE}])) > {LATE_SECONDS}
+max by ({by}) (max_over_time({catalogue.DEBEZIUM_LAG_SECONDS}[{BRIDGE}])) > {LATE_SECONDS}
 and
 min by ({by}) ({age}{{context="streaming"}}[{BRIDGE}])) < {SILENT_SECONDS}""",
         _DEBEZIUM + " sends changes {{ $value | humanizeDuration }} after the database made them.",
@@ -98,8 +87,8 @@ min by ({by}) ({age}{{context="streaming"}}[{BRIDGE}])) < {SILENT_SECONDS}""",
 
 def streams_alerts() -> Iterator[Alert]:
     """Threads of Streams, and restores."""
-    alive = f'count by ({_JVM}) (group by ({_JVM}, thread) ({STREAMS_THREAD_STATE}{{state!="dead"}}))'
-    dead = f'count by ({_JVM}) (group by ({_JVM}, thread) ({STREAMS_THREAD_STATE}{{state="dead"}}))'
+    alive = f'count by ({_JVM}) (group by ({_JVM}, thread) ({catalogue.STREAMS_THREAD_STATE}{{state!="dead"}}))'
+    dead = f'count by ({_JVM}) (group by ({_JVM}, thread) ({catalogue.STREAMS_THREAD_STATE}{{state="dead"}}))'
     yield Alert(
         "KafkaEosStreamsFailed",
         Severity.WARNING,
@@ -111,7 +100,7 @@ def streams_alerts() -> Iterator[Alert]:
 or
 0 - ({alive} - max_over_time(({alive})[1h:1m])) > 0
 unless on ({_JVM})
-  max by ({_JVM}) (increase({STREAMS_FAILED_THREADS_TOTAL}[1h])) == 0""",
+  max by ({_JVM}) (increase({catalogue.STREAMS_FAILED_THREADS_TOTAL}[1h])) == 0""",
         "{{ $labels.kafka_cluster }}: {{ $value }} stream thread(s) of {{ $labels.target }} are dead or gone. The"
         " others do their work, and it may be too much for them.",
         "First: read the exception in the application's log, mend what it names, and start the instance again."
@@ -120,7 +109,7 @@ unless on ({_JVM})
         reason="thread",
         when="a stream thread is dead, or an instance has fewer threads than in the last hour and one failed, for 10m",
     )
-    remaining = STREAMS_RESTORE_REMAINING_RECORDS
+    remaining = catalogue.STREAMS_RESTORE_REMAINING_RECORDS
     yield Alert(
         "KafkaEosStreamsRestoring",
         Severity.WARNING,
@@ -156,7 +145,7 @@ def client_alerts() -> Iterator[Alert]:
         "KafkaEosProducerRecordErrors",
         Severity.WARNING,
         Board.CLIENTS,
-        f"max by ({_CLIENT}) (increase({PRODUCER_RECORD_ERRORS_TOTAL}[10m])) > 0",
+        f"max by ({_CLIENT}) (increase({catalogue.PRODUCER_RECORD_ERRORS_TOTAL}[10m])) > 0",
         "{{ $labels.kafka_cluster }}: producer {{ $labels.client_id }} of {{ $labels.target }} could not send"
         " {{ $value | humanize }} record(s) in 10 minutes. In a transaction they make it abort; outside of one they are"
         " lost unless the application sends them again.",

@@ -7,17 +7,8 @@ scraped; every query here is aggregated to one row for each fact.
 
 from __future__ import annotations
 
+from exporter import catalogue
 from exporter.alerts.rule import Record
-from exporter.catalogue import (
-    GROUP_BLOCKED_OFFSETS,
-    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
-    LSO_BLOCKER_INFO,
-    LSO_HOLDER_PARTITIONS,
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
-    OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OPEN_TRANSACTION_TIMEOUT_SECONDS,
-    SPARK_SOURCE_BLOCKED_OFFSETS,
-)
 
 _WHO = "application, transactional_id, producer_id, producer_epoch"
 _MOST = 5
@@ -45,15 +36,15 @@ CLOCK = "{{ .Value | humanizeTimestamp | reReplaceAll `^[0-9-]+ ([0-9]+:[0-9]+).
 
 _HOLDER = ("kafka_cluster", "producer_id")
 _AT = "{kafka_cluster=%q, producer_id=%q}"
-_ITS = f"on (kafka_cluster, topic) group by (kafka_cluster, topic) ({LSO_BLOCKER_INFO}{_AT})"
+_ITS = f"on (kafka_cluster, topic) group by (kafka_cluster, topic) ({catalogue.LSO_BLOCKER_INFO}{_AT})"
 _PLACE = "kafka_cluster, topic, partition"
 
 WORST = Record(
     "kafka_cluster_holder_partition:kafka_eos_lso_stalled_since_timestamp_seconds:worst",
     f"""\
 bottomk by (kafka_cluster, producer_id) ({_MOST},
-  group by ({_PLACE}, producer_id) ({LSO_BLOCKER_INFO})
-  * on ({_PLACE}) group_left () min by ({_PLACE}) ({LSO_STALLED_SINCE_TIMESTAMP_SECONDS})
+  group by ({_PLACE}, producer_id) ({catalogue.LSO_BLOCKER_INFO})
+  * on ({_PLACE}) group_left () min by ({_PLACE}) ({catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS})
 )""",
 )
 """Since when each of the worst five partitions of a holder is stalled. In a flood of stalls each alert would look its
@@ -63,13 +54,13 @@ WAITING_GROUPS = Record(
     "kafka_cluster_group_topic:kafka_eos_group_blocked_offsets:worst",
     f"""\
 topk by (kafka_cluster, topic) ({_MOST},
-  max by (kafka_cluster, group, topic) ({GROUP_BLOCKED_OFFSETS}) > 0
-  and on (kafka_cluster, topic) {LSO_BLOCKER_INFO}
+  max by (kafka_cluster, group, topic) ({catalogue.GROUP_BLOCKED_OFFSETS}) > 0
+  and on (kafka_cluster, topic) {catalogue.LSO_BLOCKER_INFO}
 )""",
 )
 """How much is withheld from the five groups of each topic with stalls that wait for most."""
 
-_TOPICS = f"group by (topic) ({LSO_BLOCKER_INFO}{_AT})"
+_TOPICS = f"group by (topic) ({catalogue.LSO_BLOCKER_INFO}{_AT})"
 
 READERS = (
     "readers"
@@ -84,7 +75,7 @@ READERS = (
 """Who is hit: topics, since when, and the consumer groups that wait, of the five of a topic that wait for most."""
 
 WHO = " Held by " + per_row(
-    f"topk(1, group by (application, transactional_id) ({LSO_HOLDER_PARTITIONS}{_AT}))",
+    f"topk(1, group by (application, transactional_id) ({catalogue.LSO_HOLDER_PARTITIONS}{_AT}))",
     "{{ if .Labels.transactional_id }}{{ .Labels.transactional_id }} (application {{ .Labels.application }}){{ else }}"
     "a transaction without a known transactional.id{{ end }}",
     *_HOLDER,
@@ -94,7 +85,8 @@ WHO += ", producer id {{ $labels.producer_id }}"
 """The transaction that holds the partitions."""
 
 ENDS = per_row(
-    f"floor(min({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}) + max({OPEN_TRANSACTION_TIMEOUT_SECONDS}{_AT}))",
+    f"floor(min({catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT})"
+    f" + max({catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS}{_AT}))",
     ", which Kafka ends by itself at " + CLOCK,
     *_HOLDER,
     *_HOLDER,
@@ -113,12 +105,12 @@ STEP = (
 
 HELD = (
     per_row(
-        f"max by (kind) ({LSO_HOLDER_PARTITIONS}{_AT})",
+        f"max by (kind) ({catalogue.LSO_HOLDER_PARTITIONS}{_AT})",
         "\n{{ .Value }} partition(s) held, {{ .Labels.kind }}.",
         *_HOLDER,
     )
     + per_row(
-        f"floor(max({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}))",
+        f"floor(max({catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}{_AT}))",
         " Open since {{ .Value | humanizeTimestamp }}.",
         *_HOLDER,
     )
@@ -137,7 +129,7 @@ WAITING = per_row(
     *_HOLDER,
 ) + per_row(
     f"topk({_MOST}, max by (spark_application, query, topic) ("
-    f"{SPARK_SOURCE_BLOCKED_OFFSETS}{{kafka_cluster=%q}} and {_ITS}) > 0)",
+    f"{catalogue.SPARK_SOURCE_BLOCKED_OFFSETS}{{kafka_cluster=%q}} and {_ITS}) > 0)",
     "\n- query {{ .Labels.query }} of Spark application {{ .Labels.spark_application }} waits for {{ .Value }} offsets"
     " of {{ .Labels.topic }}",
     "kafka_cluster",
@@ -149,7 +141,7 @@ WAITING = per_row(
 def unclean_ends(outcome: str, window: int) -> str:
     """The latest unclean ends of the alert's application: who, and when."""
     query = (
-        f"topk({_MOST}, floor(max by ({_WHO}) ({LAST_UNCLEAN_END_TIMESTAMP_SECONDS}"
+        f"topk({_MOST}, floor(max by ({_WHO}) ({catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS}"
         f'{{kafka_cluster=%q, application=%q, outcome="{outcome}"}})) > time() - {window})'
     )
     body = (

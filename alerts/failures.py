@@ -8,18 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from exporter import catalogue
 from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Board, by_severity
-from exporter.catalogue import (
-    CONNECT_TASK_FAILURES_TOTAL,
-    CONNECT_TASK_STATE,
-    PRODUCER_IDEMPOTENCE_STATE,
-    PRODUCER_TXN_STATE,
-    SOURCE_UP,
-    SPARK_QUERY_STATE,
-    SPARK_QUERY_TERMINATIONS_TOTAL,
-    STREAMS_CLIENT_STATE,
-)
 
 
 class Failure(NamedTuple):
@@ -67,7 +58,7 @@ _QUERY = "kafka_cluster, spark_application, query"
 
 def _answers(up: int) -> str:
     """Whether a Connect cluster answers an agent completely. The source's target is its name."""
-    return f'label_replace({SOURCE_UP}{{source="connect"}} == {up}, "connect", "$1", "target", "(.*)")'
+    return f'label_replace({catalogue.SOURCE_UP}{{source="connect"}} == {up}, "connect", "$1", "target", "(.*)")'
 
 
 def _paged(alert: str) -> str:
@@ -79,14 +70,14 @@ FAILURES = (
         "KafkaEosConnectTaskFailed",
         Board.CLIENTS,
         _TASK,
-        (f'{CONNECT_TASK_STATE}{{state="failed"}}',),
+        (f'{catalogue.CONNECT_TASK_STATE}{{state="failed"}}',),
         "{{ $labels.kafka_cluster }}: task {{ $labels.task }} of connector {{ $labels.connector }} (Connect"
         " {{ $labels.connect }}) failed. Nothing restarts it by itself, and its data waits.",
         "First: read why, on the agent's status page (page_url) or by GET /connectors/{{ $labels.connector }}/status of"
         " any worker. Mend that, and restart it: POST"
         " /connectors/{{ $labels.connector }}/tasks/{{ $labels.task }}/restart"
         + per_row(
-            f"round(max by (cause) (increase({CONNECT_TASK_FAILURES_TOTAL}"
+            f"round(max by (cause) (increase({catalogue.CONNECT_TASK_FAILURES_TOTAL}"
             "{kafka_cluster=%q, connect=%q, connector=%q, task=%q}[1h]))) > 0",
             "\n- in the last hour by cause {{ .Labels.cause }}: {{ .Value }}",
             *("kafka_cluster", "connect", "connector", "task"),
@@ -101,13 +92,13 @@ FAILURES = (
 {_paged("KafkaEosConnectTaskFailed")}
   and on (kafka_cluster, connect) {_answers(0)}
   unless on (kafka_cluster, connect) {_answers(1)}
-  unless on ({_TASK}) present_over_time({CONNECT_TASK_STATE}{{state!="failed"}}[10m])""",
+  unless on ({_TASK}) present_over_time({catalogue.CONNECT_TASK_STATE}{{state!="failed"}}[10m])""",
     ),
     Failure(
         "KafkaEosStreamsFailed",
         Board.CLIENTS,
         _CLIENT,
-        (f'{STREAMS_CLIENT_STATE}{{state=~"error|pending_error"}}',),
+        (f'{catalogue.STREAMS_CLIENT_STATE}{{state=~"error|pending_error"}}',),
         "{{ $labels.kafka_cluster }}: Streams client {{ $labels.client_id }} ({{ $labels.target }}) is in state"
         " ERROR. It processes nothing, and does not start again by itself.",
         "First: mend what the exception in the application's log names (uncaught exception handler), then start the"
@@ -119,7 +110,10 @@ FAILURES = (
         "KafkaEosProducerFatalError",
         Board.CLIENTS,
         _CLIENT,
-        (f'{PRODUCER_TXN_STATE}{{state="fatal_error"}}', f'{PRODUCER_IDEMPOTENCE_STATE}{{state="fatal_error"}}'),
+        (
+            f'{catalogue.PRODUCER_TXN_STATE}{{state="fatal_error"}}',
+            f'{catalogue.PRODUCER_IDEMPOTENCE_STATE}{{state="fatal_error"}}',
+        ),
         "{{ $labels.kafka_cluster }}: client {{ $labels.client_id }} of {{ $labels.target }} had a fatal error. It"
         " sends nothing any more until its application makes a new one.",
         "First: read the error in the application's log (rd_kafka_fatal_error, KafkaException with fatal())."
@@ -131,13 +125,13 @@ FAILURES = (
         "KafkaEosSparkQueryTerminated",
         Board.JOBS,
         _QUERY,
-        (f'{SPARK_QUERY_STATE}{{state="failed"}}',),
+        (f'{catalogue.SPARK_QUERY_STATE}{{state="failed"}}',),
         "{{ $labels.kafka_cluster }}: query {{ $labels.query }} of Spark application {{ $labels.spark_application }}"
         " was ended by an error. It reads nothing until it is started again.",
         "First: read the exception, on the agent's status page (page_url) or in the driver's log, mend what it names,"
         " and start the query again with the same checkpoint."
         + per_row(
-            f"max by (reason) (increase({SPARK_QUERY_TERMINATIONS_TOTAL}"
+            f"max by (reason) (increase({catalogue.SPARK_QUERY_TERMINATIONS_TOTAL}"
             '{kafka_cluster=%q, spark_application=%q, query=%q, reason!="stopped"}[1h])) > 0',
             "\n- in the last hour by {{ .Labels.reason }}: {{ .Value | humanize }}",
             *("kafka_cluster", "spark_application", "query"),
@@ -147,14 +141,14 @@ FAILURES = (
         " the same transactional.id.",
         "an error ended a query of Spark",
         # A query may restart between two reads: then only the count shows the failure.
-        event=f'increase({SPARK_QUERY_TERMINATIONS_TOTAL}{{reason!="stopped"}}[{EVENT_WINDOW}]) > 0',
+        event=f'increase({catalogue.SPARK_QUERY_TERMINATIONS_TOTAL}{{reason!="stopped"}}[{EVENT_WINDOW}]) > 0',
         # A state is exposed for an hour after a driver's last report. A firing page stays until another state comes.
         stays=f"""\
 {_paged("KafkaEosSparkQueryTerminated")}
   and on ({_QUERY})
-  present_over_time({SPARK_QUERY_STATE}{{state="failed"}}[1d])
+  present_over_time({catalogue.SPARK_QUERY_STATE}{{state="failed"}}[1d])
   unless on ({_QUERY})
-  present_over_time({SPARK_QUERY_STATE}{{state!="failed"}}[10m])""",
+  present_over_time({catalogue.SPARK_QUERY_STATE}{{state!="failed"}}[10m])""",
     ),
 )
 

@@ -9,33 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from exporter import catalogue
 from exporter.alerts.rule import Alert, Board, Severity, labelled
-from exporter.catalogue import (
-    AUDIT_FINDINGS,
-    AUDIT_LAST_RUN_TIMESTAMP_SECONDS,
-    AUDIT_THRESHOLD_SECONDS,
-    AUDIT_VERDICT,
-    MARKERS_AUDIT,
-    QUERY_THRESHOLD_SECONDS,
-    SPARK_INPUT_ROWS_TOTAL,
-    SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
-    SPARK_QUERY_STATE,
-    SPARK_SOURCE_BLOCKED_OFFSETS,
-    SPARK_SOURCE_LAG_OFFSETS,
-    SPARK_UNCOMMITTED_BATCHES,
-)
 
 _QUERY = "kafka_cluster, spark_application, query"
 _WHICH = "{{ $labels.kafka_cluster }}: query {{ $labels.query }} of Spark application {{ $labels.spark_application }}"
 _AUDIT = "kafka_cluster, audit, topic"
 NEWEST_AUDIT = f"""\
-({AUDIT_LAST_RUN_TIMESTAMP_SECONDS} == on ({_AUDIT}) group_left ()
-  max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS}))"""
+({catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS} == on ({_AUDIT}) group_left ()
+  max by ({_AUDIT}) ({catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS}))"""
 
 
 def spark_alerts() -> Iterator[Alert]:
     """Queries without progress."""
-    lag = f"max by ({_QUERY}, topic) ({SPARK_SOURCE_LAG_OFFSETS})"
+    lag = f"max by ({_QUERY}, topic) ({catalogue.SPARK_SOURCE_LAG_OFFSETS})"
     yield Alert(
         "KafkaEosSparkQueryStalled",
         Severity.WARNING,
@@ -44,19 +31,19 @@ def spark_alerts() -> Iterator[Alert]:
         # that there is work. As long as there is none, a checkpoint alone cannot tell an idle query from a dead one.
         # One that waits for a stalled partition is named by KafkaEosLsoStalled.
         f"""\
-time() - max by ({_QUERY}) ({SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS})
-> on ({_QUERY}) max by ({_QUERY}) ({QUERY_THRESHOLD_SECONDS})
+time() - max by ({_QUERY}) ({catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS})
+> on ({_QUERY}) max by ({_QUERY}) ({catalogue.QUERY_THRESHOLD_SECONDS})
 and on ({_QUERY}) (
-  {SPARK_QUERY_STATE}
+  {catalogue.SPARK_QUERY_STATE}
   or
-  {SPARK_INPUT_ROWS_TOTAL}
+  {catalogue.SPARK_INPUT_ROWS_TOTAL}
   or
-  {SPARK_UNCOMMITTED_BATCHES} > 0
+  {catalogue.SPARK_UNCOMMITTED_BATCHES} > 0
   or
-  (group by ({_QUERY}, topic) ({SPARK_SOURCE_LAG_OFFSETS} > 0) unless
-    max by ({_QUERY}, topic) ({SPARK_SOURCE_BLOCKED_OFFSETS}) >= {lag})
+  (group by ({_QUERY}, topic) ({catalogue.SPARK_SOURCE_LAG_OFFSETS} > 0) unless
+    max by ({_QUERY}, topic) ({catalogue.SPARK_SOURCE_BLOCKED_OFFSETS}) >= {lag})
 )
-unless on ({_QUERY}) {SPARK_QUERY_STATE}{{state=~"terminated|failed"}}""",
+unless on ({_QUERY}) {catalogue.SPARK_QUERY_STATE}{{state=~"terminated|failed"}}""",
         _WHICH + " has completed no batch for {{ $value | humanizeDuration }}, nor said that it is idle.",
         "First: see whether its driver is alive. If it is gone, start it again: it goes on from its checkpoint. If it"
         " is alive, look in the driver's log and in Spark's page of streaming queries for what the batch waits for: a"
@@ -69,11 +56,12 @@ unless on ({_QUERY}) {SPARK_QUERY_STATE}{{state=~"terminated|failed"}}""",
 def audit_alerts() -> Iterator[Alert]:
     """An audit that is not clean."""
     # Compacted topics, which `audit markers` always leaves open, are on its report and on the page.
-    unknown = f'{AUDIT_VERDICT}{{verdict="unknown", audit!="{MARKERS_AUDIT}"}} and ignoring (verdict) {NEWEST_AUDIT}'
-    findings = f'{AUDIT_FINDINGS}{{kind!="torn_commit"}} > 0 and ignoring (kind) {NEWEST_AUDIT}'
+    undecided = f'verdict="unknown", audit!="{catalogue.MARKERS_AUDIT}"'
+    unknown = f"{catalogue.AUDIT_VERDICT}{{{undecided}}} and ignoring (verdict) {NEWEST_AUDIT}"
+    findings = f'{catalogue.AUDIT_FINDINGS}{{kind!="torn_commit"}} > 0 and ignoring (kind) {NEWEST_AUDIT}'
     overdue = f"""\
-time() - max by ({_AUDIT}) ({AUDIT_LAST_RUN_TIMESTAMP_SECONDS})
-> on (kafka_cluster, audit) group_left () max by (kafka_cluster, audit) ({AUDIT_THRESHOLD_SECONDS})"""
+time() - max by ({_AUDIT}) ({catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS})
+> on (kafka_cluster, audit) group_left () max by (kafka_cluster, audit) ({catalogue.AUDIT_THRESHOLD_SECONDS})"""
     verdicts = {"findings": findings, "unknown": unknown, "overdue": overdue}
     yield Alert(
         "KafkaEosAuditNotClean",

@@ -10,15 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from exporter import catalogue
 from exporter.alerts.evidence import ENDS, HELD, READERS, STEP, WAITING, WAITING_GROUPS, WHO, WORST
 from exporter.alerts.jobs import NEWEST_AUDIT
 from exporter.alerts.rule import Alert, Board, Record, Severity
-from exporter.catalogue import (
-    AUDIT_FINDINGS,
-    LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
-    LSO_HOLDER_PARTITIONS,
-    TRANSACTION_OPEN_SECONDS,
-)
 
 _HOLDER = "kafka_cluster, producer_id"
 _KNOWN = 'kind=~"open|completing"'
@@ -27,8 +22,8 @@ _NOT_HANGING = 'kind=~"open|completing|unmarked"'
 _DAY = 86400
 
 
-_OPEN = f'{TRANSACTION_OPEN_SECONDS}_bucket{{outcome="committed"}}'
-_COUNT = f'{TRANSACTION_OPEN_SECONDS}_count{{outcome="committed"}}'
+_OPEN = f'{catalogue.TRANSACTION_OPEN_SECONDS}_bucket{{outcome="committed"}}'
+_COUNT = f'{catalogue.TRANSACTION_OPEN_SECONDS}_count{{outcome="committed"}}'
 _BY = "kafka_cluster, application"
 HABIT = Record(
     "kafka_cluster_application:kafka_eos_transaction_open_seconds:habit",
@@ -61,15 +56,15 @@ def alerts() -> Iterator[Alert]:
         # Not a page as one that never ends while another replica reports that a coordinator has it.
         expr=f"""\
 time() - min by ({_HOLDER}, severity) (
-  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}} + on ({_BY}) group_left () {HABIT}
+  {catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}} + on ({_BY}) group_left () {HABIT}
   or
-  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}
+  {catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}
   or
-  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
+  {catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind!~"hanging|unmarked"}}
   or
-  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
+  {catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical"}}
   unless on ({_HOLDER})
-  {LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
+  {catalogue.LSO_HOLDER_PARTITIONS}{{{_KNOWN}}}
 ) > 0""",
         summary=summary_of + ENDS + ".",
         description=STEP + HELD + WAITING,
@@ -102,7 +97,9 @@ time() - min by ({_HOLDER}, severity) (
         Severity.CRITICAL,
         Board.STALLS,
         f"""\
-max by (kafka_cluster, topic) ({AUDIT_FINDINGS}{{kind="torn_commit"}} and ignoring (kind) {NEWEST_AUDIT}) > 0""",
+max by (kafka_cluster, topic) (
+  {catalogue.AUDIT_FINDINGS}{{kind="torn_commit"}} and ignoring (kind) {NEWEST_AUDIT}
+) > 0""",
         "{{ $labels.kafka_cluster }}: readers of {{ $labels.topic }} are not given records of {{ $value }} committed"
         " transaction(s). A partition lacks the commit marker, or has an abort marker.",
         "First: open the agent's status page (page_url), which names transactions and partitions. With an abort marker"
@@ -120,7 +117,7 @@ def _endless(kind: str, known: str) -> str:
     """
     return f"""\
 time() - min by ({_HOLDER}) (
-  {LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind="{kind}"}} < time() + {_DAY}
+  {catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="critical", kind="{kind}"}} < time() + {_DAY}
   unless on ({_HOLDER})
-  {LSO_HOLDER_PARTITIONS}{{{known}}}
+  {catalogue.LSO_HOLDER_PARTITIONS}{{{known}}}
 )"""

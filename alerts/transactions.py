@@ -10,28 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from exporter import catalogue
 from exporter.alerts.evidence import per_row, unclean_ends
 from exporter.alerts.rule import EVENT_SECONDS, EVENT_WINDOW, Alert, Board, Record, Severity, by_severity
-from exporter.catalogue import (
-    APPLICATION_THRESHOLD_SECONDS,
-    FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS,
-    FLINK_CHECKPOINT_INTERVAL_SECONDS,
-    FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
-    FLINK_LOSS_INFO,
-    FLINK_LOSS_TIMESTAMP_SECONDS,
-    LAST_TRANSACTION_TIMESTAMP_SECONDS,
-    LSO_HOLDER_DUE_TIMESTAMP_SECONDS,
-    OLDEST_COMPLETION_START_TIMESTAMP_SECONDS,
-    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OVERDUE_TRANSACTIONS,
-    PRODUCER_FENCES_TOTAL,
-    PRODUCER_INITS_TOTAL,
-    RECENT_PRODUCER_FENCES,
-    STORM_FENCES,
-    TRANSACTION_COMPLETION_SECONDS,
-    TRANSACTIONS_TOTAL,
-)
 from exporter.core.thresholds import DEFAULTS
 from exporter.model import Metric
 
@@ -39,12 +20,12 @@ _BY = "kafka_cluster, application"
 _LABELS = ("kafka_cluster", "application")
 _WHO = "{{ $labels.kafka_cluster }}, application {{ $labels.application }}"
 _JOB = "{{ $labels.kafka_cluster }}: Flink job {{ $labels.application }}"
-_DEADLINE = FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS
+_DEADLINE = catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS
 _OPEN_WARNING = DEFAULTS["application"]["open_warning"]
 
 P99_COMPLETION = Record(
     "kafka_cluster_application:kafka_eos_transaction_completion_seconds:p99_rate10m",
-    f"max by ({_BY}) (histogram_quantile(0.99, rate({TRANSACTION_COMPLETION_SECONDS}_bucket[10m])))",
+    f"max by ({_BY}) (histogram_quantile(0.99, rate({catalogue.TRANSACTION_COMPLETION_SECONDS}_bucket[10m])))",
 )
 
 
@@ -60,8 +41,8 @@ def alerts() -> Iterator[Alert]:
         "KafkaEosProducerFenced",
         "fenced",
         1,
-        FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
-        str(PRODUCER_FENCES_TOTAL),
+        catalogue.FLINK_LAST_CLEAN_UP_TIMESTAMP_SECONDS,
+        str(catalogue.PRODUCER_FENCES_TOTAL),
         _WHO + ": a producer was fenced. A new producer with its transactional.id rolled back its open transaction.",
         "First: see whether an instance crashed then: its successor cleans up so. If not, or if it recurs for hours,"
         " two live instances share one transactional.id: find both, and stop one.",
@@ -72,8 +53,8 @@ def alerts() -> Iterator[Alert]:
         "KafkaEosTransactionTimeouts",
         "timed_out",
         2,
-        FLINK_LOSS_TIMESTAMP_SECONDS,
-        f'{TRANSACTIONS_TOTAL}{{outcome="timed_out"}}',
+        catalogue.FLINK_LOSS_TIMESTAMP_SECONDS,
+        f'{catalogue.TRANSACTIONS_TOTAL}{{outcome="timed_out"}}',
         _WHO + ": a transaction ran into its timeout. Kafka rolled back what it wrote.",
         "First: see in the application's log whether the producer died, hung, or works longer than its"
         " transaction.timeout.ms between begin and commit. If it lives, it is fenced now, and must be started again.",
@@ -83,21 +64,21 @@ def alerts() -> Iterator[Alert]:
 
 
 def _long_running() -> Alert:
-    overdue = f"group by ({_BY}) (min_over_time({OVERDUE_TRANSACTIONS}[3m]) > 0)"
-    own = f'max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="open_warning"}})'
+    overdue = f"group by ({_BY}) (min_over_time({catalogue.OVERDUE_TRANSACTIONS}[3m]) > 0)"
+    own = f'max by ({_BY}) ({catalogue.APPLICATION_THRESHOLD_SECONDS}{{threshold="open_warning"}})'
     return Alert(
         "KafkaEosLongRunningTransaction",
         Severity.WARNING,
         Board.TRANSACTIONS,
         # A topic with a longer threshold is judged by that where the application has no threshold of its own.
         f"""\
-time() - min by ({_BY}) ({OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS})
+time() - min by ({_BY}) ({catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS})
 > on ({_BY}) (
   0 * {overdue}
   or
   {own}
   unless on ({_BY}) (
-    max by ({_BY}) ({LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}) > time()
+    max by ({_BY}) ({catalogue.LSO_HOLDER_DUE_TIMESTAMP_SECONDS}{{severity="warning"}}) > time()
     and on ({_BY}) {own} == {_OPEN_WARNING:.0f}
   )
 )""",
@@ -125,7 +106,7 @@ def _event(
     """The last such end, without those of Flink jobs, which ``of_flink`` dates; and ends that recur for hours, more
     slowly than the ticket about one lasts.
     """
-    last = f'max by ({_BY}) ({LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}})'
+    last = f'max by ({_BY}) ({catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS}{{outcome="{outcome}"}})'
     recurring = "\n  and ".join(
         f"group by ({_BY}) (increase({counter}[{hours}h]{back}) > 0)"
         for back in ("", f" offset {hours}h", f" offset {2 * hours}h")
@@ -149,7 +130,7 @@ group by ({_BY}) (
 
 
 def _storm() -> Alert:
-    fenced_again = f"{RECENT_PRODUCER_FENCES} and {RECENT_PRODUCER_FENCES} offset 11m"
+    fenced_again = f"{catalogue.RECENT_PRODUCER_FENCES} and {catalogue.RECENT_PRODUCER_FENCES} offset 11m"
     return Alert(
         "KafkaEosProducerFenceStorm",
         Severity.CRITICAL,
@@ -161,18 +142,18 @@ def _storm() -> Alert:
         f"""\
 group by ({_BY}) (
   (
-    {RECENT_PRODUCER_FENCES} > min_over_time({RECENT_PRODUCER_FENCES}[10m])
+    {catalogue.RECENT_PRODUCER_FENCES} > min_over_time({catalogue.RECENT_PRODUCER_FENCES}[10m])
     or
     {fenced_again}
-  ) >= {STORM_FENCES}
+  ) >= {catalogue.STORM_FENCES}
   or
-  increase({PRODUCER_FENCES_TOTAL}[5m]) >= 10
+  increase({catalogue.PRODUCER_FENCES_TOTAL}[5m]) >= 10
   and
-  increase({PRODUCER_FENCES_TOTAL}[5m] offset 10m) >= 10
+  increase({catalogue.PRODUCER_FENCES_TOTAL}[5m] offset 10m) >= 10
   and
-  2 * increase({PRODUCER_FENCES_TOTAL}[15m]) > increase({PRODUCER_INITS_TOTAL}[15m])
+  2 * increase({catalogue.PRODUCER_FENCES_TOTAL}[15m]) > increase({catalogue.PRODUCER_INITS_TOTAL}[15m])
   and on ({_BY}) (
-    {RECENT_PRODUCER_FENCES} >= 2
+    {catalogue.RECENT_PRODUCER_FENCES} >= 2
     or
     {fenced_again}
   )
@@ -181,7 +162,8 @@ group by ({_BY}) (
         "First: find every process that runs with these ids - a second deployment, a replica count above the number of"
         " ids, an old version that did not stop, a crash loop - and leave one for each."
         + per_row(
-            f"topk(5, max by (transactional_id) ({RECENT_PRODUCER_FENCES}{{kafka_cluster=%q, application=%q}}))",
+            f"topk(5, max by (transactional_id) ({catalogue.RECENT_PRODUCER_FENCES}"
+            "{kafka_cluster=%q, application=%q}))",
             "\n- transactional.id {{ .Labels.transactional_id }}: {{ .Value }} times in 10 minutes",
             *_LABELS,
         )
@@ -193,7 +175,7 @@ group by ({_BY}) (
 
 
 def _completion() -> Alert:
-    ended = f"max by ({_BY}) (increase({TRANSACTION_COMPLETION_SECONDS}_count[10m]"
+    ended = f"max by ({_BY}) (increase({catalogue.TRANSACTION_COMPLETION_SECONDS}_count[10m]"
     return Alert(
         "KafkaEosCompletionSlow",
         None,
@@ -204,8 +186,8 @@ min_over_time({P99_COMPLETION}[30m]) > 10
 and {ended})) >= 10
 and {ended} offset 20m)) >= 10""",
             f"""\
-time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
-> on ({_BY}) max by ({_BY}) ({APPLICATION_THRESHOLD_SECONDS}{{threshold="completion_critical"}})""",
+time() - min by ({_BY}) ({catalogue.OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
+> on ({_BY}) max by ({_BY}) ({catalogue.APPLICATION_THRESHOLD_SECONDS}{{threshold="completion_critical"}})""",
         ),
         _WHO
         + ": transactions take {{ $value | humanizeDuration }} or longer from the decision to the last marker. Until"
@@ -214,7 +196,8 @@ time() - min by ({_BY}) ({OLDEST_COMPLETION_START_TIMESTAMP_SECONDS})
         " coordinator does not reach, and for slow disks. Its markers wait to be written, or to be replicated."
         " Leave the transaction alone: ending it by hand would tear it, and it completes by itself."
         + per_row(
-            f"topk(5, max by (transactional_id, producer_id, state) ({OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}"
+            "topk(5, max by (transactional_id, producer_id, state)"
+            f" ({catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS}"
             '{kafka_cluster=%q, application=%q, state=~"prepare_.+"}))',
             "\n- transactional.id {{ .Labels.transactional_id }}, producer id {{ .Labels.producer_id }},"
             " {{ .Labels.state }}",
@@ -242,7 +225,7 @@ def flink_alerts() -> Iterator[Alert]:
         "First: start the job from its last checkpoint before that. Do not end these transactions by hand, and do not"
         " start the job from an older checkpoint or without one."
         + per_row(
-            f"max({FLINK_CHECKPOINT_INTERVAL_SECONDS}{at})",
+            f"max({catalogue.FLINK_CHECKPOINT_INTERVAL_SECONDS}{at})",
             " Its checkpoints are usually {{ .Value | humanizeDuration }} apart.",
             *_LABELS,
         )
@@ -262,18 +245,20 @@ def flink_alerts() -> Iterator[Alert]:
         "KafkaEosFlinkDataLost",
         Severity.CRITICAL,
         Board.TRANSACTIONS,
-        f"time() - max by ({_BY}) ({FLINK_LOSS_TIMESTAMP_SECONDS}) < {EVENT_SECONDS}",
+        f"time() - max by ({_BY}) ({catalogue.FLINK_LOSS_TIMESTAMP_SECONDS}) < {EVENT_SECONDS}",
         _JOB + " lost what it had precommitted, {{ $value | humanizeDuration }} ago. Where its checkpoint was complete,"
         " no restart writes these records again.",
         "First: tell the owner of the data which records are missing, by the list below."
         + per_row(
-            f"topk(5, floor(max by (transactional_id, checkpoint, completed) ({FLINK_LOSS_TIMESTAMP_SECONDS}{at})))",
+            "topk(5, floor(max by (transactional_id, checkpoint, completed)"
+            f" ({catalogue.FLINK_LOSS_TIMESTAMP_SECONDS}{at})))",
             "\n- transactional.id {{ .Labels.transactional_id }}, number {{ .Labels.checkpoint }}, at"
             " {{ .Value | humanizeTimestamp }}; checkpoint complete: {{ .Labels.completed }}",
             *_LABELS,
         )
         + per_row(
-            f"topk(10, max by (transactional_id, topic, partition, start_offset, end_offset) ({FLINK_LOSS_INFO}{at}))",
+            "topk(10, max by (transactional_id, topic, partition, start_offset, end_offset)"
+            f" ({catalogue.FLINK_LOSS_INFO}{at}))",
             "\n- {{ .Labels.topic }}-{{ .Labels.partition }} of {{ .Labels.transactional_id }}"
             "{{ if .Labels.start_offset }}, from offset {{ .Labels.start_offset }}, before {{ .Labels.end_offset }}"
             "{{ end }}",

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from exporter.catalogue import (
-    CLOCK_DISTANCE_SECONDS,
-    CLUSTER_INFO,
-    COORDINATOR_CLOCK_SKEW_SECONDS,
-    EVENTS_TOTAL,
-    INGEST_KEPT_BYTES,
-    JOURNAL_LOST_EVENTS_TOTAL,
-    JOURNAL_SIZE_BYTES,
-    SOURCE_FAULTS_TOTAL,
-    SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
-    SOURCE_READ_DURATION_SECONDS,
-    SOURCE_UP,
-    TRANSACTION_LOG_LOST_RECORDS_TOTAL,
-    TRANSACTION_LOG_TAIL_LAG_RECORDS,
-    TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL,
-)
+from exporter import catalogue
 from exporter.dashboards.board import AGENT, Dashboard, PanelRow
 from exporter.dashboards.panels import GREEN, RED, YELLOW, Column, Query, lines, stat, table, timeline
 from exporter.dashboards.queries import age, dropped, now, own, own_per_second, total
@@ -61,29 +46,29 @@ def _figures() -> tuple[core.Panel, ...]:
         stat(
             "Sources not answering",
             "What is read and gave no full answer, counted once for each replica.",
-            total(f"1 - {own(SOURCE_UP)}"),
+            total(f"1 - {own(catalogue.SOURCE_UP)}"),
         ),
         stat(
             "Tail lag",
             "Records of the transaction log that the slowest replica has still to read: counts are late by them.",
-            f"max({own(TRANSACTION_LOG_TAIL_LAG_RECORDS)})",
+            f"max({own(catalogue.TRANSACTION_LOG_TAIL_LAG_RECORDS)})",
             steps=((None, GREEN), (1000, YELLOW), (100000, RED)),
         ),
         stat(
             "Records not understood",
             "Of the transaction log: garbage, or a layout newer than this agent.",
-            f"max({own(TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL)})",
+            f"max({own(catalogue.TRANSACTION_LOG_UNDECODABLE_RECORDS_TOTAL)})",
         ),
         stat(
             "Records lost",
             "Of the transaction log: compaction took them before they were read after an outage, so counts miss them.",
-            f"max({own(TRANSACTION_LOG_LOST_RECORDS_TOTAL)})",
+            f"max({own(catalogue.TRANSACTION_LOG_LOST_RECORDS_TOTAL)})",
             steps=some_are_lost,
         ),
         stat(
             "Series kept out by a cap",
             "Or folded into application _other: sums stay true.",
-            f"{total(dropped())} or {total(own(SOURCE_UP))} * 0",
+            f"{total(dropped())} or {total(own(catalogue.SOURCE_UP))} * 0",
             steps=some_are_lost,
         ),
     )
@@ -93,7 +78,7 @@ def _sources() -> core.Panel:
     return timeline(
         "Which sources answered?",
         "A band for each kind of thing read, red while one target did not answer one replica in full.",
-        Query(f"min by (source) ({own(SOURCE_UP)})", "{{source}}"),
+        Query(f"min by (source) ({own(catalogue.SOURCE_UP)})", "{{source}}"),
         ((1, "answers", GREEN), (0, "does not answer", RED)),
     )
 
@@ -102,7 +87,7 @@ def _faults() -> core.Panel:
     return lines(
         "Why did they not answer?",
         "Faults per second, by source and reason.",
-        Query(f"{total(own_per_second(SOURCE_FAULTS_TOTAL), 'source, reason')} > 0", "{{source}} {{reason}}"),
+        Query(f"{total(own_per_second(catalogue.SOURCE_FAULTS_TOTAL), 'source, reason')} > 0", "{{source}} {{reason}}"),
         "ops",
     )
 
@@ -112,7 +97,7 @@ def _last_success() -> core.Panel:
         "When did each source last answer in full?",
         "The oldest on top, coloured from 6 minutes on, as posture is read every 5; one that never did is only red"
         " above.",
-        [age(own(SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS)), own(SOURCE_READ_DURATION_SECONDS)],
+        [age(own(catalogue.SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS)), own(catalogue.SOURCE_READ_DURATION_SECONDS)],
         [
             Column("Value #A", "Ago", "s", steps=((None, GREEN), (360, YELLOW), (900, RED)), width=110),
             Column("source", "Source", width=130),
@@ -130,8 +115,8 @@ def _clock() -> core.Panel:
         "How far is it from the coordinators'?",
         "By how much it is ahead of the transaction coordinators', negative behind.",
         [
-            Query(own(CLOCK_DISTANCE_SECONDS), _REPLICA),
-            Query(own(COORDINATOR_CLOCK_SKEW_SECONDS), _REPLICA + " broker {{broker}}"),
+            Query(own(catalogue.CLOCK_DISTANCE_SECONDS), _REPLICA),
+            Query(own(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS), _REPLICA + " broker {{broker}}"),
         ],
         "s",
         signed=True,
@@ -153,7 +138,7 @@ def _memory() -> core.Panel:
         "Resident memory of each replica, and what of it is posted data.",
         [
             Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}"),
-            Query(own(INGEST_KEPT_BYTES), "{{instance}} posted"),
+            Query(own(catalogue.INGEST_KEPT_BYTES), "{{instance}} posted"),
         ],
         "bytes",
     )
@@ -163,7 +148,7 @@ def _events() -> core.Panel:
     return lines(
         "What happened?",
         "Events per second by kind: the agent's page and /api/v1/events have each.",
-        Query(f"{total(own_per_second(EVENTS_TOTAL), 'kind')} > 0", "{{kind}}"),
+        Query(f"{total(own_per_second(catalogue.EVENTS_TOTAL), 'kind')} > 0", "{{kind}}"),
         "ops",
     )
 
@@ -173,8 +158,8 @@ def _journal() -> core.Panel:
         "Is the journal whole?",
         "Bytes in state.dir by cluster, and events lost per second where it cannot be written for long.",
         [
-            Query(own(JOURNAL_SIZE_BYTES), _REPLICA + " bytes"),
-            Query(f"{own_per_second(JOURNAL_LOST_EVENTS_TOTAL)} > 0", _REPLICA + " events lost"),
+            Query(own(catalogue.JOURNAL_SIZE_BYTES), _REPLICA + " bytes"),
+            Query(f"{own_per_second(catalogue.JOURNAL_LOST_EVENTS_TOTAL)} > 0", _REPLICA + " events lost"),
         ],
     )
 
@@ -183,7 +168,7 @@ def _clusters() -> core.Panel:
     return table(
         "Which clusters are watched?",
         "Transactions V2 is transaction.version 2.",
-        [now(CLUSTER_INFO)],
+        [now(catalogue.CLUSTER_INFO)],
         [
             Column("kafka_cluster", "Cluster"),
             Column("cluster_id", "Id"),

@@ -10,13 +10,7 @@ from typing import Any, NamedTuple
 from grafanalib import core
 from grafanalib._gen import DashboardEncoder
 
-from exporter.catalogue import (
-    BROKER_TXN_COORDINATOR_LOAD_SECONDS,
-    EVENTS_TOTAL,
-    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
-    SOURCE_UP,
-    TRANSACTIONS_OPEN,
-)
+from exporter import catalogue
 from exporter.dashboards.panels import SOURCE
 from exporter.dashboards.queries import series
 from exporter.model import Metric
@@ -52,8 +46,8 @@ class Variable:
     all_value: str = ".*"
 
 
-CLUSTER = Variable("kafka_cluster", "Kafka cluster", SOURCE_UP)
-APPLICATION = Variable("application", "Application", TRANSACTIONS_OPEN)
+CLUSTER = Variable("kafka_cluster", "Kafka cluster", catalogue.SOURCE_UP)
+APPLICATION = Variable("application", "Application", catalogue.TRANSACTIONS_OPEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +112,8 @@ def _agent_page() -> core.Template:
 def _choices(own: Sequence[Variable]) -> Iterator[core.Template]:
     """Each follows those before it, where its metric has their labels."""
     chosen: list[str] = []
-    job = Variable("job", "Job", SOURCE_UP, all_value=".+")
-    instance = Variable("instance", "Instance", SOURCE_UP, all_value=".+")
+    job = Variable("job", "Job", catalogue.SOURCE_UP, all_value=".+")
+    instance = Variable("instance", "Instance", catalogue.SOURCE_UP, all_value=".+")
     for variable in (job, CLUSTER, instance, *own):
         labels = ("job", "instance", *variable.metric.labels)
         matchers = ", ".join(f'{name}=~"${name}"' for name in chosen if name in labels)
@@ -156,7 +150,7 @@ def _annotations(chosen: Collection[str]) -> list[dict[str, Any]]:
     important ones: dozens of marks hide what they are on.
     """
     own = ('application=~"$application"',) if "application" in chosen else ()
-    loads = series(BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
+    loads = series(catalogue.BROKER_TXN_COORDINATOR_LOAD_SECONDS, 'stat="max"')
     moves = _mark(
         "Coordinator moves",
         "purple",
@@ -192,15 +186,15 @@ def _mark(name: str, colour: str, expr: str, title: str, text: str, tags: str) -
 
 def _unclean(name: str, outcome: str, colour: str, title: str, *matchers: str) -> dict[str, Any]:
     """Marks at the instants that the transaction log gives, with the id to whom it happened."""
-    which = series(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, f'outcome="{outcome}"', *matchers)
-    expr = f"max by ({', '.join(LAST_UNCLEAN_END_TIMESTAMP_SECONDS.labels)}) ({which}) * 1000"
+    which = series(catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS, f'outcome="{outcome}"', *matchers)
+    expr = f"max by ({', '.join(catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS.labels)}) ({which}) * 1000"
     text = "{{application}}, producer {{producer_id}} epoch {{producer_epoch}}"
     return {**_mark(name, colour, expr, title, text, "application,transactional_id"), "useValueForTime": True}
 
 
 def _events(name: str, colour: str, kinds: Sequence[EventKind]) -> dict[str, Any]:
     """Return marks at the minutes with such events; fences, timeouts and coordinator moves have marks of their own."""
-    counted = series(EVENTS_TOTAL, f'kind=~"{"|".join(kinds)}"')
+    counted = series(catalogue.EVENTS_TOTAL, f'kind=~"{"|".join(kinds)}"')
     expr = f"max by (kafka_cluster, kind) (increase({counted}[1m])) > 0"
     return _mark(
         name,

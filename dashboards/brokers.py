@@ -4,27 +4,7 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from exporter.catalogue import (
-    BROKER_INFO,
-    BROKER_LATE_TRANSACTION_PARTITIONS,
-    BROKER_LOG_DIR_SIZE_BYTES,
-    BROKER_LOG_DIR_USABLE_BYTES,
-    BROKER_PRODUCER_IDS,
-    BROKER_REQUEST_DURATION_SECONDS,
-    BROKER_REQUEST_ERRORS_TOTAL,
-    BROKER_REQUESTS_TOTAL,
-    BROKER_TRANSACTION_VERSION,
-    BROKER_TXN_COORDINATOR_LOAD_SECONDS,
-    BROKER_TXN_MARKER_QUEUE_SIZE,
-    BROKER_TXN_VERIFICATION_SECONDS,
-    CANARY_FAILING_PARTITIONS,
-    CANARY_PHASE_SECONDS,
-    INTERNAL_TOPIC_PARTITIONS,
-    INTERNAL_TOPIC_SIZE_BYTES,
-    POSTURE_CHECK,
-    POSTURE_INFORMATION,
-    TRANSACTIONAL_IDS_UNAVAILABLE,
-)
+from exporter import catalogue
 from exporter.dashboards.board import APPLICATION, BROKERS, Dashboard, PanelRow, Variable
 from exporter.dashboards.panels import (
     BLUE,
@@ -50,7 +30,7 @@ def board() -> Dashboard:
         uid=BROKERS,
         title="Brokers and the transaction log",
         description="Internal topics and posture of the cluster, and what brokers say of the transaction protocol.",
-        variables=(APPLICATION, Variable("broker", "Broker", BROKER_PRODUCER_IDS)),
+        variables=(APPLICATION, Variable("broker", "Broker", catalogue.BROKER_PRODUCER_IDS)),
         rows=(
             PanelRow("Is what exactly-once rests on sound?", (_figures(),)),
             PanelRow("What is not as it should be?", ((_posture(),), (_internal(), _unavailable()))),
@@ -74,14 +54,14 @@ def _figures() -> tuple[core.Panel, ...]:
         stat(
             "Unsound internal partitions",
             "Partitions of __transaction_state and __consumer_offsets that are offline or under their minimum ISR.",
-            total(now(INTERNAL_TOPIC_PARTITIONS, 'condition=~"offline|under_min_isr"')),
+            total(now(catalogue.INTERNAL_TOPIC_PARTITIONS, 'condition=~"offline|under_min_isr"')),
         ),
         unavailable_ids(OF_APPLICATION),
         failed_checks(),
         stat(
             "Transaction version",
             "The finalised transaction.version of the brokers: 2 is Transactions V2.",
-            f"min({now(BROKER_TRANSACTION_VERSION, _BROKER)})",
+            f"min({now(catalogue.BROKER_TRANSACTION_VERSION, _BROKER)})",
             "none",
             NEUTRAL,
             none="no JMX",
@@ -90,8 +70,8 @@ def _figures() -> tuple[core.Panel, ...]:
 
 
 def _posture() -> core.Panel:
-    failed = f'label_replace({now(POSTURE_CHECK)} == 0, "verdict", "failed", "", "")'
-    information = f'label_replace({now(POSTURE_INFORMATION)}, "verdict", "information", "", "")'
+    failed = f'label_replace({now(catalogue.POSTURE_CHECK)} == 0, "verdict", "failed", "", "")'
+    information = f'label_replace({now(catalogue.POSTURE_INFORMATION)}, "verdict", "information", "", "")'
     return table(
         "Which posture checks fail?",
         "The agent's page, and kafka-eos-exporter check posture, say what was found and what to set; information is"
@@ -116,7 +96,7 @@ def _internal() -> core.Panel:
         "Partitions of __transaction_state and __consumer_offsets that are not, by condition: all lines should be zero,"
         " and are a no to stopping a broker while they are not.",
         Query(
-            total(now(INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), by),
+            total(now(catalogue.INTERNAL_TOPIC_PARTITIONS, 'condition!="total"'), by),
             "{{kafka_cluster}} {{condition}} {{topic}}",
         ),
         "none",
@@ -127,7 +107,7 @@ def _unavailable() -> core.Panel:
     return table(
         "Whose ids have no coordinator?",
         "None of these can begin or end a transaction now.",
-        [f"{now(TRANSACTIONAL_IDS_UNAVAILABLE, OF_APPLICATION)} > 0"],
+        [f"{now(catalogue.TRANSACTIONAL_IDS_UNAVAILABLE, OF_APPLICATION)} > 0"],
         [
             Column("application", "Application", link=TO_APPLICATION),
             Column("Value #A", "Ids", "none", steps=((None, RED),), width=80),
@@ -140,23 +120,25 @@ def _sizes() -> core.Panel:
     return lines(
         "Do the internal topics grow?",
         "Bytes on each broker, which compaction keeps flat: a line that only rises is a cleaner that does not work.",
-        Query(now(INTERNAL_TOPIC_SIZE_BYTES, _BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}"),
+        Query(now(catalogue.INTERNAL_TOPIC_SIZE_BYTES, _BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}"),
         "bytes",
     )
 
 
 def _disks() -> core.Panel:
-    used = f"1 - {now(BROKER_LOG_DIR_USABLE_BYTES, _BROKER)} / {now(BROKER_LOG_DIR_SIZE_BYTES, _BROKER)}"
+    usable, size = (
+        now(metric, _BROKER) for metric in (catalogue.BROKER_LOG_DIR_USABLE_BYTES, catalogue.BROKER_LOG_DIR_SIZE_BYTES)
+    )
     return lines(
         "How full are the disks below them?",
         "Share of each volume that is used, by everything on it (Kafka 3.3 or later).",
-        Query(used, _NAME + " {{log_dir}}"),
+        Query(f"1 - {usable} / {size}", _NAME + " {{log_dir}}"),
         "percentunit",
     )
 
 
 def _errors() -> core.Panel:
-    errors = total(per_second(BROKER_REQUEST_ERRORS_TOTAL, _BROKER), "request, error")
+    errors = total(per_second(catalogue.BROKER_REQUEST_ERRORS_TOTAL, _BROKER), "request, error")
     return lines(
         "Which errors do clients get?",
         "Per second; CONCURRENT_TRANSACTIONS alone is a client that comes back too early and tries again.",
@@ -166,7 +148,7 @@ def _errors() -> core.Panel:
 
 
 def _durations() -> core.Panel:
-    slow = now(BROKER_REQUEST_DURATION_SECONDS, _BROKER, 'quantile="0.99"')
+    slow = now(catalogue.BROKER_REQUEST_DURATION_SECONDS, _BROKER, 'quantile="0.99"')
     return lines(
         "How slow is the slowest broker? (p99)",
         "Of each request at the broker where it is largest: quantiles have no average.",
@@ -180,7 +162,7 @@ def _queues() -> core.Panel:
     return lines(
         "Do markers wait?",
         "unknown_destination has no leader to send them to; in log_append_retry the end waits to be written.",
-        Query(now(BROKER_TXN_MARKER_QUEUE_SIZE, _BROKER), "{{queue}}, " + _NAME),
+        Query(now(catalogue.BROKER_TXN_MARKER_QUEUE_SIZE, _BROKER), "{{queue}}, " + _NAME),
         "none",
     )
 
@@ -189,7 +171,7 @@ def _loads() -> core.Panel:
     return lines(
         "Did coordinators move?",
         "Time to load a partition of __transaction_state: there is a line while a coordinator has just moved.",
-        Query(now(BROKER_TXN_COORDINATOR_LOAD_SECONDS, _BROKER, 'stat="max"'), _NAME),
+        Query(now(catalogue.BROKER_TXN_COORDINATOR_LOAD_SECONDS, _BROKER, 'stat="max"'), _NAME),
         "s",
     )
 
@@ -198,7 +180,7 @@ def _late() -> core.Panel:
     return lines(
         "Do brokers see late transactions?",
         "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
-        Query(now(BROKER_LATE_TRANSACTION_PARTITIONS, _BROKER), _NAME),
+        Query(now(catalogue.BROKER_LATE_TRANSACTION_PARTITIONS, _BROKER), _NAME),
         "none",
     )
 
@@ -207,7 +189,7 @@ def _verification() -> core.Panel:
     return lines(
         "How long does verification take? (p99)",
         "Time to have a transaction's partitions verified or added before a write.",
-        Query(now(BROKER_TXN_VERIFICATION_SECONDS, _BROKER, 'quantile="0.99"'), _NAME),
+        Query(now(catalogue.BROKER_TXN_VERIFICATION_SECONDS, _BROKER, 'quantile="0.99"'), _NAME),
         "s",
     )
 
@@ -216,7 +198,7 @@ def _producer_ids() -> core.Panel:
     return lines(
         "How many producer ids do brokers keep?",
         "They are memory: a line that only rises is clients that start without end.",
-        Query(now(BROKER_PRODUCER_IDS, _BROKER), _NAME),
+        Query(now(catalogue.BROKER_PRODUCER_IDS, _BROKER), _NAME),
     )
 
 
@@ -224,7 +206,7 @@ def _versions() -> core.Panel:
     return table(
         "Which versions of requests are in use?",
         "Transactions V2 needs EndTxn 5 and Produce 12.",
-        [f"{total(per_second(BROKER_REQUESTS_TOTAL, _BROKER), 'request, version')} > 0"],
+        [f"{total(per_second(catalogue.BROKER_REQUESTS_TOTAL, _BROKER), 'request, version')} > 0"],
         [
             Column("request", "Request"),
             Column("version", "Version", width=100),
@@ -239,7 +221,7 @@ def _software() -> core.Panel:
     return table(
         "Which Kafka do brokers run?",
         "By the broker's JVM, where Jolokia is read.",
-        [now(BROKER_INFO, _BROKER)],
+        [now(catalogue.BROKER_INFO, _BROKER)],
         [Column("broker", "Broker"), Column("version", "Version", width=120)],
         sort=["Version"],
     )
@@ -252,7 +234,7 @@ def _canary() -> tuple[core.Panel, ...]:
             "Partitions of the transaction log whose last canary transaction failed: applications whose ids hash to"
             " them have the same trouble.",
             Query(
-                total(now(CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"),
+                total(now(catalogue.CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"),
                 "{{kafka_cluster}} broker {{coordinator}}",
             ),
             "none",
@@ -260,7 +242,7 @@ def _canary() -> tuple[core.Panel, ...]:
         lines(
             "How long do its phases take? (p99)",
             "read is from the commit until a consumer has the records.",
-            Query(quantile(0.99, CANARY_PHASE_SECONDS, "phase"), "{{phase}}"),
+            Query(quantile(0.99, catalogue.CANARY_PHASE_SECONDS, "phase"), "{{phase}}"),
             "s",
             log=True,
         ),

@@ -6,49 +6,7 @@ from collections.abc import Sequence
 
 from grafanalib import core
 
-from exporter.catalogue import (
-    CONNECT_CONNECTOR_INFO,
-    CONNECT_TASK_COMMITS_TOTAL,
-    CONNECT_TASK_FAILURES_TOTAL,
-    CONNECT_TASK_OFFSET_COMMIT_RATIO,
-    CONNECT_TASK_OFFSET_COMMIT_SECONDS,
-    CONNECT_TASK_RECORDS_WRITTEN_TOTAL,
-    CONNECT_TASK_STATE,
-    CONNECT_TASK_TRANSACTION_SIZE_RECORDS,
-    CONNECT_WORKER_INFO,
-    CONNECTOR_THRESHOLD_RATIO,
-    DEBEZIUM_CONNECTED,
-    DEBEZIUM_LAG_SECONDS,
-    DEBEZIUM_LAST_EVENT_AGE_SECONDS,
-    DEBEZIUM_QUEUE_CAPACITY_RECORDS,
-    DEBEZIUM_QUEUE_RECORDS,
-    DEBEZIUM_SNAPSHOT_REMAINING_TABLES,
-    DEBEZIUM_SNAPSHOT_STATE,
-    DEBEZIUM_SNAPSHOT_STATES,
-    FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS,
-    FLINK_LOSS_TIMESTAMP_SECONDS,
-    PRODUCER_IDEMPOTENCE_STATE,
-    PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS,
-    PRODUCER_RECORD_ERRORS_TOTAL,
-    PRODUCER_RECORD_RETRIES_TOTAL,
-    PRODUCER_RECORDS_SENT_TOTAL,
-    PRODUCER_TXN_SECONDS_TOTAL,
-    PRODUCER_TXN_STATE,
-    PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS,
-    STREAMS_CHANGELOG_LAG_OFFSETS,
-    STREAMS_CLIENT_STATE,
-    STREAMS_CLIENT_STATES,
-    STREAMS_GUARANTEES,
-    STREAMS_PROCESSING_GUARANTEE,
-    STREAMS_REBALANCES_TOTAL,
-    STREAMS_RESTORE_REMAINING_RECORDS,
-    STREAMS_RESTORING_TASKS,
-    STREAMS_THREAD_COMMIT_LATENCY_SECONDS,
-    STREAMS_THREAD_COMMITS_TOTAL,
-    STREAMS_THREAD_STATE,
-    STREAMS_THREAD_STATES,
-    TASK_STATES,
-)
+from exporter import catalogue
 from exporter.dashboards.board import APPLICATION, CLIENTS, Dashboard, PanelRow, Variable
 from exporter.dashboards.panels import (
     ANY_IS_ODD,
@@ -87,11 +45,13 @@ _BY_TASK, _BY_THREAD = "kafka_cluster, connect, connector, task", "kafka_cluster
 _TASK = "{{kafka_cluster}} {{connect}} {{connector}}-{{task}}"
 _CAPTURED = "{{kafka_cluster}} {{connect}} {{server}}"
 _NAME = "{{kafka_cluster}} {{name}}"
-_TASK_COLOURS = dict(zip(TASK_STATES, (GREEN, YELLOW, GREY, RED, ORANGE, BLUE, PURPLE), strict=True))
-_CLIENT_COLOURS = dict(zip(STREAMS_CLIENT_STATES, (GREY, YELLOW, GREEN, ORANGE, GREY, RED, RED), strict=True))
-_THREAD_COLOURS = dict(zip(STREAMS_THREAD_STATES, (GREY, BLUE, YELLOW, PURPLE, GREEN, ORANGE, RED), strict=True))
-_SNAPSHOT_COLOURS = dict(zip(DEBEZIUM_SNAPSHOT_STATES, (BLUE, YELLOW, GREEN, RED, GREY), strict=True))
-_GUARANTEE_COLOURS = dict(zip(STREAMS_GUARANTEES, (GREEN, GREEN, GREY), strict=True))
+_TASK_COLOURS = dict(zip(catalogue.TASK_STATES, (GREEN, YELLOW, GREY, RED, ORANGE, BLUE, PURPLE), strict=True))
+_CLIENT_COLOURS = dict(zip(catalogue.STREAMS_CLIENT_STATES, (GREY, YELLOW, GREEN, ORANGE, GREY, RED, RED), strict=True))
+_THREAD_COLOURS = dict(
+    zip(catalogue.STREAMS_THREAD_STATES, (GREY, BLUE, YELLOW, PURPLE, GREEN, ORANGE, RED), strict=True)
+)
+_SNAPSHOT_COLOURS = dict(zip(catalogue.DEBEZIUM_SNAPSHOT_STATES, (BLUE, YELLOW, GREEN, RED, GREY), strict=True))
+_GUARANTEE_COLOURS = dict(zip(catalogue.STREAMS_GUARANTEES, (GREEN, GREEN, GREY), strict=True))
 _PRODUCER_COLOURS = {
     "abortable_error": ORANGE,
     "aborting_transaction": ORANGE,
@@ -108,10 +68,10 @@ def board() -> Dashboard:
         description="What producers, Connect, Debezium, Kafka Streams and Flink say of their transactions.",
         variables=(
             APPLICATION,
-            Variable("client_id", "Producer", PRODUCER_RECORDS_SENT_TOTAL),
-            Variable("connect", "Connect cluster", CONNECT_TASK_STATE),
-            Variable("connector", "Connector", CONNECT_TASK_STATE),
-            Variable("target", "JVM of Streams", STREAMS_CLIENT_STATE),
+            Variable("client_id", "Producer", catalogue.PRODUCER_RECORDS_SENT_TOTAL),
+            Variable("connect", "Connect cluster", catalogue.CONNECT_TASK_STATE),
+            Variable("connector", "Connector", catalogue.CONNECT_TASK_STATE),
+            Variable("target", "JVM of Streams", catalogue.STREAMS_CLIENT_STATE),
         ),
         rows=(
             PanelRow("Does any of them fail?", (_figures(),)),
@@ -142,15 +102,15 @@ def board() -> Dashboard:
 
 
 def _figures() -> tuple[core.Panel, ...]:
-    failed = now(CONNECT_TASK_OFFSET_COMMIT_RATIO, *_TASKS, 'result="failure"')
-    clients = total(now(STREAMS_CLIENT_STATE, _JVM))
-    running = total(now(STREAMS_CLIENT_STATE, _JVM, 'state="running"'))
+    failed = now(catalogue.CONNECT_TASK_OFFSET_COMMIT_RATIO, *_TASKS, 'result="failure"')
+    clients = total(now(catalogue.STREAMS_CLIENT_STATE, _JVM))
+    running = total(now(catalogue.STREAMS_CLIENT_STATE, _JVM, 'state="running"'))
     return (
         failed_tasks(*_TASKS),
         stat(
             "Worst offset commits, of their threshold",
             "How much of the share of offset commits that may fail did fail, of the task where most did.",
-            f"max({of_threshold(failed, CONNECTOR_THRESHOLD_RATIO, 'commit_failures', *_TASKS)})",
+            f"max({of_threshold(failed, catalogue.CONNECTOR_THRESHOLD_RATIO, 'commit_failures', *_TASKS)})",
             "percentunit",
             OF_THRESHOLD,
             none="no JMX",
@@ -161,20 +121,24 @@ def _figures() -> tuple[core.Panel, ...]:
             f"{clients} - ({running} or {clients} * 0)",
             steps=ANY_IS_ODD,
         ),
-        stat("Dead stream threads", "Threads that ended by an error.", in_state(STREAMS_THREAD_STATE, "dead", _JVM)),
+        stat(
+            "Dead stream threads",
+            "Threads that ended by an error.",
+            in_state(catalogue.STREAMS_THREAD_STATE, "dead", _JVM),
+        ),
         stat(
             f"Records not sent, {WINDOW}",
             "Records that producers gave up on.",
-            f"round({total(gained(PRODUCER_RECORD_ERRORS_TOTAL, WINDOW, _CLIENT))})",
+            f"round({total(gained(catalogue.PRODUCER_RECORD_ERRORS_TOTAL, WINDOW, _CLIENT))})",
             none="no client watched",
         ),
         stat(
             "Fatal librdkafka clients",
             "In state fatal_error, fenced or broken for good: only a new client helps.",
             # A producer that is idempotent only has no transactional state.
-            f"count(max by (kafka_cluster, target, client_id) ({now(PRODUCER_TXN_STATE, _CLIENT, _FATAL)}"
-            f" or {now(PRODUCER_IDEMPOTENCE_STATE, _CLIENT, _FATAL)}))"
-            f" or {total(now(PRODUCER_IDEMPOTENCE_STATE, _CLIENT))} * 0",
+            f"count(max by (kafka_cluster, target, client_id) ({now(catalogue.PRODUCER_TXN_STATE, _CLIENT, _FATAL)}"
+            f" or {now(catalogue.PRODUCER_IDEMPOTENCE_STATE, _CLIENT, _FATAL)}))"
+            f" or {total(now(catalogue.PRODUCER_IDEMPOTENCE_STATE, _CLIENT))} * 0",
             none="no librdkafka",
         ),
     )
@@ -192,7 +156,7 @@ def _not_running() -> core.Panel:
     return table(
         "Which tasks do not run?",
         "Which, and in what state.",
-        [now(CONNECT_TASK_STATE, *_TASKS, 'state!="running"')],
+        [now(catalogue.CONNECT_TASK_STATE, *_TASKS, 'state!="running"')],
         [
             Column("connector", "Connector"),
             Column("task", "Task", width=80),
@@ -205,7 +169,7 @@ def _not_running() -> core.Panel:
 
 
 def _causes() -> core.Panel:
-    failures = total(gained(CONNECT_TASK_FAILURES_TOTAL, "1h", *_TASKS), f"{_BY_TASK}, cause")
+    failures = total(gained(catalogue.CONNECT_TASK_FAILURES_TOTAL, "1h", *_TASKS), f"{_BY_TASK}, cause")
     return table(
         "Why did tasks fail in the last hour?",
         "By the exception in the task's trace; invalid_epoch is what most fences and timeouts look like to a task.",
@@ -226,8 +190,8 @@ def _task_states() -> core.Panel:
     return timeline(
         "What state was each task in?",
         "A band for each task.",
-        Query(_states_of(CONNECT_TASK_STATE, TASK_STATES, _BY_TASK, *_TASKS), _TASK),
-        [(index, state, _TASK_COLOURS[state]) for index, state in enumerate(TASK_STATES)],
+        Query(_states_of(catalogue.CONNECT_TASK_STATE, catalogue.TASK_STATES, _BY_TASK, *_TASKS), _TASK),
+        [(index, state, _TASK_COLOURS[state]) for index, state in enumerate(catalogue.TASK_STATES)],
     )
 
 
@@ -235,7 +199,7 @@ def _task_commits() -> core.Panel:
     return lines(
         "How often do tasks commit?",
         "Per second: transactions of exactly-once sources, from the log, and offset commits of sinks, by JMX.",
-        Query(total(per_second(CONNECT_TASK_COMMITS_TOTAL, *_TASKS), _BY_TASK), _TASK),
+        Query(total(per_second(catalogue.CONNECT_TASK_COMMITS_TOTAL, *_TASKS), _BY_TASK), _TASK),
         "ops",
     )
 
@@ -244,7 +208,7 @@ def _connectors() -> core.Panel:
     return table(
         "How do connectors support exactly-once?",
         "Empty for sinks, and where REST is not read.",
-        [now(CONNECT_CONNECTOR_INFO, *_TASKS)],
+        [now(catalogue.CONNECT_CONNECTOR_INFO, *_TASKS)],
         [
             Column("connector", "Connector"),
             Column("type", "Type", width=80),
@@ -260,7 +224,7 @@ def _workers() -> core.Panel:
     return table(
         "Which versions do workers have?",
         "Exactly-once for source connectors needs Kafka 3.3 on every worker.",
-        [now(CONNECT_WORKER_INFO, _CONNECT)],
+        [now(catalogue.CONNECT_WORKER_INFO, _CONNECT)],
         [
             Column("worker", "Worker"),
             Column("version", "Version", width=120),
@@ -275,8 +239,14 @@ def _records_of_tasks() -> core.Panel:
         "How many records do tasks write, and in a transaction?",
         "Written per second, for a sink those that it was given, and the average and largest transaction of a task.",
         [
-            Query(total(per_second(CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_TASKS), _BY_TASK), f"{_TASK} per second"),
-            Query(now(CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_TASKS, 'stat=~"avg|max"'), f"{_TASK} {{{{stat}}}}"),
+            Query(
+                total(per_second(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_TASKS), _BY_TASK),
+                f"{_TASK} per second",
+            ),
+            Query(
+                now(catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_TASKS, 'stat=~"avg|max"'),
+                f"{_TASK} {{{{stat}}}}",
+            ),
         ],
         log=True,
     )
@@ -286,7 +256,7 @@ def _commit_time() -> core.Panel:
     return lines(
         "How long do offset commits take?",
         "Largest of recent ones, by task.",
-        Query(now(CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_TASKS, 'stat="max"'), _TASK),
+        Query(now(catalogue.CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_TASKS, 'stat="max"'), _TASK),
         "s",
     )
 
@@ -296,8 +266,10 @@ def _snapshots() -> core.Panel:
     return timeline(
         "Did snapshots end early?",
         "One that ends early begins again: its rows are in the topic twice, with exactly-once as well.",
-        Query(_states_of(DEBEZIUM_SNAPSHOT_STATE, DEBEZIUM_SNAPSHOT_STATES, by, _CONNECT), _CAPTURED),
-        [(index, state, _SNAPSHOT_COLOURS[state]) for index, state in enumerate(DEBEZIUM_SNAPSHOT_STATES)],
+        Query(
+            _states_of(catalogue.DEBEZIUM_SNAPSHOT_STATE, catalogue.DEBEZIUM_SNAPSHOT_STATES, by, _CONNECT), _CAPTURED
+        ),
+        [(index, state, _SNAPSHOT_COLOURS[state]) for index, state in enumerate(catalogue.DEBEZIUM_SNAPSHOT_STATES)],
     )
 
 
@@ -306,34 +278,39 @@ def _capture_lag() -> core.Panel:
         "How far is capture behind the database?",
         "Lag of the last change, which stands while nothing changes, and age of the last event.",
         [
-            Query(now(DEBEZIUM_LAG_SECONDS, _CONNECT), f"{_CAPTURED} lag"),
-            Query(now(DEBEZIUM_LAST_EVENT_AGE_SECONDS, _CONNECT), f"{_CAPTURED} last event ({{{{context}}}})"),
+            Query(now(catalogue.DEBEZIUM_LAG_SECONDS, _CONNECT), f"{_CAPTURED} lag"),
+            Query(
+                now(catalogue.DEBEZIUM_LAST_EVENT_AGE_SECONDS, _CONNECT), f"{_CAPTURED} last event ({{{{context}}}})"
+            ),
         ],
         "s",
     )
 
 
 def _queue() -> core.Panel:
-    full = f"{now(DEBEZIUM_QUEUE_RECORDS, _CONNECT)} / {now(DEBEZIUM_QUEUE_CAPACITY_RECORDS, _CONNECT)}"
+    capacity = now(catalogue.DEBEZIUM_QUEUE_CAPACITY_RECORDS, _CONNECT)
+    full = f"{now(catalogue.DEBEZIUM_QUEUE_RECORDS, _CONNECT)} / {capacity}"
     return lines(
         "Is Kafka slower than the database?",
         "A full queue says so; a connector that is not connected outside of a snapshot captures nothing.",
         [
             Query(full, f"{_CAPTURED} queue"),
-            Query(now(DEBEZIUM_CONNECTED, _CONNECT), f"{_CAPTURED} connected"),
-            Query(now(DEBEZIUM_SNAPSHOT_REMAINING_TABLES, _CONNECT), f"{_CAPTURED} tables to snapshot"),
+            Query(now(catalogue.DEBEZIUM_CONNECTED, _CONNECT), f"{_CAPTURED} connected"),
+            Query(now(catalogue.DEBEZIUM_SNAPSHOT_REMAINING_TABLES, _CONNECT), f"{_CAPTURED} tables to snapshot"),
         ],
         "none",
     )
 
 
 def _clients() -> core.Panel:
-    states = _states_of(STREAMS_CLIENT_STATE, STREAMS_CLIENT_STATES, "kafka_cluster, client_id", _JVM)
+    states = _states_of(
+        catalogue.STREAMS_CLIENT_STATE, catalogue.STREAMS_CLIENT_STATES, "kafka_cluster, client_id", _JVM
+    )
     return timeline(
         "What state was each client in?",
         "A band for each Kafka Streams client.",
         Query(_named(states, "client_id"), _NAME),
-        [(index, state, _CLIENT_COLOURS[state]) for index, state in enumerate(STREAMS_CLIENT_STATES)],
+        [(index, state, _CLIENT_COLOURS[state]) for index, state in enumerate(catalogue.STREAMS_CLIENT_STATES)],
     )
 
 
@@ -353,7 +330,7 @@ def _thread_commits() -> core.Panel:
     return lines(
         "How often do threads commit?",
         "Per second: a thread that runs and commits nothing is stuck in its transaction.",
-        Query(_named(total(per_second(STREAMS_THREAD_COMMITS_TOTAL, _JVM), _BY_THREAD), "thread"), _NAME),
+        Query(_named(total(per_second(catalogue.STREAMS_THREAD_COMMITS_TOTAL, _JVM), _BY_THREAD), "thread"), _NAME),
         "ops",
     )
 
@@ -362,7 +339,7 @@ def _latency() -> core.Panel:
     return lines(
         "How long do commits take?",
         "Largest of recent commits, by thread: beware from a quarter of transaction.timeout.ms on.",
-        Query(_named(now(STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _JVM, 'stat="max"'), "thread"), _NAME),
+        Query(_named(now(catalogue.STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _JVM, 'stat="max"'), "thread"), _NAME),
         "s",
     )
 
@@ -373,12 +350,12 @@ def _remaining() -> core.Panel:
         "Records by task, tasks that restore by thread, and offsets of changelogs that open transactions hold back.",
         [
             Query(
-                total(now(STREAMS_RESTORE_REMAINING_RECORDS, _JVM), "kafka_cluster, target, task"),
+                total(now(catalogue.STREAMS_RESTORE_REMAINING_RECORDS, _JVM), "kafka_cluster, target, task"),
                 "{{kafka_cluster}} {{target}} {{task}}",
             ),
-            Query(_named(total(now(STREAMS_RESTORING_TASKS, _JVM), _BY_THREAD), "thread"), _NAME + " tasks"),
+            Query(_named(total(now(catalogue.STREAMS_RESTORING_TASKS, _JVM), _BY_THREAD), "thread"), _NAME + " tasks"),
             Query(
-                total(now(STREAMS_CHANGELOG_LAG_OFFSETS, _JVM), "kafka_cluster, topic"),
+                total(now(catalogue.STREAMS_CHANGELOG_LAG_OFFSETS, _JVM), "kafka_cluster, topic"),
                 "{{kafka_cluster}} {{topic}} not committed",
             ),
         ],
@@ -389,7 +366,7 @@ def _guarantees() -> core.Panel:
     return table(
         "Which guarantee is in use?",
         "By what the clients of the application did: transactions, or offsets of the consumer.",
-        [now(STREAMS_PROCESSING_GUARANTEE, _JVM)],
+        [now(catalogue.STREAMS_PROCESSING_GUARANTEE, _JVM)],
         [
             Column("application", "Application", link=TO_APPLICATION),
             Column("guarantee", "Guarantee", colours=_GUARANTEE_COLOURS, width=180),
@@ -400,7 +377,7 @@ def _guarantees() -> core.Panel:
 
 
 def _rebalances() -> core.Panel:
-    rebalances = total(gained(STREAMS_REBALANCES_TOTAL, WINDOW, _JVM), "kafka_cluster, target, result")
+    rebalances = total(gained(catalogue.STREAMS_REBALANCES_TOTAL, WINDOW, _JVM), "kafka_cluster, target, result")
     return lines(
         f"How often do they rebalance? ({WINDOW})",
         "Each rebalance commits what is open; many show a member that comes and goes.",
@@ -413,7 +390,7 @@ def _at_risk() -> core.Panel:
     return table(
         "Which precommitted transactions will time out?",
         "A Flink job has precommitted them and does not commit: at the timeout their records are lost.",
-        [f"{now(FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS, OF_APPLICATION)} - time()"],
+        [f"{now(catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS, OF_APPLICATION)} - time()"],
         [
             Column("Value #A", "Lost in", "s", steps=((None, RED), (3600, ORANGE)), width=110),
             Column("application", "Application", link=TO_APPLICATION),
@@ -430,7 +407,7 @@ def _lost() -> core.Panel:
     return table(
         "Which precommitted transactions were lost in the last hour?",
         "Ended by the server; completed is whether another subtask committed the same checkpoint.",
-        [age(now(FLINK_LOSS_TIMESTAMP_SECONDS, OF_APPLICATION))],
+        [age(now(catalogue.FLINK_LOSS_TIMESTAMP_SECONDS, OF_APPLICATION))],
         [
             Column("Value #A", "Ago", "s", width=110),
             Column("application", "Application", link=TO_APPLICATION),
@@ -448,7 +425,7 @@ def _operations() -> core.Panel:
     return lines(
         "Where does the time of producers go?",
         "Seconds per second in each transactional operation over all clients.",
-        Query(total(per_second(PRODUCER_TXN_SECONDS_TOTAL, _CLIENT), "operation"), "{{operation}}"),
+        Query(total(per_second(catalogue.PRODUCER_TXN_SECONDS_TOTAL, _CLIENT), "operation"), "{{operation}}"),
         "percentunit",
         stacked=True,
     )
@@ -464,9 +441,9 @@ def _records() -> core.Panel:
                 f"{{{{kafka_cluster}}}} {{{{client_id}}}} {word}",
             )
             for metric, word in (
-                (PRODUCER_RECORDS_SENT_TOTAL, "sent"),
-                (PRODUCER_RECORD_RETRIES_TOTAL, "sent again"),
-                (PRODUCER_RECORD_ERRORS_TOTAL, "given up"),
+                (catalogue.PRODUCER_RECORDS_SENT_TOTAL, "sent"),
+                (catalogue.PRODUCER_RECORD_RETRIES_TOTAL, "sent again"),
+                (catalogue.PRODUCER_RECORD_ERRORS_TOTAL, "given up"),
             )
         ],
         "ops",
@@ -477,7 +454,10 @@ def _states() -> core.Panel:
     return table(
         "What state is each transaction in?",
         "in_transaction for long is a transaction that does not end.",
-        [age(now(PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS, _CLIENT)), now(PRODUCER_TXN_STATE, _CLIENT)],
+        [
+            age(now(catalogue.PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS, _CLIENT)),
+            now(catalogue.PRODUCER_TXN_STATE, _CLIENT),
+        ],
         [
             Column("Value #A", "In it for", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),
             Column("client_id", "Client"),
@@ -490,11 +470,11 @@ def _states() -> core.Panel:
 
 
 def _idempotence() -> core.Panel:
-    since = age(now(PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS, _CLIENT))
+    since = age(now(catalogue.PRODUCER_IDEMPOTENCE_STATE_SINCE_TIMESTAMP_SECONDS, _CLIENT))
     return table(
         "Which producers have a producer id?",
         "Those that are in state assigned.",
-        [since, now(PRODUCER_IDEMPOTENCE_STATE, _CLIENT)],
+        [since, now(catalogue.PRODUCER_IDEMPOTENCE_STATE, _CLIENT)],
         [
             Column("Value #A", "In it for", "s", width=120),
             Column("client_id", "Client"),

@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from exporter.catalogue import (
-    AUDIT_FINDINGS,
-    AUDIT_LAST_RUN_TIMESTAMP_SECONDS,
-    AUDIT_RECORDS,
-    AUDIT_THRESHOLD_SECONDS,
-    AUDIT_VERDICT,
-    AUDIT_VERDICTS,
-    QUERY_THRESHOLD_SECONDS,
-    SPARK_BATCH_DURATION_SECONDS,
-    SPARK_BATCHES_TOTAL,
-    SPARK_INPUT_ROWS_TOTAL,
-    SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS,
-    SPARK_QUERY_STATE,
-    SPARK_QUERY_STATES,
-    SPARK_QUERY_TERMINATIONS_TOTAL,
-    SPARK_SOURCE_BLOCKED_OFFSETS,
-    SPARK_SOURCE_LAG_OFFSETS,
-    SPARK_UNCOMMITTED_BATCHES,
-)
+from exporter import catalogue
 from exporter.dashboards.board import JOBS, Dashboard, PanelRow, Variable
 from exporter.dashboards.panels import (
     ANY_IS_BAD,
@@ -48,8 +30,8 @@ _QUERY = ('spark_application=~"$spark_application"', 'query=~"$query"')
 _AUDIT = ('audit=~"$audit"', 'topic=~"$topic"')
 _BY_QUERY, _BY_AUDIT = "kafka_cluster, spark_application, query", "kafka_cluster, audit, topic"
 _QUERY_NAME = "{{kafka_cluster}} {{spark_application}} / {{query}}"
-_QUERY_COLOURS = dict(zip(SPARK_QUERY_STATES, (GREEN, BLUE, GREY, RED), strict=True))
-_VERDICT_COLOURS = dict(zip(AUDIT_VERDICTS, (GREEN, RED, PURPLE), strict=True))
+_QUERY_COLOURS = dict(zip(catalogue.SPARK_QUERY_STATES, (GREEN, BLUE, GREY, RED), strict=True))
+_VERDICT_COLOURS = dict(zip(catalogue.AUDIT_VERDICTS, (GREEN, RED, PURPLE), strict=True))
 _ERROR = 'reason!="stopped"'
 
 
@@ -60,10 +42,10 @@ def board() -> Dashboard:
         title="Spark and audits",
         description="Which Spark queries get on, what holds them up, and what the audits of topics say.",
         variables=(
-            Variable("spark_application", "Spark application", SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
-            Variable("query", "Query", SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
-            Variable("audit", "Audit", AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
-            Variable("topic", "Audited topic", AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
+            Variable("spark_application", "Spark application", catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
+            Variable("query", "Query", catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
+            Variable("audit", "Audit", catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
+            Variable("topic", "Audited topic", catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
         ),
         rows=(
             PanelRow("Do queries get on, and are audits clean?", (_figures(),)),
@@ -78,15 +60,19 @@ def board() -> Dashboard:
 
 def _progress() -> str:
     """How much of its threshold each query that has not ended has been without progress for."""
-    over = " or ".join(now(SPARK_QUERY_STATE, *_QUERY, f'state="{state}"') for state in ("terminated", "failed"))
-    since = f"max by ({_BY_QUERY}) ({now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_QUERY)})"
+    over = " or ".join(
+        now(catalogue.SPARK_QUERY_STATE, *_QUERY, f'state="{state}"') for state in ("terminated", "failed")
+    )
+    since = f"max by ({_BY_QUERY}) ({now(catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_QUERY)})"
     silence = age(f"({since} unless on ({_BY_QUERY}) ({over}))")
-    return of_threshold(f"max by ({_BY_QUERY}) ({silence})", QUERY_THRESHOLD_SECONDS, "stalled_warning", *_QUERY)
+    return of_threshold(
+        f"max by ({_BY_QUERY}) ({silence})", catalogue.QUERY_THRESHOLD_SECONDS, "stalled_warning", *_QUERY
+    )
 
 
 def _overdue() -> str:
-    ran = age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_AUDIT))
-    return of_threshold(ran, AUDIT_THRESHOLD_SECONDS, "overdue_warning", _AUDIT[0])
+    ran = age(now(catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_AUDIT))
+    return of_threshold(ran, catalogue.AUDIT_THRESHOLD_SECONDS, "overdue_warning", _AUDIT[0])
 
 
 def _figures() -> tuple[core.Panel, ...]:
@@ -95,7 +81,7 @@ def _figures() -> tuple[core.Panel, ...]:
         stat(
             f"Ended by errors, {WINDOW}",
             "Times that queries ended by an error: one that is restarted and ends again counts again.",
-            f"round({total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_QUERY, _ERROR))})",
+            f"round({total(gained(catalogue.SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_QUERY, _ERROR))})",
             steps=((None, GREEN), (1, ORANGE), (3, RED)),
         ),
         stat(
@@ -126,12 +112,12 @@ def _queries() -> core.Panel:
         "Those that an error ended on top; a batch is uncommitted while it runs, and while a query is stuck or dead in"
         " it.",
         [
-            f"max by ({_BY_QUERY}) ({age(now(SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_QUERY))})",
-            f"max by ({_BY_QUERY}) ({now(SPARK_UNCOMMITTED_BATCHES, *_QUERY)})",
-            total(now(SPARK_SOURCE_LAG_OFFSETS, *_QUERY), _BY_QUERY),
-            total(now(SPARK_SOURCE_BLOCKED_OFFSETS, *_QUERY), _BY_QUERY),
-            f"max by ({_BY_QUERY}) ({now(SPARK_BATCH_DURATION_SECONDS, *_QUERY, whole)})",
-            f"round({total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, '1h', *_QUERY, _ERROR), _BY_QUERY)})",
+            f"max by ({_BY_QUERY}) ({age(now(catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS, *_QUERY))})",
+            f"max by ({_BY_QUERY}) ({now(catalogue.SPARK_UNCOMMITTED_BATCHES, *_QUERY)})",
+            total(now(catalogue.SPARK_SOURCE_LAG_OFFSETS, *_QUERY), _BY_QUERY),
+            total(now(catalogue.SPARK_SOURCE_BLOCKED_OFFSETS, *_QUERY), _BY_QUERY),
+            f"max by ({_BY_QUERY}) ({now(catalogue.SPARK_BATCH_DURATION_SECONDS, *_QUERY, whole)})",
+            f"round({total(gained(catalogue.SPARK_QUERY_TERMINATIONS_TOTAL, '1h', *_QUERY, _ERROR), _BY_QUERY)})",
             f"max by ({_BY_QUERY}) ({_progress()})",
         ],
         [
@@ -151,17 +137,17 @@ def _queries() -> core.Panel:
 
 
 def _states() -> core.Panel:
-    state_of = numbered(SPARK_QUERY_STATE, "state", SPARK_QUERY_STATES, *_QUERY)
+    state_of = numbered(catalogue.SPARK_QUERY_STATE, "state", catalogue.SPARK_QUERY_STATES, *_QUERY)
     return timeline(
         "What state was each query in?",
         "A band for each query; a gap where its driver fell silent.",
         Query(f"max by ({_BY_QUERY}) ({state_of})", _QUERY_NAME),
-        [(index, state, _QUERY_COLOURS[state]) for index, state in enumerate(SPARK_QUERY_STATES)],
+        [(index, state, _QUERY_COLOURS[state]) for index, state in enumerate(catalogue.SPARK_QUERY_STATES)],
     )
 
 
 def _ends() -> core.Panel:
-    ended = total(gained(SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_QUERY), "kafka_cluster, query, reason")
+    ended = total(gained(catalogue.SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_QUERY), "kafka_cluster, query, reason")
     return lines(
         f"Why did queries end? ({WINDOW})",
         "stopped is on purpose; the runbook of KafkaEosSparkQueryTerminated has what to do for each other reason.",
@@ -176,7 +162,7 @@ def _batches() -> core.Panel:
         "Per second; transaction markers use offsets and are no rows.",
         [
             Query(total(per_second(metric, *_QUERY), _BY_QUERY), f"{_QUERY_NAME} {word}")
-            for metric, word in ((SPARK_BATCHES_TOTAL, "batches"), (SPARK_INPUT_ROWS_TOTAL, "rows"))
+            for metric, word in ((catalogue.SPARK_BATCHES_TOTAL, "batches"), (catalogue.SPARK_INPUT_ROWS_TOTAL, "rows"))
         ],
         "ops",
         log=True,
@@ -184,7 +170,7 @@ def _batches() -> core.Panel:
 
 
 def _phases() -> core.Panel:
-    of_last = now(SPARK_BATCH_DURATION_SECONDS, *_QUERY, 'phase!="trigger_execution"')
+    of_last = now(catalogue.SPARK_BATCH_DURATION_SECONDS, *_QUERY, 'phase!="trigger_execution"')
     return lines(
         "Where does the time of the last batch go?",
         "Of the slowest query: add_batch is the work and the sink, latest_offset and get_batch are Kafka, wal_commit"
@@ -196,11 +182,11 @@ def _phases() -> core.Panel:
 
 
 def _audits() -> core.Panel:
-    verdicts = f"max by ({_BY_AUDIT}, verdict) ({now(AUDIT_VERDICT, *_AUDIT)})"
+    verdicts = f"max by ({_BY_AUDIT}, verdict) ({now(catalogue.AUDIT_VERDICT, *_AUDIT)})"
     facts = (
-        f"max by ({_BY_AUDIT}) ({age(now(AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_AUDIT))})",
-        total(now(AUDIT_FINDINGS, *_AUDIT), _BY_AUDIT),
-        f"max by ({_BY_AUDIT}) ({now(AUDIT_RECORDS, *_AUDIT)})",
+        f"max by ({_BY_AUDIT}) ({age(now(catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_AUDIT))})",
+        total(now(catalogue.AUDIT_FINDINGS, *_AUDIT), _BY_AUDIT),
+        f"max by ({_BY_AUDIT}) ({now(catalogue.AUDIT_RECORDS, *_AUDIT)})",
         f"max by ({_BY_AUDIT}) ({_overdue()})",
     )
     return table(
@@ -225,7 +211,7 @@ def _kinds() -> core.Panel:
     return table(
         "Which kinds of findings?",
         "docs/audit.md has what each kind means, in the topic, of its markers, or in a sink against its topic.",
-        [f"{now(AUDIT_FINDINGS, *_AUDIT)} > 0"],
+        [f"{now(catalogue.AUDIT_FINDINGS, *_AUDIT)} > 0"],
         [
             Column("kind", "Kind", width=140),
             Column("audit", "Audit"),

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from grafanalib import core
 
+from exporter import catalogue
 from exporter.alerts.slo import FRESHNESS_REMAINING, REMAINING
-from exporter.catalogue import (
-    APPLICATION_THRESHOLD_SECONDS,
-    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    TRANSACTIONS_OPEN,
-    TRANSACTIONS_TOTAL,
-)
 from exporter.dashboards.board import (
     AGENT,
     APPLICATION,
@@ -177,17 +172,17 @@ def _of_subject(alerts: str) -> str:
 
 def _by_application() -> core.Panel:
     gains = [
-        total(gained(TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"', OF_APPLICATION), _BY_APPLICATION)
+        total(gained(catalogue.TRANSACTIONS_TOTAL, WINDOW, f'outcome="{name}"', OF_APPLICATION), _BY_APPLICATION)
         for name in ("fenced", "timed_out", "aborted", "committed")
     ]
-    opened = age(now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, OF_APPLICATION))
-    share = of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, "open_warning")
+    opened = age(now(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, OF_APPLICATION))
+    share = of_threshold(opened, catalogue.APPLICATION_THRESHOLD_SECONDS, "open_warning")
     return table(
         f"Which applications do not commit? ({WINDOW})",
         "The outcomes of each application's transactions, and the age of its oldest open one by its threshold.",
         [
             *gains,
-            total(now(TRANSACTIONS_OPEN, OF_APPLICATION), _BY_APPLICATION),
+            total(now(catalogue.TRANSACTIONS_OPEN, OF_APPLICATION), _BY_APPLICATION),
             f"max by ({_BY_APPLICATION}) ({share})",
         ],
         [

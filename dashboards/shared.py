@@ -4,30 +4,8 @@ from __future__ import annotations
 
 from grafanalib import core
 
+from exporter import catalogue
 from exporter.alerts.rule import Record
-from exporter.catalogue import (
-    APPLICATION_THRESHOLD_SECONDS,
-    AUDIT_VERDICT,
-    CONNECT_TASK_STATE,
-    GROUP_BLOCKED_OFFSETS,
-    HANGING_TRANSACTIONS,
-    LSO_BLOCKER_INFO,
-    LSO_LAG_OFFSETS,
-    LSO_STALLED_LEADER_ID,
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
-    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OPEN_TRANSACTION_TIMEOUT_SECONDS,
-    POSTURE_CHECK,
-    PRODUCER_FENCES_TOTAL,
-    SPARK_QUERY_STATE,
-    SPARK_SOURCE_BLOCKED_OFFSETS,
-    STALLED_PARTITIONS,
-    STREAMS_RESTORE_REMAINING_RECORDS,
-    TOPIC_THRESHOLD_SECONDS,
-    TRANSACTIONAL_IDS_UNAVAILABLE,
-    TRANSACTIONS_TOTAL,
-)
 from exporter.dashboards.board import STALLS, TRANSACTIONS
 from exporter.dashboards.panels import (
     ANY_IS_ODD,
@@ -61,7 +39,7 @@ def stalled_partitions(*matchers: str, link: str = "") -> core.Panel:
         "Stalled partitions",
         "Partitions whose last stable offset has not moved for longer than the threshold: read_committed consumers"
         " wait there.",
-        total(now(STALLED_PARTITIONS, *matchers)),
+        total(now(catalogue.STALLED_PARTITIONS, *matchers)),
         link=link,
     )
 
@@ -70,15 +48,15 @@ def hanging(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         "Hanging transactions",
         "Open in a partition's log and unknown to every coordinator: no coordinator will end them.",
-        total(now(HANGING_TRANSACTIONS, *matchers)),
+        total(now(catalogue.HANGING_TRANSACTIONS, *matchers)),
         link=link,
     )
 
 
 def groups_held_up(topic: str = "", group: str = "", *, link: str = "") -> core.Panel:
     """Those of a healthy open transaction, which come and go, do not count. Absent when either is not known."""
-    waits = f"{now(GROUP_BLOCKED_OFFSETS, *filter(None, (topic, group)))} > bool 0"
-    stalled = f"{now(STALLED_PARTITIONS, *filter(None, (topic,)))} > bool 0"
+    waits = f"{now(catalogue.GROUP_BLOCKED_OFFSETS, *filter(None, (topic, group)))} > bool 0"
+    stalled = f"{now(catalogue.STALLED_PARTITIONS, *filter(None, (topic,)))} > bool 0"
     return stat(
         "Groups held up",
         "Consumer groups that wait for a stalled partition: there is more than a read_committed reader can get.",
@@ -89,11 +67,11 @@ def groups_held_up(topic: str = "", group: str = "", *, link: str = "") -> core.
 
 
 def longest_stall(*matchers: str, link: str = "") -> core.Panel:
-    stalled = age(now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers))
+    stalled = age(now(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers))
     return stat(
         "Longest stall, of its threshold",
         "How much of the time after which a stall of its topic is a ticket has passed, of the worst partition.",
-        f"max({of_threshold(stalled, TOPIC_THRESHOLD_SECONDS, 'stall_warning', *matchers)})",
+        f"max({of_threshold(stalled, catalogue.TOPIC_THRESHOLD_SECONDS, 'stall_warning', *matchers)})",
         "percentunit",
         ((None, YELLOW), (1, RED)),
         none="none known",
@@ -102,11 +80,11 @@ def longest_stall(*matchers: str, link: str = "") -> core.Panel:
 
 
 def longest_open(*matchers: str, link: str = "") -> core.Panel:
-    opened = age(now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *matchers))
+    opened = age(now(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, *matchers))
     return stat(
         "Oldest open, of its threshold",
         "How much of the time for which a transaction of its application may be open has passed, of the worst one.",
-        f"max({of_threshold(opened, APPLICATION_THRESHOLD_SECONDS, 'open_warning', *matchers)})",
+        f"max({of_threshold(opened, catalogue.APPLICATION_THRESHOLD_SECONDS, 'open_warning', *matchers)})",
         "percentunit",
         OF_THRESHOLD,
         none="none known",
@@ -118,14 +96,14 @@ def fences(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         f"Fences, {WINDOW}",
         "Times that a producer's start ended an open transaction: two processes with one transactional.id, or a crash.",
-        f"round({total(gained(PRODUCER_FENCES_TOTAL, WINDOW, *matchers))})",
+        f"round({total(gained(catalogue.PRODUCER_FENCES_TOTAL, WINDOW, *matchers))})",
         steps=_SOME_BAD,
         link=link,
     )
 
 
 def timeouts(*matchers: str, link: str = "") -> core.Panel:
-    timed_out = total(gained(TRANSACTIONS_TOTAL, WINDOW, 'outcome="timed_out"', *matchers))
+    timed_out = total(gained(catalogue.TRANSACTIONS_TOTAL, WINDOW, 'outcome="timed_out"', *matchers))
     return stat(
         f"Timeouts, {WINDOW}",
         "Transactions that the coordinator ended because they ran into transaction.timeout.ms.",
@@ -136,8 +114,8 @@ def timeouts(*matchers: str, link: str = "") -> core.Panel:
 
 
 def not_committed(*matchers: str, link: str = "") -> core.Panel:
-    finished = total(gained(TRANSACTIONS_TOTAL, WINDOW, *matchers))
-    committed = total(gained(TRANSACTIONS_TOTAL, WINDOW, 'outcome="committed"', *matchers))
+    finished = total(gained(catalogue.TRANSACTIONS_TOTAL, WINDOW, *matchers))
+    committed = total(gained(catalogue.TRANSACTIONS_TOTAL, WINDOW, 'outcome="committed"', *matchers))
     return stat(
         f"Not committed, {WINDOW}",
         "Share of the finished transactions that were aborted, timed out or fenced.",
@@ -164,7 +142,7 @@ def unavailable_ids(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         "Ids without coordinator",
         "Transactional ids whose partition of __transaction_state is offline or under its minimum ISR.",
-        total(now(TRANSACTIONAL_IDS_UNAVAILABLE, *matchers)),
+        total(now(catalogue.TRANSACTIONAL_IDS_UNAVAILABLE, *matchers)),
         link=link,
     )
 
@@ -173,7 +151,7 @@ def failed_checks(link: str = "") -> core.Panel:
     return stat(
         "Posture checks failed",
         "Settings that exactly-once needs and that are not so; the dashboard of the brokers names them.",
-        total(f"1 - {now(POSTURE_CHECK)}"),
+        total(f"1 - {now(catalogue.POSTURE_CHECK)}"),
         steps=((None, GREEN), (1, YELLOW)),
         link=link,
     )
@@ -183,7 +161,7 @@ def failed_tasks(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         "Failed Connect tasks",
         "Ended by an error: Connect does not restart them by itself.",
-        in_state(CONNECT_TASK_STATE, "failed", *matchers),
+        in_state(catalogue.CONNECT_TASK_STATE, "failed", *matchers),
         none="no Connect",
         link=link,
     )
@@ -193,7 +171,7 @@ def records_to_restore(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         "Streams records to restore",
         "Until then the tasks concerned process nothing.",
-        total(now(STREAMS_RESTORE_REMAINING_RECORDS, *matchers)),
+        total(now(catalogue.STREAMS_RESTORE_REMAINING_RECORDS, *matchers)),
         steps=((None, GREEN), (1, YELLOW)),
         none="none known",
         link=link,
@@ -204,15 +182,16 @@ def failed_queries(*matchers: str, link: str = "") -> core.Panel:
     return stat(
         "Failed Spark queries",
         "Ended by an error less than an hour ago, and not started again.",
-        in_state(SPARK_QUERY_STATE, "failed", *matchers),
+        in_state(catalogue.SPARK_QUERY_STATE, "failed", *matchers),
         none="no Spark",
         link=link,
     )
 
 
 def starved_queries(*matchers: str, link: str = "") -> core.Panel:
-    waits = f"max by (kafka_cluster, spark_application, query, topic) ({now(SPARK_SOURCE_BLOCKED_OFFSETS, *matchers)})"
-    stalled = f"{_ON_TOPIC} ({now(STALLED_PARTITIONS)} > bool 0)"
+    blocked = now(catalogue.SPARK_SOURCE_BLOCKED_OFFSETS, *matchers)
+    waits = f"max by (kafka_cluster, spark_application, query, topic) ({blocked})"
+    stalled = f"{_ON_TOPIC} ({now(catalogue.STALLED_PARTITIONS)} > bool 0)"
     return stat(
         "Spark queries starved",
         "They look idle and healthy, and cannot read on: one of their topics is stalled.",
@@ -224,11 +203,12 @@ def starved_queries(*matchers: str, link: str = "") -> core.Panel:
 
 
 def topics_with_findings(*matchers: str, link: str = "") -> core.Panel:
-    which = now(AUDIT_VERDICT, *matchers, 'verdict="findings"')
+    which = now(catalogue.AUDIT_VERDICT, *matchers, 'verdict="findings"')
     return stat(
         "Topics with findings",
         "Topics whose last audit found records that break exactly-once.",
-        f"count(max by (kafka_cluster, audit, topic) ({which})) or count({now(AUDIT_VERDICT, *matchers)}) * 0",
+        f"count(max by (kafka_cluster, audit, topic) ({which}))"
+        f" or count({now(catalogue.AUDIT_VERDICT, *matchers)}) * 0",
         none="no audit",
         link=link,
     )
@@ -238,7 +218,7 @@ def outcomes(*matchers: str) -> core.Panel:
     return lines(
         "How do transactions end?",
         "Finished transactions per second, each counted once.",
-        Query(total(per_second(TRANSACTIONS_TOTAL, *matchers), "outcome"), "{{outcome}}"),
+        Query(total(per_second(catalogue.TRANSACTIONS_TOTAL, *matchers), "outcome"), "{{outcome}}"),
         "ops",
         colours=OUTCOME_COLOURS,
         stacked=True,
@@ -256,13 +236,13 @@ NEXT_STEPS = {
 
 def holders(*matchers: str) -> core.Panel:
     """Stalled partitions with their holders, one row each. ``matchers`` are of the topic."""
-    blockers = f'label_replace({now(LSO_BLOCKER_INFO, *matchers)}, "next_step", "$1", "kind", "(.*)")'
-    since = age(f"({blockers} * {_ON_PARTITION} {now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)})")
-    lag = f"{blockers} * {_ON_PARTITION} {now(LSO_LAG_OFFSETS, *matchers)}"
-    leader = f"{blockers} * {_ON_PARTITION} {now(LSO_STALLED_LEADER_ID, *matchers)}"
-    warning = now(TOPIC_THRESHOLD_SECONDS, *matchers, 'threshold="stall_warning"')
-    began = f"min by (kafka_cluster, producer_id) ({now(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)})"
-    timeout = f"max by (kafka_cluster, producer_id) ({now(OPEN_TRANSACTION_TIMEOUT_SECONDS)})"
+    blockers = f'label_replace({now(catalogue.LSO_BLOCKER_INFO, *matchers)}, "next_step", "$1", "kind", "(.*)")'
+    since = age(f"({blockers} * {_ON_PARTITION} {now(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, *matchers)})")
+    lag = f"{blockers} * {_ON_PARTITION} {now(catalogue.LSO_LAG_OFFSETS, *matchers)}"
+    leader = f"{blockers} * {_ON_PARTITION} {now(catalogue.LSO_STALLED_LEADER_ID, *matchers)}"
+    warning = now(catalogue.TOPIC_THRESHOLD_SECONDS, *matchers, 'threshold="stall_warning"')
+    began = f"min by (kafka_cluster, producer_id) ({now(catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS)})"
+    timeout = f"max by (kafka_cluster, producer_id) ({now(catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS)})"
     ends = f"{blockers} * on (kafka_cluster, producer_id) group_left () ({began} + {timeout}) - time()"
     return table(
         "Which partitions are stalled, and who holds them?",

@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from grafanalib import core
 
-from exporter.catalogue import (
-    AUDIT_FINDINGS,
-    AUDIT_RECORDS,
-    GROUP_BLOCKED_OFFSETS,
-    GROUP_MEMBERS,
-    GROUP_READ_COMMITTED_LAG_OFFSETS,
-    GROUP_READ_COMMITTED_LAG_RECORDS,
-    GROUP_UNSTABLE_OFFSET_PARTITIONS,
-    IGNORED_INFO,
-    LSO_BLOCKER_INFO,
-    LSO_STALLED_SINCE_TIMESTAMP_SECONDS,
-    MARKERS_AUDIT,
-    OWNER_INFO,
-    STALLED_PARTITIONS,
-    TOPIC_LSO_LAG_OFFSETS,
-    TOPIC_THRESHOLD_SECONDS,
-    TOPIC_WITHHELD_RECORD_AGE_SECONDS,
-)
+from exporter import catalogue
 from exporter.dashboards.board import STALLS, Dashboard, PanelRow, Variable
 from exporter.dashboards.panels import (
     ANY_IS_ODD,
@@ -37,7 +20,7 @@ from exporter.dashboards.queries import age, now, numbered, total
 from exporter.dashboards.shared import groups_held_up, hanging, holders, stalled_partitions
 
 _TOPIC, _GROUP = 'topic=~"$topic"', 'group=~"$group"'
-_MARKERS = f'audit="{MARKERS_AUDIT}"'
+_MARKERS = f'audit="{catalogue.MARKERS_AUDIT}"'
 _PARTITION = "{{kafka_cluster}} {{topic}}-{{partition}}"
 _OF_GROUP = "{{kafka_cluster}} {{group}} / {{topic}}"
 
@@ -50,7 +33,8 @@ def board() -> Dashboard:
         stat(
             "Torn transactions",
             "Committed transactions that lack their commit marker in a partition, or have an abort marker there.",
-            total(now(AUDIT_FINDINGS, _TOPIC, 'kind="torn_commit"')) + f" or {total(now(AUDIT_RECORDS, _MARKERS))} * 0",
+            total(now(catalogue.AUDIT_FINDINGS, _TOPIC, 'kind="torn_commit"'))
+            + f" or {total(now(catalogue.AUDIT_RECORDS, _MARKERS))} * 0",
             none="not audited",
         ),
         groups_held_up(_TOPIC, _GROUP),
@@ -60,8 +44,8 @@ def board() -> Dashboard:
         title="Stalls",
         description="Last stable offsets that do not move, their holders, and the consumer groups that wait.",
         variables=(
-            Variable("topic", "Topic", STALLED_PARTITIONS),
-            Variable("group", "Consumer group", GROUP_READ_COMMITTED_LAG_OFFSETS),
+            Variable("topic", "Topic", catalogue.STALLED_PARTITIONS),
+            Variable("group", "Consumer group", catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS),
         ),
         rows=(
             PanelRow("Is anything stalled?", (figures,)),
@@ -76,7 +60,7 @@ def board() -> Dashboard:
 
 
 def _kinds() -> core.Panel:
-    kinds = numbered(LSO_BLOCKER_INFO, "kind", KIND_COLOURS, _TOPIC, first=1)
+    kinds = numbered(catalogue.LSO_BLOCKER_INFO, "kind", KIND_COLOURS, _TOPIC, first=1)
     return timeline(
         "What do the coordinators say of the holders?",
         "A band for each stalled partition, coloured by the kind of the transaction that holds it.",
@@ -90,8 +74,8 @@ def _stalled_for() -> core.Panel:
         "How long are they stalled?",
         "Time since the last stable offset moved; the levels are the topic's thresholds.",
         [
-            Query(age(now(LSO_STALLED_SINCE_TIMESTAMP_SECONDS, _TOPIC)), _PARTITION),
-            Query(now(TOPIC_THRESHOLD_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}} {{threshold}}"),
+            Query(age(now(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, _TOPIC)), _PARTITION),
+            Query(now(catalogue.TOPIC_THRESHOLD_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}} {{threshold}}"),
         ],
         "s",
     )
@@ -101,13 +85,13 @@ def _withheld() -> core.Panel:
     return lines(
         "How late are readers, by topic?",
         "Age of the oldest record that read_committed readers are not given.",
-        Query(now(TOPIC_WITHHELD_RECORD_AGE_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}}"),
+        Query(now(catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}}"),
         "s",
     )
 
 
 def _lag_of_topics() -> core.Panel:
-    largest = f"max by (kafka_cluster, topic) ({now(TOPIC_LSO_LAG_OFFSETS, _TOPIC)})"
+    largest = f"max by (kafka_cluster, topic) ({now(catalogue.TOPIC_LSO_LAG_OFFSETS, _TOPIC)})"
     return lines(
         "How many offsets are not stable, by topic?",
         "High watermark minus last stable offset of the worst partition: short teeth are healthy transactions, a ramp"
@@ -121,10 +105,10 @@ def _groups() -> core.Panel:
     blocked, behind, records, unstable = (
         total(now(metric, _TOPIC, _GROUP), by)
         for metric in (
-            GROUP_BLOCKED_OFFSETS,
-            GROUP_READ_COMMITTED_LAG_OFFSETS,
-            GROUP_READ_COMMITTED_LAG_RECORDS,
-            GROUP_UNSTABLE_OFFSET_PARTITIONS,
+            catalogue.GROUP_BLOCKED_OFFSETS,
+            catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS,
+            catalogue.GROUP_READ_COMMITTED_LAG_RECORDS,
+            catalogue.GROUP_UNSTABLE_OFFSET_PARTITIONS,
         )
     )
     return table(
@@ -145,7 +129,7 @@ def _groups() -> core.Panel:
 
 
 def _blocked() -> core.Panel:
-    blocked = total(now(GROUP_BLOCKED_OFFSETS, _TOPIC, _GROUP), "kafka_cluster, group, topic")
+    blocked = total(now(catalogue.GROUP_BLOCKED_OFFSETS, _TOPIC, _GROUP), "kafka_cluster, group, topic")
     return lines(
         "What can groups not read yet?",
         "High watermark minus last stable offset on the group's partitions, of the ten groups with most.",
@@ -154,7 +138,7 @@ def _blocked() -> core.Panel:
 
 
 def _members() -> core.Panel:
-    members = total(now(GROUP_MEMBERS, _GROUP), "kafka_cluster, group, kind")
+    members = total(now(catalogue.GROUP_MEMBERS, _GROUP), "kafka_cluster, group, kind")
     return lines(
         "How many members have groups of the newer protocols?",
         "Of consumer (KIP-848), share (KIP-932) and Streams groups (KIP-1071), the twenty largest.",
@@ -168,7 +152,7 @@ def _settings() -> tuple[core.Panel, ...]:
         table(
             "What is ignored, and why?",
             "Subjects whose thresholds are switched off by the agent's settings: no alert fires for them.",
-            [now(IGNORED_INFO)],
+            [now(catalogue.IGNORED_INFO)],
             [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
             sort=["Subject"],
             none="nothing is known to be ignored",
@@ -176,7 +160,7 @@ def _settings() -> tuple[core.Panel, ...]:
         table(
             "Who owns what?",
             "The team that owns a subject by the agent's settings; a holder is a producer id that holds partitions.",
-            [now(OWNER_INFO)],
+            [now(catalogue.OWNER_INFO)],
             [Column("owner", "Owner"), Column("kind", "Kind"), Column("subject", "Subject")],
             sort=["Owner"],
             none="the settings have no owners",

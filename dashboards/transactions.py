@@ -8,25 +8,9 @@ from __future__ import annotations
 
 from grafanalib import core
 
+from exporter import catalogue
 from exporter.alerts.aborts import BUDGET, unclean_ratio
 from exporter.alerts.slo import BURN, FRESHNESS_BURN, FRESHNESS_REMAINING, LATE, LATE_SHARE, OBJECTIVE, REMAINING
-from exporter.catalogue import (
-    APPLICATION_INFO,
-    LAST_TRANSACTION_TIMESTAMP_SECONDS,
-    LAST_UNCLEAN_END_TIMESTAMP_SECONDS,
-    OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OPEN_TRANSACTION_START_TIMESTAMP_SECONDS,
-    OPEN_TRANSACTION_TIMEOUT_SECONDS,
-    OVERDUE_TRANSACTIONS,
-    RECENT_APPLICATIONS,
-    RECENT_PRODUCER_FENCES,
-    STALLED_PARTITIONS,
-    TOPIC_THRESHOLD_SECONDS,
-    TRANSACTION_COMPLETION_SECONDS,
-    TRANSACTION_OPEN_SECONDS,
-    TRANSACTIONAL_IDS,
-    TRANSACTIONS_TOTAL,
-)
 from exporter.dashboards.board import APPLICATION, TRANSACTIONS, Dashboard, PanelRow, Variable
 from exporter.dashboards.panels import (
     BLUE,
@@ -75,7 +59,7 @@ def board() -> Dashboard:
         title="Transactions",
         description="Outcomes and durations of transactions by application, what is open, who fences whom, and what is"
         " left of the objectives' budgets.",
-        variables=(APPLICATION, Variable("topic", "Topic of freshness", STALLED_PARTITIONS)),
+        variables=(APPLICATION, Variable("topic", "Topic of freshness", catalogue.STALLED_PARTITIONS)),
         rows=(
             PanelRow("Do transactions end well?", (_figures(),)),
             PanelRow(
@@ -106,12 +90,12 @@ def _figures() -> tuple[core.Panel, ...]:
         stat(
             "Overdue",
             "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
-            total(now(OVERDUE_TRANSACTIONS, OF_APPLICATION)),
+            total(now(catalogue.OVERDUE_TRANSACTIONS, OF_APPLICATION)),
         ),
         stat(
             "Commits per second",
             "Transactions that committed.",
-            total(per_second(TRANSACTIONS_TOTAL, 'outcome="committed"', OF_APPLICATION)),
+            total(per_second(catalogue.TRANSACTIONS_TOTAL, 'outcome="committed"', OF_APPLICATION)),
             "ops",
             NEUTRAL,
         ),
@@ -120,7 +104,7 @@ def _figures() -> tuple[core.Panel, ...]:
 
 def _failures() -> core.Panel:
     failed = total(
-        per_second(TRANSACTIONS_TOTAL, 'outcome!="committed"', OF_APPLICATION), f"{_BY_APPLICATION}, outcome"
+        per_second(catalogue.TRANSACTIONS_TOTAL, 'outcome!="committed"', OF_APPLICATION), f"{_BY_APPLICATION}, outcome"
     )
     return lines(
         "Which applications do not commit?",
@@ -134,7 +118,7 @@ def _unclean_ends() -> core.Panel:
     return table(
         "Who was fenced or timed out last?",
         "In the last hour, by the time of the transaction log.",
-        [age(now(LAST_UNCLEAN_END_TIMESTAMP_SECONDS, OF_APPLICATION))],
+        [age(now(catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS, OF_APPLICATION))],
         [
             Column("Value #A", "Ago", "s", width=110),
             Column("outcome", "Outcome", colours=OUTCOME_COLOURS, width=110),
@@ -150,9 +134,9 @@ def _unclean_ends() -> core.Panel:
 
 
 def _last_commits() -> core.Panel:
-    last = series(LAST_TRANSACTION_TIMESTAMP_SECONDS, 'outcome="committed"', OF_APPLICATION)
+    last = series(catalogue.LAST_TRANSACTION_TIMESTAMP_SECONDS, 'outcome="committed"', OF_APPLICATION)
     ago = age(f"max by ({_BY_APPLICATION}) ({last})")
-    kind = f"max by ({_BY_APPLICATION}, kind) ({now(APPLICATION_INFO, OF_APPLICATION)})"
+    kind = f"max by ({_BY_APPLICATION}, kind) ({now(catalogue.APPLICATION_INFO, OF_APPLICATION)})"
     return table(
         "When did each application last commit?",
         "A steady pipeline that has stopped shows here before anything fails.",
@@ -170,7 +154,7 @@ def _fenced_ids() -> core.Panel:
     return table(
         "Which ids are fenced again and again? (10 min)",
         "From 2 on, two live processes share the transactional.id or one crashes in a loop.",
-        [now(RECENT_PRODUCER_FENCES, OF_APPLICATION)],
+        [now(catalogue.RECENT_PRODUCER_FENCES, OF_APPLICATION)],
         [
             Column("Value #A", "Fences", steps=((None, YELLOW), (2, RED)), width=130),
             Column("transactional_id", "Transactional id"),
@@ -182,8 +166,8 @@ def _fenced_ids() -> core.Panel:
 
 
 def _open_table() -> core.Panel:
-    start = age(now(OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, OF_APPLICATION))
-    timeout = now(OPEN_TRANSACTION_TIMEOUT_SECONDS, OF_APPLICATION)
+    start = age(now(catalogue.OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, OF_APPLICATION))
+    timeout = now(catalogue.OPEN_TRANSACTION_TIMEOUT_SECONDS, OF_APPLICATION)
     return table(
         "Which open transactions are nearest to their timeout?",
         "The coordinator ends a transaction once its age reaches its timeout, which two-phase-commit transactions"
@@ -205,7 +189,7 @@ def _open_table() -> core.Panel:
 
 
 def _oldest() -> core.Panel:
-    oldest = age(now(OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, OF_APPLICATION))
+    oldest = age(now(catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECONDS, OF_APPLICATION))
     return lines(
         "How old is the oldest open transaction?",
         "A line that keeps rising is one transaction that does not end, and a last stable offset that does not move.",
@@ -219,7 +203,10 @@ def _open_seconds() -> core.Panel:
         "How long from begin to the decision?",
         "Median and 99th percentile by outcome: how long each transaction held the last stable offset.",
         [
-            Query(quantile(share, TRANSACTION_OPEN_SECONDS, "outcome", OF_APPLICATION), f"{{{{outcome}}}} {name}")
+            Query(
+                quantile(share, catalogue.TRANSACTION_OPEN_SECONDS, "outcome", OF_APPLICATION),
+                f"{{{{outcome}}}} {name}",
+            )
             for share, name in ((0.5, "p50"), (0.99, "p99"))
         ],
         "s",
@@ -228,7 +215,7 @@ def _open_seconds() -> core.Panel:
 
 
 def _completion() -> core.Panel:
-    slow = quantile(0.99, TRANSACTION_COMPLETION_SECONDS, _BY_APPLICATION, OF_APPLICATION)
+    slow = quantile(0.99, catalogue.TRANSACTION_COMPLETION_SECONDS, _BY_APPLICATION, OF_APPLICATION)
     return lines(
         "How long from the decision to its markers? (p99)",
         "The ten slowest applications: slow when a leader of one of the partitions is.",
@@ -242,14 +229,14 @@ def _ids() -> tuple[core.Panel, ...]:
         stat(
             "Transactional ids",
             "Seen in the transaction log in the last hour.",
-            total(now(TRANSACTIONAL_IDS, OF_APPLICATION)),
+            total(now(catalogue.TRANSACTIONAL_IDS, OF_APPLICATION)),
             "none",
             NEUTRAL,
         ),
         stat(
             "New applications, 1h",
             "Many are ids with a host or a counter in them that need a pattern.",
-            total(now(RECENT_APPLICATIONS)),
+            total(now(catalogue.RECENT_APPLICATIONS)),
             "none",
             ((None, BLUE), (20, YELLOW)),
         ),
@@ -314,7 +301,7 @@ def _applications() -> core.Panel:
 
 def _topics() -> core.Panel:
     late = recorded("max", _BY_TOPIC, LATE, _OF_TOPIC)
-    within = now(TOPIC_THRESHOLD_SECONDS, _OF_TOPIC, 'threshold="fresh_within"')
+    within = now(catalogue.TOPIC_THRESHOLD_SECONDS, _OF_TOPIC, 'threshold="fresh_within"')
     return _worst_first(
         "Which topics have the least budget left?",
         "Objective: the share of the time in which the oldest record that read_committed readers are not given is"
