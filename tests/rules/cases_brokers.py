@@ -116,16 +116,20 @@ def _answers() -> Iterator[Case]:
         "Produce": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"),
         "TxnOffsetCommit": ("ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"),
     }
-    each = {"INVALID_TRANSACTION_TIMEOUT": ("InitProducerId",)}
-    each["INVALID_PRODUCER_ID_MAPPING"] = ("AddPartitionsToTxn", "EndTxn", "AddOffsetsToTxn", "Produce")
+    each: dict[str, tuple[str, ...]] = {
+        "INVALID_TRANSACTION_TIMEOUT": ("InitProducerId",),
+        "INVALID_PRODUCER_ID_MAPPING": ("AddPartitionsToTxn", "EndTxn", "AddOffsetsToTxn", "Produce"),
+    }
 
     def ours(error: str) -> dict[str, str]:
         return {"severity": "warning", "kafka_cluster": "prod", "broker": "1", "error": error}
 
     for request, named in usual.items():
         for error in named:
-            at = (PLACE[0], PLACE[1], request, error)
+            at = (*PLACE[:2], request, error)
             yield of(error, [errors("0x20 11x60", at)], {"20m": [], "25m": [ours(error)]})
+        error = named[-1]
+        at = (*PLACE[:2], request, error)
         yield of(f"a few of {error}", [errors("0x20 9x60", at)], {"25m": [], "40m": []})
         yield of(f"exactly ten of {error}", [errors("0+0x5 5 10x60", at)], {"15m": []})
         yield of(f"{error} ends", [errors("0x5 50x60", at)], {"27m": [ours(error)], "28m": []})
@@ -133,10 +137,11 @@ def _answers() -> Iterator[Case]:
         yield of(f"{error} slowly", [slowly], {"30m": [], "35m": [ours(error)]})
     for error, requests in each.items():
         for request in requests:
-            at = (PLACE[0], PLACE[1], request, error)
+            at = (*PLACE[:2], request, error)
             until = {"4m": [], "6m": [ours(error)], "25m": [ours(error)], "28m": []}
             yield of(f"one {error} to {request}", [errors("0x4 1x60", at)], until)
-        yield of(f"{error} of before", [errors("3x60", at)], {"6m": [], "30m": []})
+        before = (*PLACE[:2], requests[0], error)
+        yield of(f"{error} of before", [errors("3x60", before)], {"6m": [], "30m": []})
     unused = scraped(EXPIRED_TRANSACTIONAL_IDS, "prod", "pay", values="2x60")
     yield of("an expired id that nobody uses", [unused], {"6m": [], "30m": []})
 
