@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from exporter.kafka.broker import Address, Answer, Broker, ask_in_parallel
+from exporter.kafka.connection import Connection, Request, Response
 from exporter.kafka.faults import BROKEN, AskError, refusal
-from exporter.kafka.identity import ClusterIdentityCheck
 from exporter.kafka.properties.accepted import split_address
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, read_configs
@@ -22,13 +24,13 @@ from exporter.kafka.requests.metadata import (
     metadata_request,
     read_metadata,
 )
-from exporter.kafka.transport.connection import BrokerConnection, Request, Response
-from exporter.kafka.transport.pool import ChannelPool
-from exporter.kafka.view import ClusterView
+from exporter.kafka.view import ClusterIdentityCheck, ClusterView
 from exporter.model import Clock, Deadline, Fault, Reason
 
 __all__ = ["AskError", "ClusterClient", "Metadata"]
 
+CLOSE_SECONDS = 0.8
+"""For the threads of all brokers to end."""
 FIRST_COMPARE_SECONDS = 1.0
 COMPARE_SECONDS = 4.0
 """Most seconds for all brokers to answer how far they have read the cluster's metadata: at the first contact, which
@@ -62,12 +64,14 @@ class ClusterClient:
         self._properties = properties
         self._clock = clock or Clock()
         self._identity = ClusterIdentityCheck()
-        self._pool = ChannelPool(properties, self._clock, self._check_connection)
-        self._lock = threading.Lock()
-        self._refresh = threading.Lock()
-        self._brokers: Mapping[int, tuple[str, int]] = MappingProxyType({})
-        self._cached: tuple[Metadata, float] | None = None
+        self._tokens = properties.token_provider()
+        self._lock = threading.Lock()  # guards the next three
+        self._connected: dict[Address, Broker] = {}
+        self._closed = False
         self._turn = 0
+        self._refresh = threading.Lock()
+        self._brokers: Mapping[int, Address] = MappingProxyType({})
+        self._cached: tuple[Metadata, float] | None = None
         self._view = ClusterView()
         self._answers = MetadataAnswers()
         self._failed_at = float("-inf")
@@ -110,23 +114,21 @@ class ClusterClient:
         """Check by new connections that the same cluster, and the same transaction log, is at its addresses. Raises
         AskError where another one answers, or none.
         """
-        requests = [
-            (address, _label(node, address), metadata_request((TRANSACTION_STATE,)))
-            for node, address in self._brokers.items()
-        ]
-        pool = ChannelPool(self._properties, self._clock, self._check_connection)
+        brokers = [self._new(address, _label(node, address)) for node, address in self._brokers.items()]
         try:
-            answers = pool.submit(requests, deadline)
+            answers = ask_in_parallel(
+                [(broker, metadata_request((TRANSACTION_STATE,))) for broker in brokers], deadline
+            )
         finally:
-            pool.close()
+            _stop(brokers)
         refused = [answer for answer in answers if isinstance(answer, Fault)]
         other = [fault for fault in refused if fault.reason is Reason.IDENTITY]
         if other:
             raise AskError(other[0])
-        if len(refused) == len(requests):
+        if len(refused) == len(brokers):
             raise AskError(self._no_answer(refused))
 
-    def _check_connection(self, connection: BrokerConnection, deadline: Deadline) -> None:
+    def _check_connection(self, connection: Connection, deadline: Deadline) -> None:
         """Check a new connection before it is used; the first one is checked by the answer that names the cluster."""
         if self._identity.known:
             said = connection.call(metadata_request((TRANSACTION_STATE,)), deadline)
@@ -256,10 +258,16 @@ class ClusterClient:
                     return
 
     def _adopt(self, response: Response) -> None:
-        """Update the brokers' addresses from an answer, and close channels to those that moved or are gone."""
+        """Update the brokers' addresses from an answer, and close connections to those that moved or are gone."""
         brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self._brokers = MappingProxyType(brokers)
-        self._pool.keep({address: _label(node, address) for node, address in brokers.items()})
+        labels = {address: _label(node, address) for node, address in brokers.items()}
+        with self._lock:
+            gone = [self._connected.pop(address) for address in self._connected.keys() - labels.keys()]
+            for address, broker in self._connected.items():
+                broker.label = labels[address]
+        for broker in gone:
+            broker.stop()
 
     def _first_answer(self, request: Request, deadline: Deadline) -> Response:
         """The answer of the next broker in turn, or of the first after it that answers. Raises AskError."""
@@ -268,9 +276,22 @@ class ClusterClient:
             return answer
         raise AskError(self._no_answer(faults))
 
+    def _broker(self, address: Address, label: str) -> Broker:
+        """The broker at an address, as it was asked before, or a new one."""
+        with self._lock:
+            broker = self._connected.get(address)
+            if broker is None:
+                broker = self._connected[address] = self._new(address, label)
+                if self._closed:
+                    broker.stop()
+            return broker
+
+    def _new(self, address: Address, label: str) -> Broker:
+        return Broker(label, address, self._properties, self._tokens, self._clock, self._check_connection)
+
     def _answers_in_turn(
         self, request: Request, deadline: Deadline, faults: list[Fault]
-    ) -> Iterator[tuple[tuple[str, int], Response]]:
+    ) -> Iterator[tuple[Address, Response]]:
         """The answers of one broker after another, in turn, then of the bootstrap servers; ``faults`` has the others.
 
         Each gets a share of the time, so that one that hangs leaves time for the next. The names of the bootstrap
@@ -278,21 +299,22 @@ class ClusterClient:
         """
         candidates = self._candidates()
         for number, (address, label) in enumerate(candidates):
-            if deadline.over or self._pool.closed:
+            if deadline.over or self._closed:
                 break
             share = deadline.remaining() / (len(candidates) - number)
-            answer = self._pool.submit([(address, label, request)], deadline.within(max(share, 1.0)))[0]
+            (answer,) = ask_in_parallel([(self._broker(address, label), request)], deadline.within(max(share, 1.0)))
             if isinstance(answer, Fault):
                 self._failed_at = self._clock.monotonic()
                 faults.append(answer)
             else:
                 yield address, answer
 
-    def _candidates(self) -> list[tuple[tuple[str, int], str]]:
+    def _candidates(self) -> list[tuple[Address, str]]:
         """All addresses: a different broker first each time, those that failed or are stale last."""
         nodes = sorted(self._brokers.items())
-        failing = self._pool.failing() | {address for node, address in nodes if self._view.is_stale(node)}
+        failing = {address for node, address in nodes if self._view.is_stale(node)}
         with self._lock:
+            failing |= {address for address, broker in self._connected.items() if broker.failing}
             turn = self._turn = (self._turn + 1) % max(1, len(nodes))
         named = {address: _label(node, address) for node, address in nodes[turn:] + nodes[:turn]}
         for server in self._properties.bootstrap_servers.split(","):
@@ -320,19 +342,16 @@ class ClusterClient:
         of its connection.
         """
         brokers = self._brokers
-        answers: dict[int, Response | Fault] = {}
-        asked: list[tuple[tuple[str, int], str, Request]] = []
-        nodes: list[int] = []
-        for node, request in requests.items():
-            address = brokers.get(node)
-            if address is None:
-                text = f"broker {node} is not in the cluster's metadata: it is down, or was removed"
-                answers[node] = Fault(Reason.UNREACHABLE, text)
-            else:
-                nodes.append(node)
-                asked.append((address, _label(node, address), request))
+        asked = {node: request for node, request in requests.items() if node in brokers}
+        answers: dict[int, Answer] = {
+            node: Fault(
+                Reason.UNREACHABLE, f"broker {node} is not in the cluster's metadata: it is down, or was removed"
+            )
+            for node in requests.keys() - asked.keys()
+        }
         share = deadline.within(max(MIN_SHARE, deadline.remaining() * SHARE))
-        answers.update(zip(nodes, self._pool.submit(asked, share), strict=True))
+        sent = [(self._broker(brokers[node], _label(node, brokers[node])), request) for node, request in asked.items()]
+        answers.update(zip(asked, ask_in_parallel(sent, share), strict=True))
         if any(isinstance(answer, Fault) and answer.reason in BROKEN for answer in answers.values()):
             self._failed_at = self._clock.monotonic()
         return answers
@@ -385,10 +404,22 @@ class ClusterClient:
 
     def close(self) -> None:
         """Close all connections; pending requests get a Fault. Takes less than a second."""
-        self._pool.close()
+        with self._lock:
+            self._closed = True
+            brokers = list(self._connected.values())
+        _stop(brokers)
 
 
-def _label(node: int, address: tuple[str, int]) -> str:
+def _stop(brokers: Sequence[Broker]) -> None:
+    """Stop brokers, all at the same time."""
+    for broker in brokers:
+        broker.stop()
+    until = time.monotonic() + CLOSE_SECONDS
+    for broker in brokers:
+        broker.join(max(0.0, until - time.monotonic()))
+
+
+def _label(node: int, address: Address) -> str:
     return f"broker {node} at {address[0]}:{address[1]}"
 
 
@@ -401,7 +432,7 @@ def _levels(response: Response) -> dict[str, int]:
     return {feature.name: feature.max_version_level for feature in response.finalized_features or ()}
 
 
-def _node_at(address: tuple[str, int], response: Response) -> int | None:
+def _node_at(address: Address, response: Response) -> int | None:
     """The broker at this address by its own answer; None for a bootstrap server by another name."""
     return next((broker.node_id for broker in response.brokers if (broker.host, broker.port) == address), None)
 

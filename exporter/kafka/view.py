@@ -1,7 +1,12 @@
-"""The newest view of the cluster among its brokers' answers, and which brokers answer from an older view.
+"""The newest view of the cluster among its brokers' answers, which brokers answer from an older view, and which cluster
+it is.
 
 A broker that is cut off from the controller still answers Metadata, ListOffsets and DescribeProducers from its last
 view of the cluster. No I/O; instants are on the monotonic clock.
+
+An address may lead to another cluster while the process runs (a DNS name that moves, a standby). A cluster that was
+formatted again with its old cluster id has a new topic id of ``__transaction_state`` (KIP-516): its offsets, epochs and
+producer ids begin again, and say nothing about the earlier ones.
 """
 
 from __future__ import annotations
@@ -12,8 +17,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
-from exporter.model import TopicPartition
+from exporter.kafka.faults import AskError
+from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata, PartitionMetadata
+from exporter.model import Fault, Reason, TopicPartition
 
 STALE_SECONDS = 5.0
 """Seconds by which a broker's view must be proven old before that is a fault: an election reaches a healthy broker
@@ -23,6 +29,11 @@ CONTRADICTION_SECONDS = 30.0
 """Seconds for which an old answer about leaders marks a broker as stale. Stale brokers are asked last."""
 MILESTONES = 512
 """How many positions of the newest view are kept: a cluster with KRaft's defaults writes one every half second."""
+
+WHAT_ENDS_IT = (
+    "nothing of it is taken. This ends when the first one answers again, or with a restart of kafka-eos-exporter, which"
+    " then reads this one"
+)
 
 
 class Merged(NamedTuple):
@@ -209,3 +220,34 @@ class ClusterView:
             self._leaders.keep(topics)
             self._views.keep(kept)
             self._contradicts = {node: found for node, found in self._contradicts.items() if node in kept}
+
+
+class ClusterIdentityCheck:
+    """The cluster id and the topic id of the transaction log that were seen first. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cluster_id = ""
+        self._topic_id = ""
+
+    @property
+    def known(self) -> bool:
+        """Return whether a cluster was seen."""
+        return bool(self._cluster_id)
+
+    def check(self, label: str, said: Metadata) -> None:
+        """Compare an answer to Metadata with the first. Raises AskError where it is of another cluster or another log.
+
+        What an answer does not have (a topic id before Kafka 2.8, a topic that is missing) is not compared.
+        """
+        topic_id = said.topic_ids.get(TRANSACTION_STATE, "")
+        with self._lock:
+            self._cluster_id = self._cluster_id or said.cluster_id
+            if said.cluster_id and said.cluster_id != self._cluster_id:
+                text = f"{label} belongs to the cluster {said.cluster_id}, and this process reads {self._cluster_id}"
+                raise AskError(Fault(Reason.IDENTITY, f"{text}: {WHAT_ENDS_IT}"))
+            self._topic_id = self._topic_id or topic_id
+            if topic_id and topic_id != self._topic_id:
+                text = f"{label} has another {TRANSACTION_STATE}, with the topic id {topic_id} and not {self._topic_id}"
+                why = "the cluster was formatted again with the same cluster id, or the topic was deleted"
+                raise AskError(Fault(Reason.IDENTITY, f"{text}: {why}; {WHAT_ENDS_IT}"))

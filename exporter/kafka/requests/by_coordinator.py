@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from exporter.kafka.answers import Answers
 from exporter.kafka.client import AskError
+from exporter.kafka.connection import Request, Response
 from exporter.kafka.faults import COORDINATOR_MOVED, refusal
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.routing import (
@@ -20,7 +21,6 @@ from exporter.kafka.requests.routing import (
     nobody_answered,
     where,
 )
-from exporter.kafka.transport.connection import Request, Response
 from exporter.model import Deadline, Fault, TopicPartition
 
 V = TypeVar("V")

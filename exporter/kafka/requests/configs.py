@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
+from exporter.kafka.connection import Response
 from exporter.kafka.faults import refusal
-from exporter.kafka.transport.connection import Response
 from exporter.model import Fault, Reason
 
 AT_ONCE = 100

@@ -92,7 +92,11 @@ class KeptMetadata(NamedTuple):
 
 
 class MetadataAnswers:
-    """The last answers about each list of topics: most are, byte for byte, what they were. Thread-safe."""
+    """The last answers about each list of topics: most are, byte for byte, what they were. Thread-safe.
+
+    All brokers are asked for the topics of stalled partitions: with 50 brokers and 2,000 such partitions a read takes
+    0.07 s with this and 0.95 s without (``tests.bench.late_broker``).
+    """
 
     def __init__(self) -> None:
         self._readers: dict[tuple[str, ...] | None, _Reader] = {}

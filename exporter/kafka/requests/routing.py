@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from exporter.kafka.answers import Answers, Tally
+from exporter.kafka.connection import Request, Response
 from exporter.kafka.faults import (
     BROKEN,
     COORDINATOR_NOT_AVAILABLE,
@@ -16,7 +17,6 @@ from exporter.kafka.faults import (
     refusal,
 )
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.transport.connection import Request, Response
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 K = TypeVar("K", bound=Hashable)

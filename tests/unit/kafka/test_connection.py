@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kafka.protocol.admin import ListTransactionsRequest, ListTransactionsResponse
 
+from exporter.kafka import connection as module
+from exporter.kafka.connection import Connection
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.transport import connection as module
-from exporter.kafka.transport.connection import BrokerConnection
 from exporter.model import Deadline
 
 
-class AnsweringConnection(BrokerConnection):
+class AnsweringConnection(Connection):
     """Each request is answered at once."""
 
     def _send(self, data: bytes, deadline: Deadline, name: str) -> None: ...

@@ -1,8 +1,8 @@
-"""One connection to one broker: TCP, TLS, SASL, and one request at a time, each within its deadline.
+"""One connection to one broker: TCP, TLS, SASL (KIP-152), and one request at a time, each within its deadline.
 
 Requests, responses and SASL mechanisms are kafka-python's; the socket is our own. kafka-python's connections have no
-timeout for the TLS handshake, lose the reason of a failed bootstrap, keep a refused password for ever, write passwords
-to debug logs, and fail all pending requests when one times out.
+timeout for the TLS handshake, lose the reason of a failed bootstrap, keep a refused password for ever, and write
+passwords to debug logs.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from exporter.kafka.auth.oauth import TokenError, TokenProvider
-from exporter.kafka.auth.sasl import SaslRefusedError, authenticate
 from exporter.kafka.auth.stores import TlsError
 from exporter.kafka.auth.tls import client_certificate_advice, tls_advice
-from exporter.kafka.faults import UNSUPPORTED_VERSION, AskError
+from exporter.kafka.faults import UNSUPPORTED_SASL_MECHANISM, UNSUPPORTED_VERSION, AskError, error_code
 from exporter.kafka.properties.client import Properties
 from exporter.model import Deadline, Fault, Reason
 
@@ -58,15 +58,19 @@ class ReadsAnswer(Protocol):
     def read_answer(self, body: bytes, kind: Any) -> Response: ...  # noqa: ANN401 -- kafka-python's
 
 
+class _SaslRefusedError(Exception):
+    """The broker refused authentication. The text has the broker's message and no secret."""
+
+
 class ConnectionBrokenError(AskError):
     """The peer closed the connection, perhaps long ago: a request on an idle connection is tried once more."""
 
 
-class BrokerConnection:
+class Connection:
     """To ``host:port``. Used by one thread at a time; ``abort`` may come from any.
 
-    All methods raise AskError with a fault that names ``label``. After any error but a timeout the connection is
-    unusable.
+    All methods raise AskError with a fault that names ``label``. After any error but UNSUPPORTED of ``call`` the
+    connection is unusable.
     """
 
     def __init__(
@@ -81,7 +85,6 @@ class BrokerConnection:
         self._aborted = False
         self._buffer = bytearray()
         self._correlation = 0
-        self._owed: int | None = None
         self._answers = 0
         self._versions: BrokerVersionData | None = None
         self.session_seconds: float | None = None
@@ -90,11 +93,6 @@ class BrokerConnection:
     def label(self) -> str:
         """The broker, for messages."""
         return self._label
-
-    @property
-    def owes(self) -> bool:
-        """Return whether the answer to a timed-out request is still outstanding."""
-        return self._owed is not None
 
     # --- Connecting ---
 
@@ -173,20 +171,17 @@ class BrokerConnection:
         self._versions = BrokerVersionData(api_versions=ranges)
 
     def _authenticate(self, deadline: Deadline) -> None:
-        name = self._properties.mechanism
-
-        def exchange(request: Request) -> Response:
-            return self._exchange(request, self._version(request), deadline)
-
+        """Authenticate, and note when the broker ends the session (KIP-368)."""
         remedy = f"check sasl.username and {self._properties.where('sasl.password')}"
+        name = self._properties.mechanism
         try:
             if self._tokens is not None:
                 remedy = self._tokens.remedy
                 self._tokens.refresh(deadline)
-            lifetime = authenticate(exchange, name, self._properties.sasl(self._tokens), remedy)
+            lifetime = self._log_in(name, remedy, deadline)
         except TokenError as error:
             raise AskError(Fault(error.reason, f"{self._label}: {name}: {error}")) from None
-        except SaslRefusedError as error:
+        except _SaslRefusedError as error:
             if self._tokens is not None:
                 self._tokens.forget()
             raise AskError(self._refused(str(error))) from None
@@ -196,22 +191,51 @@ class BrokerConnection:
         if lifetime:
             self.session_seconds = REAUTHENTICATE * lifetime
 
+    def _log_in(self, name: str, remedy: str, deadline: Deadline) -> float:
+        """The steps of a mechanism. Returns the seconds until the broker ends the session, 0 for never.
+
+        ``remedy`` is what to check after a refusal. Raises _SaslRefusedError, TokenError and AskError.
+        """
+        # Only a listener with SASL needs them, and their package imports kafka-python's client.
+        from kafka.net.sasl import get_sasl_mechanism  # noqa: PLC0415
+        from kafka.net.sasl.oauth import AbstractTokenProvider  # noqa: PLC0415
+
+        AbstractTokenProvider.register(TokenProvider)  # not its base class: settings are read without kafka-python
+
+        def exchange(request: Request) -> Response:
+            return self._exchange(request, self._version(request), deadline)
+
+        handshake = exchange(SaslHandshakeRequest(mechanism=name))
+        if handshake.error_code == UNSUPPORTED_SASL_MECHANISM:
+            offers = ", ".join(handshake.mechanisms) or "none"
+            raise _SaslRefusedError(f"the listener does not offer {name} but {offers}: check sasl.mechanism")
+        if handshake.error_code:
+            error = error_code(handshake.error_code)
+            raise _SaslRefusedError(f"{name}: {error.name}: {error.advice}")
+        settings = self._properties.sasl(self._tokens)
+        user = settings.get("sasl_plain_username")
+        who = f"{name} as {user}" if user else name
+        lifetime = 0
+        try:
+            mechanism = get_sasl_mechanism(name)(**settings)
+            while not mechanism.is_done():
+                answer = exchange(SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes()))
+                if answer.error_code:
+                    raise _SaslRefusedError(f"{who}: {answer.error_message or 'refused'}: {remedy}")
+                mechanism.receive(answer.auth_bytes)
+                lifetime = answer.session_lifetime_ms or 0
+        except (ValueError, KeyError, TypeError):
+            # SCRAM: the broker could not prove that it has the password.
+            raise _SaslRefusedError(f"{who}: the broker's answer does not fit: is it the right cluster?") from None
+        if not mechanism.is_authenticated():
+            raise _SaslRefusedError(f"{who} did not succeed")
+        return lifetime / 1000
+
     # --- Requests ---
 
     def call(self, request: Request, deadline: Deadline) -> Response:
-        """Sends a request and gives its decoded response.
-
-        After a timeout the connection stays: the broker answers in order, so the late answer is read and dropped before
-        the next request is sent. A broker that does not answer gets no further requests.
-        """
-        version = self._version(request)
-        self.settle(deadline)
-        return self._exchange(request, version, deadline)
-
-    def settle(self, deadline: Deadline) -> None:
-        """Read and drop the answer to a request that timed out, where one is outstanding."""
-        while self._owed is not None:
-            self._frame(deadline, "an earlier request")
+        """Sends a request and gives its decoded response."""
+        return self._exchange(request, self._version(request), deadline)
 
     def _version(self, request: Request) -> int:
         if self._versions is None:
@@ -230,7 +254,6 @@ class BrokerConnection:
         request.API_VERSION = version
         request.with_header(correlation_id=self._correlation, client_id=self._properties.raw["client.id"])
         self._send(request.encode(framed=True, header=True), deadline, _name(request))
-        self._owed = self._correlation
         frame = self._frame(deadline, _name(request))
         form = type(request), version
         try:
@@ -247,13 +270,12 @@ class BrokerConnection:
         try:
             self._ready(deadline).sendall(data)
         except TimeoutError:
-            # A part of the request may be sent: the connection cannot be used any more.
-            raise ConnectionBrokenError(self._timeout(name)) from None
+            raise AskError(self._timeout(name)) from None
         except OSError as error:
             raise ConnectionBrokenError(self._unreachable(f"the connection broke: {_reason(error)}")) from None
 
     def _frame(self, deadline: Deadline, name: str) -> bytes:
-        """The next answer, which must be to the oldest unanswered request."""
+        """The answer to the request."""
         while len(self._buffer) < 4:
             self._receive(deadline, name)
         size = int.from_bytes(self._buffer[:4], "big")
@@ -263,9 +285,8 @@ class BrokerConnection:
             self._receive(deadline, name)
         frame = bytes(memoryview(self._buffer)[4 : 4 + size])
         del self._buffer[: 4 + size]
-        if int.from_bytes(frame[:4], "big") != self._owed:
+        if int.from_bytes(frame[:4], "big") != self._correlation:
             raise AskError(Fault(Reason.MALFORMED, f"{self._label} answers out of turn"))
-        self._owed = None
         self._answers += 1
         return frame
 

@@ -1,1 +1,0 @@
-"""Connections to brokers: TCP, TLS, SASL, and one request at a time."""
