@@ -19,8 +19,8 @@ from exporter.canary.clients import CanaryAdmin, ClientError, CommittedReader, T
 from exporter.canary.turn import Failure, Turn, TurnPlan, TurnResult
 from exporter.cluster import Cluster
 from exporter.core.histogram import Histogram
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.model import Deadline, Sample, Snapshot
 from exporter.words import CanaryOutcome, CanaryPhase

@@ -31,7 +31,7 @@ from exporter.config import ClusterConfig
 from exporter.inventory.applications_in_log import GroupedIds, Inventory
 from exporter.inventory.source import read_inventory
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.transactions import ask_coordinators
 from exporter.model import Deadline
 from exporter.transactions.source.log_range import RangeConsumer
 from exporter.views.applications import ApplicationUseDocument, InventorySection, inventory_section

@@ -27,12 +27,11 @@ from exporter.core.replication import UnmadeTopic
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import Tail
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.configs import MIN_ISR
+from exporter.kafka.requests.configs import MIN_ISR, unmade_topics
 from exporter.kafka.requests.groups import describe_group_grant
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import describe_grant, describe_producers, list_transactions
-from exporter.kafka.requests.unmade_topics import unmade_topics
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.views.command_documents import CapabilityDocument, ConnectionSection, FeatureDocument
 

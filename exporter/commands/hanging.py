@@ -17,11 +17,11 @@ from exporter.commands.output import progress
 from exporter.commands.runner import ClusterReport, ListForm, add_command, fault_texts, run
 from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
+from exporter.kafka.ask import hidden_topics
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.kafka.requests.transactions import PARTITIONS_PER_REQUEST
-from exporter.kafka.requests.visible_topics import hidden_topics
 from exporter.lso.facts import Blocker, Stall
 from exporter.lso.holders import as_unmarked
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenStart, WriterState

@@ -14,7 +14,7 @@ from exporter.commands.output import say
 from exporter.commands.runner import CLEAN, FOUND, UNKNOWN, ClusterReport, SectionForm, add_command, fault_texts, run
 from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
-from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.transactions import ask_coordinators
 from exporter.model import Deadline
 from exporter.roll.coordination import NO_HOUR, LoggedEvidence, logged_evidence
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollEvidence

@@ -21,9 +21,9 @@ from exporter.commands.settings import add_duration_flag
 from exporter.commands.waiting_groups import groups_of_offsets
 from exporter.config import ClusterConfig
 from exporter.flink.facts import FlinkTransactions
+from exporter.kafka.ask import hidden_topics
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.timeout_scans import scans_late
-from exporter.kafka.requests.visible_topics import hidden_topics
+from exporter.kafka.requests.configs import scans_late
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.proof.evidence import OpenInLog, OpenStart

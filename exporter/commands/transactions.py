@@ -12,9 +12,9 @@ from exporter.commands import explain, hanging, recent, stalled
 from exporter.commands.clock import coordinators_clock, say_clock, shown_now
 from exporter.commands.runner import ClusterReport, ListForm, add_command, fault_texts, run
 from exporter.config import ClusterConfig
-from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.ask import hidden_topics
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.visible_topics import hidden_topics
+from exporter.kafka.requests.transactions import ask_coordinators
 from exporter.lso.facts import Blocker, Stall
 from exporter.lso.next_step import next_step
 from exporter.model import Deadline

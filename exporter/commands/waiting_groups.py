@@ -12,8 +12,8 @@ from exporter.bounds.patterns import BoundedPattern
 from exporter.cluster import Cluster
 from exporter.config import ClusterConfig
 from exporter.groups.source.groups import choose
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
 from exporter.lso.proof.record_fate import RecordEnds

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.bounds.text import some
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.log.offset_commits import OffsetCommits
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
 from exporter.model import Fault
 from exporter.posture.check import PostureCheck, Rule

@@ -14,9 +14,9 @@ from exporter.inventory.applications_in_log import WrittenOutside
 from exporter.inventory.source import written_outside
 from exporter.kafka.client import AskError
 from exporter.kafka.log.offset_commits import newest_commits
+from exporter.kafka.requests.configs import unmade_topics
 from exporter.kafka.requests.log_dirs import BrokerLogs, log_dirs
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.unmade_topics import unmade_topics
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from exporter.bounds.text import some
 from exporter.flink.facts import FlinkTransaction, FlinkTransactions
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.model import Facts
 from exporter.roll.facts import RollAnswer, RollEvidence, RollReason, RollRow

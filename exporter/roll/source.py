@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.configs import MIN_ISR
-from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.configs import MIN_ISR, unmade_topics
 from exporter.kafka.requests.groups import describe_group_grant, list_group_protocols
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import both_ends
-from exporter.kafka.requests.unmade_topics import unmade_topics
+from exporter.kafka.requests.transactions import ask_coordinators
 from exporter.lso.proof.rounds import held_in
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.roll.coordination import LoggedEvidence

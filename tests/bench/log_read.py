@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from exporter.core.reading import read_source
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.model import Deadline, Facts, TopicPartition
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.machine.entries import encode_key, encode_section

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from exporter.agent.signals import share_one_arena
 from exporter.applications.applications import Grouping
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.model import TopicPartition
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates

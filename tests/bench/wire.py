@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.machine.records import TOPIC
 from testkit.cluster import KafkaCluster

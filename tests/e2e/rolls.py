@@ -15,9 +15,9 @@ from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
 from exporter.commands.roll import look
 from exporter.core.state import StateDir
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.model import Deadline
 from exporter.roll.facts import BrokerRoll, RollAnswer

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 from exporter import catalogue
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.model import Deadline
 from testkit.agent import AgentProcess, Metrics
 from testkit.cluster import KafkaCluster

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter import catalogue
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from testkit.agent import AgentProcess, Metrics
 from testkit.cluster import KafkaCluster
 from testkit.workloads.producers import RdkafkaProducer

@@ -15,9 +15,9 @@ from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import ListTransactionsRequest
 
 from exporter import catalogue
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.transactions import OPEN_STATES
 from exporter.model import Deadline, Fault
 from testkit.agent import Metrics

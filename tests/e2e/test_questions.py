@@ -13,9 +13,9 @@ from confluent_kafka import Consumer
 from confluent_kafka import Producer as Plain
 from confluent_kafka import TopicPartition as Position
 
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import (

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from exporter import catalogue
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.model import Deadline
 from testkit.agent import Metrics
 from testkit.cluster import KafkaCluster

@@ -16,10 +16,10 @@ from confluent_kafka import KafkaError
 from exporter.applications.applications import Grouping
 from exporter.cluster import Cluster
 from exporter.core.state import StateDir
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.model import (
     Clock,

@@ -19,9 +19,9 @@ from exporter.groups.facts import (
     TopicReaders,
 )
 from exporter.groups.source.isolation import LOOKING_SECONDS, IsolationLooks
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
 from exporter.kafka.log.unread_records import UnreadSpan, count_unread
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.kafka.requests.groups import (
     committed_offsets,
     describe_group_grant,

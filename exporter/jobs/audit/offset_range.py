@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from exporter.bounds.text import some
 from exporter.jobs.audit.positions import OFFSET_BITS, OffsetSpan
-from exporter.kafka.answers import Answers
+from exporter.kafka.ask import Answers
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.control import OffsetRange, read_markers
 from exporter.kafka.requests.metadata import Metadata

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from exporter.jobs.history.finished import LogRecord
-from exporter.kafka.answers import Answers
+from exporter.kafka.ask import Answers
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata

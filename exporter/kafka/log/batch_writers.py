@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 PARTITION_BYTES = 64 * 1024

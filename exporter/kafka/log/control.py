@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from kafka.record.default_records import DefaultRecordBatch
 
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.log.batches import UNREADABLE, records_of
 from exporter.kafka.log.partition_fetch import fetch_partition
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, start_offsets
-from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 ABORT, COMMIT = 0, 1

@@ -15,11 +15,11 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.record.default_records import DefaultRecordBatch
 
 from exporter.bounds.text import cut
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offsets
-from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 NEWEST = 5_000

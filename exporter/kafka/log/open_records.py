@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.log.control import Marker, OffsetRange, read_markers
 from exporter.kafka.log.record_batch import batch_at
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, start_offsets
-from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, TopicPartition
 
 REACHES = (1_000, 20_000)

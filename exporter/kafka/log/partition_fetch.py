@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import refusal
 from exporter.kafka.log.batches import fetch_request
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, local_start_offsets
-from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 MOST_TRIES = 4

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from kafka.record.default_records import DefaultRecordBatch
 
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.log.batches import UNREADABLE, batches, records_of
 from exporter.kafka.log.control import Marker, PartitionMarkers, take_batches
 from exporter.kafka.log.partition_fetch import fetch_partition
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation
-from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 FETCH_BYTES = 1 << 20

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import TOPIC_AUTHORIZATION_FAILED
 from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation
-from exporter.kafka.requests.routing import BrokerAccess
 from exporter.model import Deadline, Fault, TopicPartition
 
 MOST_OFFSETS = 100

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from exporter.core.derived import DerivedByKey
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.varint import read_uvarint, uvarint
 from exporter.model import TopicPartition
@@ -21,8 +20,6 @@ FIRST_VERSION, LAST_VERSION = 4, 11
 FLEXIBLE = 6
 """The first version with tagged fields and compact lengths."""
 WITH_TIMEOUT = 10
-MOST_PACKED = 32
-"""Requests whose packed partitions are kept beside the metadata that they were made with."""
 
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 _HEAD = Struct(">ib")
@@ -46,18 +43,13 @@ class Offsets(NamedTuple):
     refused: tuple[Refused, ...]
 
 
-LastAnswers: TypeAlias = DerivedByKey[int | None, Offsets | None]
-"""The last answer of each broker to requests about the same partitions: most are, byte for byte, what they were."""
-
-
 class OffsetsRequest(ListOffsetsRequest, init=False):
     """As kafka-python's, about partitions that a broker leads; ``topics`` is made only when somebody asks for it."""
 
-    __slots__ = ("batch", "memo", "routes", "timestamps")
+    __slots__ = ("batch", "routes", "timestamps")
     batch: Sequence[TopicPartition]
     routes: Metadata
     timestamps: Mapping[TopicPartition, int]
-    memo: LastAnswers | None
 
     @property
     def asked(self) -> Mapping[str, Sequence[tuple[int, int, int]]]:
@@ -97,24 +89,11 @@ class OffsetsRequest(ListOffsetsRequest, init=False):
         if header:
             out += self.encode_header(flexible=flexible)  # type: ignore[no-untyped-call]  # kafka-python's
         out += _HEAD.pack(self.replica_id, self.isolation_level)
-        out += self._topics(flexible=flexible)
+        out += _packed(self.asked, flexible=flexible)
         if version >= WITH_TIMEOUT:
             out += _INT32.pack(self.timeout_ms)
         out += b"\0" * flexible
         return _INT32.pack(len(out)) + bytes(out) if framed else bytes(out)
-
-    def _topics(self, *, flexible: bool) -> bytes:
-        """The topics as bytes. Those of the last request about the same partitions are used again."""
-        instants = set(self.timestamps.values())
-        if len(instants) != 1:
-            return _packed(self.asked, flexible=flexible)
-        key = (flexible, instants.pop(), self.batch[0], len(self.batch))
-        known = self.routes.packed.get(key)
-        if known is None or known[0] != self.batch:
-            if len(self.routes.packed) >= MOST_PACKED:
-                self.routes.packed.clear()
-            known = self.routes.packed[key] = self.batch, _packed(self.asked, flexible=flexible)
-        return known[1]
 
     def plain(self) -> ListOffsetsRequest:
         """The same as kafka-python's own."""
@@ -133,11 +112,7 @@ class OffsetsRequest(ListOffsetsRequest, init=False):
         version = self.API_VERSION
         if not FIRST_VERSION <= version <= LAST_VERSION:
             return kind.decode(body)
-        flexible = version >= FLEXIBLE
-        if self.memo is None:
-            found = read_offsets(body, flexible)
-        else:
-            found = self.memo(self.routes.leader(*self.batch[0]), body, flexible)
+        found = read_offsets(body, flexible=version >= FLEXIBLE)
         return kind.decode(body) if found is None else found
 
 
@@ -148,11 +123,10 @@ def offsets_request(
     isolation: int,
     replica: int,
     timeout_ms: int,
-    memo: LastAnswers | None = None,
 ) -> OffsetsRequest:
     """Asks for the offset of a timestamp in each partition, with the leader epochs of ``routes``."""
     request = OffsetsRequest(replica_id=replica, isolation_level=isolation, timeout_ms=timeout_ms)
-    request.batch, request.routes, request.timestamps, request.memo = batch, routes, timestamps, memo
+    request.batch, request.routes, request.timestamps = batch, routes, timestamps
     return request
 
 
@@ -170,7 +144,7 @@ def _packed(asked: Mapping[str, Sequence[tuple[int, int, int]]], *, flexible: bo
     return bytes(out)
 
 
-def read_offsets(body: bytes, flexible: bool) -> Offsets | None:
+def read_offsets(body: bytes, *, flexible: bool) -> Offsets | None:
     """A response of version 4 to 11; None for one that has tagged fields.
 
     Raises ValueError, IndexError or struct.error for what is corrupt.

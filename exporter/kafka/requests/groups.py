@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
-from exporter.kafka.answers import Answers
+from exporter.kafka.ask import Answers, BrokerAccess, Item, Question, ask_brokers, ask_coordinators_of, missing_grant
 from exporter.kafka.faults import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND, UNSTABLE_OFFSET_COMMIT
-from exporter.kafka.requests.by_coordinator import CoordinatorRequest, ask_coordinators_of, missing_grant
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
-from exporter.kafka.requests.routing import BrokerAccess, Item, ask_brokers
 from exporter.model import Deadline, Fault, TopicPartition
 from exporter.words import GroupKind
 
@@ -77,25 +75,22 @@ def group_members(
     faults: list[Fault] = []
     for kind in _MEMBERS:
         wanted = [group for group, its in groups.items() if its is kind]
-        answers = ask_coordinators_of(client, metadata, wanted, _members(kind), deadline)
+        answers = ask_coordinators_of(client, metadata, _members(kind), wanted, deadline)
         values |= answers.values
         unanswered |= answers.unanswered
         faults += answers.faults
     return Answers(values, unanswered, tuple(dict.fromkeys(faults)))
 
 
-def _members(kind: GroupKind) -> CoordinatorRequest[frozenset[str]]:
-    def request(batch: Sequence[str]) -> Any:  # noqa: ANN401 -- kafka-python ships no types
+def _members(kind: GroupKind) -> Question[str, frozenset[str]]:
+    def request(batch: Sequence[str], _: Metadata) -> Any:  # noqa: ANN401 -- kafka-python ships no types
         if kind is GroupKind.CLASSIC:
             return DescribeGroupsRequest(groups=list(batch))
-        # Half a megabyte of classes, which a cluster without such groups does not need.
-        from exporter.kafka.requests.newer_groups import DESCRIBE_REQUESTS  # noqa: PLC0415
+        from exporter.kafka.messages import DESCRIBE_REQUESTS  # noqa: PLC0415
 
         return DESCRIBE_REQUESTS[kind](group_ids=list(batch))
 
-    return CoordinatorRequest(
-        CONSUMER_OFFSETS, _MEMBERS[kind], "groups", request, _read_members, GROUPS_PER_REQUEST, _GONE
-    )
+    return Question(_MEMBERS[kind], "groups", request, _read_members, GROUPS_PER_REQUEST, CONSUMER_OFFSETS, _GONE)
 
 
 def _read_members(response: Any) -> Iterator[Item[str, frozenset[str]]]:  # noqa: ANN401 -- as above
@@ -125,7 +120,7 @@ def committed_offsets(
     ``require_stable`` is off: an open transaction over the offsets must not hide what was committed before it.
     Partitions without a commit (-1) are left out, as are groups that do not exist any more.
     """
-    return ask_coordinators_of(client, metadata, groups, _fetch(_read, require_stable=False), deadline)
+    return ask_coordinators_of(client, metadata, _fetch(_read, require_stable=False), groups, deadline)
 
 
 def unstable_offsets(
@@ -136,18 +131,16 @@ def unstable_offsets(
     A consumer of the group that starts gets the same answer, UNSTABLE_OFFSET_COMMIT, and waits (KIP-447). A partition
     for which the group never committed before is not answered (OffsetMetadataManager.fetchAllOffsets).
     """
-    return ask_coordinators_of(client, metadata, groups, _fetch(_read_unstable, require_stable=True), deadline)
+    return ask_coordinators_of(client, metadata, _fetch(_read_unstable, require_stable=True), groups, deadline)
 
 
-def _fetch(
-    read: Callable[[OffsetFetchResponse], Iterator[Item[str, T]]], *, require_stable: bool
-) -> CoordinatorRequest[T]:
-    def request(batch: Sequence[str]) -> OffsetFetchRequest:
+def _fetch(read: Callable[[OffsetFetchResponse], Iterator[Item[str, T]]], *, require_stable: bool) -> Question[str, T]:
+    def request(batch: Sequence[str], _: Metadata) -> OffsetFetchRequest:
         kind = OffsetFetchRequest.OffsetFetchRequestGroup
         groups = [kind(group_id=group, topics=None) for group in batch]
         return OffsetFetchRequest(groups=groups, require_stable=require_stable, min_version=8, max_version=9)
 
-    return CoordinatorRequest(CONSUMER_OFFSETS, "OffsetFetch", "groups", request, read, GROUPS_PER_REQUEST, _GONE)
+    return Question("OffsetFetch", "groups", request, read, GROUPS_PER_REQUEST, CONSUMER_OFFSETS, _GONE)
 
 
 def _read(response: OffsetFetchResponse) -> Iterator[Item[str, Mapping[TopicPartition, int]]]:

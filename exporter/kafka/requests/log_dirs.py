@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kafka.protocol.admin import DescribeLogDirsRequest
 
 from exporter.bounds.text import cut
-from exporter.kafka.client import ClusterClient
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import refusal
 from exporter.kafka.requests.metadata import Metadata
 from exporter.model import Deadline, Fault, Reason
@@ -35,7 +35,7 @@ class BrokerLogs(NamedTuple):
 
 
 def log_dirs(
-    client: ClusterClient, metadata: Metadata, topics: Sequence[str], deadline: Deadline
+    client: BrokerAccess, metadata: Metadata, topics: Sequence[str], deadline: Deadline
 ) -> dict[int, BrokerLogs | Fault]:
     """Return the logs of these topics by broker. An answer without a directory is a refusal: before version 3 of the
     request a missing grant looks like that. What a broker with a failed directory has is not known.

@@ -50,10 +50,6 @@ class Metadata:
     internal: frozenset[str]
     errors: Mapping[str, Fault]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    packed: dict[object, tuple[Sequence[TopicPartition], bytes]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """Requests about the same partitions, as bytes with the leader epochs of this metadata: see ``bulk_offsets``."""
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic; none when it is not known here."""

@@ -1,4 +1,4 @@
-"""Offsets of partitions, by the one request for them: both ends, the start, and where an instant is."""
+"""Offsets of partitions: both ends, the start, where an instant is, and where a leader epoch ends."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 
-from exporter.kafka.answers import Answers
-from exporter.kafka.faults import LEADER_MOVED
-from exporter.kafka.requests.bulk_offsets import LastAnswers, Offsets, offsets_request
+from exporter.kafka.ask import Answers, BrokerAccess, Item, Question, ask_leaders
+from exporter.kafka.requests.bulk_offsets import Offsets, offsets_request
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.routing import BrokerAccess, Item, Question, ask_leaders
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
 LATEST = -1
@@ -84,7 +87,6 @@ def end_offsets(
     partitions: Iterable[TopicPartition],
     isolation: Isolation,
     deadline: Deadline,
-    memo: LastAnswers | None = None,
 ) -> Answers[TopicPartition, int]:
     """The high watermark (READ_UNCOMMITTED) or the last stable offset (READ_COMMITTED) of each partition.
 
@@ -92,7 +94,7 @@ def end_offsets(
     READ_COMMITTED. An answer without an error and without an offset counts as UNKNOWN_SERVER_ERROR.
     """
     asked = dict.fromkeys(partitions, LATEST)
-    return list_offsets(client, metadata, asked, deadline, isolation, absent=UNKNOWN_SERVER_ERROR, memo=memo)
+    return list_offsets(client, metadata, asked, deadline, isolation, absent=UNKNOWN_SERVER_ERROR)
 
 
 def log_end_offsets(
@@ -171,7 +173,6 @@ def list_offsets(
     absent: int = 0,
     replica: int = CONSUMER,
     give: Callable[[Any], int] = _offset,
-    memo: LastAnswers | None = None,
 ) -> Answers[TopicPartition, int]:
     """ListOffsets: the offset of a timestamp (Unix milliseconds, or LATEST, EARLIEST, NEWEST) in each partition.
 
@@ -183,23 +184,20 @@ def list_offsets(
 
     Each leader is asked with the leader epoch of ``metadata``: a broker in another one answers FENCED_LEADER_EPOCH or
     UNKNOWN_LEADER_EPOCH (Partition.scala checkCurrentLeaderEpoch) and does not answer from the log of an earlier
-    leadership. With a ``memo``, for requests about the same partitions again and again, an answer that is the last one
-    is not read again.
+    leadership.
     """
 
     def request(batch: Sequence[TopicPartition], routes: Metadata) -> ListOffsetsRequest:
         timeout_ms = int(deadline.remaining() * 1000)
-        made = offsets_request(batch, routes, timestamps, int(isolation), replica, timeout_ms, memo)
+        made = offsets_request(batch, routes, timestamps, int(isolation), replica, timeout_ms)
         return made if give is _offset else made.plain()
 
     question: Question[TopicPartition, int] = Question(
         "ListOffsets",
         "partitions",
-        lambda key: key,
         request,
         lambda response: _read(response, absent, give),
         PARTITIONS_PER_REQUEST,
-        LEADER_MOVED,
         bulk=lambda response: _all_answered(response, absent, give),
     )
     return ask_leaders(client, metadata, question, timestamps, deadline)
@@ -234,3 +232,53 @@ def _read(
             key = TopicPartition(name, partition.partition_index)
             code = partition.error_code or (absent if partition.offset < 0 else 0)
             yield Item(key, code, None if code else give(partition), f"DESCRIBE on Topic:{name}" if code else "")
+
+
+# --- Leader epochs ---
+
+
+class EpochEnd(NamedTuple):
+    """The largest epoch that is not above the one asked for, and the offset at which it ends; -1, -1 without one."""
+
+    epoch: int
+    offset: int
+
+
+def epoch_ends(
+    client: BrokerAccess, metadata: Metadata, epochs: Mapping[TopicPartition, int], deadline: Deadline
+) -> Answers[TopicPartition, EpochEnd]:
+    """OffsetForLeaderEpoch: where the epoch of each partition ends in its leader's log.
+
+    A position in that epoch beyond this offset is of records that the log lost (an unclean election). Each leader is
+    asked with the leader epoch of ``metadata``, so that a broker which is not the leader any more refuses.
+    """
+
+    def request(batch: Sequence[TopicPartition], routes: Metadata) -> OffsetForLeaderEpochRequest:
+        topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        by_topic: dict[str, list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition]] = {}
+        for partition in batch:
+            by_topic.setdefault(partition.topic, []).append(
+                topic.OffsetForLeaderPartition(
+                    partition=partition.partition,
+                    current_leader_epoch=routes.leader_epoch(partition),
+                    leader_epoch=epochs[partition],
+                )
+            )
+        return OffsetForLeaderEpochRequest(
+            replica_id=CONSUMER, topics=[topic(topic=name, partitions=found) for name, found in by_topic.items()]
+        )
+
+    question: Question[TopicPartition, EpochEnd] = Question(
+        "OffsetForLeaderEpoch", "partitions", request, _read_epochs, PARTITIONS_PER_REQUEST
+    )
+    return ask_leaders(client, metadata, question, epochs, deadline)
+
+
+def _read_epochs(response: OffsetForLeaderEpochResponse) -> Iterator[Item[TopicPartition, EpochEnd]]:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.topic, partition.partition)
+            end = None if partition.error_code else EpochEnd(partition.leader_epoch, partition.end_offset)
+            yield Item(
+                key, partition.error_code, end, f"DESCRIBE on Topic:{topic.topic}" if partition.error_code else ""
+            )

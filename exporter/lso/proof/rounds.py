@@ -14,11 +14,9 @@ from types import MappingProxyType
 from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.kafka.log.open_records import OpenTrace, read_trace
-from exporter.kafka.requests.coordinators import Probes, probe_coordinators
-from exporter.kafka.requests.leader_epochs import epoch_ends
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.offsets import Isolation, end_offsets
-from exporter.kafka.requests.transactions import ProducerState, describe_producers
+from exporter.kafka.requests.offsets import Isolation, end_offsets, epoch_ends
+from exporter.kafka.requests.transactions import Probes, ProducerState, describe_producers, probe_coordinators
 from exporter.lso.proof.evidence import Committed, Loaded, LogRead, OpenStart, Round, WriterState
 from exporter.lso.proof.judged import JudgedRecords
 from exporter.lso.proof.log_scan import Cost, LogScan

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from exporter.cluster import Cluster
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
 from exporter.kafka.log.control import Marker
 from exporter.kafka.log.open_records import OpenTrace, read_trace
-from exporter.kafka.requests.by_coordinator import coordinator_partition
-from exporter.kafka.requests.coordinators import Asked, ask_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
+from exporter.kafka.requests.transactions import PollResult, ask_coordinators
 from exporter.lso.proof.evidence import OpenStart
 from exporter.lso.proof.log_scan import LogScan
 from exporter.lso.proof.one_clock import is_one_clock
@@ -41,7 +41,7 @@ MAY_HANG = (
 )
 
 
-def producer_transactions(cluster: Cluster, producer_id: int, deadline: Deadline) -> Asked:
+def producer_transactions(cluster: Cluster, producer_id: int, deadline: Deadline) -> PollResult:
     """The transactional ids of a producer id, and its open transaction, from all coordinators."""
     grouping = cluster.grouping
     return ask_coordinators(

@@ -11,10 +11,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from exporter.core.derived import Derived
+from exporter.kafka.ask import NAMED_TOPICS
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.requests.configs import MIN_ISR
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
-from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.kafka.requests.transactions import describe_transactions
 from exporter.lso.rules import Replication
 from exporter.model import Clock, Deadline, Fault, TopicPartition

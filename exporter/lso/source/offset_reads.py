@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from exporter.cluster import Cluster
+from exporter.kafka.ask import NAMED_TOPICS
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.routing import NAMED_TOPICS
 from exporter.lso.source.partition_ends import PartitionEnds
 from exporter.lso.source.saved_tracker import SavedTracker
 from exporter.lso.source.selected import SelectedPartitions, with_answer

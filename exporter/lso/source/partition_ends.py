@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.faults import BROKEN
-from exporter.kafka.requests.bulk_offsets import LastAnswers, read_offsets
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Ends, Isolation, end_offsets, ends_of
 from exporter.lso.readings import Reading
@@ -29,7 +28,6 @@ class PartitionEnds:
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._memo = LastAnswers(read_offsets)
         self._metadata: Metadata | None = None
         self._elected: set[TopicPartition] = set()  # whose both ends were not read since
         self._high_at = float("-inf")
@@ -57,7 +55,7 @@ class PartitionEnds:
 
         client, committed = self._client, Isolation.READ_COMMITTED
         both_ends = (*held, *others)
-        stable = end_offsets(client, metadata, both_ends, committed, deadline, self._memo)
+        stable = end_offsets(client, metadata, both_ends, committed, deadline)
         high = {
             partition: known.high_watermark
             for partition in (() if high_due else held)
@@ -66,7 +64,6 @@ class PartitionEnds:
             and partition not in stable.asked_again
         }
         lost = {metadata.leader(*partition) for partition, fault in stable.unanswered.items() if fault.reason in BROKEN}
-        # In the order of the first request: all partitions, as at the start, are then packed once for both.
         wanted = [partition for partition in both_ends if partition in stable.values and partition not in high]
         wanted += [partition for partition in level if not lost or metadata.leader(*partition) not in lost]
         newest = end_offsets(client, metadata, wanted, Isolation.READ_UNCOMMITTED, deadline)

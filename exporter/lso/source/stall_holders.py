@@ -12,9 +12,8 @@ from exporter.cluster import Cluster
 from exporter.core.derived import Derived, DerivedByKey
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.coordinators import ask_coordinators
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
-from exporter.kafka.requests.transactions import ProducerState, describe_producers
+from exporter.kafka.requests.transactions import ProducerState, ask_coordinators, describe_producers
 from exporter.lso.facts import Stall
 from exporter.lso.holders import as_unmarked, with_checkpoints
 from exporter.lso.proof.evidence import Committed, HangingProof, OpenInLog, OpenStart, Overdue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.transactions import ask_coordinators
 from exporter.model import Deadline, Fault
 from exporter.transactions.clock import CoordinatorClock
 from exporter.transactions.facts import CoordinatorTime, OpenTransactions

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from exporter.cluster import Cluster
-from exporter.kafka.answers import Answers
+from exporter.kafka.ask import Answers
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, offsets_at

@@ -9,9 +9,9 @@ from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
 from exporter.kafka.log.tail import TailReader
 from exporter.kafka.properties.client import Properties
+from exporter.kafka.requests.configs import scans_late
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, log_end_offsets, offsets_at
-from exporter.kafka.requests.timeout_scans import scans_late
 from exporter.model import Deadline, Fault, KnownLogEnd, KnownLogEnds, Reason, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.known_log import STUCK_SECONDS

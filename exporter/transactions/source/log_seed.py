@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from exporter.cluster import Cluster
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
-from exporter.kafka.requests.by_coordinator import coordinator_partition
-from exporter.kafka.requests.coordinators import ask_coordinators
+from exporter.kafka.requests.transactions import ask_coordinators
 from exporter.model import Deadline
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.known_log import KnownLog

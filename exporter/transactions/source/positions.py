@@ -10,10 +10,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from exporter.kafka.requests.leader_epochs import EpochEnd, epoch_ends
+from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.requests.metadata import Metadata
-from exporter.kafka.requests.offsets import log_end_offsets, start_offsets
-from exporter.kafka.requests.routing import BrokerAccess
+from exporter.kafka.requests.offsets import EpochEnd, epoch_ends, log_end_offsets, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from exporter.transactions.machine.progress import MOST_EPOCHS, NO_EPOCH, PartitionProgress
 from exporter.transactions.machine.records import TOPIC

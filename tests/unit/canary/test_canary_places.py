@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from exporter.canary.canary import HIDDEN_PLACES, Rotation, places_of
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 
 
 def test_each_partition_of_the_log_has_an_id_that_it_coordinates() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.commands.stalled import look_twice
 from exporter.commands.waiting_groups import OwnOffsets, groups_of_offsets
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.model import Deadline, TopicPartition
 from tests.helpers.cluster import OFFSETS, FakeGroup, FakeKafka, world_of
 from tests.helpers.one_broker import OneBroker

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.log.offset_commits import OffsetCommits
-from exporter.kafka.requests.by_coordinator import coordinator_partition
 from exporter.model import Fault, Reason
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.offsets import (

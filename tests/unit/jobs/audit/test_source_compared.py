@@ -12,7 +12,7 @@ from exporter.jobs.audit.offset_range import Covered
 from exporter.jobs.audit.positions import OffsetSpan
 from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.audit.source_compared import AuditedSource
-from exporter.kafka.answers import Answers
+from exporter.kafka.ask import Answers
 from exporter.model import TopicPartition
 from tests.helpers.kafka import cluster_of
 

@@ -12,7 +12,6 @@ from exporter.kafka.requests.bulk_offsets import (
     FIRST_VERSION,
     FLEXIBLE,
     LAST_VERSION,
-    LastAnswers,
     Offsets,
     offsets_request,
     read_offsets,
@@ -97,7 +96,7 @@ def test_an_answer_that_was_cut_is_an_error(version: int, topics: dict[str, Any]
 def test_a_count_without_an_end_is_an_error_after_five_bytes() -> None:
     """Read on and on, it would take a time that is quadratic in the size of the answer: 100 MB at most."""
     with pytest.raises(ValueError, match="more than five bytes"):
-        read_offsets(bytes(4) + b"\xff" * 1000, True)
+        read_offsets(bytes(4) + b"\xff" * 1000, flexible=True)
 
 
 @given(VERSIONS, st.binary(max_size=60))
@@ -116,7 +115,7 @@ def test_an_answer_with_tagged_fields_is_left_to_kafka_python() -> None:
     kind = request.header.get_response_class()
     plain = response(LAST_VERSION, {"a": {0: (0, -1, 9, 1)}})
     tagged = plain[:-1] + b"\x01\x63\x01\x00"
-    assert read_offsets(tagged, True) is None
+    assert read_offsets(tagged, flexible=True) is None
     assert isinstance(request.read_answer(plain, kind), Offsets)
     assert request.read_answer(tagged, kind).topics[0].partitions[0].offset == 9
 
@@ -127,25 +126,3 @@ def test_the_topics_of_a_request_can_be_asked_for() -> None:
     (topic,) = request.topics
     (row,) = topic.partitions
     assert (topic.name, row.partition_index, row.current_leader_epoch, row.timestamp) == ("a", 3, 8, LATEST)
-
-
-def test_an_answer_that_is_the_last_one_of_its_broker_is_not_read_again() -> None:
-    bodies = [response(8, {"orders": {0: (0, -1, offset, 3), 1: (0, -1, 7, 3)}}) for offset in (10, 10, 11)]
-    memo = LastAnswers(read_offsets)
-    first, same, moved = (memo(1, body, True) for body in bodies)
-    assert first is not None
-    assert first.offsets == {TopicPartition("orders", 0): 10, TopicPartition("orders", 1): 7}
-    assert same is first
-    assert moved == read_offsets(bodies[2], True)
-    elsewhere = memo(2, bodies[2], True)
-    assert elsewhere == moved
-    assert elsewhere is not moved
-
-
-def test_an_answer_that_is_corrupt_or_unknown_is_not_kept() -> None:
-    body = response(8, {"orders": {0: (0, -1, 10, 3)}})
-    memo = LastAnswers(read_offsets)
-    for _ in range(2):
-        with pytest.raises((ValueError, IndexError, struct.error)):
-            memo(1, body[:-3], True)
-    assert memo(1, body, True) == read_offsets(body, True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.kafka.requests.by_coordinator import coordinator_partition
-from exporter.kafka.requests.coordinators import ask_coordinators, made_up_ids, probe_coordinators
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
+from exporter.kafka.requests.transactions import ask_coordinators, made_up_ids, probe_coordinators
 from exporter.model import Deadline, Reason
 from tests.helpers.cluster import FakeKafka, FakeTransaction, Partition, world_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.kafka.requests.timeout_scans import SETTING, scans_late
+from exporter.kafka.requests.configs import SCAN_INTERVAL, scans_late
 from exporter.model import Deadline, Fault, Reason
 
 
@@ -12,8 +12,9 @@ class ConfiguredBrokers:
     """Looks every 10 s, every 150 s, every second, not known."""
 
     def configs(self, resource: str, names: list[str], keys: list[str], _: Deadline) -> dict[str, Any]:
-        assert (resource, names, keys) == ("broker", ["1", "2", "3", "4"], [SETTING])
-        seen: dict[str, Any] = {name: {SETTING: ms} for name, ms in (("1", "10000"), ("2", "150000"), ("3", "1000"))}
+        assert (resource, names, keys) == ("broker", ["1", "2", "3", "4"], [SCAN_INTERVAL])
+        seen: dict[str, Any] = {"1": {SCAN_INTERVAL: "10000"}, "2": {SCAN_INTERVAL: "150000"}}
+        seen["3"] = {SCAN_INTERVAL: "1000"}
         return seen | {"4": Fault(Reason.AUTHORIZATION, "grant DESCRIBE_CONFIGS on Cluster")}
 
 

@@ -10,7 +10,7 @@ from kafka.protocol.admin import (
     ListTransactionsResponse,
 )
 
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.requests.transactions import (
     Description,
     Listing,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.core.replication import CONSUMER_OFFSETS, CREATION, TRANSACTION_STATE, UnmadeTopic
-from exporter.kafka.requests.unmade_topics import unmade_topics
+from exporter.kafka.requests.configs import unmade_topics
 from exporter.model import Deadline, Fault, Reason
 from tests.helpers.cluster import FakeKafka, Partition, world_of
 

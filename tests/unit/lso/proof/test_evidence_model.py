@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from exporter import catalogue
-from exporter.kafka.requests.by_coordinator import coordinator_partition
+from exporter.kafka.ask import coordinator_partition
 from exporter.lso.facts import Stalls
 from exporter.lso.next_step import next_step
 from exporter.lso.proof.prover import Prover

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
-from exporter.kafka.requests import timeout_scans
+from exporter.kafka.requests.configs import SCAN_INTERVAL
 from exporter.model import Fact, Fault, Reason
 from exporter.settings.plain import TransactionsConfig
 from exporter.transactions.facts import (
@@ -690,7 +690,7 @@ def test_a_coordinator_that_was_away_past_a_timeout_makes_nothing_overdue_before
 
 def test_a_coordinator_that_looks_for_timeouts_more_rarely_makes_nothing_overdue_before() -> None:
     world, story, source = skewed_log()
-    world.settings["1"] = {timeout_scans.SETTING: "150000"}
+    world.settings["1"] = {SCAN_INTERVAL: "150000"}
     world.time.pass_(SCANS_INTERVAL)
     story["app-1"].add("orders", 0)
     story.write()

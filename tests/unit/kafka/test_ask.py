@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import ListOffsetsResponse
 
-from exporter.kafka.requests import routing
+from exporter.kafka import ask
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from tests.helpers.kafka import Answer, FakeCluster, cluster_of, offsets, partitions
@@ -145,7 +145,7 @@ def test_no_second_try_after_the_deadline() -> None:
 
 
 def test_a_refresh_of_very_many_topics_asks_for_all() -> None:
-    names = [f"t{number}" for number in range(routing.NAMED_TOPICS + 1)]
+    names = [f"t{number}" for number in range(ask.NAMED_TOPICS + 1)]
     cluster = answers(lambda _node, _request: DOWN, refreshed=cluster_of({name: [1] for name in names}))
     end_offsets(
         cluster,
