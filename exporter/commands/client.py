@@ -36,16 +36,14 @@ nothing was found)
 """
 
 
-class _Looked(NamedTuple):
-    """One client of a file: what was found, or why it could not be judged. ``part`` is its place in the file."""
+class _Checked(NamedTuple):
+    """One client of a file: what was found, or why it could not be judged."""
 
-    name: str
-    part: str
-    kind: Client | None
+    file: str
+    part: ClientPart
+    error: str = ""
     found: tuple[ClientFinding, ...] = ()
     misspelt: tuple[Misspelt, ...] = ()
-    settings: int = 0
-    error: str = ""
 
 
 def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no public type
@@ -67,11 +65,8 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         default=Goal.EXACTLY_ONCE.value,
         help="the guarantee to check for (exactly-once)",
     )
-    parser.add_argument(
-        "--kind",
-        choices=[kind.value for kind in Client],
-        help="kind of the settings, where their names do not show it",
-    )
+    kinds = "kind of the settings, where their names do not show it"
+    parser.add_argument("--kind", choices=[kind.value for kind in Client], help=kinds)
     parser.add_argument(
         "--client-version",
         type=_version,
@@ -95,23 +90,22 @@ def _version(text: str) -> Version:
 
 
 def _command(options: argparse.Namespace) -> int:
-    goal = Goal(options.goal)
     limit, problems = _limit(options)
     for problem in problems:
         say(f"could not ask the cluster: {printable(problem)}")
-    looked = [part for path in options.files for part in _look(path, goal, options, limit)]
+    checked = [part for path in options.files for part in _check(path, options, limit)]
     if options.output == "json":
-        print_json({"for": goal.value, "files": [_document(file) for file in looked]})
+        print_json({"for": options.goal, "files": [_document(client) for client in checked]})
     elif options.output == "sarif":
-        print_json(sarif(__version__, [(file.name, file.found) for file in looked]))
-    for file in looked:
-        if file.error:
-            say(f"{_title(file)}: {printable(file.error)}")
+        print_json(sarif(__version__, [(client.file, client.found) for client in checked]))
+    for client in checked:
+        if client.error:
+            say(f"{_title(client)}: {printable(client.error)}")
         elif options.output == "text":
-            _print(file, goal)
-    bad = any(finding.severity is not Level.INFO for file in looked for finding in file.found)
-    bad = bad or any(file.misspelt for file in looked)
-    return 1 if bad else 2 if problems or any(file.error for file in looked) else 0
+            _print(client, Goal(options.goal))
+    if any(client.misspelt or _failures(client) for client in checked):
+        return 1
+    return 2 if problems or any(client.error for client in checked) else 0
 
 
 def _limit(options: argparse.Namespace) -> tuple[int | None, list[str]]:
@@ -138,38 +132,41 @@ def _limit(options: argparse.Namespace) -> tuple[int | None, list[str]]:
     return min(limits, default=None), list(dict.fromkeys(problems))
 
 
-def _look(path: Path, goal: Goal, options: argparse.Namespace, limit: int | None) -> list[_Looked]:
+def _check(path: Path, options: argparse.Namespace, limit: int | None) -> list[_Checked]:
+    goal, kind = Goal(options.goal), Client(options.kind) if options.kind else None
     try:
-        parts = of_kind(forms.parts(read_text(path), path.name), Client(options.kind) if options.kind else None)
-    except FileError as error:
-        return [_Looked(str(path), "", None, error=str(error))]
-    return [_judge(str(path), part, goal, options, limit) for part in parts]
+        parts = of_kind(forms.parts(read_text(path), path.name), kind)
+    except FileError as problem:
+        return [_Checked(str(path), ClientPart("", None, ()), str(problem))]
+    checked = []
+    for part in parts:
+        error = part.reason or _not_judged(part.kind, kind)
+        found = () if error else judged(part, goal, options.client_version, limit)
+        checked.append(_Checked(str(path), part, error, found, () if error else misspelt(part.settings)))
+    return checked
 
 
-def _judge(name: str, part: ClientPart, goal: Goal, options: argparse.Namespace, limit: int | None) -> _Looked:
-    if part.reason:
-        return _Looked(name, part.name, part.kind, error=part.reason)
-    if part.kind is Client.BROKER:
-        text = "these are a broker's settings: ask the running cluster with `check posture`"
-        return _Looked(name, part.name, part.kind, error=text)
-    if part.kind is None:
-        kinds = ", ".join(client.value for client in Client)
-        text = (
-            f"not understood: no name in it is one of {options.kind}"
-            if options.kind
-            else (f"not understood: its names do not tell whose settings these are: give --kind ({kinds})")
-        )
-        return _Looked(name, part.name, None, error=text)
-    found = judged(part, goal, options.client_version, limit)
-    return _Looked(name, part.name, part.kind, found, misspelt(part.settings), len(part.settings))
+def _not_judged(kind: Client | None, wanted: Client | None) -> str:
+    """Why a part of this kind is not judged; "" where it is."""
+    if kind is Client.BROKER:
+        return "these are a broker's settings: ask the running cluster with `check posture`"
+    if kind is not None:
+        return ""
+    if wanted is not None:
+        return f"not understood: no name in it is one of {wanted}"
+    return f"not understood: its names do not tell whose settings these are: give --kind ({', '.join(Client)})"
 
 
-def _document(looked: _Looked) -> ClientFileDocument:
+def _failures(client: _Checked) -> int:
+    return sum(finding.severity is not Level.INFO for finding in client.found)
+
+
+def _document(client: _Checked) -> ClientFileDocument:
     return {
-        "file": looked.name,
-        "part": looked.part or None,
-        "kind": looked.kind.value if looked.kind else None,
-        "error": looked.error or None,
+        "file": client.file,
+        "part": client.part.name or None,
+        "kind": client.part.kind,
+        "error": client.error or None,
         "findings": [
             {
                 "rule": finding.rule.name,
@@ -182,31 +179,29 @@ def _document(looked: _Looked) -> ClientFileDocument:
                 "fix": finding.rule.fix,
                 "source": finding.rule.sources,
             }
-            for finding in looked.found
+            for finding in client.found
         ],
         "misspelt": [
-            {"setting": typo.setting.name, "line": typo.setting.line, "meant": typo.meant} for typo in looked.misspelt
+            {"setting": typo.setting.name, "line": typo.setting.line, "meant": typo.meant} for typo in client.misspelt
         ],
     }
 
 
-def _title(looked: _Looked) -> str:
-    return printable(f"{looked.name} ({looked.part})" if looked.part else looked.name)
+def _title(client: _Checked) -> str:
+    return printable(f"{client.file} ({client.part.name})" if client.part.name else client.file)
 
 
-def _print(looked: _Looked, goal: Goal) -> None:
-    name = printable(looked.name)
-    kind = looked.kind.value if looked.kind else ""
-    judged = [finding for finding in looked.found if finding.severity is not Level.INFO]
-    verdict = "nothing found" if not judged else f"{len(judged)} found"
-    print(f"{_title(looked)}: {kind}, {looked.settings} settings, for {goal.value}: {verdict}")
-    for finding in looked.found:
+def _print(client: _Checked, goal: Goal) -> None:
+    name, failures = printable(client.file), _failures(client)
+    verdict = f"{failures} found" if failures else "nothing found"
+    print(f"{_title(client)}: {client.part.kind}, {len(client.part.settings)} settings, for {goal}: {verdict}")
+    for finding in client.found:
         where = f"{name}:{finding.line}" if finding.line else name
         value = f"{printable(finding.setting)}={printable(finding.value)} " if finding.setting else ""
-        print(f"  {where}: {finding.severity.value}: {value}{printable(finding.text)} [{finding.rule.name}]")
+        print(f"  {where}: {finding.severity}: {value}{printable(finding.text)} [{finding.rule.name}]")
         print(f"      {finding.rule.why}")
         print(f"      set: {finding.rule.fix} ({finding.rule.sources})")
-    for wrong in looked.misspelt:
+    for wrong in client.misspelt:
         print(
             f"  {name}:{wrong.setting.line}: warning: {printable(wrong.setting.name)} is unknown and ignored by "
             f"clients: did you mean {wrong.meant}? [misspelt]"

@@ -22,7 +22,7 @@ from exporter.commands import (
     generate_dashboards,
     generate_reference,
 )
-from exporter.linter.reference import page as client_settings_page
+from exporter.linter.all_rules import rules_table
 
 Tables = Sequence[tuple[str, Callable[[], str]]]
 
@@ -30,6 +30,7 @@ _PAGES: Mapping[str, Tables] = {
     "docs/metrics.md": [("metrics", lambda: generate_reference.metrics(catalogue.rows()))],
     "docs/configuration.md": [("keys", generate_reference.settings)],
     "docs/json.md": [("documents", lambda: importlib.import_module("exporter.commands.generate_schemas").table())],
+    "docs/client-settings.md": [("rules", rules_table)],
     "docs/alerts.md": [("alerts", alert_tables.table), ("settings", alert_tables.keys)],
 }
 """Pages with generated tables: the name in the table's markers, and the function that returns the table."""
@@ -73,7 +74,6 @@ def _generate(options: argparse.Namespace) -> int:
         from exporter.commands import generate_schemas  # noqa: PLC0415 -- pyspark, of what an audit asks
 
         wanted |= {options.directory / path: text for path, text in generate_schemas.files().items()}
-        wanted[options.directory / "docs" / "client-settings.md"] = client_settings_page()
         wanted |= {options.directory / path: text for path, text in generate_dashboards.files().items()}
         stale = {path: text for path, text in wanted.items() if _read(path) != text}
         for path, text in stale.items() if not options.check else ():

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from exporter.linter.client_rules import CLIENT_RULES
-from exporter.linter.engine_rules import ENGINE_RULES
-from exporter.linter.files import Setting
+from exporter.linter.client_rules import CLIENT_LOOKS
+from exporter.linter.engine_rules import ENGINE_LOOKS
+from exporter.linter.files import Setting, table
 from exporter.linter.forms import ClientPart
-from exporter.linter.rule import PLACEHOLDER, ClientRule, Context, Goal, Level, Scope
-from exporter.linter.views import File, Version, View, file_of
+from exporter.linter.rule import PLACEHOLDER, ClientRule, Context, Goal, Level, Scope, values
+from exporter.linter.views import Client, File, Version, file_of
 
 BROKER_MAX_TIMEOUT_MS = 900_000
 """The default of transaction.max.timeout.ms (TransactionStateManagerConfig)."""
-RULES: tuple[ClientRule, ...] = (*CLIENT_RULES, *ENGINE_RULES)
-KNOWN_NAMES: frozenset[str] = frozenset({
-    "acks", "retries", "enable.idempotence", "transactional.id", "transaction.timeout.ms", "delivery.timeout.ms",
-    "max.in.flight.requests.per.connection", "linger.ms", "request.timeout.ms", "isolation.level",
-    "enable.auto.commit", "auto.offset.reset", "processing.guarantee", "commit.interval.ms", "replication.factor",
-    "exactly.once.source.support", "exactly.once.support", "transaction.boundary", "transaction.boundary.interval.ms",
-    "errors.tolerance", "insert.mode", "sink.delivery-guarantee", "sink.transactional-id-prefix",
-    "execution.checkpointing.interval", "execution.checkpointing.mode", "message.timeout.ms",
-    "connector.client.config.override.policy", "errors.deadletterqueue.topic.name",
-})  # fmt: skip
-"""Names that rules read. A name close to one of these is reported as misspelt."""
+_LOOKS = {**CLIENT_LOOKS, **ENGINE_LOOKS}
+RULES: tuple[ClientRule, ...] = tuple(
+    ClientRule(
+        name,
+        Scope(row["clients"]),
+        Level(row["severity"]),
+        values(row["values"]) if "values" in row else _LOOKS[name],
+        row["why"],
+        row["set"],
+        row["source"],
+        tuple(map(Goal, row.get("for", Goal))),
+        tuple(map(Client, row.get("kinds", Client))),
+    )
+    for name, row in table("rules.toml").items()
+)
 _OF_IDS = {"unstable-transactional-id", "fixed-transactional-id"}
 _CLOSE = 0.92
 _MOST_WORDS = 12
-"""Last words of a dotted name that are compared. KNOWN_NAMES have up to 6, and one with 6 more is not close to any."""
-_KNOWN_SPELLED = {name.replace("-", "."): name for name in sorted(KNOWN_NAMES)}
+"""Last words of a dotted name that are compared. Known names have up to 6, and one with 6 more is not close to any."""
+_KNOWN_SPELLED = {name.replace("-", "."): name for name in table("names.toml")["read"]}
 
 
 class ClientFinding(NamedTuple):
@@ -47,23 +51,18 @@ class ClientFinding(NamedTuple):
 def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple[ClientFinding, ...]:
     """Everything the rules find. ``max_timeout_ms`` is the brokers' transaction.max.timeout.ms, None where unknown."""
     limit = BROKER_MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms
-    context = Context(file, goal, limit, max_timeout_ms is not None)
-    views: Mapping[Scope, tuple[View, ...]] = {
-        Scope.MAIN: (file.main,),
-        Scope.PRODUCER: file.producers,
-        Scope.CONSUMER: file.consumers,
-    }
+    context = Context(file, limit, max_timeout_ms is not None)
+    views = {Scope.MAIN: (file.main,), Scope.PRODUCER: file.producers, Scope.CONSUMER: file.consumers}
     found: list[ClientFinding] = []
     for rule in RULES:
         if goal not in rule.goals or file.kind not in rule.kinds:
             continue
         for view in views[rule.scope]:
-            for mistake in rule.look(view, context):
-                setting = mistake.setting
+            for fault in rule.look(view, context):
+                setting = view.settings.get(fault.name)
                 name, value, line = ("", "", 0) if setting is None else (setting.name, setting.shown, setting.line)
-                found.append(ClientFinding(rule, mistake.severity or rule.severity, name, value, line, mistake.text))
-    unique = dict.fromkeys(found)
-    return tuple(sorted(unique, key=lambda finding: (finding.line == 0, finding.line)))
+                found.append(ClientFinding(rule, fault.severity or rule.severity, name, value, line, fault.text))
+    return tuple(sorted(dict.fromkeys(found), key=lambda finding: (finding.line == 0, finding.line)))
 
 
 def judged(
@@ -115,3 +114,12 @@ def misspelt(settings: Iterable[Setting]) -> tuple[Misspelt, ...]:
                 found.append(Misspelt(setting, _KNOWN_SPELLED[near[0]]))
                 break
     return tuple(found)
+
+
+def rules_table() -> str:
+    """Every rule as a row of the table in docs/client-settings.md."""
+    lines = ["| rule | for | severity | why | set | source |", "|---|---|---|---|---|---|"]
+    for rule in RULES:
+        cells = (f"`{rule.name}`", ", ".join(rule.goals), rule.severity, rule.why, rule.fix, rule.sources)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import yaml
+from yaml.reader import Reader
 
 from exporter.bounds.files import TooLargeError, read_regular
 from exporter.bounds.properties_text import LINE_END, parse_properties
@@ -25,7 +27,14 @@ LONGEST_NAME = 500
 """Characters of a flattened name; clients' own have about 100. Each of 20,000 settings repeats its parents' names."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; not every build of PyYAML has it
 _DOCUMENT_END = re.compile(r"[#!]---[ \t]*")  # Spring Boot begins another document there
+_NO_YAML = re.compile(rf"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|[\t\x85\u2028\u2029]|{Reader.NON_PRINTABLE.pattern}")
+"""What JSON has and YAML has not, and a backslash that is escaped: halves of characters, tabs, breaks of lines."""
 _SECRET = re.compile(r"password|secret|jaas|credential|token|\.key$|key\.pem$|api[.-]?key|user\.info$", re.IGNORECASE)
+
+
+def table(file: str) -> dict[str, Any]:
+    """A TOML file of this package: names or rules."""
+    return tomllib.loads(files(__package__).joinpath(file).read_text("utf-8"))
 
 
 class Setting(NamedTuple):
@@ -129,36 +138,16 @@ def _properties(text: str, lines_before: int) -> Tree:
 
 
 def _json(text: str, lines_before: int) -> Tree:
+    """JSON by YAML's reader, which knows lines. What it cannot read is left out: no name or value of a rule has it."""
     try:
-        tree = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+        tree = json.loads(text, parse_int=str)  # Python refuses numbers of more than 4,300 digits
     except json.JSONDecodeError as error:
         raise FileError(f"line {error.lineno}: no JSON: {error.msg}") from None
     except RecursionError:
         raise FileError("is nested too deeply") from None
     if not isinstance(tree, dict) and not (isinstance(tree, list) and any(isinstance(part, dict) for part in tree)):
         raise FileError("is no JSON object")
-    lines: dict[str, deque[int]] = {}
-    for number, line in enumerate(LINE_END.split(text), 1 + lines_before):
-        for match in re.finditer(r'"([^"\\]{1,300})"[ \t]{0,50}:', line):
-            lines.setdefault(match[1], deque()).append(number)
-    return _json_tree(tree, "", 1 + lines_before, 0, lines)
-
-
-def _json_tree(value: Any, name: str, line: int, depth: int, lines: dict[str, deque[int]]) -> Tree:  # noqa: ANN401
-    """``lines`` has the lines in which each quoted name is followed by a colon, those that are still to come."""
-    if depth > _DEEPEST:
-        raise FileError("is nested too deeply")
-    _check_name(name)
-    if isinstance(value, list):
-        return [_json_tree(element, name, line, depth + 1, lines) for element in value]
-    if not isinstance(value, dict):
-        return Scalar("" if value is None else str(value).lower() if isinstance(value, bool) else str(value), line)
-    found: dict[str, Tree] = {}
-    for key, child in value.items():
-        of_name = lines.get(key) or deque([line])
-        at = of_name.popleft() if len(of_name) > 1 else of_name[0]
-        found[key] = _json_tree(child, f"{name}.{key}" if name else key, at, depth + 1, lines)
-    return found
+    return _yaml(_NO_YAML.sub(r"\1", text), lines_before)[0]
 
 
 def _check_name(name: str, where: str = "") -> None:

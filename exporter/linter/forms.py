@@ -25,10 +25,16 @@ _PROFILE = re.compile(r"%([\w,-]{1,200})\.(.*)", re.DOTALL)
 _SPRING = ("spring.kafka.", "spring.cloud.stream.kafka.")
 _ON_PROFILE = {"spring.config.activate.on-profile", "spring.profiles", "spring.config.activate.on-cloud-platform"}
 _QUARKUS = re.compile(r"(?:%[\w,-]{1,200}\.)?(?:mp\.messaging\.(?:incoming|outgoing)|(?:quarkus\.)?kafka-streams)\.")
-_CHANNEL = re.compile(r'mp\.messaging\.(incoming|outgoing)\.("[^"]{1,300}"|[^.]{1,300})\.(.+)', re.DOTALL)
-_CONNECTOR_DEFAULTS = "mp.messaging.connector.smallrye-kafka."
-_SMALLRYE_PRODUCER = Setting("acks", "1 (SmallRye's default)", 0)
-_SMALLRYE_CONSUMER = Setting("enable.auto.commit", "false", 0)
+_OF_QUARKUS = re.compile(
+    r'(?:mp\.messaging\.(?:connector\.smallrye-kafka|(?P<direction>incoming|outgoing)\.(?P<channel>"[^"]{1,300}"|'
+    r"[^.]{1,300}))|(?:quarkus\.(?=kafka-s))?(?P<owner>kafka(?:-streams)?))\.(?P<name>.+)",
+    re.DOTALL,
+)
+_SMALLRYE = Setting("connector", "smallrye-kafka", 0)
+_CHANNELS = {
+    "outgoing": (Client.PRODUCER, Setting("acks", "1 (SmallRye's default)", 0)),
+    "incoming": (Client.CONSUMER, Setting("enable.auto.commit", "false", 0)),
+}
 """What ReactiveKafkaProducer and ReactiveKafkaConsumer of smallrye-reactive-messaging set where a channel does not."""
 _CHANNEL_VARIABLE = re.compile(
     r"MP_MESSAGING_(INCOMING|OUTGOING)_([A-Z0-9_]{1,200}?)_(CONNECTOR|TOPIC|TRANSACTIONAL_ID|ACKS|ISOLATION_LEVEL|"
@@ -287,15 +293,14 @@ def _environment(settings: Sequence[Setting], name: str) -> Iterator[ClientPart]
             yield ClientPart(name, kind, (converted,), partial=True)
     for setting in settings:
         variable = setting.name
+        dotted = variable.lower().replace("_", ".")
         if variable.startswith(("KAFKA_STREAMS_", "QUARKUS_KAFKA_STREAMS_")):
-            head, _, rest = variable.lower().partition("kafka_streams_")
-            converted_name = f"{head.replace('_', '.')}kafka-streams.{rest.replace('_', '-' if head else '.')}"
-            own += [setting._replace(name=converted_name)] * quarkus
+            own += [setting._replace(name=f"kafka-streams.{dotted.partition('streams.')[2]}")] * quarkus
         elif match := _CHANNEL_VARIABLE.fullmatch(variable):
             words = (match[1], match[2], match[3].replace("_", "."))
             own.append(setting._replace(name=f"mp.messaging.{'.'.join(words)}".lower()))
         elif variable.startswith("DEBEZIUM_SINK_KAFKA_PRODUCER_"):
-            own.append(setting._replace(name=variable.lower().replace("_", ".")))
+            own.append(setting._replace(name=dotted))
         elif variable.startswith("SPRING_"):
             own.append(setting._replace(name=spring.from_variable(variable)))
         elif not _VARIABLE.fullmatch(variable):
@@ -342,31 +347,24 @@ def _quarkus(settings: Sequence[Setting], name: str) -> Iterator[ClientPart]:
     profiled = [(_PROFILE.fullmatch(setting.name), setting) for setting in settings]
     plain = {setting.name: setting for match, setting in profiled if match is None}
     prod = {m[2]: s._replace(name=m[2]) for m, s in profiled if m is not None and "prod" in m[1].split(",")}
-    shared: dict[str, Setting] = {}
-    channels: dict[tuple[str, str], dict[str, Setting]] = {}
-    streams: list[Setting] = []
+    owners: dict[str, dict[str, Setting]] = {"connector": {}, "kafka": {}, "kafka-streams": {}}
     for setting in _resolved({**plain, **prod}.values(), _SPRING_DEFAULT):
-        key = setting.name
-        if match := _CHANNEL.fullmatch(key):
-            channels.setdefault((match[1], match[2]), {})[match[3]] = setting._replace(name=match[3])
-        elif key.startswith(_CONNECTOR_DEFAULTS):
-            shared[key[len(_CONNECTOR_DEFAULTS) :]] = setting._replace(name=key[len(_CONNECTOR_DEFAULTS) :])
-        elif key.startswith("kafka."):
-            shared.setdefault(key[6:], setting._replace(name=key[6:]))
-        elif key.startswith("quarkus.kafka-streams."):
-            streams.append(setting._replace(name=key[22:].replace("-", ".")))
-        elif key.startswith("kafka-streams."):
-            streams.append(setting._replace(name=key[14:]))
-    for (direction, channel), own in channels.items():
-        outgoing = direction == "outgoing"
-        default = _SMALLRYE_PRODUCER if outgoing else _SMALLRYE_CONSUMER
-        if "connector" not in own or own["connector"].value == "smallrye-kafka":
-            merged = {default.name: default, **shared, **own}
-            kind = Client.PRODUCER if outgoing else Client.CONSUMER
-            title = _joined(name, f"{direction} channel {channel}")
-            yield ClientPart(title, kind, (tuple(merged.values()),), "kafka-configuration" in own)
-    if streams:
-        yield ClientPart(_joined(name, "kafka-streams"), Client.STREAMS, (tuple(streams),))
+        if match := _OF_QUARKUS.fullmatch(setting.name):
+            owner = (
+                f"{match['direction']} channel {match['channel']}"
+                if match["channel"]
+                else match["owner"] or "connector"
+            )
+            key = match["name"].replace("-", ".") if owner == "kafka-streams" else match["name"]
+            owners.setdefault(owner, {})[key] = setting._replace(name=key)
+    for owner, own in owners.items():
+        direction, is_channel, _ = owner.partition(" channel ")
+        if is_channel and own.get("connector", _SMALLRYE).value == _SMALLRYE.value:
+            kind, default = _CHANNELS[direction]
+            merged = {default.name: default, **owners["kafka"], **owners["connector"], **own}
+            yield ClientPart(_joined(name, owner), kind, (tuple(merged.values()),), "kafka-configuration" in own)
+    if owners["kafka-streams"]:
+        yield ClientPart(_joined(name, "kafka-streams"), Client.STREAMS, (tuple(owners["kafka-streams"].values()),))
 
 
 def of_kind(found: list[ClientPart], kind: Client | None) -> list[ClientPart]:

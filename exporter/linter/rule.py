@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from exporter.linter.files import Setting
 from exporter.linter.views import Client, File, Library, View
 
 
@@ -40,24 +39,23 @@ class Context(NamedTuple):
     """Further input of a rule, beside the client."""
 
     file: File
-    goal: Goal
     max_timeout_ms: int
     max_timeout_known: bool
 
 
-class Found(NamedTuple):
-    """The finding of a row: the setting (None where it is missing), the fault, and another severity than the row's."""
+class Fault(NamedTuple):
+    """What a row finds: the setting's name (set or missing), the fault, and another severity than the row's."""
 
-    setting: Setting | None
+    name: str
     text: str
     severity: Level | None = None
 
 
-Look = Callable[[View, Context], Iterator[Found]]
+Look = Callable[[View, Context], Iterator[Fault]]
 
 
 class ClientRule(NamedTuple):
-    """One row. ``why`` and ``fix`` are sentences; ``goals`` are those for which it is judged."""
+    """One rule of rules.toml. ``why`` and ``fix`` are sentences; ``goals`` are those for which it is judged."""
 
     name: str
     scope: Scope
@@ -66,15 +64,28 @@ class ClientRule(NamedTuple):
     why: str
     fix: str
     sources: str
-    goals: tuple[Goal, ...] = (Goal.EXACTLY_ONCE, Goal.AT_LEAST_ONCE)
-    kinds: tuple[Client, ...] = tuple(Client)
+    goals: tuple[Goal, ...]
+    kinds: tuple[Client, ...]
 
 
-BOTH = (Goal.EXACTLY_ONCE, Goal.AT_LEAST_ONCE)
-EXACTLY = (Goal.EXACTLY_ONCE,)
 OFF = frozenset({"false", "0", "no"})
 PLACEHOLDER = re.compile(r"\$\{|\$\(|\$[A-Za-z_]|%\(|\{\{|#\{|<[A-Za-z]|@[\w.]{1,100}@")
 """What another program replaces: Spring, Connect, Kubernetes, Helm, Maven."""
+UNSET, ANY = "unset", "any"
+"""In ``values``: the value of a setting that is missing, and any that has no text of its own."""
+
+
+def values(texts: Mapping[str, Mapping[str, str]]) -> Look:
+    """Find settings by their values in lower case: ``texts`` has the fault of each value by the setting's name."""
+
+    def look(view: View, _: Context) -> Iterator[Fault]:
+        for name, by_value in texts.items():
+            value = view.lower(name)
+            text = by_value.get(UNSET) if value is None else by_value.get(value, by_value.get(ANY))
+            if text is not None:
+                yield Fault(name, text)
+
+    return look
 
 
 def is_transactional(view: View, context: Context) -> bool:
@@ -83,26 +94,30 @@ def is_transactional(view: View, context: Context) -> bool:
     if kind is Client.STREAMS or kind is Client.KSQLDB:
         return (context.file.main.lower("processing.guarantee") or "").startswith("exactly_once")
     if kind is Client.FLINK:
-        return flink_guarantee(context.file.main) == "exactly-once"
+        return flink_guarantee(context.file.main)[1] == "exactly-once"
     return bool(view.text("transactional.id"))
 
 
-def idempotent_by_default(view: View) -> bool:
-    """KIP-679 in Java since 3.0; never in librdkafka, unless a transactional.id is set."""
-    if view.library is Library.LIBRDKAFKA:
-        return bool(view.text("transactional.id"))
-    return view.version >= (3, 0)
+class Idempotence(StrEnum):
+    """Whether a producer is idempotent, but for the settings that contradict it."""
+
+    REQUIRED = "required"
+    DEFAULT = "default"
+    NONE = "none"
 
 
-def chosen(view: View, name: str) -> Setting:
-    """The setting of this name, which must have been set."""
-    return view.settings[name]
+def idempotence(view: View, context: Context) -> Idempotence:
+    """By default it is, in Java since 3.0 (KIP-679); never in librdkafka, unless a transactional.id is set."""
+    if is_transactional(view, context) or view.lower("enable.idempotence") == "true":
+        return Idempotence.REQUIRED
+    by_default = view.library is Library.JAVA and view.version >= (3, 0)
+    return Idempotence.DEFAULT if by_default else Idempotence.NONE
 
 
-def flink_guarantee(view: View) -> str | None:
-    """The delivery guarantee of Flink's Kafka sink, with hyphens; None where it is not set."""
+def flink_guarantee(view: View) -> tuple[str, str | None]:
+    """The setting of the guarantee of Flink's Kafka sink, and its value with hyphens; None where it is not set."""
     for name in ("sink.delivery-guarantee", "delivery-guarantee", "sink.semantic"):
         value = view.lower(name)
         if value is not None:
-            return value.replace("_", "-")
-    return None
+            return name, value.replace("_", "-")
+    return "sink.delivery-guarantee", None

@@ -11,55 +11,25 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from exporter.linter.files import Setting
+from exporter.linter.files import Setting, table
 
 _ELEMENT = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _BINDER = "spring.cloud.stream.kafka.binder"
-_MAPS = {  # maps of client settings: whose they are
-    "spring.kafka.properties": "common",
-    "spring.kafka.producer.properties": "producer map",
-    "spring.kafka.consumer.properties": "consumer map",
-    "spring.kafka.streams.properties": "streams map",
-    f"{_BINDER}.configuration": "binder",
-    f"{_BINDER}.producerproperties": "binder producer",
-    f"{_BINDER}.consumerproperties": "binder consumer",
-    f"{_BINDER}.transaction.producer.configuration": "binder producer",
-    "spring.cloud.stream.kafka.default.producer.configuration": "binder producer",
-    "spring.cloud.stream.kafka.default.consumer.configuration": "binder consumer",
-    "spring.cloud.stream.kafka.streams.binder.configuration": "streams map",
-}
-_OWN = {  # the properties of each object that Spring Boot binds (KafkaProperties)
-    "producer": "acks batch-size bootstrap-servers buffer-memory client-id compression-type key-serializer "
-    "value-serializer retries transaction-id-prefix",
-    "consumer": "auto-commit-interval auto-offset-reset bootstrap-servers client-id enable-auto-commit fetch-max-wait "
-    "fetch-min-size group-id heartbeat-interval isolation-level key-deserializer value-deserializer max-poll-records "
-    "max-poll-interval",
-    "streams": "application-id auto-startup bootstrap-servers cache-max-size-buffering state-store-cache-max-size "
-    "client-id replication-factor state-dir",
-}
+_NAMES = table("names.toml")["spring"]
+_MAPS: dict[str, str] = _NAMES["maps"]
 _PARENTS = (
     "spring.kafka", "spring.kafka.producer", "spring.kafka.consumer", "spring.kafka.streams", "spring.kafka.listener",
     _BINDER, f"{_BINDER}.transaction",
 )  # fmt: skip
 _NESTED = {"ssl", "security", "properties", "cleanup"}
-_OF_CLIENTS = (
-    "acks batch.size buffer.memory compression.type delivery.timeout.ms enable.idempotence linger.ms "
-    "max.in.flight.requests.per.connection max.request.size request.timeout.ms retries retry.backoff.ms "
-    "transaction.timeout.ms transactional.id transactional.id.prefix transaction.id.prefix transaction.id "
-    "auto.commit.interval.ms auto.offset.reset enable.auto.commit fetch.max.bytes fetch.min.bytes fetch.max.wait.ms "
-    "group.instance.id heartbeat.interval.ms isolation.level max.partition.fetch.bytes max.poll.interval.ms "
-    "max.poll.records partition.assignment.strategy session.timeout.ms processing.guarantee commit.interval.ms "
-    "num.stream.threads max.block.ms"
-)
-"""Names of Kafka's that people write where Spring binds none. Any other name may be the application's own."""
 
 
 def _uniform(text: str) -> str:
     return re.sub(r"[-_.]", "", text).lower()
 
 
-_OWN_NAMES = {client: {_uniform(name): name for name in names.split()} for client, names in _OWN.items()}
-_MISPLACED = {_uniform(name): name for name in _OF_CLIENTS.split()}
+_OWN_NAMES = {client: {_uniform(name): name for name in names} for client, names in _NAMES["own"].items()}
+_MISPLACED = {_uniform(name): name for name in _NAMES["misplaced"]}
 _NEEDED = {"isolation.level", "processing.guarantee"}
 _ID = "transactional.id"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from exporter.linter import spring
-from exporter.linter.files import Setting
+from exporter.linter.files import Setting, table
 
 
 class Client(StrEnum):
@@ -108,73 +108,39 @@ _UNITS = {  # Spring's DurationStyle.SIMPLE, and the labels of Flink's TimeUtils
 }
 _ISO = re.compile(r"P(?:(\d{1,5})D)?(?:T(?=\d)(?:(\d{1,6})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?")
 _ISO_UNITS = (86_400, 3600, 60, 1)
+
+
+_NAMES = table("names.toml")
+_KINDS: dict[str, dict[str, list[str]]] = _NAMES["kinds"]
 _BY_FILE = (("stream", Client.STREAMS), ("producer", Client.PRODUCER), ("consumer", Client.CONSUMER))
 """Words in the name of a file whose settings are those of any client."""
+
+
+def _any(names: Iterable[str], known: Iterable[str]) -> bool:
+    """Return whether any of the names is known; a known one that ends in ``*`` is a beginning."""
+    known = set(known)
+    begins = tuple(name[:-1] for name in known if name[-1] == "*")
+    return any(name in known or name.startswith(begins) for name in names)
 
 
 def kind_of(settings: Sequence[Setting], file: str = "") -> Client | None:
     """Whose settings these are, by the names in them, else by the name of the file; None where neither shows it."""
     names = {setting.name for setting in settings}
-
-    def begins(*prefixes: str) -> bool:
-        return any(name.startswith(prefixes) for name in names)
-
-    if begins("spring.kafka.", "spring.cloud.stream.kafka."):
-        return Client.SPRING
-    if "clusters" in names and any("->" in name for name in names):
-        return Client.MIRRORMAKER
-    if begins("ksql."):
-        return Client.KSQLDB
-    if begins("execution.checkpointing.", "sink.delivery-guarantee", "sink.transactional-id-prefix", "state.backend"):
-        return Client.FLINK
-    if "connector.class" in names:
-        return Client.CONNECTOR
-    if names & {"offset.storage.topic", "config.storage.topic", "exactly.once.source.support",
-                "offset.storage.file.filename"} or begins(
-                "offset.storage.", "config.storage.", "status.storage."):  # fmt: skip
-        return Client.CONNECT_WORKER
-    # Consumers before Kafka 0.9 had zookeeper.connect as well, with their group.
-    broker = begins("controller.quorum.", "log.dirs", "process.roles", "zookeeper.connect", "advertised.listeners")
-    if broker and "group.id" not in names:
-        return Client.BROKER
-    if names & {"application.id", "processing.guarantee", "num.stream.threads"}:
-        return Client.STREAMS
-    if names & {"message.timeout.ms", "request.required.acks", "queue.buffering.max.ms", "ssl.ca.location",
-                "message.send.max.retries", "max.in.flight", "statistics.interval.ms", "sasl.mechanisms"}:  # fmt: skip
-        return Client.LIBRDKAFKA
-    if names & {"group.id", "isolation.level", "auto.offset.reset", "value.deserializer", "enable.auto.commit"}:
-        return Client.CONSUMER
-    if names & {"acks", "enable.idempotence", "transactional.id", "value.serializer", "retries", "linger.ms"}:
-        return Client.PRODUCER
+    for kind, own in _KINDS.items():
+        mirrors = kind == Client.MIRRORMAKER and "clusters" in names and any("->" in name for name in names)
+        # Consumers before Kafka 0.9 had zookeeper.connect as well, with their group.
+        if mirrors or (_any(names, own.get("showing", ())) and not (kind == Client.BROKER and "group.id" in names)):
+            return Client(kind)
     if "bootstrap.servers" in names:
         return next((kind for word, kind in _BY_FILE if word in file.lower()), None)
     return None
 
 
-_OF_ANY_CLIENT = frozenset({
-    "bootstrap.servers", "metadata.broker.list", "client.id", "security.protocol", "sasl.mechanism", "acks", "retries",
-    "enable.idempotence", "transactional.id", "transaction.timeout.ms", "linger.ms", "compression.type", "group.id",
-    "isolation.level", "enable.auto.commit", "auto.offset.reset", "max.poll.records", "delivery.timeout.ms",
-    "key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "batch.size",
-})  # fmt: skip
-_OF_KIND: Mapping[Client, tuple[str, ...]] = {
-    Client.SPRING: ("spring.kafka.", "spring.cloud.stream.kafka."),
-    Client.FLINK: ("properties.", "scan.", "execution.", "sink.", "pipeline.", "state."),
-    Client.CONNECTOR: ("connector.class", "tasks.max", "transforms", "errors.", "consumer.override.",
-                       "producer.override.", "exactly.once.support"),
-    Client.CONNECT_WORKER: ("key.converter", "value.converter", "offset.", "config.storage", "status.storage",
-                            "exactly.once", "plugin.path", "group.id", "bootstrap.servers"),
-    Client.KSQLDB: ("ksql.", "bootstrap.servers"),
-    Client.STREAMS: ("application.id", "num.stream.threads", "commit.interval.ms", "state.dir"),
-}  # fmt: skip
-
-
 def may_be(settings: Sequence[Setting], kind: Client) -> bool:
     """Return whether any name is one of this kind of client."""
-    if kind_of(settings) is kind or any(setting.name.startswith(_OF_KIND.get(kind, ("\0",))) for setting in settings):
-        return True
-    of_client = {Client.PRODUCER, Client.CONSUMER, Client.STREAMS, Client.LIBRDKAFKA}
-    return kind in of_client and any(setting.name in _OF_ANY_CLIENT for setting in settings)
+    of_client = kind in {Client.PRODUCER, Client.CONSUMER, Client.STREAMS, Client.LIBRDKAFKA}
+    known = [*_KINDS[kind].get("others", ()), *(_NAMES["clients"] if of_client else ())]
+    return kind_of(settings) is kind or _any((setting.name for setting in settings), known)
 
 
 def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File:
@@ -182,49 +148,30 @@ def file_of(settings: Sequence[Setting], kind: Client, version: Version) -> File
     library = Library.LIBRDKAFKA if kind is Client.LIBRDKAFKA else Library.JAVA
 
     def view(found: Iterable[Setting]) -> View:
-        return View(kind, library, version, {_canonical(setting.name): setting for setting in found})
+        return View(kind, library, version, {_ALIASES.get(setting.name, setting.name): setting for setting in found})
 
-    def below(*prefixes: str) -> list[Setting]:
-        cut = []
-        for prefix in prefixes:
-            cut += [(setting, setting.name[len(prefix) :]) for setting in settings if setting.name.startswith(prefix)]
-        return [Setting(name, setting.value, setting.line) for setting, name in cut]
+    def below(prefixes: Sequence[str]) -> list[Sequence[Setting]]:
+        cut = [(setting, prefix) for prefix in prefixes for setting in settings]
+        found = [one._replace(name=one.name.removeprefix(prefix)) for one, prefix in cut if one.name.startswith(prefix)]
+        return [found] if prefixes else []
 
-    def begins(names: Iterable[str], prefix: str) -> bool:
-        return any(name.startswith(prefix) for name in names)
-
-    main = view(settings)
+    own, main = _KINDS[kind], view(settings)
+    senders, readers = below(own.get("producers", ())), below(own.get("consumers", ()))
     match kind:
         case Client.PRODUCER:
-            return File(kind, main, producers=(main,))
+            senders = [settings]
         case Client.CONSUMER:
-            return File(kind, main, consumers=(main,))
+            readers = [settings]
         case Client.LIBRDKAFKA:
-            consumer = "group.id" in main.settings
-            producer = not consumer or bool(main.settings.keys() & {"transactional.id", "enable.idempotence", "acks"})
-            return File(kind, main, (main,) if producer else (), (main,) if consumer else ())
+            reads = "group.id" in main.settings
+            writes = not reads or bool(main.settings.keys() & {"transactional.id", "enable.idempotence", "acks"})
+            senders, readers = [settings] * writes, [settings] * reads
         case Client.SPRING:
-            senders, readers = spring.clients(settings)
-            return File(kind, main, tuple(map(view, senders)), tuple(map(view, readers)))
+            return File(kind, main, *(tuple(map(view, found)) for found in spring.clients(settings)))
         case Client.KSQLDB:
-            main = view([*settings, *below("ksql.streams.")])
-            return File(kind, main, (view(below("ksql.streams.producer.")),), (view(below("ksql.streams.consumer.")),))
-        case Client.STREAMS:
-            return File(kind, main, (view(below("producer.")),), (view(below("consumer.", "main.consumer.")),))
-        case Client.CONNECT_WORKER:
-            return File(kind, main, (view(below("producer.")),), (view(below("consumer.")),))
-        case Client.CONNECTOR:
-            return File(kind, main, (view(below("producer.override.")),), (view(below("consumer.override.")),))
+            main = view([*settings, *below(["ksql.streams."])[0]])
         case Client.FLINK:
-            reader = view(below("properties."))
-            names = {*main.settings, *reader.settings}
-            reads = names & {"group.id", "isolation.level", "auto.offset.reset", "scan"} or begins(names, "scan.")
-            writes = names & {"sink", "delivery-guarantee"} or begins(names, "sink.")
-            sender = view(below("properties.", "sink.properties."))
-            return File(kind, main, (sender,) if writes else (), (reader,) if reads else ())
-        case Client.BROKER | Client.MIRRORMAKER:
-            return File(kind, main)
-
-
-def _canonical(name: str) -> str:
-    return _ALIASES.get(name, name)
+            names = {*main.settings, *(setting.name for setting in readers[0])}
+            senders = senders * _any(names, ("sink", "delivery-guarantee", "sink.*"))
+            readers = readers * _any(names, ("group.id", "isolation.level", "auto.offset.reset", "scan", "scan.*"))
+    return File(kind, main, tuple(map(view, senders)), tuple(map(view, readers)))

@@ -152,6 +152,7 @@ def test_defaults_follow_the_version() -> None:
     plain = PRODUCER + "transactional.id=a-${HOSTNAME}"
     assert "idempotence-off" in look(PRODUCER, version=(2, 8))
     assert "acks-not-all" in look(PRODUCER, version=(2, 8))
+    assert not look(plain, version=(2, 8))  # a transactional.id turns idempotence on, since 0.11
     assert not look(plain)
     old = look(STREAMS + "processing.guarantee=exactly_once", version=(3, 9))["streams-guarantee-removed"]
     new = look(STREAMS + "processing.guarantee=exactly_once")["streams-guarantee-removed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import suppress
@@ -101,7 +102,7 @@ def test_a_file_is_bounded_and_must_be_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "suffix", "where"),
     [
-        ('{{"{parent}": {{"{leaf}": 1}}}}', ".json", ""),
+        ('{{"{parent}": {{"{leaf}": 1}}}}', ".json", "line 1: "),
         ("{parent}:\n  {leaf}: 1\n", ".yml", "line 2: "),
         ("{parent}.{leaf}=1", ".properties", "line 1: "),
     ],
@@ -113,6 +114,17 @@ def test_a_long_name_is_refused_with_its_parents_and_not_repeated(form: str, suf
     with pytest.raises(FileError) as refused:
         parse(form.format(parent=parent, leaf=f"{leaf}l"), suffix)
     assert str(refused.value) == f"{where}has a name of more than {LONGEST_NAME} characters"
+
+
+@given(
+    st.dictionaries(st.text(max_size=9), st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=5)),
+    st.booleans(),
+    st.sampled_from([None, 1, "\t"]),
+)
+def test_any_json_object_is_read(value: dict[str, object], ascii_only: bool, indent: int | str | None) -> None:
+    assert set(parse(json.dumps({"acks": "all", "x": value}, ensure_ascii=ascii_only, indent=indent), ".json")) >= {
+        Setting("acks", "all", 1 if indent is None else 2)
+    }
 
 
 @pytest.mark.parametrize("name", ["sasl.jaas.config", "ssl.keystore.key", "ssl.key.pem", "basic.auth.user.info"])
