@@ -36,7 +36,7 @@ nothing was found)
 """
 
 
-class _Checked(NamedTuple):
+class _CheckedClient(NamedTuple):
     """One client of a file: what was found, or why it could not be judged."""
 
     file: str
@@ -56,7 +56,11 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         epilog=_EXAMPLES,
     )
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="settings: .properties, .json, .yml, .env, .sql"
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="settings: .properties, .json, .yml, .env, .sql",
     )
     parser.add_argument(
         "--for",
@@ -75,7 +79,10 @@ def add_to(checks: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         help="version of Kafka's Java clients whose defaults apply (4.0)",
     )
     parser.add_argument(
-        "--output", choices=("text", "json", "sarif"), default="text", help="text for people, JSON, or SARIF for CI"
+        "--output",
+        choices=("text", "json", "sarif"),
+        default="text",
+        help="text for people, JSON, or SARIF for CI",
     )
     add_cluster_flags(parser)
     add_duration_flag(parser, "--timeout", 30.0, "how long requests to the cluster may take (30s)")
@@ -132,17 +139,17 @@ def _limit(options: argparse.Namespace) -> tuple[int | None, list[str]]:
     return min(limits, default=None), list(dict.fromkeys(problems))
 
 
-def _check(path: Path, options: argparse.Namespace, limit: int | None) -> list[_Checked]:
+def _check(path: Path, options: argparse.Namespace, limit: int | None) -> list[_CheckedClient]:
     goal, kind = Goal(options.goal), Client(options.kind) if options.kind else None
     try:
         parts = of_kind(forms.parts(read_text(path), path.name), kind)
     except FileError as problem:
-        return [_Checked(str(path), ClientPart("", None, ()), str(problem))]
+        return [_CheckedClient(str(path), ClientPart("", None, ()), str(problem))]
     checked = []
     for part in parts:
         error = part.reason or _not_judged(part.kind, kind)
         found = () if error else judged(part, goal, options.client_version, limit)
-        checked.append(_Checked(str(path), part, error, found, () if error else misspelt(part.settings)))
+        checked.append(_CheckedClient(str(path), part, error, found, () if error else misspelt(part.settings)))
     return checked
 
 
@@ -157,11 +164,11 @@ def _not_judged(kind: Client | None, wanted: Client | None) -> str:
     return f"not understood: its names do not tell whose settings these are: give --kind ({', '.join(Client)})"
 
 
-def _failures(client: _Checked) -> int:
+def _failures(client: _CheckedClient) -> int:
     return sum(finding.severity is not Level.INFO for finding in client.found)
 
 
-def _document(client: _Checked) -> ClientFileDocument:
+def _document(client: _CheckedClient) -> ClientFileDocument:
     return {
         "file": client.file,
         "part": client.part.name or None,
@@ -182,16 +189,21 @@ def _document(client: _Checked) -> ClientFileDocument:
             for finding in client.found
         ],
         "misspelt": [
-            {"setting": typo.setting.name, "line": typo.setting.line, "meant": typo.meant} for typo in client.misspelt
+            {
+                "setting": typo.setting.name,
+                "line": typo.setting.line,
+                "meant": typo.meant,
+            }
+            for typo in client.misspelt
         ],
     }
 
 
-def _title(client: _Checked) -> str:
+def _title(client: _CheckedClient) -> str:
     return printable(f"{client.file} ({client.part.name})" if client.part.name else client.file)
 
 
-def _print(client: _Checked, goal: Goal) -> None:
+def _print(client: _CheckedClient, goal: Goal) -> None:
     name, failures = printable(client.file), _failures(client)
     verdict = f"{failures} found" if failures else "nothing found"
     print(f"{_title(client)}: {client.part.kind}, {len(client.part.settings)} settings, for {goal}: {verdict}")

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from exporter.linter.client_rules import CLIENT_LOOKS
-from exporter.linter.engine_rules import ENGINE_LOOKS
+from exporter.linter import client_rules, engine_rules
 from exporter.linter.files import Setting, table
 from exporter.linter.forms import ClientPart
 from exporter.linter.rule import PLACEHOLDER, ClientRule, Context, Goal, Level, Scope, values
@@ -15,13 +14,13 @@ from exporter.linter.views import Client, File, Version, file_of
 
 BROKER_MAX_TIMEOUT_MS = 900_000
 """The default of transaction.max.timeout.ms (TransactionStateManagerConfig)."""
-_LOOKS = {**CLIENT_LOOKS, **ENGINE_LOOKS}
+_FUNCTIONS = {**vars(client_rules), **vars(engine_rules)}
 RULES: tuple[ClientRule, ...] = tuple(
     ClientRule(
         name,
         Scope(row["clients"]),
         Level(row["severity"]),
-        values(row["values"]) if "values" in row else _LOOKS[name],
+        values(row["values"]) if "values" in row else _FUNCTIONS[name.replace("-", "_")],
         row["why"],
         row["set"],
         row["source"],
@@ -58,10 +57,10 @@ def findings(file: File, goal: Goal, max_timeout_ms: int | None = None) -> tuple
         if goal not in rule.goals or file.kind not in rule.kinds:
             continue
         for view in views[rule.scope]:
-            for fault in rule.look(view, context):
-                setting = view.settings.get(fault.name)
+            for mistake in rule.look(view, context):
+                setting = view.settings.get(mistake.name)
                 name, value, line = ("", "", 0) if setting is None else (setting.name, setting.shown, setting.line)
-                found.append(ClientFinding(rule, fault.severity or rule.severity, name, value, line, fault.text))
+                found.append(ClientFinding(rule, mistake.severity or rule.severity, name, value, line, mistake.text))
     return tuple(sorted(dict.fromkeys(found), key=lambda finding: (finding.line == 0, finding.line)))
 
 

@@ -1,19 +1,18 @@
-"""Rules for producers and consumers, on their own or inside a Streams application, a worker or a job."""
+"""The functions of rules for producers and consumers: each has the name of its rule in rules.toml."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from exporter.linter import spring
 from exporter.linter.rule import (
     OFF,
     PLACEHOLDER,
     Context,
-    Fault,
     Idempotence,
     Level,
-    Look,
+    Mistake,
     idempotence,
     is_transactional,
 )
@@ -41,115 +40,99 @@ _RETRIES = {
 # --- Producers --------------------------------------------------------------------------------------------------------
 
 
-def _idempotence_off(view: View, context: Context) -> Iterator[Fault]:
+def idempotence_off(view: View, context: Context) -> Iterator[Mistake]:
     name = "enable.idempotence"
     if view.lower(name) in OFF:
         contradiction = is_transactional(view, context)
         text = "contradicts the transactions of this client: it refuses to start" if contradiction else "is off"
-        yield Fault(name, text)
+        yield Mistake(name, text)
     elif name not in view.settings and idempotence(view, context) is Idempotence.NONE:
         others = "librdkafka leaves" if view.library is Library.LIBRDKAFKA else "clients before 3.0 leave"
-        yield Fault(name, f"enable.idempotence is not set, and {others} it off")
+        yield Mistake(name, f"enable.idempotence is not set, and {others} it off")
 
 
-def _acks(view: View, context: Context) -> Iterator[Fault]:
+def acks_not_all(view: View, context: Context) -> Iterator[Mistake]:
     acks, state = view.lower("acks"), idempotence(view, context)
     if acks is not None and acks not in _ALL:
-        yield Fault("acks", _ACKS[state])
+        yield Mistake("acks", _ACKS[state])
     elif acks is None and state is Idempotence.NONE and view.library is Library.JAVA:
-        yield Fault("acks", "acks is not set, and clients before 3.0 take 1")
+        yield Mistake("acks", "acks is not set, and clients before 3.0 take 1")
 
 
-def _retries(view: View, context: Context) -> Iterator[Fault]:
+def retries_zero(view: View, context: Context) -> Iterator[Mistake]:
     if view.milliseconds("retries") == 0:
-        yield Fault("retries", _RETRIES[idempotence(view, context)])
+        yield Mistake("retries", _RETRIES[idempotence(view, context)])
 
 
-def _in_flight(view: View, _: Context) -> Iterator[Fault]:
+def in_flight_above_5(view: View, _: Context) -> Iterator[Mistake]:
     name = "max.in.flight.requests.per.connection"
     if (view.milliseconds(name) or 0) > _MOST_IN_FLIGHT:
-        yield Fault(name, "is above 5: idempotence is turned off (Java before 4.0) or the client refuses to start")
+        yield Mistake(name, "is above 5: idempotence is turned off (Java before 4.0) or the client refuses to start")
 
 
-def _unstable_transactional_id(view: View, _: Context) -> Iterator[Fault]:
+def unstable_transactional_id(view: View, _: Context) -> Iterator[Mistake]:
     identifier = view.text("transactional.id") or ""
     if PLACEHOLDER.search(identifier) and _RANDOM.search(identifier):
-        yield Fault("transactional.id", "is new at each start")
+        yield Mistake("transactional.id", "is new at each start")
 
 
-def _fixed_transactional_id(view: View, _: Context) -> Iterator[Fault]:
+def fixed_transactional_id(view: View, _: Context) -> Iterator[Mistake]:
     identifier = view.text("transactional.id")
     if identifier and not PLACEHOLDER.search(_APPLICATION_NAME.sub("", identifier)):
-        yield Fault("transactional.id", "is the same for all instances: two that run at once fence each other")
+        yield Mistake("transactional.id", "is the same for all instances: two that run at once fence each other")
 
 
-def _spring_ignores(view: View, _: Context) -> Iterator[Fault]:
+def spring_ignores(view: View, _: Context) -> Iterator[Mistake]:
     for name in view.settings:
         place = spring.place(name)
         if place.instead:
             text = f"is no property of Spring Boot and is ignored: write {place.instead}"
-            yield Fault(name, text, Level.ERROR if place.needed else Level.WARNING)
+            yield Mistake(name, text, Level.ERROR if place.needed else Level.WARNING)
 
 
-def _transaction_timeout(view: View, context: Context) -> Iterator[Fault]:
+def transaction_timeout(view: View, context: Context) -> Iterator[Mistake]:
     name, most, known = "transaction.timeout.ms", context.max_timeout_ms, context.max_timeout_known
     timeout = view.milliseconds(name) or 0
     if timeout > most:
         text = f"is above the brokers' transaction.max.timeout.ms of {most} "
         text += "of this cluster" if known else "(its default)"
         text += ": the first InitProducerId fails with INVALID_TRANSACTION_TIMEOUT"
-        yield Fault(name, text, Level.ERROR if known else Level.WARNING)
+        yield Mistake(name, text, Level.ERROR if known else Level.WARNING)
     elif timeout > _LONG_TIMEOUT_MS and context.file.kind is not Client.FLINK:
-        yield Fault(name, "a client that dies holds back read_committed readers for this long", Level.INFO)
+        yield Mistake(name, "a client that dies holds back read_committed readers for this long", Level.INFO)
 
 
-def _delivery_timeout(view: View, context: Context) -> Iterator[Fault]:
+def delivery_timeout(view: View, context: Context) -> Iterator[Mistake]:
     name = "delivery.timeout.ms"
     delivery = view.milliseconds(name)
     if view.library is Library.LIBRDKAFKA:
         timeout = view.milliseconds_or("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
         if delivery and timeout is not None and delivery > timeout and is_transactional(view, context):
-            yield Fault(name, "message.timeout.ms above transaction.timeout.ms: the client refuses to start")
+            yield Mistake(name, "message.timeout.ms above transaction.timeout.ms: the client refuses to start")
         return
     linger, request = view.milliseconds_or("linger.ms", 0), view.milliseconds_or("request.timeout.ms", 30_000)
     if delivery is not None and linger is not None and request is not None and delivery < linger + request:
         least = linger + request
-        yield Fault(name, f"is below linger.ms + request.timeout.ms ({least}): the client refuses to start")
+        yield Mistake(name, f"is below linger.ms + request.timeout.ms ({least}): the client refuses to start")
 
 
 # --- Consumers --------------------------------------------------------------------------------------------------------
 
 
-def isolation(view: View, context: Context) -> Iterator[Fault]:
+def isolation_read_uncommitted(view: View, context: Context) -> Iterator[Mistake]:
     """A consumer that delivers records of transactions that are open or were aborted."""
     level = view.lower("isolation.level")
     # librdkafka's default is read_committed; Streams sets it under exactly-once.
     safe = view.library is Library.LIBRDKAFKA or context.file.kind in {Client.STREAMS, Client.KSQLDB}
     if level is None and not safe:
-        yield Fault("isolation.level", "isolation.level is not set, and Java's default is read_uncommitted")
+        yield Mistake("isolation.level", "isolation.level is not set, and Java's default is read_uncommitted")
     elif level is not None and level.replace("-", "_") != "read_committed":
-        yield Fault("isolation.level", "delivers records of aborted and of open transactions")
+        yield Mistake("isolation.level", "delivers records of aborted and of open transactions")
 
 
-def _auto_commit(view: View, context: Context) -> Iterator[Fault]:
+def offsets_outside_transaction(view: View, context: Context) -> Iterator[Mistake]:
     value = view.lower("enable.auto.commit")
     if value is None and context.file.kind is not Client.SPRING:  # Spring's container turns it off unless it is set
-        yield Fault("enable.auto.commit", "enable.auto.commit is not set, and its default is true")
+        yield Mistake("enable.auto.commit", "enable.auto.commit is not set, and its default is true")
     elif value is not None and value not in OFF:
-        yield Fault("enable.auto.commit", "commits offsets on a timer, outside any transaction")
-
-
-CLIENT_LOOKS: Mapping[str, Look] = {
-    "idempotence-off": _idempotence_off,
-    "acks-not-all": _acks,
-    "retries-zero": _retries,
-    "in-flight-above-5": _in_flight,
-    "unstable-transactional-id": _unstable_transactional_id,
-    "fixed-transactional-id": _fixed_transactional_id,
-    "spring-ignores": _spring_ignores,
-    "transaction-timeout": _transaction_timeout,
-    "delivery-timeout": _delivery_timeout,
-    "isolation-read-uncommitted": isolation,
-    "offsets-outside-transaction": _auto_commit,
-}
-"""The functions of rules.toml's rules for producers and consumers."""
+        yield Mistake("enable.auto.commit", "commits offsets on a timer, outside any transaction")

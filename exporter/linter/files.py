@@ -27,6 +27,7 @@ LONGEST_NAME = 500
 """Characters of a flattened name; clients' own have about 100. Each of 20,000 settings repeats its parents' names."""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster; not every build of PyYAML has it
 _DOCUMENT_END = re.compile(r"[#!]---[ \t]*")  # Spring Boot begins another document there
+_BLOCK = re.compile(r"[ \t]*[\w.\"-]{1,200}[ \t]*[:=]?[ \t]*\{.*")
 _NO_YAML = re.compile(rf"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|[\t\x85\u2028\u2029]|{Reader.NON_PRINTABLE.pattern}")
 """What JSON has and YAML has not, and a backslash that is escaped: halves of characters, tabs, breaks of lines."""
 _SECRET = re.compile(r"password|secret|jaas|credential|token|\.key$|key\.pem$|api[.-]?key|user\.info$", re.IGNORECASE)
@@ -96,6 +97,8 @@ def documents(text: str, suffix: str = "", lines_before: int = 0) -> list[Tree]:
     if suffix == ".json" or (suffix not in {".properties", ".env"} and text.lstrip()[:1] in {"{", "["}):
         return [_json(text, lines_before)]
     lines = LINE_END.split(text)
+    if suffix == ".conf" and any(map(_BLOCK.fullmatch, lines)):
+        raise FileError("has blocks in braces, as HOCON and JAAS: not read; give settings as properties, JSON or YAML")
     ends = [at for at, line in enumerate(lines) if _DOCUMENT_END.fullmatch(line)]
     starts = [0, *ends]
     parts = ("\n".join(lines[start:end]) for start, end in zip(starts, [*ends, len(lines)], strict=True))

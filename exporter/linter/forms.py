@@ -22,7 +22,7 @@ _SPRING_DEFAULT = re.compile(r"\$\{[^${}:]{1,200}:([^${}]{0,1000})\}")
 _SHELL_DEFAULT = re.compile(r"\$\{\w{1,200}:?-([^${}]{0,1000})\}")
 _IDS = ("transactional.id", "transaction-id-prefix")
 _PROFILE = re.compile(r"%([\w,-]{1,200})\.(.*)", re.DOTALL)
-_SPRING = ("spring.kafka.", "spring.cloud.stream.kafka.")
+_SPRING = ("spring.kafka.", "spring.cloud.stream.kafka.", "spring.cloud.stream.binders.")
 _ON_PROFILE = {"spring.config.activate.on-profile", "spring.profiles", "spring.config.activate.on-cloud-platform"}
 _QUARKUS = re.compile(r"(?:%[\w,-]{1,200}\.)?(?:mp\.messaging\.(?:incoming|outgoing)|(?:quarkus\.)?kafka-streams)\.")
 _OF_QUARKUS = re.compile(
@@ -51,6 +51,7 @@ _OF_DEBEZIUMS_IMAGE = {"GROUP_ID", "CONFIG_STORAGE_TOPIC", "OFFSET_STORAGE_TOPIC
 _ROOTS = {"spring", "mp", "quarkus", "kafka-streams", "execution", "debezium"}
 """First words of names that are nested mappings in YAML."""
 _OF_A_REFERENCE = Scalar("${valueFrom}", 1)
+_GROUPS = {"kafka.strimzi.io", "eventstreams.ibm.com", "platform.confluent.io", "debezium.io"}
 _MANAGED = {"kafka.auth.mode", "kafka.api.key", "kafka.service.account.id"}
 
 
@@ -134,7 +135,7 @@ def _of_resource(tree: Tree) -> list[ClientPart] | None:
     """The clients of a custom resource of Strimzi, or of Confluent for Kubernetes; None for anything else."""
     spec = tree.get("spec") if isinstance(tree, dict) else None
     group = _text(tree, "apiVersion").partition("/")[0]
-    if not isinstance(spec, dict) or group not in {"kafka.strimzi.io", "platform.confluent.io", "debezium.io"}:
+    if not isinstance(spec, dict) or group not in _GROUPS:
         return None
     name, config = _title(tree), flat(spec.get("config") or spec.get("configs") or {})
     match _text(tree, "kind"):
@@ -201,8 +202,8 @@ def _of_settings(settings: Sequence[Setting], name: str, file: str = "") -> Iter
         yield from _environment(settings, name)
     elif (kind := kind_of(settings, file)) is Client.CONNECTOR:
         yield _connector(name, tuple(settings))
-    elif kind:
-        yield ClientPart(name, kind, (tuple(settings),))
+    elif kind:  # a file of ksqlDB without brokers is its command line's, or a part
+        yield ClientPart(name, kind, (tuple(settings),), kind is Client.KSQLDB and "bootstrap.servers" not in names)
 
 
 def _below(tree: Tree, name: str) -> Iterator[ClientPart]:
@@ -336,10 +337,14 @@ def _spring(flats: Sequence[Sequence[Setting]], name: str) -> Iterator[ClientPar
         (by_profile.setdefault(profile, []) if profile else base).append(settings)
     variants = [_merged([*base, *documents_of_one]) for documents_of_one in by_profile.values()] or [_merged(base)]
     profiles = [tuple(_resolved(variant.values(), _SPRING_DEFAULT)) for variant in variants]
-    yield ClientPart(name, Client.SPRING, tuple(profiles), partial=not any(map(spring.shows_clients, profiles)))
-    streams = [found for settings in profiles if (found := spring.streams(settings)) is not None]
-    if streams:
-        yield ClientPart(_joined(name, "streams"), Client.STREAMS, tuple(streams))
+    for binder, of_binder in spring.by_binder(profiles).items():
+        title = _joined(name, f"binder {binder}") if binder else name
+        yield ClientPart(
+            title, Client.SPRING, tuple(map(tuple, of_binder)), partial=not any(map(spring.shows_clients, of_binder))
+        )
+        streams = [found for settings in of_binder if (found := spring.streams(settings)) is not None]
+        if streams:
+            yield ClientPart(_joined(title, "streams"), Client.STREAMS, tuple(streams))
 
 
 def _quarkus(settings: Sequence[Setting], name: str) -> Iterator[ClientPart]:

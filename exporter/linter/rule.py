@@ -43,7 +43,7 @@ class Context(NamedTuple):
     max_timeout_known: bool
 
 
-class Fault(NamedTuple):
+class Mistake(NamedTuple):
     """What a row finds: the setting's name (set or missing), the fault, and another severity than the row's."""
 
     name: str
@@ -51,7 +51,7 @@ class Fault(NamedTuple):
     severity: Level | None = None
 
 
-Look = Callable[[View, Context], Iterator[Fault]]
+Look = Callable[[View, Context], Iterator[Mistake]]
 
 
 class ClientRule(NamedTuple):
@@ -78,12 +78,12 @@ UNSET, ANY = "unset", "any"
 def values(texts: Mapping[str, Mapping[str, str]]) -> Look:
     """Find settings by their values in lower case: ``texts`` has the fault of each value by the setting's name."""
 
-    def look(view: View, _: Context) -> Iterator[Fault]:
+    def look(view: View, _: Context) -> Iterator[Mistake]:
         for name, by_value in texts.items():
             value = view.lower(name)
             text = by_value.get(UNSET) if value is None else by_value.get(value, by_value.get(ANY))
             if text is not None:
-                yield Fault(name, text)
+                yield Mistake(name, text)
 
     return look
 
@@ -94,7 +94,7 @@ def is_transactional(view: View, context: Context) -> bool:
     if kind is Client.STREAMS or kind is Client.KSQLDB:
         return (context.file.main.lower("processing.guarantee") or "").startswith("exactly_once")
     if kind is Client.FLINK:
-        return flink_guarantee(context.file.main)[1] == "exactly-once"
+        return sink_guarantee(context.file.main)[1] == "exactly-once"
     return bool(view.text("transactional.id"))
 
 
@@ -114,7 +114,7 @@ def idempotence(view: View, context: Context) -> Idempotence:
     return Idempotence.DEFAULT if by_default else Idempotence.NONE
 
 
-def flink_guarantee(view: View) -> tuple[str, str | None]:
+def sink_guarantee(view: View) -> tuple[str, str | None]:
     """The setting of the guarantee of Flink's Kafka sink, and its value with hyphens; None where it is not set."""
     for name in ("sink.delivery-guarantee", "delivery-guarantee", "sink.semantic"):
         value = view.lower(name)

@@ -8,7 +8,7 @@ KafkaMessageChannelBinder).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.linter.files import Setting, table
@@ -17,6 +17,10 @@ _ELEMENT = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _BINDER = "spring.cloud.stream.kafka.binder"
 _NAMES = table("names.toml")["spring"]
 _MAPS: dict[str, str] = _NAMES["maps"]
+_STREAM = "spring.cloud.stream."
+_OF_BINDER = re.compile(r"spring\.cloud\.stream\.binders\.([^.]{1,200})\.environment\.(.+)", re.DOTALL)
+_OF_BINDING = re.compile(r"spring\.cloud\.stream\.(?:kafka\.)?bindings\.([^.]{1,200})\.")
+_TOPOLOGIES = {"kstream", "ktable", "globalktable"}
 _PARENTS = (
     "spring.kafka", "spring.kafka.producer", "spring.kafka.consumer", "spring.kafka.streams", "spring.kafka.listener",
     _BINDER, f"{_BINDER}.transaction",
@@ -98,6 +102,31 @@ def _of_stream(words: list[str], uniform: list[str]) -> PropertyPlace:
         case ["kafka", *_]:
             return PropertyPlace("binder", "")
     return PropertyPlace("", "")
+
+
+def by_binder(profiles: Sequence[Sequence[Setting]]) -> dict[str, Sequence[Sequence[Setting]]]:
+    """The profiles of each binder for Kafka that has an environment: the application's properties and over them its
+    own, without bindings of other binders. Of an application without such binders, its profiles by "".
+    """
+    found: dict[str, Sequence[Sequence[Setting]]] = {}
+    for settings in profiles:
+        values = {setting.name: setting.value for setting in settings}
+        own = [(match, setting) for setting in settings if (match := _OF_BINDER.fullmatch(setting.name))]
+        for binder in dict.fromkeys(match[1] for match, _ in own):
+            kind = values.get(f"{_STREAM}binders.{binder}.type", binder)
+            whole = [setting for setting in settings if _is_shared(setting.name, binder, kind, values)]
+            whole += [setting._replace(name=match[2]) for match, setting in own if match[1] == binder]
+            if kind in {"kafka", *_TOPOLOGIES}:
+                found[binder] = (*found.get(binder, ()), tuple(whole))
+    return found or {"": profiles}
+
+
+def _is_shared(name: str, binder: str, kind: str, values: Mapping[str, str]) -> bool:
+    """Return whether a binder of this kind reads the application's property of this name."""
+    if match := _OF_BINDING.match(name):
+        default = values.get(f"{_STREAM}default-binder", binder)
+        return values.get(f"{_STREAM}bindings.{match[1]}.binder", default) == binder
+    return not name.startswith(_BINDER) or kind not in _TOPOLOGIES
 
 
 def from_variable(variable: str) -> str:

@@ -37,6 +37,7 @@ def test_a_name_that_is_used_twice_is_found_with_its_places(tmp_path: Path) -> N
 
 
 BEYOND_ONE_MODULE = {
+    "alerts/test_pages_without_subject.py": "what is said when the subject of a page is absent",
     "applications/test_id_forms.py": "ids of forty products, and their applications",
     "core/test_clocks.py": "which modules read the wall clock",
     "dashboards/test_dashboards.py": "all dashboards",

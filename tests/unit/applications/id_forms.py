@@ -167,7 +167,7 @@ SERVICES = [
     ),
     *_rows(
         "Micronaut Kafka",
-        "@KafkaClient(transactionalId), random with a suffix",
+        "the given id of @KafkaClient or @KafkaListener, with what its placeholders give",
         f"micronaut-loans-{_ONE}|micronaut-loans-{_TWO}",
         "micronaut-cards",
     ),
@@ -192,16 +192,6 @@ SERVICES = [
         "beam_raw_sink-0|beam_raw_sink-2",
     ),
     *_rows(
-        "Samza, transactional system producer",
-        "<job>-<job id>-<task>-<uuid>",
-        f"samza-geo-1-Partition-0-{_ONE}|samza-geo-1-Partition-0-{_TWO}",
-    ),
-    *_rows(
-        "Storm, KafkaBolt with a transactional producer",
-        "<topology>-<instant>-<task>",
-        "storm-tags-1764331200-3|storm-tags-1764331200-4|storm-tags-1764399999-3",
-    ),
-    *_rows(
         "NiFi PublishKafka",
         "<Transactional Id Prefix><uuid>",
         f"nifi-intake-{_ONE}|nifi-intake-{_TWO}",
@@ -215,7 +205,7 @@ SERVICES = [
     ),
     *_rows(
         "Vert.x Kafka client",
-        "the given id with the verticle's deployment id",
+        "the given id, here with a verticle's deployment id",
         f"vertx-bids-{_ONE}|vertx-bids-{_THREE}",
     ),
     *_rows(
@@ -280,11 +270,6 @@ SERVICES = [
         "drop-orders-9f86d081884c|drop-orders-2c26b46b68ff",
     ),
     *_rows(
-        "Confluent REST proxy, v3 producers",
-        "<id>-<instance>",
-        "rest-proxy-tx-rest-0|rest-proxy-tx-rest-1",
-    ),
-    *_rows(
         "Redpanda Connect",
         "transactional_id: a UUID with a prefix",
         f"rpcn-{_ONE}|rpcn-{_TWO}",
@@ -311,11 +296,6 @@ SERVICES = [
         "Arroyo",
         "arroyo-id-<job>-<operator>-<topic>-<subtask>-<transaction>",
         "arroyo-id-job_k4x9w2m7q1-sink_4-rides-0-0|arroyo-id-job_k4x9w2m7q1-sink_4-rides-1-37",
-    ),
-    *_rows(
-        "Bytewax, with a transactional producer",
-        "<flow>-<worker>",
-        "bytewax-iot-worker-0|bytewax-iot-worker-3",
     ),
     *_rows(
         "SeaTunnel",
@@ -388,6 +368,14 @@ SERVICES = [
         "dispatchsvc01|dispatchsvc07|dispatchsvc12",
         "weigh-svc07-tx-0|weigh-svc08-tx-0",
         "gw-tx1|gw-tx2|gw-tx12",
+    ),
+    *_rows(
+        "any, by task or worker of a job",
+        "<job>-<task>-<random>, <job>-<instant>-<task>, <flow>-worker-<n>",
+        f"geo-job-1-Partition-0-{_ONE}|geo-job-1-Partition-0-{_TWO}",
+        "tagging-1764331200-3|tagging-1764331200-4|tagging-1764399999-3",
+        "meters-worker-0|meters-worker-3",
+        "front-tx-rest-0|front-tx-rest-1",
     ),
     *_rows(
         "any, by shard, partition, tenant or number",

@@ -82,6 +82,7 @@ def test_a_list_of_json_has_its_lines() -> None:
         ("[" * 100_000, ".json", "nested too deeply"),
         ('{"a":' * 40 + "1" + "}" * 40, ".json", "nested too deeply"),
         ("a=\0", ".properties", "line 1: holds a NUL byte"),
+        ('streams {\n  application.id = "a"\n}\n', ".conf", "has blocks in braces"),
     ],
 )
 def test_what_cannot_be_read_is_one_clear_line(text: str, suffix: str, error: str) -> None:
@@ -117,7 +118,7 @@ def test_a_long_name_is_refused_with_its_parents_and_not_repeated(form: str, suf
 
 
 @given(
-    st.dictionaries(st.text(max_size=9), st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=5)),
+    st.dictionaries(st.text(max_size=5), st.text(max_size=9) | st.integers() | st.lists(st.none()), max_size=3),
     st.booleans(),
     st.sampled_from([None, 1, "\t"]),
 )

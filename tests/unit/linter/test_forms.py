@@ -54,6 +54,7 @@ def test_strimzis_worker_and_connector_with_each_others_settings() -> None:
     }
 
 
+@pytest.mark.parametrize("group", ["kafka.strimzi.io/v1beta2", "kafka.strimzi.io/v1", "eventstreams.ibm.com/v1beta2"])
 @pytest.mark.parametrize(
     "of_target", ["clusters:\n  - {alias: t, config: {X}}\n  connectCluster: t", "target: {config: {X}}"]
 )
@@ -61,9 +62,10 @@ def test_strimzis_worker_and_connector_with_each_others_settings() -> None:
     ("setting", "found"), [("exactly.once.source.support: enabled", set()), ("group.id: g", {"worker-exactly-once"})]
 )
 def test_strimzis_mirrormaker_is_a_worker_without_sinks_and_its_mirrors(
-    of_target: str, setting: str, found: set[str]
+    group: str, of_target: str, setting: str, found: set[str]
 ) -> None:
-    text = STRIMZI + "kind: KafkaMirrorMaker2\nmetadata: {name: m}\nspec:\n  " + of_target.replace("X", setting)
+    text = f"apiVersion: {group}\nkind: KafkaMirrorMaker2\n" + "metadata: {name: m}\nspec:\n  "
+    text += of_target.replace("X", setting)
     text += "\n  mirrors:\n  - sourceCluster: s\n    sourceConnector:\n      config:\n"
     text += "        exactly.once.support: required\n"
     assert failures(text, "m.yaml") == {
@@ -128,6 +130,42 @@ ON_TARGET = "y.exactly.once.source.support=enabled\n"
 )
 def test_mirrormaker_takes_settings_of_its_target_and_of_its_source(lines: str, found: set[str]) -> None:
     assert failures(MM2 + lines, "mm2.properties") == {"": found}
+
+
+def test_a_flow_of_mirrormaker_is_a_pair_of_its_clusters() -> None:
+    switches = "x->y.emit.heartbeats.enabled=true\nx->y.emit.checkpoints.enabled = true\nx->z.enabled = true\n"
+    right = ON_TARGET + "x.consumer.isolation.level=read_committed\n"
+    assert failures(MM2 + switches + right, "mm2.properties") == {"": set()}
+    assert failures("clusters = x, y\n" + switches, "mm2.properties") == {"": set()}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("replication.factor=1", True),
+        ("offset.storage.replication.factor=2", True),
+        ("y.config.storage.replication.factor=1", True),
+        ("x->y.replication.factor=1", True),
+        ("x.status.storage.replication.factor=1", False),  # nothing is replicated to x
+        ("checkpoints.topic.replication.factor=1", False),  # exactly-once does not resume from it
+        ("y.offset.storage.replication.factor=3", False),
+    ],
+)
+def test_what_mirrormaker_resumes_from_is_replicated(line: str, found: bool) -> None:
+    right = ON_TARGET + "x.consumer.isolation.level=read_committed\n"
+    assert failures(MM2 + right + line, "mm2.properties") == {"": {"replication-factor"} if found else set()}
+
+
+def test_a_worker_has_no_replication_factor_of_its_own() -> None:
+    worker = "offset.storage.topic=o\nexactly.once.source.support=enabled\nconsumer.isolation.level=read_committed\n"
+    assert failures(worker + "replication.factor=1", "worker.properties") == {"": set()}
+    assert failures(worker + "offset.storage.replication.factor=1", "w.properties") == {"": {"replication-factor"}}
+
+
+def test_a_file_of_ksqldb_without_brokers_is_a_part() -> None:
+    command_line = "ksql.streams.auto.offset.reset=earliest\n"
+    assert failures(command_line, "cli.properties") == {"": set()}
+    assert failures(command_line + "bootstrap.servers=k:1", "s.properties") == {"": {"streams-at-least-once"}}
 
 
 # --- Spring -----------------------------------------------------------------------------------------------------------
@@ -208,6 +246,38 @@ OF_F = "spring.cloud.stream.kafka.bindings.f-in-0.consumer.configuration."
 )  # fmt: skip
 def test_the_binder_has_the_clients_of_its_bindings_and_their_defaults(lines: str, found: set[str]) -> None:
     assert failures(lines, "application.properties") == {"": found}
+
+
+STREAM = "spring.cloud.stream."
+ENVIRONMENT = f"{STREAM}binders.one.environment."
+TWO = f"{STREAM}bindings.f-in-0.binder=one\n{STREAM}bindings.g-out-0.binder=two\n"
+TWO += f"{STREAM}binders.one.type=kafka\n{STREAM}binders.two.type=kafka\n"
+TWO += f"{STREAM}binders.two.environment.{BINDER}transaction.transaction-id-prefix=b-\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (f"{ENVIRONMENT}{BINDER}brokers=k:1", {"one": {"isolation-read-uncommitted"}, "two": {"acks-not-all"}}),
+        (f"{ENVIRONMENT}{BINDER}configuration.isolation.level=read_committed", {"one": set(), "two": {"acks-not-all"}}),
+        (f"{ENVIRONMENT}spring.kafka.consumer.isolation-level=read_committed", {"one": set(), "two": {"acks-not-all"}}),
+        (f"{BINDER}required-acks=all\n{ENVIRONMENT}{BINDER}brokers=k:1",
+         {"one": {"isolation-read-uncommitted"}, "two": set()}),
+        (f"{STREAM}binders.three.type=rabbit\n{STREAM}binders.three.environment.spring.rabbitmq.host=r\n{ENVIRONMENT}a=b",
+         {"one": {"isolation-read-uncommitted"}, "two": {"acks-not-all"}}),
+        (f"{ENVIRONMENT}{BINDER}brokers=k:1\n{STREAM}default-binder=two\n{STREAM}bindings.h-in-0.destination=a",
+         {"one": {"isolation-read-uncommitted"}, "two": {"acks-not-all", "isolation-read-uncommitted"}}),
+    ],
+)  # fmt: skip
+def test_each_binder_with_an_environment_has_its_bindings(lines: str, found: dict[str, set[str]]) -> None:
+    assert failures(TWO + lines, "application.properties") == {f"binder {name}": it for name, it in found.items()}
+
+
+def test_a_binder_of_topologies_is_an_application_of_streams() -> None:
+    text = f"{BINDER}brokers=k:1\n{STREAM}binders.t.type=kstream\n{READS}{WRITES}"
+    text += f"{STREAM}binders.t.environment.{STREAM}kafka.streams.binder.configuration.commit.interval.ms=100\n"
+    found = failures(text, "application.properties")
+    assert found == {"binder t": set(), "binder t streams": {"streams-at-least-once"}}
 
 
 def test_each_profile_is_judged_over_what_all_have() -> None:
