@@ -14,7 +14,6 @@ import pytest
 
 from exporter import catalogue
 from exporter.alerts.rule import Alert, Severity
-from exporter.alerts.settings import Settings
 from exporter.alerts.table import alerts, records
 from exporter.model import Metric
 
@@ -47,7 +46,7 @@ SAID_BY: Mapping[str, Witness] = {
 }
 ENDED = {"ingest", "producers"}
 """Clients that push: one that is silent cannot be told from one that was ended, and nothing is said."""
-ALL = alerts(Settings())
+ALL = alerts()
 PAGES = [alert for alert in ALL if alert.severity is Severity.CRITICAL]
 SOURCES = {row.name: row.source for row in catalogue.rows()}
 RECORDED = {record.name: record.expr for record in records()}
