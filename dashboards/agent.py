@@ -7,7 +7,7 @@ from grafanalib import core
 from exporter import catalogue
 from exporter.dashboards.board import AGENT, Dashboard, PanelRow
 from exporter.dashboards.panels import GREEN, RED, YELLOW, Column, Query, lines, stat, table, timeline
-from exporter.dashboards.queries import age, dropped, now, own, own_per_second, total
+from exporter.dashboards.queries import age, dropped, own, own_per_second, total
 from exporter.model import Kind, Metric
 
 # Not ours: what prometheus_client and Prometheus say of every process and target.
@@ -28,7 +28,7 @@ def board() -> Dashboard:
             PanelRow("What does not answer?", ((_sources(), _faults()), (_last_success(),))),
             PanelRow("Is the agent's clock right?", ((_clock(),),)),
             PanelRow("What does the agent cost?", ((_cpu(), _memory()),)),
-            PanelRow("What is recorded, and what is watched?", ((_events(), _journal()), (_clusters(),))),
+            PanelRow("What is recorded?", ((_events(), _journal()),)),
         ),
     )
 
@@ -161,19 +161,4 @@ def _journal() -> core.Panel:
             Query(own(catalogue.JOURNAL_SIZE_BYTES), _REPLICA + " bytes"),
             Query(f"{own_per_second(catalogue.JOURNAL_LOST_EVENTS_TOTAL)} > 0", _REPLICA + " events lost"),
         ],
-    )
-
-
-def _clusters() -> core.Panel:
-    return table(
-        "Which clusters are watched?",
-        "Transactions V2 is transaction.version 2.",
-        [now(catalogue.CLUSTER_INFO)],
-        [
-            Column("kafka_cluster", "Cluster"),
-            Column("cluster_id", "Id"),
-            Column("bootstrap_servers", "Bootstrap servers"),
-            Column("transaction_version", "Transaction version", width=150),
-        ],
-        sort=["Cluster"],
     )

@@ -39,8 +39,7 @@ def board() -> Dashboard:
                 "What do brokers say? (needs JMX of brokers: clusters.brokers)",
                 (
                     (_errors(), _durations()),
-                    (_queues(), _loads()),
-                    (_late(), _verification()),
+                    (_queues(), _late()),
                     (_producer_ids(), _versions(), _software()),
                 ),
             ),
@@ -148,11 +147,17 @@ def _errors() -> core.Panel:
 
 
 def _durations() -> core.Panel:
-    slow = now(catalogue.BROKER_REQUEST_DURATION_SECONDS, _BROKER, 'quantile="0.99"')
+    slow, verified = (
+        now(metric, _BROKER, 'quantile="0.99"')
+        for metric in (catalogue.BROKER_REQUEST_DURATION_SECONDS, catalogue.BROKER_TXN_VERIFICATION_SECONDS)
+    )
     return lines(
         "How slow is the slowest broker? (p99)",
-        "Of each request at the broker where it is largest: quantiles have no average.",
-        Query(f"max by (request) ({slow})", "{{request}}"),
+        "Of each request at the broker where it is largest, and of the verification of a transaction before a write.",
+        [
+            Query(f"max by (request) ({slow})", "{{request}}"),
+            Query(f"max by (quantile) ({verified})", "verification"),
+        ],
         "s",
         log=True,
     )
@@ -167,30 +172,12 @@ def _queues() -> core.Panel:
     )
 
 
-def _loads() -> core.Panel:
-    return lines(
-        "Did coordinators move?",
-        "Time to load a partition of __transaction_state: there is a line while a coordinator has just moved.",
-        Query(now(catalogue.BROKER_TXN_COORDINATOR_LOAD_SECONDS, _BROKER, 'stat="max"'), _NAME),
-        "s",
-    )
-
-
 def _late() -> core.Panel:
     return lines(
         "Do brokers see late transactions?",
         "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
         Query(now(catalogue.BROKER_LATE_TRANSACTION_PARTITIONS, _BROKER), _NAME),
         "none",
-    )
-
-
-def _verification() -> core.Panel:
-    return lines(
-        "How long does verification take? (p99)",
-        "Time to have a transaction's partitions verified or added before a write.",
-        Query(now(catalogue.BROKER_TXN_VERIFICATION_SECONDS, _BROKER, 'quantile="0.99"'), _NAME),
-        "s",
     )
 
 

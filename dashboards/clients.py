@@ -78,10 +78,9 @@ def board() -> Dashboard:
             PanelRow(
                 "Connect: which tasks, and why?", ((_not_running(), _causes()), (_task_states(), _task_commits()))
             ),
-            PanelRow("Connect: how are they set up?", ((_connectors(), _workers()),)),
             PanelRow(
-                "Connect: transactions and offset commits (needs JMX of the workers: connect.workers)",
-                ((_records_of_tasks(), _commit_time()),),
+                "Connect: what do they write? (needs JMX of the workers: connect.workers)",
+                ((_connectors(), _workers()), (_records_of_tasks(), _commit_time())),
             ),
             PanelRow(
                 "Debezium (needs JMX of the workers: connect.workers)", ((_snapshots(), _capture_lag(), _queue()),)
@@ -95,8 +94,10 @@ def board() -> Dashboard:
                 ),
             ),
             PanelRow("Flink: will data be lost?", ((_at_risk(), _lost()),)),
-            PanelRow("Producers (needs JMX: producers)", ((_operations(), _records()),)),
-            PanelRow("Producers of librdkafka (needs their statistics: ingest)", ((_states(), _idempotence()),)),
+            PanelRow(
+                "Producers (needs JMX: producers; of librdkafka, their statistics: ingest)",
+                ((_operations(), _records()), (_states(), _idempotence())),
+            ),
         ),
     )
 

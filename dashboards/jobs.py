@@ -12,7 +12,6 @@ from exporter.dashboards.panels import (
     GREEN,
     GREY,
     OF_THRESHOLD,
-    ORANGE,
     PURPLE,
     RED,
     YELLOW,
@@ -78,12 +77,6 @@ def _overdue() -> str:
 def _figures() -> tuple[core.Panel, ...]:
     return (
         failed_queries(*_QUERY),
-        stat(
-            f"Ended by errors, {WINDOW}",
-            "Times that queries ended by an error: one that is restarted and ends again counts again.",
-            f"round({total(gained(catalogue.SPARK_QUERY_TERMINATIONS_TOTAL, WINDOW, *_QUERY, _ERROR))})",
-            steps=((None, GREEN), (1, ORANGE), (3, RED)),
-        ),
         stat(
             "Longest without progress, of its threshold",
             "Of the queries that have not ended: 1 is where it becomes a ticket.",

@@ -49,7 +49,6 @@ from exporter.dashboards.shared import (
     records_to_restore,
     stalled_partitions,
     starved_queries,
-    timeouts,
     topics_with_findings,
     unavailable_ids,
     used_up,
@@ -74,7 +73,6 @@ def board() -> Dashboard:
     worst = (
         longest_stall(link=STALLS),
         longest_open(OF_APPLICATION, link=TRANSACTIONS),
-        timeouts(OF_APPLICATION, link=TRANSACTIONS),
         not_committed(OF_APPLICATION, link=TRANSACTIONS),
         used_up("Applications without budget", REMAINING, _BY_APPLICATION, OF_APPLICATION, link=TRANSACTIONS),
         used_up("Topics without budget", FRESHNESS_REMAINING, "kafka_cluster, topic", link=TRANSACTIONS),

@@ -53,8 +53,7 @@ def board() -> Dashboard:
                 "By whom, and since when?",
                 ((holders(_TOPIC),), (_kinds(), _stalled_for()), (_withheld(), _lag_of_topics())),
             ),
-            PanelRow("Who waits?", ((_groups(),), (_blocked(), _members()))),
-            PanelRow("What do the settings say?", (_settings(),)),
+            PanelRow("Who waits?", ((_groups(),), (_members(), _ignored()))),
         ),
     )
 
@@ -128,15 +127,6 @@ def _groups() -> core.Panel:
     )
 
 
-def _blocked() -> core.Panel:
-    blocked = total(now(catalogue.GROUP_BLOCKED_OFFSETS, _TOPIC, _GROUP), "kafka_cluster, group, topic")
-    return lines(
-        "What can groups not read yet?",
-        "High watermark minus last stable offset on the group's partitions, of the ten groups with most.",
-        Query(f"topk(10, {blocked})", _OF_GROUP),
-    )
-
-
 def _members() -> core.Panel:
     members = total(now(catalogue.GROUP_MEMBERS, _GROUP), "kafka_cluster, group, kind")
     return lines(
@@ -147,22 +137,12 @@ def _members() -> core.Panel:
     )
 
 
-def _settings() -> tuple[core.Panel, ...]:
-    return (
-        table(
-            "What is ignored, and why?",
-            "Subjects whose thresholds are switched off by the agent's settings: no alert fires for them.",
-            [now(catalogue.IGNORED_INFO)],
-            [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
-            sort=["Subject"],
-            none="nothing is known to be ignored",
-        ),
-        table(
-            "Who owns what?",
-            "The team that owns a subject by the agent's settings; a holder is a producer id that holds partitions.",
-            [now(catalogue.OWNER_INFO)],
-            [Column("owner", "Owner"), Column("kind", "Kind"), Column("subject", "Subject")],
-            sort=["Owner"],
-            none="the settings have no owners",
-        ),
+def _ignored() -> core.Panel:
+    return table(
+        "What is ignored, and why?",
+        "Subjects whose thresholds are switched off by the agent's settings: no alert fires for them.",
+        [now(catalogue.IGNORED_INFO)],
+        [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
+        sort=["Subject"],
+        none="nothing is known to be ignored",
     )

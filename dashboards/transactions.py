@@ -37,7 +37,6 @@ from exporter.dashboards.shared import (
     not_committed,
     outcomes,
     timeouts,
-    used_up,
 )
 
 _OF_TOPIC = 'topic=~"$topic"'
@@ -74,7 +73,7 @@ def board() -> Dashboard:
             PanelRow("How long do they take?", ((_open_seconds(), _completion()),)),
             PanelRow(
                 "Are the objectives met? (needs the recording rules)",
-                (_budgets(), (_applications(),), (_topics(),)),
+                ((_applications(),), (_topics(),)),
             ),
             PanelRow("How many ids and applications are there?", (_ids(),)),
         ),
@@ -263,26 +262,6 @@ def _topic_burn(window: str) -> str:
     if window == "1h":
         return recorded("max", _BY_TOPIC, FRESHNESS_BURN, _OF_TOPIC)
     return f"{recorded('max', _BY_TOPIC, LATE, _OF_TOPIC, window=window)} / {LATE_SHARE:g}"
-
-
-def _budgets() -> tuple[core.Panel, ...]:
-    return (
-        used_up("Applications without budget", REMAINING, _BY_APPLICATION, OF_APPLICATION),
-        _fastest("Fastest burn in 1 h, applications", _application_burn("1h")),
-        used_up("Topics without budget", FRESHNESS_REMAINING, _BY_TOPIC, _OF_TOPIC),
-        _fastest("Fastest burn in 1 h, topics", _topic_burn("1h")),
-    )
-
-
-def _fastest(title: str, burn: str) -> core.Panel:
-    return stat(
-        title,
-        "How many times as fast as allowed the budget was spent: at 1 it lasts exactly 30 days.",
-        f"max({burn})",
-        "none",
-        _BURN_STEPS["1h"],
-        none="not known",
-    )
 
 
 def _applications() -> core.Panel:

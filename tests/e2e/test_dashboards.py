@@ -32,7 +32,6 @@ MAY_BE_EMPTY = {
     "Brokers and the transaction log: Whose ids have no coordinator?": "the internal topics are whole",
     "Brokers and the transaction log: Which coordinators fail the canary?": _NO_CANARY,
     "Brokers and the transaction log: How long do its phases take? (p99)": _NO_CANARY,
-    "Brokers and the transaction log: Did coordinators move?": "none moved in the last 30 seconds",
     "Brokers and the transaction log: Which errors do clients get?": "what is in it depends on the instant",
     "Clients and engines: Which tasks do not run?": "all run until one fails",
     "Clients and engines: Why did tasks fail in the last hour?": "all run until one fails",
@@ -44,13 +43,9 @@ MAY_BE_EMPTY = {
     "Overview: Which alerts fire?": "this Prometheus may have nothing to fire",
     "Overview: Applications without budget": _NO_BUDGET,
     "Overview: Topics without budget": _NO_FRESHNESS,
-    "Transactions: Applications without budget": _NO_BUDGET,
     "Transactions: Which applications have the least budget left?": _NO_BUDGET,
-    "Transactions: Topics without budget": _NO_FRESHNESS,
-    "Transactions: Fastest burn in 1 h, topics": _NO_FRESHNESS,
     "Transactions: Which topics have the least budget left?": _NO_FRESHNESS,
     "Stalls: Torn transactions": "no audit of markers runs here",
-    "Stalls: Who owns what?": "the settings have no owners",
     "Stalls: How many members have groups of the newer protocols?": "the groups here are classic",
     "Stalls: What is ignored, and why?": "no threshold ignores anything",
     "The agent: What happened?": "nothing may happen in a minute",
@@ -59,7 +54,7 @@ MAY_BE_EMPTY = {
 }
 """Panels without data on this stack, each with its reason."""
 
-_OBJECTIVES = ("without budget", "Fastest burn", "least budget left")
+_OBJECTIVES = ("without budget", "least budget left")
 EACH_FOR_ITSELF = (
     "The agent: ",
     "Overview: Which agents answer, and where are their pages?",

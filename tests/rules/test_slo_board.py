@@ -38,10 +38,6 @@ _NOTHING_FINISHED = [  # promtool's series cannot be NaN, rules can
 _PAY, _OF_TEST = {"application": "pay", "kafka_cluster": "prod"}, {"application": "pay", "kafka_cluster": "test"}
 _ORDERS = {"kafka_cluster": "prod", "topic": "orders"}
 _CELLS: dict[str, list[list[tuple[dict[str, str], float]]]] = {
-    "Applications without budget": [[({}, 1)]],
-    "Fastest burn in 1 h, applications": [[({}, 2)]],
-    "Topics without budget": [[({}, 1)]],
-    "Fastest burn in 1 h, topics": [[({}, 100)]],
     "Which applications have the least budget left?": [
         [(_PAY, -0.5), (_OF_TEST, 0.9)],
         [(_PAY, 0.95)],
