@@ -24,7 +24,7 @@ def test_every_runbook_is_a_page_that_names_the_servers(name: str) -> None:
     assert "HOST:PORT" not in text
     assert ("b1:9092" in text) == ("HOST:PORT" in (runbook(name) or ""))
     assert '.md"' not in text
-    assert '<a href="ten-minutes">Exactly-once in ten minutes</a>' in text
+    assert '<a href="ten-minutes">The words</a>' in text
 
 
 def test_the_commands_are_for_the_cluster_and_the_partition_of_the_query() -> None:
