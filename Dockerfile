@@ -82,7 +82,7 @@ FROM runtime AS agent
 COPY --from=build /opt/kafka-eos-exporter /opt/kafka-eos-exporter
 # The base has no bytecode of the standard library: without this, each start and each health check compiles it.
 RUN PYTHONDONTWRITEBYTECODE='' python -c "from exporter.agent import clusters, composition, engine_sources, jvm_sources, posted_sources; \
-import exporter.commands.run, exporter.settings.root, exporter.settings.web_file, exporter.standalone.health, jinja2, requests"
+import exporter.commands.run, exporter.standalone.health, jinja2, requests"
 ARG REVISION=unknown
 LABEL org.opencontainers.image.revision="$REVISION"
 EXPOSE 10618

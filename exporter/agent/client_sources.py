@@ -18,7 +18,8 @@ from exporter.cluster import Cluster
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.target_files import TargetFiles
 from exporter.model import Clock, Deadline, Source
-from exporter.settings.plain import Broker, Config, Producers, Streams
+from exporter.settings.root import Config
+from exporter.settings.targets import Broker, Producers, Streams
 
 if TYPE_CHECKING:
     from exporter.agent.receivers import Receivers

@@ -30,7 +30,8 @@ from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, Source
 from exporter.posture.source import PostureSource
-from exporter.settings.plain import ClusterConfig, Config
+from exporter.settings.root import Config
+from exporter.settings.sections import ClusterConfig
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
 from exporter.views.stalls import Links

@@ -14,9 +14,9 @@ from exporter.core.thresholds import Owners
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Deadline, Snapshot
-from exporter.settings.addresses import split_address
 from exporter.settings.layers import ConfigError
-from exporter.settings.plain import Config
+from exporter.settings.root import Config
+from exporter.settings.values import split_address
 from exporter.status.app import App, PostHandler
 from exporter.web_server.authentication import Guard
 from exporter.web_server.config_file import WebFile
@@ -47,7 +47,7 @@ class Agent:
         self._clock = clock or Clock(boot=boot_id())
         self._exposition = Exposition(self._clock, own=ProcessMetrics())
         self._receivers, post_handlers = self._ingest(config)
-        self._web = WebFile(config.web.config_file, apart=True)
+        self._web = WebFile(config.web.config_file)
         self._app = App(
             self._exposition,
             self.status,

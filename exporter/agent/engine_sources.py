@@ -13,7 +13,7 @@ from exporter.cluster import Cluster
 from exporter.connect.rest import ConnectRest
 from exporter.connect.source import ConnectSource
 from exporter.model import Source
-from exporter.settings.plain import Connect, Spark
+from exporter.settings.targets import Connect, Spark
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import StreamingQuery

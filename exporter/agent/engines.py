@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.settings.plain import Audits, Config, Connect, Spark
+from exporter.settings.root import Config
+from exporter.settings.targets import Audits, Connect, Spark
 
 
 class Engines(NamedTuple):

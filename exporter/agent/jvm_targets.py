@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from exporter.core.target_files import FileTarget, TargetFiles
 from exporter.jvm.reader import AgentKind, JvmReader, JvmTarget, reader_for
-from exporter.settings.plain import TARGET, Discovered
+from exporter.settings.targets import TARGET, Discovered
 
 
 class WatchedJvm(NamedTuple):

@@ -8,7 +8,7 @@ from exporter.audit_results.posts import AuditReceiver
 from exporter.ingest.budget import Budget
 from exporter.model import Clock
 from exporter.producers.source.librdkafka import LibrdkafkaReceiver
-from exporter.settings.plain import Config
+from exporter.settings.root import Config
 from exporter.spark.posts import SparkReceiver
 from exporter.telemetry.clients import TelemetryReceiver
 

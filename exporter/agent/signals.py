@@ -75,7 +75,7 @@ def run(agent: Agent) -> int:
         return 2
     collect_seldom()
     asked = threading.Event()
-    # On a thread of its own: another process reads the settings, and SIGTERM does not wait for it.
+    # On a thread of its own: large settings take seconds to read, and SIGTERM does not wait for them.
     threading.Thread(target=_reread, args=(agent, asked), name="settings", daemon=True).start()
     while signal.sigwait(SIGNALS) == signal.SIGHUP:
         asked.set()

@@ -26,6 +26,7 @@ from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at, start_offsets
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
+from exporter.settings.values import bytes_of
 from exporter.transactions.decided.cleaned_topics import SETTINGS, may_be_cleaned
 from exporter.transactions.decided.log_gaps import LogGaps
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
@@ -138,8 +139,6 @@ def _result(report: MarkerReport) -> AuditResult:
 
 def _size(text: str) -> int:
     """A flag's size in bytes, for argparse."""
-    from exporter.settings.values import bytes_of  # noqa: PLC0415 -- pydantic, which no other command loads
-
     try:
         return bytes_of(text)
     except ValueError as error:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, ValidationError
+from typing import Any, Literal
 
 from exporter.bounds.files import warn_of_writers
 from exporter.config import ConfigError
@@ -19,19 +18,19 @@ from exporter.jobs.audit.offset_range import Bound, BoundError, parse_bound
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.lakes.formats import LAKES
 from exporter.settings.file_text import read_file_text
-from exporter.settings.layers import Path as SettingPath
 from exporter.settings.layers import Problem
-from exporter.settings.problems import problem_of
-from exporter.settings.values import Section
-from exporter.settings.yaml_layer import layer_of
+from exporter.settings.reading import read
+from exporter.settings.values import NotEmpty
+from exporter.settings.yaml_file import layer_of
 
 _LAKE = re.compile(rf"(?P<format>{'|'.join(LAKES)}):(?P<url>.+?)(?:@(?P<snapshot>\d+))?")
 
 
-class TableSpec(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableSpec:
     """A table by JDBC, of Iceberg or Delta, Parquet files, or what else Spark reads."""
 
-    url: Annotated[str, Field(min_length=1)]
+    url: NotEmpty
     """A JDBC URL, a folder, `parquet:`, `iceberg:` or `delta:` with a folder or a table, perhaps with `@SNAPSHOT`."""
     table: str = ""
     """Table of a JDBC URL."""
@@ -41,12 +40,13 @@ class TableSpec(Section):
     """File with the password."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SinkSpec(TableSpec):
     """What stores the topic: rows with kafka_topic, kafka_partition and kafka_offset, or one row for each key."""
 
     format: str = ""
     """A format of Spark that reads `url`, such as `orc`."""
-    options: dict[str, str] = Field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     """Options of `format`."""
     key: str = ""
     """Expression over a row: its key, where the sink keeps one row for each key. Compared with `key`."""
@@ -58,10 +58,11 @@ class SinkSpec(TableSpec):
     """What this group has committed of the topic must be in the sink."""
 
 
-class SourceSpec(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceSpec:
     """A topic whose records must all be in the audited one, by `id`."""
 
-    topic: Annotated[str, Field(min_length=1)]
+    topic: NotEmpty
     """Its name."""
     id: str = ""
     """Id of one of its records (as `id`)."""
@@ -71,19 +72,21 @@ class SourceSpec(Section):
     """What this group has committed of it must be downstream."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OutboxSpec(TableSpec):
     """A table whose rows must all be in the topic."""
 
-    id: Annotated[str, Field(min_length=1)]
+    id: NotEmpty
     """The `id` of a row, over the table's columns."""
     where: str = ""
     """Only rows for which this is true."""
 
 
-class AuditSpec(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditSpec:
     """The definition of an audit. An expression is Spark SQL over one record."""
 
-    topic: Annotated[str, Field(min_length=1)]
+    topic: NotEmpty
     """The topic to audit."""
     id: str = ""
     """Expression whose value only one record may have."""
@@ -131,12 +134,9 @@ def spec_of_file(file: Path) -> Audit:
 
 def audit_of(tree: Any, origin: str, folder: Path = Path()) -> Audit:  # noqa: ANN401 -- a tree of YAML is anything
     """The audit of these keys. Raises ConfigError with every problem and its path."""
-    origins: dict[SettingPath, str] = {(): origin}
-    try:
-        spec = AuditSpec.model_validate(tree)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise ConfigError([problem_of(detail, AuditSpec, origins) for detail in found]) from None
+    spec, problems = read(AuditSpec, tree, {(): origin})
+    if spec is None:
+        raise ConfigError(problems)
     reading = _Reading(_with_defaults(spec), folder)
     audit = reading.audit()
     if reading.problems:
@@ -154,7 +154,7 @@ def _with_defaults(spec: AuditSpec) -> AuditSpec:
     sequence = more.get("sequence", spec.sequence)
     more["sparse"] = spec.sparse or sequence == debezium.SOURCE_POSITION
     more["deleted"] = spec.deleted or (debezium.DELETED if spec.sink is not None and spec.sink.key else "")
-    return spec.model_copy(update=more)
+    return replace(spec, **more)
 
 
 class _Reading:

@@ -1,4 +1,4 @@
-"""The generated references of docs/: metrics by source from the catalogue, settings by section from their models."""
+"""The generated references of docs/: metrics by source from the catalogue, settings by section from their classes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import inspect
 import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import MISSING
 from functools import cache
-from typing import Any, get_args
-
-from pydantic import BaseModel, PlainSerializer, SecretStr
-from pydantic.fields import FieldInfo
+from typing import get_origin
 
 from exporter.commands.settings import CLUSTER, RUN
-from exporter.core.durations import format_duration
 from exporter.model import Metric
-from exporter.settings.root import ConfigSection
+from exporter.settings.reading import Key, form_of, keys_of, section_of
+from exporter.settings.root import Config
 
 _FLAGS = {".".join(map(str, flag.path)): flag.name for flag in (*CLUSTER, *RUN)}
 
@@ -33,15 +31,15 @@ def metrics(rows: Iterable[Metric]) -> str:
     )
 
 
-def settings(model: type[BaseModel] = ConfigSection) -> str:
+def settings(model: type = Config) -> str:
     """Return a Markdown table for each section. Raises ValueError for a key without a text below it."""
     tables = []
     for path, section in _sections("", model):
         texts = field_texts(section)
         rows = [
-            _setting(f"{path}.{name}".lstrip("."), name, info, texts)
-            for name, info in section.model_fields.items()
-            if _section_of(info) is None
+            _setting(f"{path}.{name}".lstrip("."), name, key, texts)
+            for name, key in keys_of(section).items()
+            if section_of(key.annotation) is None
         ]
         if rows:
             intro = (inspect.getdoc(section) or "").replace("``", "`")
@@ -55,42 +53,33 @@ def _metric(metric: Metric) -> str:
     return f"| `{metric.name}` | {metric.kind} | {labels} | {_cell(metric.help)}{buckets} |"
 
 
-def _sections(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+def _sections(path: str, model: type) -> Iterator[tuple[str, type]]:
     yield path, model
-    for name, info in model.model_fields.items():
-        section = _section_of(info)
+    for name, key in keys_of(model).items():
+        section = section_of(key.annotation)
         if section is not None:
-            several = "[]" if section is not info.annotation else ""
+            several = "[]" if get_origin(form_of(key.annotation)[0]) is tuple else ""
             yield from _sections(f"{path}.{name}{several}".lstrip("."), section)
 
 
-def _section_of(info: FieldInfo) -> type[BaseModel] | None:
-    """The model of a key that holds a section, or a list of sections."""
-    for annotation in (info.annotation, *get_args(info.annotation)[:1]):
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            return annotation
-    return None
-
-
-def _setting(path: str, name: str, info: FieldInfo, texts: dict[str, str]) -> str:
+def _setting(path: str, name: str, key: Key, texts: dict[str, str]) -> str:
     if name not in texts:
         raise ValueError(f"{path}: the setting needs a text below it, for docs/configuration.md")
     flag = _FLAGS.get(path.replace("[]", ""))
     more = f" Flag: `{flag}`." if flag else ""
-    return f"| `{name}` | {_default(info)} | {_cell(texts[name])}{more} |\n"
+    return f"| `{name}` | {_default(key)} | {_cell(texts[name])}{more} |\n"
 
 
-def _default(info: FieldInfo) -> str:
-    value: Any = info.default
-    if info.is_required():
+def _default(key: Key) -> str:
+    value = key.default
+    if value is MISSING:
         return "required"
-    if any(isinstance(metadata, PlainSerializer) and metadata.func is format_duration for metadata in info.metadata):
-        return f"`{format_duration(value)}`"
-    if isinstance(value, SecretStr) or value in {None, "", ()}:
+    if value in {None, "", ()}:
         return ""
     if isinstance(value, tuple):
         return f"`[{', '.join(map(repr, value))}]`".replace("'", '"')
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    shown = form_of(key.annotation)[1].write(value)
+    return f"`{str(shown).lower() if isinstance(shown, bool) else shown}`"
 
 
 @cache

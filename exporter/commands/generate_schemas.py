@@ -61,7 +61,7 @@ def table() -> str:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of a document. Objects are open: a minor version may add keys and words."""
+    """The JSON Schema of a document. Objects are open: a minor version may add keys and words. Files are closed."""
     mode: Literal["serialization", "validation"] = "validation" if name in READ else "serialization"
     found: dict[str, Any] = TypeAdapter(DOCUMENTS[name]).json_schema(mode=mode)
     classes = {name: found for module in MODULES for name, found in vars(module).items() if isinstance(found, type)}
@@ -71,6 +71,8 @@ def schema(name: str) -> dict[str, Any]:
             if text := field_texts(classes[title]).get(key) if title in classes else None:
                 value["description"] = text.replace("``", "`")
         part.pop("title", None)
+        if name in READ:
+            part["additionalProperties"] = False
         if "description" in part:
             part["description"] = " ".join(part["description"].replace("``", "`").split())
     return {"$schema": DIALECT, "$id": f"{name}.schema.json", **found}

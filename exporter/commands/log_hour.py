@@ -9,7 +9,7 @@ from typing import NamedTuple
 from exporter.cluster import Cluster
 from exporter.commands.runner import fault_texts
 from exporter.model import Deadline, Fact, Facts
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.facts import LoggedTransactions, UncleanEnd
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS
 from exporter.transactions.source.txnlog import PACE, TxnlogSource

@@ -34,7 +34,7 @@ from exporter.model import Deadline, Fact, Facts, Source
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSource
-from exporter.settings.plain import PostureConfig, TransactionsConfig
+from exporter.settings.sections import PostureConfig, TransactionsConfig
 from exporter.transactions.facts import LoggedTransactions
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource

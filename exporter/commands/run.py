@@ -39,11 +39,11 @@ def _run(options: argparse.Namespace) -> int:
     if options.print_config:
         print(source.printed(), end="")
         return 0
-    config = source.load_apart()
+    config = source.load()
     logs.configure(config.log.level, config.log.format)
     logs.catch_all()
     # Only this command needs the server and all sources; the others start faster without them.
     from exporter.agent import signals  # noqa: PLC0415
     from exporter.agent.composition import Agent  # noqa: PLC0415
 
-    return signals.run(Agent(config, source.load_apart))
+    return signals.run(Agent(config, source.load))

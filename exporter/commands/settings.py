@@ -93,7 +93,7 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
 
 def config_source(options: argparse.Namespace) -> ConfigSource:
     """Return the sources of the settings. Raises UsageError when a properties file cannot be read."""
-    # Checking settings takes pydantic and YAML: `--help` and `--version` do without.
+    # Checking settings takes YAML: `--help` and `--version` do without.
     from exporter.config import ConfigSource  # noqa: PLC0415
 
     given = vars(options)

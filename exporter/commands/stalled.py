@@ -30,7 +30,7 @@ from exporter.lso.proof.evidence import OpenInLog, OpenStart
 from exporter.lso.proof.rounds import held_in, log_ends
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Deadline, Facts, SampleBatch, TopicPartition
-from exporter.settings.plain import LsoConfig, TopicsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
 from exporter.views.command_documents import WaitedForStallDocument

@@ -22,7 +22,7 @@ from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.offsets import CommitHistory, CommitTimes
-from exporter.settings.plain import PostureConfig
+from exporter.settings.sections import PostureConfig
 from exporter.spark.queries import SparkView
 from exporter.transactions.facts import OpenTransactions, TransactionsElsewhere, TransactionUse
 

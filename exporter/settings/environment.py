@@ -1,4 +1,4 @@
-"""The settings in ``KAFKA_EOS_...`` variables of the environment, as a layer."""
+"""The settings in ``KAFKA_EOS_...`` variables of the environment, and those of flags, as layers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from exporter.settings.layers import (
     Tree,
     did_you_mean,
     dotted,
+    merged,
     shown_key,
 )
 from exporter.settings.removed import removed_setting
-from exporter.settings.yaml_layer import TooMuchError, loaded
+from exporter.settings.yaml_file import loaded
 
 # Kubernetes puts such variables into every pod of a namespace for a Service kafka-eos, or whose name begins so.
 _SERVICE_LINK = re.compile(
@@ -74,12 +75,10 @@ def _resolve(steps: Sequence[str], shape: Shape) -> tuple[Path, str]:
             if removed := removed_setting((*path, step.lower())):
                 raise KeyError(f"{dotted((*path, step.lower()))} {removed}")
             place = f" in {dotted(path)}" if path else ""
-            hint = did_you_mean(step, filter(None, shape))
+            hint = did_you_mean(step, shape)
             raise KeyError(f"unknown variable: no key {shown_key(step.lower())}{place}; {hint}")
         else:
             path, shape = (*path, step.lower()), shape[step.lower()]
-    if isinstance(shape, Mapping) and "" in shape:
-        return path, TEXT
     if not isinstance(shape, str) or shape == PROPERTIES:
         raise KeyError(f"names no single key: {dotted(path)} is a whole section; go on with __ and a key of it")
     return path, shape
@@ -94,7 +93,7 @@ def _texts(value: str) -> object:
     if value.lstrip().startswith("["):
         try:
             parsed = loaded(value)
-        except (yaml.YAMLError, TooMuchError, RecursionError):
+        except (yaml.YAMLError, RecursionError):
             return value
         return parsed if isinstance(parsed, list) else value
     return value
@@ -113,3 +112,31 @@ def _lists(value: Any) -> Any:  # noqa: ANN401 -- a tree of settings is anything
     if value and all(isinstance(key, int) for key in value):
         return [_lists(value.get(at)) for at in range(max(value) + 1)]
     return {key: _lists(child) for key, child in value.items()}
+
+
+def from_flags(flags: Mapping[Path, tuple[str, object]], clusters: int) -> Layer:
+    """The settings of flags, each by its path with the flag and its value, where so many clusters are configured.
+
+    A path ``("clusters", "lso", ...)`` without a number means every cluster.
+    """
+    tree: Tree = {}
+    origins: dict[Path, str] = {}
+    problems: list[Problem] = []
+    for path, (flag, value) in flags.items():
+        if path[0] != "clusters":
+            targets = [path]
+        elif clusters > 1 and path[1:2] in {("name",), ("kafka",)}:
+            problems.append(Problem((), f"means one cluster, and {clusters} are configured: set it in the file", flag))
+            continue
+        else:
+            targets = [("clusters", at, *path[1:]) for at in range(max(1, clusters))]
+        for target in targets:
+            origins[target] = flag
+            tree = merged(tree, _branch(target, value))
+    return Layer(tree, origins, tuple(problems))
+
+
+def _branch(path: Path, value: object) -> Any:  # noqa: ANN401 -- a tree of settings is anything
+    for step in reversed(path):
+        value = [*([None] * step), value] if isinstance(step, int) else {step: value}
+    return value

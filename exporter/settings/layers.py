@@ -19,7 +19,7 @@ Path: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = dict[Any, Any]
 
 # What a key of the settings holds, such as {"interval": TEXT, "kafka": PROPERTIES, "topics": {"include": LIST},
-# "clusters": ({"name": TEXT},)}: a tuple is a list of sections. A section that may also be one text has TEXT under "".
+# "clusters": ({"name": TEXT},)}: a tuple is a list of sections.
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | str"
 PROPERTIES, LIST, TEXT = "properties", "list", "text"
 

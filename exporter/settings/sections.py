@@ -1,47 +1,45 @@
-"""The sections of the settings: state, endpoint, logging, and what is read of one Kafka cluster.
+"""The settings: state, journal, endpoint, log, what is read of one Kafka cluster, and rules of applications.
 
 The text below a key is its row in docs/configuration.md.
 """
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
-
-from exporter.settings.addresses import DEFAULT_PORT
-from exporter.settings.clients import BrokerSection
-from exporter.settings.plain import GroupsConfig, LsoConfig, PostureConfig, TopicsConfig, TransactionsConfig
-from exporter.settings.targets import Url
+from exporter.settings.reading import Contradiction
+from exporter.settings.targets import Broker
 from exporter.settings.values import (
+    DEFAULT_PORT,
+    LOWER,
     Addresses,
     ApplicationRegex,
     Count,
     Duration,
     Hosts,
     KafkaProperties,
-    Lower,
+    Name,
     Patterns,
     Prefix,
-    Section,
     Size,
-    wrong,
+    Url,
+    at_least,
 )
 
-# The defaults of what is read of a cluster.
-_TOPICS, _LSO, _TRANSACTIONS = TopicsConfig(), LsoConfig(), TransactionsConfig()
-_GROUPS, _POSTURE = GroupsConfig(), PostureConfig()
 
-
-class StateSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateConfig:
     """State that survives a restart: positions in the transaction log, counters, and the times of stalls."""
 
-    dir: FilePath | None = None
+    dir: Path | None = None
     """Folder for the state, one for each replica; it is safe to lose. Unset: nothing survives a restart."""
 
 
-class JournalSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JournalConfig:
     """The events of a cluster: on the page, at `/api/v1/events`, and in the report of `incident`. Kept by cluster in
     `state.dir`, without it in memory for a day.
     """
@@ -54,12 +52,13 @@ class JournalSection(Section):
     """Write every event to standard output as well, as a line of JSON."""
 
 
-class EndpointSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndpointConfig:
     """The HTTP endpoint."""
 
     listen_address: Addresses = (f":{DEFAULT_PORT}",)
     """One address or a list, such as `["127.0.0.1:10618", "[::1]:10618"]`."""
-    config_file: FilePath | None = None
+    config_file: Path | None = None
     """TLS and users in exporter-toolkit's format ([security.md](security.md#the-agents-port)); unset: plain HTTP."""
     allowed_hosts: Hosts = ()
     """Host names by which the endpoint is reached, in addition to those of loopback; `"*"` for all. Unset: only a
@@ -75,79 +74,86 @@ class EndpointSection(Section):
     `kafka_eos_exporter_build_info`, by which the overview dashboard links to it."""
 
 
-class LogSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogConfig:
     """The log on standard error."""
 
-    level: Annotated[Literal["debug", "info", "warning", "error"], Lower] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], LOWER] = "info"
     """`debug`, `info`, `warning` or `error`."""
-    format: Annotated[Literal["text", "json"], Lower] = "text"
+    format: Annotated[Literal["text", "json"], LOWER] = "text"
     """`text`, or `json` with one object for each line."""
 
 
-class TopicsSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicsConfig:
     """Topics whose LSO is read: regular expressions that may match anywhere in a name. Internal topics are included."""
 
-    include: Patterns = _TOPICS.include
+    include: Patterns = (".*",)
     """Topics to read."""
-    exclude: Patterns = _TOPICS.exclude
+    exclude: Patterns = ()
     """Topics to leave out, of those that `include` matches."""
 
 
-class LsoSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LsoConfig:
     """When the last stable offset (LSO) is read, and when a partition is stalled."""
 
-    interval: Duration = _LSO.interval
+    interval: Duration = 5.0
     """How often to read the partitions of open transactions, and those whose LSO was behind at the last read."""
-    sweep_interval: Duration = _LSO.sweep_interval
+    sweep_interval: Duration = 60.0
     """In what time to read all partitions, a part of them at every read."""
-    stall_after: Duration = _LSO.stall_after
+    stall_after: Duration = 30.0
     """A partition is stalled when its LSO has not moved for this long while it is below the high watermark."""
 
 
-class TransactionsSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransactionsConfig:
     """How often open transactions are read, and the limits of series for each cluster."""
 
-    interval: Duration = _TRANSACTIONS.interval
+    interval: Duration = 5.0
     """How often to read open transactions from the coordinators."""
-    applications: Annotated[int, Field(ge=1)] = _TRANSACTIONS.applications
+    applications: Annotated[int, at_least(1)] = 500
     """Applications with series of their own; the others are counted together as `application="_other"`."""
-    open_transactions: Count = _TRANSACTIONS.open_transactions
+    open_transactions: Count = 20
     """Open transactions shown by id: those nearest to their timeout. Holders of a stalled partition are shown too."""
-    fenced_ids: Count = _TRANSACTIONS.fenced_ids
+    fenced_ids: Count = 20
     """Transactional ids in `kafka_eos_recent_producer_fences`."""
-    unclean_ends: Count = _TRANSACTIONS.unclean_ends
+    unclean_ends: Count = 20
     """Transactions in `kafka_eos_last_unclean_end_timestamp_seconds`."""
 
 
-class GroupsSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupsConfig:
     """Consumer groups whose lag is measured."""
 
-    interval: Duration = _GROUPS.interval
+    interval: Duration = 30.0
     """How often to read the groups."""
-    include: Patterns = _GROUPS.include
+    include: Patterns = ()
     """Groups to read if the cluster has more than `limit` groups."""
-    exclude: Patterns = _GROUPS.exclude
+    exclude: Patterns = ()
     """Groups to leave out."""
-    limit: Count = _GROUPS.limit
+    limit: Count = 500
     """With at most this many groups, all are read; with more, only those that `include` matches."""
 
 
-class PostureSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostureConfig:
     """Checks of the settings that exactly-once depends on."""
 
-    interval: Duration = _POSTURE.interval
+    interval: Duration = 300.0
     """How often to check."""
-    ignore: tuple[str, ...] = _POSTURE.ignore
+    ignore: tuple[str, ...] = ()
     """Checks to leave out, as `check` or `check:subject`."""
 
 
-class ClusterSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterConfig:
     """One Kafka cluster.
 
     With ``watch: false``, for a sidecar, the agent reads only JVMs, Connect, Streams, Spark and posted data.
     """
 
-    name: Annotated[str, Field(max_length=200)] = ""
+    name: Name = ""
     """Value of the label `kafka_cluster`; unset: the cluster id that Kafka reports. Required with several clusters."""
     watch: bool = True
     """`false`: do not read Kafka itself, because another agent does. Requires `name`."""
@@ -156,21 +162,20 @@ class ClusterSection(Section):
     Any secret has a `.file` form, such as `sasl.password.file`, which is read again at every connection.
     Flags: `--bootstrap-server`, and `--command-config FILE` for the properties file of Kafka's own tools.
     """
-    topics: TopicsSection = TopicsSection()
-    lso: LsoSection = LsoSection()
-    transactions: TransactionsSection = TransactionsSection()
-    groups: GroupsSection = GroupsSection()
-    brokers: tuple[BrokerSection, ...] = ()
-    posture: PostureSection = PostureSection()
+    topics: TopicsConfig = TopicsConfig()
+    lso: LsoConfig = LsoConfig()
+    transactions: TransactionsConfig = TransactionsConfig()
+    groups: GroupsConfig = GroupsConfig()
+    brokers: tuple[Broker, ...] = ()
+    posture: PostureConfig = PostureConfig()
 
-    @model_validator(mode="after")
-    def _named_if_not_asked(self) -> ClusterSection:
+    def contradictions(self) -> Iterator[Contradiction]:
         if not self.watch and not self.name:
-            raise wrong("has watch: false, so it needs the name that the agent that watches it gives it")
-        return self
+            yield (), "has watch: false, so it needs the name that the agent that watches it gives it"
 
 
-class ApplicationSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApplicationPattern:
     """A rule that maps transactional ids to an application. The first match is used, before the built-in rules."""
 
     pattern: ApplicationRegex

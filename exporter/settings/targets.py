@@ -1,84 +1,76 @@
-"""Settings of targets over HTTP (JVMs by Jolokia or jmx_exporter, Connect's REST API) and from folders (Spark's
-event logs and checkpoints, results of audits).
+"""Settings of targets over HTTP (JVMs by Jolokia or jmx_exporter, Connect's REST API), from folders (Spark's event logs
+and checkpoints, results of audits), and of what clients post.
 """
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
+from exporter.bounds.files import read_regular, warn_of_writers
+from exporter.http_client import Endpoint
+from exporter.jvm.answers import AgentKind, JvmTarget
+from exporter.settings.reading import Contradiction
+from exporter.settings.values import LOWER, Count, Duration, LocalPath, Name, Paths, Secret, Size, Url, Urls, text
 
-from exporter.bounds.files import warn_of_writers
-from exporter.settings.plain import TARGET
-from exporter.settings.values import Duration, Lower, Section, local_path, one_or_more, wrong
-
-
-def _url(value: str) -> str:
-    """An address without credentials. A message never repeats the value: it may hold a secret."""
-    try:
-        parts = urlsplit(value.strip())
-        port_is_fine = parts.port is None or parts.port > 0
-    except ValueError:
-        parts, port_is_fine = urlsplit(""), False
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_fine:
-        raise wrong("must be an address such as http://127.0.0.1:8778/jolokia")
-    if "@" in parts.netloc:
-        raise wrong("must not hold credentials: set username and password_file beside it")
-    if parts.query or parts.fragment:
-        raise wrong("must be without ? and #")
-    return value.strip().rstrip("/")
+TARGET = "{target}"
+"""Placeholder in an address; each target of the files of `file_sd` replaces it."""
+MOST_TOKEN_BYTES = 64 * 1024
 
 
-Paths = Annotated[tuple[FilePath, ...], BeforeValidator(one_or_more)]
-Url = Annotated[str, AfterValidator(_url)]
-Urls = Annotated[tuple[Url, ...], BeforeValidator(one_or_more)]
-LocalPath = Annotated[FilePath, BeforeValidator(local_path)]
-Secret = Annotated[SecretStr, PlainSerializer(lambda secret: "[hidden]" if secret.get_secret_value() else "")]
-
-
-class AccessSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access:
     """Basic authentication, and the authorities that sign the server's certificate."""
 
     username: str = ""
     """User of basic authentication."""
-    password: Secret = SecretStr("")
+    password: Secret = field(default="", repr=False)
     """Its password. Better: `password_file`."""
-    password_file: FilePath | None = None
+    password_file: Path | None = None
     """File with the password, read at every request."""
-    ca_file: FilePath | None = None
+    ca_file: Path | None = None
     """PEM file with the authorities of the server's certificate; unset: those of this host."""
 
-    @model_validator(mode="after")
-    def _one_password(self) -> AccessSection:
-        if self.password.get_secret_value() and self.password_file:
-            raise wrong("has password and password_file: keep one")
-        if (self.password.get_secret_value() or self.password_file) and not self.username:
-            raise wrong("has a password without username")
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.password and self.password_file:
+            yield (), "has password and password_file: keep one"
+        if (self.password or self.password_file) and not self.username:
+            yield (), "has a password without username"
         if self.password_file:
             warn_of_writers(self.password_file)
-        return self
+
+    def endpoint(self, url: str) -> Endpoint:
+        """Return the endpoint at ``url``."""
+        return Endpoint(url, self.username, self.password, self.password_file, self.ca_file)
 
 
-class JvmSection(AccessSection):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Jvm(Access):
     """A JVM, by its Jolokia agent or by its jmx_exporter."""
 
     jolokia: Url | None = None
     """Address of the Jolokia agent, such as `http://127.0.0.1:8778/jolokia`; either this or `jmx_exporter`."""
     jmx_exporter: Url | None = None
     """Address of the jmx_exporter, such as `http://127.0.0.1:9404/metrics`."""
-    profile: Annotated[Literal["", "jmx_exporter", "confluent", "default"], Lower] = ""
+    profile: Annotated[Literal["", "jmx_exporter", "confluent", "default"], LOWER] = ""
     """Spelling of the jmx_exporter's series: `jmx_exporter`, `confluent` or `default`; unset: detected."""
 
-    @model_validator(mode="after")
-    def _one_way(self) -> JvmSection:
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from Access.contradictions(self)
         if (self.jolokia is None) == (self.jmx_exporter is None):
-            raise wrong("needs either jolokia or jmx_exporter, an address such as http://127.0.0.1:8778/jolokia")
-        return self
+            yield (), "needs either jolokia or jmx_exporter, an address such as http://127.0.0.1:8778/jolokia"
+
+    def target(self) -> JvmTarget:
+        """Return what is asked, and how."""
+        if self.jolokia is not None:
+            return JvmTarget(AgentKind.JOLOKIA, self.endpoint(self.jolokia))
+        return JvmTarget(AgentKind.JMX_EXPORTER, self.endpoint(self.jmx_exporter or ""), self.profile)
 
 
-class DiscoveredSection(JvmSection):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Discovered(Jvm):
     """A JVM, or with ``file_sd`` every JVM that the files list; the address then contains ``{target}``."""
 
     file_sd: Paths = ()
@@ -86,20 +78,40 @@ class DiscoveredSection(JvmSection):
     `{target}` in the address.
     """
 
-    @model_validator(mode="after")
-    def _pattern_for_files(self) -> DiscoveredSection:
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from Jvm.contradictions(self)
         address = self.jolokia or self.jmx_exporter or ""
         if self.file_sd and TARGET not in address:
-            raise wrong(f"has file_sd, so its address needs {TARGET} in it, as in http://{TARGET}/jolokia")
+            yield (), f"has file_sd, so its address needs {TARGET} in it, as in http://{TARGET}/jolokia"
         if not self.file_sd and TARGET in address:
-            raise wrong(f"has {TARGET} in its address but no file_sd to take targets from")
-        return self
+            yield (), f"has {TARGET} in its address but no file_sd to take targets from"
 
 
-class ConnectSection(AccessSection):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Broker(Discovered):
+    """The JVM of a broker. Targets in files may have a label ``id``."""
+
+    interval: Duration = 15.0
+    """How often to read it."""
+    id: Count | None = None
+    """The broker's `node.id`, where neither the JVM nor its host name gives it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Producers(Discovered):
+    """A JVM with Java producers."""
+
+    cluster: str = ""
+    """Name of the producers' cluster; may be omitted when only one is configured."""
+    interval: Duration = 15.0
+    """How often to read it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Connect(Access):
     """A Connect cluster. It needs ``rest``, ``workers`` or both."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Annotated[str, text(1)]
     """Value of the labels `connect` and `target`."""
     cluster: str = ""
     """Name of its Kafka cluster; may be omitted when only one is configured."""
@@ -111,18 +123,18 @@ class ConnectSection(AccessSection):
     """Ask each worker of `rest` whether it enables exactly-once, and whether the source plugins support it, by
     `PUT /connector-plugins/…/config/validate` with no setting but the class; it changes nothing.
     """
-    workers: tuple[DiscoveredSection, ...] = ()
+    workers: tuple[Discovered, ...] = ()
     interval: Duration = 10.0
     """How often to read it."""
 
-    @model_validator(mode="after")
-    def _some_way(self) -> ConnectSection:
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from Access.contradictions(self)
         if not self.rest and not self.workers:
-            raise wrong("needs rest, such as [http://127.0.0.1:8083], or workers, or both")
-        return self
+            yield (), "needs rest, such as [http://127.0.0.1:8083], or workers, or both"
 
 
-class StreamsSection(DiscoveredSection):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Streams(Discovered):
     """A JVM with Kafka Streams."""
 
     cluster: str = ""
@@ -131,33 +143,86 @@ class StreamsSection(DiscoveredSection):
     """How often to read it."""
 
 
-class SparkSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spark:
     """A folder that Spark writes: a folder of event logs, or the checkpoint of one query."""
 
     event_log: LocalPath | None = None
     """Folder of event logs (`spark.eventLog.dir`), local or mounted; either this or `checkpoint`."""
     checkpoint: LocalPath | None = None
     """Checkpoint folder of one query, local or mounted."""
-    application: Annotated[str, Field(max_length=200)] = ""
+    application: Name = ""
     """Label `spark_application` of a checkpoint's query, where no event gives it."""
-    query: Annotated[str, Field(max_length=200)] = ""
+    query: Name = ""
     """Label `query` of a checkpoint's query, where no event gives it; unset: the folder's name."""
     cluster: str = ""
     """Name of the Kafka cluster that the queries read; may be omitted when only one is configured."""
     interval: Duration = 10.0
     """How often to read it."""
 
-    @model_validator(mode="after")
-    def _one_folder(self) -> SparkSection:
+    def contradictions(self) -> Iterator[Contradiction]:
         if (self.event_log is None) == (self.checkpoint is None):
-            raise wrong("needs either event_log, such as /var/log/spark-events, or checkpoint, the folder of a query")
+            yield (), "needs either event_log, such as /var/log/spark-events, or checkpoint, the folder of a query"
         if self.event_log is not None and (self.application or self.query):
-            raise wrong("has an event_log, which has the names of applications and queries itself")
-        return self
+            yield (), "has an event_log, which has the names of applications and queries itself"
 
 
-class AuditsSection(Section):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Audits:
     """Results of audits."""
 
     path: LocalPath
     """File that `audit --output-dir` writes, or a pattern such as `/data/audits/*.json`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ingest:
+    """Data that librdkafka clients, Spark drivers and audits post to the paths below ``/ingest``, and telemetry that
+    clients push to ``/v1/metrics``.
+    """
+
+    enabled: bool = False
+    """Whether the agent accepts posted data."""
+    token: Secret = field(default="", repr=False)
+    """Bearer token that clients send; required unless the agent listens on loopback only. Better: `token_file`."""
+    token_file: Path | None = None
+    """File with the token, read at every request."""
+    expire_after: Duration = 180.0
+    """The agent drops the series of a librdkafka client that has sent nothing for this long."""
+    clients: Count = 500
+    """Largest number of clients; the agent refuses and counts further ones. Of audits, a further one replaces the
+    one that was silent longest.
+    """
+    memory: Size = 64 * 1024**2
+    """Limit of the estimated memory of all posted data. Above it the agent drops and counts the oldest data."""
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.token and self.token_file:
+            yield (), "has token and token_file: keep one"
+        if self.token_file:
+            try:
+                read_token(self.token_file)
+                warn_of_writers(self.token_file)
+            except ValueError as error:
+                yield (), str(error)
+
+    @property
+    def has_token(self) -> bool:
+        """Return whether clients must show one."""
+        return bool(self.token) or self.token_file is not None
+
+    def read_token(self) -> str:
+        """Return the token, read again from its file; "" when none is required. Raises ValueError."""
+        return self.token if self.token_file is None else read_token(self.token_file)
+
+
+def read_token(file: Path) -> str:
+    """Return the bearer token in a file. Raises ValueError with the end of a sentence about the settings."""
+    try:
+        token = read_regular(file, MOST_TOKEN_BYTES).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
+        raise ValueError(f"token_file cannot be read: {why}") from None
+    if not token:
+        raise ValueError("token_file is empty")
+    return token

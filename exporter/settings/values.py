@@ -1,69 +1,54 @@
-"""Types of settings: durations, patterns, addresses, paths, Kafka's properties.
+"""Forms of settings: durations, sizes, patterns, addresses, paths, secrets, Kafka's properties.
 
-Each type has a sentence for a wrong text, with what to write instead. A value is repeated only where it cannot be a
-secret.
+Each has a sentence for a wrong text, with what to write instead. A value is repeated only where it cannot be a secret.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from pathlib import Path as FilePath
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
-
-from exporter.bounds.patterns import BoundedPattern, PatternError
+from exporter.bounds.patterns import BoundedPattern
 from exporter.core.durations import LONGEST_DURATION, format_duration, parse_duration
 from exporter.kafka.properties.client import Properties, PropertiesError
-from exporter.settings.addresses import split_address
+from exporter.settings.reading import Form, SettingError
+
+DEFAULT_PORT = 10618
 
 
-class Section(BaseModel):
-    """A part of the settings: frozen, and without unknown keys."""
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of a listen address in Prometheus's form: ``127.0.0.1:9090``, ``[::1]:9090``, ``:9090`` (host "").
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        hide_input_in_errors=True,
-        validate_default=False,
-        arbitrary_types_allowed=True,
-        defer_build=True,
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_default(cls, value: object) -> object:
-        """A known key without a value (``exclude:``) means its default, as operators who comment out a line expect."""
-        if not isinstance(value, dict):
-            return value
-        return {key: child for key, child in value.items() if child is not None or key not in cls.model_fields}
+    Raises ValueError, whose text is what to write instead.
+    """
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:/\s]*)):([0-9]{1,5})", address.strip())
+    if match is None or int(match[3]) > 65535:
+        raise ValueError(f"is no address; write HOST:PORT, [IPV6]:PORT or :PORT, such as 127.0.0.1:{DEFAULT_PORT}")
+    return match[1] or match[2] or "", int(match[3])
 
 
-def wrong(text: str) -> PydanticCustomError:
-    """A problem with a setting, in a sentence that holds no secret; to be raised in a validator."""
-    return PydanticCustomError("setting", "{text}", {"text": text})
+def is_loopback(host: str) -> bool:
+    """Return whether the name or address always means this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _seconds(value: object) -> float:
     if not isinstance(value, str):
-        raise wrong("must be a duration such as 30s")
+        raise ValueError("must be a duration such as 30s")  # noqa: TRY004 -- as for every value
     try:
         seconds = parse_duration(value)
     except ValueError as error:
-        raise wrong(f"{value!r:.40} {error}") from None
+        raise ValueError(f"{value!r:.40} {error}") from None
     if seconds <= 0:
-        raise wrong("must be longer than nothing, such as 30s")
+        raise ValueError("must be longer than nothing, such as 30s")
     if seconds > LONGEST_DURATION:
-        raise wrong("must be 100y or less")
+        raise ValueError("must be 100y or less")
     return seconds
 
 
@@ -75,10 +60,10 @@ def bytes_of(value: object) -> int:
     """Return a size such as ``64MiB`` in bytes. Raises ValueError."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise wrong("must be a size such as 64MiB")
+        raise ValueError("must be a size such as 64MiB")
     size = int(match[1]) * (_SIZES.get(match[2]) or _SIZES[f"{match[2]}B"])
     if size < _SIZES["MiB"]:
-        raise wrong("must be 1MiB or more")
+        raise ValueError("must be 1MiB or more")
     return size
 
 
@@ -89,16 +74,13 @@ def _size_text(size: int) -> str:
 
 
 def _pattern(value: str) -> str:
-    try:
-        BoundedPattern(value, "")
-    except PatternError as error:
-        raise wrong(str(error)) from None
+    BoundedPattern(value, "")
     return value
 
 
 def _application_pattern(value: str) -> str:
     if "application" not in BoundedPattern(_pattern(value), "").groups:
-        raise wrong("needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*")
+        raise ValueError("needs a group of this name: (?P<application>...), as in ^(?P<application>billing)-.*")
     return value
 
 
@@ -111,7 +93,9 @@ def local_path(value: object) -> object:
     """A path on this machine; one of an object store or of HDFS is refused."""
     if isinstance(value, str) and (match := re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", value)):
         if match[1].lower() != "file":
-            raise wrong(f"is on {match[1]}, and only local and mounted paths are read: mount it, or use the listener")
+            raise ValueError(
+                f"is on {match[1]}, and only local and mounted paths are read: mount it, or use the listener"
+            )
         return "/" + value[match.end() :].lstrip("/")
     return value
 
@@ -120,37 +104,50 @@ def _address(value: str) -> str:
     try:
         split_address(value)
     except ValueError as error:
-        raise wrong(f"{value!r:.60} {error}") from None
+        raise ValueError(f"{value!r:.60} {error}") from None
     return value.strip()
 
 
 def _host(value: str) -> str:
     host = value.strip().lower().rstrip(".")
     if host != "*" and not re.fullmatch(r"\[[0-9a-f:.]+\]|[0-9a-f]*:[0-9a-f:.]+|[a-z0-9._-]{1,255}", host):
-        raise wrong(f"{value!r:.60} is no host name or address; leave out scheme, port and path, as in eos.example.com")
+        raise ValueError(
+            f"{value!r:.60} is no host name or address; leave out scheme, port and path, as in eos.example.com"
+        )
     return host.strip("[]")
 
 
 def _prefix(value: str) -> str:
     stripped = "/" + value.strip("/")
     if not re.fullmatch(r"/[A-Za-z0-9._~/-]*", stripped) or "//" in stripped:
-        raise wrong("must be a path such as /eos")
+        raise ValueError("must be a path such as /eos")
     return "" if stripped == "/" else stripped
 
 
+def _url(value: str) -> str:
+    """An address without credentials. A message never repeats the value: it may hold a secret."""
+    try:
+        parts = urlsplit(value.strip())
+        port_is_fine = parts.port is None or parts.port > 0
+    except ValueError:
+        parts, port_is_fine = urlsplit(""), False
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_fine:
+        raise ValueError("must be an address such as http://127.0.0.1:8778/jolokia")
+    if "@" in parts.netloc:
+        raise ValueError("must not hold credentials: set username and password_file beside it")
+    if parts.query or parts.fragment:
+        raise ValueError("must be without ? and #")
+    return value.strip().rstrip("/")
+
+
 def _properties(value: object) -> Properties:
-    if isinstance(value, Properties):
-        return value
     if not isinstance(value, dict):
-        raise wrong("must be a mapping of Kafka properties, such as bootstrap.servers: kafka-1:9092")
+        text = "must be a mapping of Kafka properties, such as bootstrap.servers: kafka-1:9092"
+        raise ValueError(text)  # noqa: TRY004 -- as for every value
     try:
         return Properties.parse(value)
     except PropertiesError as error:
-        raise ValidationError.from_exception_data(
-            "kafka",
-            [InitErrorDetails(type=wrong(text), loc=(name,), input=None) for name, text in error.problems],
-            hide_input=True,
-        ) from None
+        raise SettingError(*(((name,), text) for name, text in error.problems)) from None
 
 
 def _readable(properties: Properties) -> dict[str, str]:
@@ -163,17 +160,58 @@ def _readable(properties: Properties) -> dict[str, str]:
     return shown
 
 
-Duration = Annotated[float, BeforeValidator(_seconds), PlainSerializer(format_duration)]
-Size = Annotated[int, BeforeValidator(bytes_of), PlainSerializer(_size_text)]
-Pattern = Annotated[str, AfterValidator(_pattern)]
-Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(one_or_more)]
-Address = Annotated[str, AfterValidator(_address)]
-Count = Annotated[int, Field(ge=0)]
-Lower = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
+def not_empty(value: tuple[object, ...]) -> tuple[object, ...]:
+    """A list with something in it. Raises ValueError."""
+    if not value:
+        raise ValueError("must not be empty")
+    return value
 
 
-Prefix = Annotated[str, AfterValidator(_prefix)]
-ApplicationRegex = Annotated[str, AfterValidator(_application_pattern)]
-Hosts = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(one_or_more)]
-Addresses = Annotated[tuple[Address, ...], BeforeValidator(one_or_more), Field(min_length=1)]
-KafkaProperties = Annotated[Properties, BeforeValidator(_properties), PlainSerializer(_readable)]
+def text(shortest: int = 0, longest: int = 200) -> Form:
+    """The form of a text of so many characters."""
+
+    def checked(value: str) -> str:
+        if len(value) < shortest:
+            raise ValueError("must not be empty")
+        if len(value) > longest:
+            raise ValueError(f"must have at most {longest} characters")
+        return value
+
+    return Form(after=checked)
+
+
+def at_least(least: int) -> Form:
+    """The form of a number from ``least`` on."""
+
+    def checked(value: int) -> int:
+        if value < least:
+            raise ValueError(f"must be {least} or more")
+        return value
+
+    return Form(after=checked)
+
+
+ONE_OR_MORE = Form(before=one_or_more)
+LOWER = Form(before=lambda value: value.lower() if isinstance(value, str) else value)
+Name = Annotated[str, text()]
+NotEmpty = Annotated[str, text(1, 1_000_000)]
+Count = Annotated[int, at_least(0)]
+Duration = Annotated[float, Form(before=_seconds, write=format_duration)]
+"""In seconds."""
+Size = Annotated[int, Form(before=bytes_of, write=_size_text)]
+"""In bytes."""
+Secret = Annotated[str, Form(write=lambda secret: "[hidden]" if secret else "")]
+"""Its field has ``repr=False``."""
+Pattern = Annotated[str, Form(after=_pattern)]
+Patterns = Annotated[tuple[Pattern, ...], ONE_OR_MORE]
+ApplicationRegex = Annotated[str, Form(after=_application_pattern)]
+Addresses = Annotated[tuple[Annotated[str, Form(after=_address)], ...], Form(before=one_or_more, after=not_empty)]
+Hosts = Annotated[tuple[Annotated[str, Form(after=_host)], ...], ONE_OR_MORE]
+Prefix = Annotated[str, Form(after=_prefix)]
+Url = Annotated[str, Form(after=_url)]
+Urls = Annotated[tuple[Url, ...], ONE_OR_MORE]
+LocalPath = Annotated[FilePath, Form(before=local_path)]
+Paths = Annotated[tuple[FilePath, ...], ONE_OR_MORE]
+KafkaProperties = Annotated[
+    Properties, Form(before=_properties, write=_readable, missing="is required, with at least bootstrap.servers")
+]

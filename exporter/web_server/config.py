@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from exporter.bounds.files import warn_of_writers
-from exporter.settings.child import ask_child
-from exporter.settings.file_text import FileText, read_file_text
-from exporter.settings.from_document import DocumentError, from_document
+from exporter.core.durations import parse_go_duration
+from exporter.settings.file_text import read_file_text
 from exporter.settings.layers import Problem
+from exporter.settings.reading import Contradiction, Form, read
+from exporter.settings.yaml_file import layer_of
 from exporter.web_server.tls import Tls, TlsServer, build
 
 Users = Mapping[str, bytes]
@@ -29,31 +30,56 @@ _HASH = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+# exporter-toolkit's closed list, and the allowed values.
+_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "Content-Security-Policy": (),
+    "Strict-Transport-Security": (),
+    "X-Content-Type-Options": ("nosniff",),
+    "X-Frame-Options": ("deny", "sameorigin"),
+    "X-XSS-Protection": (),
+}
+
+
+def _go_seconds(value: object) -> float:
+    return parse_go_duration(value if isinstance(value, str) else "")
+
+
+def _header_values(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Headers that may be set, without empty ones. Raises ValueError for any other."""
+    for name, value in headers.items():
+        if name not in _HEADERS:
+            raise ValueError(f"{name!r:.60} cannot be set; known here: {', '.join(_HEADERS)}")
+        if value and _HEADERS[name] and value not in _HEADERS[name]:
+            raise ValueError(f"{name} must be {' or '.join(_HEADERS[name])}")
+        if not (value.isascii() and (value.isprintable() or not value)):
+            raise ValueError(f"{name} must be one line of plain characters")
+    return {name: value for name, value in headers.items() if value}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebHttp:
     """``http_server_config``."""
 
-    http2: bool | None
-    headers: Mapping[str, str]
+    http2: bool | None = None
+    headers: Annotated[Mapping[str, str], Form(after=_header_values)] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
     """``rate_limit``, a token bucket: ``burst`` requests at once, then one each ``interval`` seconds; 0 is no limit."""
 
-    interval: float
-    burst: int
+    interval: Annotated[float, Form(before=_go_seconds)] = 0.0
+    burst: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebSettings:
-    """The whole file; ``with_tls`` where it has any setting of TLS."""
+    """The whole file; without ``tls_server_config``, or with an empty one, there is no TLS."""
 
-    tls_server_config: TlsServer
-    http_server_config: WebHttp
-    basic_auth_users: Mapping[str, str] = field(repr=False)
-    rate_limit: RateLimit
-    with_tls: bool
+    tls_server_config: TlsServer | None = None
+    http_server_config: WebHttp = WebHttp()
+    basic_auth_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rate_limit: RateLimit = RateLimit()
 
 
 class WebConfig(NamedTuple):
@@ -80,36 +106,23 @@ class WebConfigReading(NamedTuple):
     files: tuple[Path, ...]
 
 
-def read_web_config(path: Path, *, apart: bool = False) -> WebConfigReading:
-    """Read the file and those that it names; ``apart``: its YAML by another process, for one that runs on.
-
-    Never raises.
-    """
-    text = read_file_text(path)
-    document, wrong = ask_child({"kind": "web", "file": text}) if apart else _read_here(text)
-    if wrong:
-        return WebConfigReading(None, wrong, (path,))
-    try:
-        file = from_document(WebSettings, document)
-    except DocumentError as error:  # as where the package was replaced under this process
-        problem = Problem((), f"read by another version, a restart may help: {error}", text.origin)
-        return WebConfigReading(None, (problem,), (path,))
-    files = (path, *file.tls_server_config.files(path.parent))
+def read_web_config(path: Path) -> WebConfigReading:
+    """Read the file and those that it names. Never raises."""
+    layer = layer_of(read_file_text(path))
+    file, problems = read(WebSettings, layer.tree, {(): str(path)})
+    if file is None or layer.problems:
+        return WebConfigReading(None, layer.problems or problems, (path,))
+    settings, tls = file.tls_server_config, None
+    files = (path, *(settings.files(path.parent) if settings else ()))
     for each in files:
         warn_of_writers(each)
-    tls, problems = None, [problem._replace(origin=text.origin) for problem in _problems(file)]
-    if file.with_tls:
-        tls, found_wrong = build(file.tls_server_config, path.parent)
-        problems += [Problem(problem.path, problem.text, text.origin) for problem in found_wrong]
-    if problems:
-        return WebConfigReading(None, tuple(problems), files)
+    wrong = list(_contradictions(file))
+    if settings is not None and layer.tree["tls_server_config"]:
+        tls, wrong_tls = build(settings, path.parent)
+        wrong += [(problem.path, problem.text) for problem in wrong_tls]
+    if wrong:
+        return WebConfigReading(None, tuple(Problem(place, text, str(path)) for place, text in wrong), files)
     return WebConfigReading(_config(file, tls), (), files)
-
-
-def _read_here(file: FileText) -> tuple[Any, tuple[Problem, ...]]:
-    from exporter.settings.web_file import read_web_file  # noqa: PLC0415 -- pydantic and YAML
-
-    return read_web_file(file)
 
 
 def hash_problem(text: str) -> str:
@@ -122,14 +135,15 @@ def hash_problem(text: str) -> str:
     return ""
 
 
-def _problems(file: WebSettings) -> Iterator[Problem]:
+def _contradictions(file: WebSettings) -> Iterator[Contradiction]:
+    """Beside those of TLS, so that all are reported at once."""
     for user, hashed in file.basic_auth_users.items():
         if not user or ":" in user:
-            yield Problem(("basic_auth_users",), "a name must not be empty nor have a colon in it")
+            yield ("basic_auth_users",), "a name must not be empty nor have a colon in it"
         elif text := hash_problem(hashed):
-            yield Problem(("basic_auth_users", user), text)
+            yield ("basic_auth_users", user), text
     if file.rate_limit.interval > 0 and file.rate_limit.burst < 1:
-        yield Problem(("rate_limit", "burst"), "must be 1 or more")
+        yield ("rate_limit", "burst"), "must be 1 or more"
 
 
 def _config(file: WebSettings, tls: Tls | None) -> WebConfig:

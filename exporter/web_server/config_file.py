@@ -25,9 +25,8 @@ _Stamps = tuple[FileStamp | None, ...]
 class WebFile:
     """The web-config file at ``path``; None is plain HTTP without authentication. Any thread may read ``config``."""
 
-    def __init__(self, path: Path | None, *, apart: bool = False) -> None:
-        """Read the file, ``apart`` by another process. Raises ConfigError with every problem."""
-        self._apart = apart
+    def __init__(self, path: Path | None) -> None:
+        """Read the file. Raises ConfigError with every problem."""
         self._path = path
         self._closed = threading.Event()
         self._reading = threading.Lock()  # guards rereading
@@ -77,7 +76,7 @@ class WebFile:
 
     def _read(self, path: Path) -> WebConfigReading:
         before = _stamps((path,))
-        reading = read_web_config(path, apart=self._apart)
+        reading = read_web_config(path)
         # Taken before and after: a file that changes during the read is read again.
         after = _stamps(reading.files)
         self._files, self._stamps = reading.files, after if after[:1] == before else ()

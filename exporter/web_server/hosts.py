@@ -6,10 +6,10 @@ host name, which now resolves to this host, is in the Host header. A script can 
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Collection
 
+from exporter.settings.values import is_loopback
 from exporter.web_server.messages import Answer, Request, refused
 
 _HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9._~-]{1,255})(?::([0-9]{0,5}))?", re.IGNORECASE)
@@ -33,14 +33,6 @@ def name_of(text: str) -> str:
     """The host of a Host header for comparison: without its port, in lower case; "" for an invalid one."""
     match = _HOST.fullmatch(text)
     return match[1].lower().strip("[]").rstrip(".") if match else ""
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether the name or address, as ``name_of`` gives it, always means this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def from_browser(request: Request) -> bool:

@@ -17,8 +17,8 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.server import ServerState
 
+from exporter.settings.values import is_loopback
 from exporter.web_server.connection import DEFAULT_LIMITS, Connection, Handshake, Limits
-from exporter.web_server.hosts import is_loopback
 from exporter.web_server.tls import Tls
 
 log = logging.getLogger(__name__)

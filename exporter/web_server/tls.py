@@ -14,11 +14,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from exporter.bounds.files import read_regular
 from exporter.settings.layers import Path as SettingPath
 from exporter.settings.layers import did_you_mean
+from exporter.settings.values import ONE_OR_MORE, Secret
 
 MOST_PEM_BYTES = 4 * 1024 * 1024
 """Of a file with certificates: those of all public authorities together have 250 kB."""
@@ -49,23 +50,26 @@ _SUITES = {
 }
 
 
+Texts = Annotated[tuple[str, ...], ONE_OR_MORE]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TlsServer:
     """``tls_server_config``. Files are looked for beside the web-config file."""
 
     cert: str = ""
-    key: str = field(default="", repr=False)
+    key: Secret = field(default="", repr=False)
     client_ca: str = ""
     cert_file: str = ""
     key_file: str = ""
     client_auth_type: str = ""
     client_ca_file: str = ""
-    client_allowed_sans: tuple[str, ...] = ()
+    client_allowed_sans: Texts = ()
     min_version: str = "TLS12"
     max_version: str = "TLS13"
-    cipher_suites: tuple[str, ...] = ()
+    cipher_suites: Texts = ()
     prefer_server_cipher_suites: bool = True
-    curve_preferences: tuple[str, ...] = ()
+    curve_preferences: Texts = ()
 
     def files(self, folder: Path) -> tuple[Path, ...]:
         """The files that it rests on."""

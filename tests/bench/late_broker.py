@@ -21,7 +21,7 @@ from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, Snapshot
-from exporter.settings.plain import LsoConfig, TopicsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig
 from tests.bench.sizes import opened_transactions, stand_ins
 
 BROKERS, PARTITIONS, OPEN = 50, 10_000, 2_000

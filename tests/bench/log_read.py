@@ -21,7 +21,7 @@ from typing import NamedTuple
 from exporter.core.reading import read_source
 from exporter.kafka.ask import coordinator_partition
 from exporter.model import Deadline, Facts, TopicPartition
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.machine.entries import encode_key, encode_section
 from exporter.transactions.machine.records import HEAD, PREVIOUS_ID_TAGS, TIMES, Status
 from exporter.transactions.source.txnlog import TxnlogSource

@@ -14,7 +14,7 @@ from exporter.applications.applications import Grouping
 from exporter.kafka.log.tail import Tail, is_end
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.records import TOPIC

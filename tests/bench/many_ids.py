@@ -18,7 +18,7 @@ from exporter.agent.signals import share_one_arena
 from exporter.applications.applications import Grouping
 from exporter.kafka.ask import coordinator_partition
 from exporter.model import TopicPartition
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.machine.entries import encode_key, encode_section
 from exporter.transactions.machine.records import HEAD, PREVIOUS_ID_TAGS, TIMES, Status

@@ -30,7 +30,7 @@ from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, Fault, Snapshot, TopicPartition
-from exporter.settings.plain import LsoConfig, TopicsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.words import TransactionState
 from tests.bench.machine import load, rss_mb

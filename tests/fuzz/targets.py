@@ -54,8 +54,8 @@ from exporter.linter.forms import parts as client_parts
 from exporter.lso.tracker import StallTracker
 from exporter.model import Clock, Deadline, Facts, Fault, Metric, Reason, Sample, TopicPartition
 from exporter.producers.source.librdkafka import IngestSource, LibrdkafkaReceiver
-from exporter.settings.addresses import split_address
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
+from exporter.settings.values import split_address
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.posts import SparkReceiver

@@ -9,7 +9,7 @@ from typing import Any
 from exporter.groups.source.groups import GroupsSource
 from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSource
-from exporter.settings.plain import GroupsConfig, LsoConfig, TopicsConfig, TransactionsConfig
+from exporter.settings.sections import GroupsConfig, LsoConfig, TopicsConfig, TransactionsConfig
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
 from tests.helpers.cluster import FakeKafka

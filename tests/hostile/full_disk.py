@@ -16,7 +16,7 @@ from exporter import catalogue
 from exporter.lso.facts import Stalls
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Notes
-from exporter.settings.plain import LsoConfig, TopicsConfig, TransactionsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig, TransactionsConfig
 from exporter.transactions.source.txnlog import TxnlogSource
 from tests.helpers.cluster import OpenWriter, SourceRead, read, world_of
 from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord

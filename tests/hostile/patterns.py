@@ -93,7 +93,7 @@ FOREIGN: dict[str, Use] = {
     "exporter.posture.stable_ids:_SHORT_NUMBER": ("sub", "", ("12345", "1-")),
     "exporter.settings.layers:_PLAIN_KEY": ("match", "", ()),
     "exporter.settings.environment:_SERVICE_LINK": ("search", "", ("_PORT", "_SERVICE_PORT_", "_PORT_1_TCP")),
-    "exporter.settings.plain:WINDOW": ("fullmatch", "", ("01:00-", "1")),
+    "exporter.settings.thresholds:WINDOW": ("fullmatch", "", ("01:00-", "1")),
     "exporter.settings.values:_SIZE": ("fullmatch", "1", ("Mi",)),
     "exporter.streams.source:_CLIENT_ID": ("fullmatch", "", ("-01234567-89ab-cdef-0123-456789abcdef", "0123abcd-")),
     "exporter.spark.application_log:DELIVERED": ("fullmatch", "eventlog", ("-2026-11-28--10-00", ".gz")),

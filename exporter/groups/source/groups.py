@@ -33,7 +33,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample, TopicPartition
-from exporter.settings.plain import GroupsConfig
+from exporter.settings.sections import GroupsConfig
 from exporter.transactions.facts import TransactionUse
 from exporter.words import GroupKind
 

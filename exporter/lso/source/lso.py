@@ -21,7 +21,7 @@ from exporter.lso.stall_series import ShownStalls
 from exporter.lso.topic_series import TopicSeries
 from exporter.lso.tracker import StallTracker
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch, TopicPartition
-from exporter.settings.plain import LsoConfig, TopicsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, ReleaseTimes
 
 

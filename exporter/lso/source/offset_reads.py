@@ -13,7 +13,7 @@ from exporter.lso.source.selected import SelectedPartitions, with_answer
 from exporter.lso.sweep import Sweep
 from exporter.lso.tracker import StallTracker
 from exporter.model import Deadline, Fault, TopicPartition
-from exporter.settings.plain import LsoConfig, TopicsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig
 
 CONFIRM_SECONDS = 10.0
 """Seconds between two requests to all brokers for the leaders of stalled partitions."""

@@ -16,7 +16,7 @@ from exporter.core.derived import Derived
 from exporter.core.durations import seconds_of
 from exporter.flink.jobs import Jobs
 from exporter.model import Sample
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.application_counters import ApplicationCounters, ApplicationCounts
 from exporter.transactions.counting.expired_ids import RecentlyExpired
 from exporter.transactions.counting.known_applications import KnownApplications

@@ -14,7 +14,7 @@ from exporter.kafka.client import AskError
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Sample, SampleBatch
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.facts import CoordinatorTime, KnownIds, LoggedTransactions, LogRefused, TransactionsElsewhere
 from exporter.transactions.source.coordinator_poll import CoordinatorPoll
 from exporter.transactions.source.internal_topics import InternalTopics

@@ -11,7 +11,7 @@ from exporter.kafka.log.tail import Tail, TailReader
 from exporter.kafka.properties.client import Properties
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, IgnoredSource, Notes, Reason, Sample, SampleBatch
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import UNDECIDED, Aggregates, unclean_end
 from exporter.transactions.decided.recent_decisions import DecisionTail
 from exporter.transactions.facts import (

@@ -12,7 +12,7 @@ from exporter.agent.composition import Agent
 flags = {("clusters", "kafka", "bootstrap.servers"): ("--bootstrap-server", "127.0.0.1:1"),
          ("web", "listen_address"): ("--web.listen-address", "127.0.0.1:0")}
 source = ConfigSource(None, {}, flags, serving=True)
-agent = Agent(source.load_apart(), source.load_apart)
+agent = Agent(source.load(), source.load)
 agent.start()
 assert agent.reload() == []
 print(*sys.modules)
@@ -20,7 +20,7 @@ sys.stdout.flush()
 agent.stop()
 """
 NOT_RESIDENT = (
-    "pydantic", "pydantic_core", "yaml", "jinja2", "requests", "urllib3", "rich", "bcrypt", "cryptography",
+    "pydantic", "pydantic_core", "jinja2", "requests", "urllib3", "rich", "bcrypt", "cryptography",
     "google.protobuf", "opentelemetry", "grafanalib", "prometheus_client.parser", "prometheus_client.exposition",
     "kafka.admin", "kafka.consumer", "kafka.producer", "kafka.net.manager",
 )  # fmt: skip

@@ -21,7 +21,7 @@ from exporter.kafka.requests.bulk_offsets import OffsetsRequest, offsets_request
 from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Clock, Deadline, SampleBatch, Snapshot, Source, TopicPartition
-from exporter.settings.plain import LsoConfig, TopicsConfig, TransactionsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig, TransactionsConfig
 from exporter.transactions.machine.records import Status
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource

@@ -16,10 +16,7 @@ from exporter.agent.jvm_targets import listed
 from exporter.bounds.memory import LIGHT_BYTES
 from exporter.core import target_files
 from exporter.core.target_files import FileTarget, LeftOut, TargetFileError, TargetFiles, parse_targets
-from exporter.settings.clients import BrokerSection
-from exporter.settings.from_document import from_document
-from exporter.settings.plain import Broker
-from exporter.settings.root import document_of
+from exporter.settings.targets import Broker
 
 TWO = [{"targets": ["app-1:8778", "[::1]:8778"], "labels": {"env": "prod", "id": 7}}, {"targets": ["app-3"]}]
 
@@ -248,6 +245,5 @@ def test_a_folder_that_cannot_be_read_keeps_its_targets_and_is_logged_once(
     ],
 )
 def test_a_target_takes_its_place_in_the_address(labels: dict[str, str], url: str) -> None:
-    section = BrokerSection.model_validate({"jmx_exporter": "http://{target}/metrics", "file_sd": "x.yml"})
-    entry = from_document(Broker, document_of(section))
+    entry = Broker(jmx_exporter="http://{target}/metrics", file_sd=(Path("x.yml"),))
     assert listed(entry, FileTarget("k1:9404", labels)).endpoint.url == url

@@ -23,7 +23,7 @@ from exporter.roll.coordination import LoggedEvidence
 from exporter.roll.facts import BrokerRoll, RollAnswer, RollReason
 from exporter.roll.partitions import roll_of
 from exporter.roll.source import read_evidence
-from exporter.settings.plain import PostureConfig, TransactionsConfig
+from exporter.settings.sections import PostureConfig, TransactionsConfig
 from exporter.status.verdict import verdict
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.views.status import ClusterSettings, document

@@ -9,7 +9,7 @@ from exporter.groups.facts import TopicReaders
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSource
-from exporter.settings.plain import PostureConfig
+from exporter.settings.sections import PostureConfig
 from exporter.transactions.facts import TransactionUse
 from tests.helpers.batches import batch
 from tests.helpers.cluster import LOG, OFFSETS, FakeKafka, Partition, SourceRead, read, world_of

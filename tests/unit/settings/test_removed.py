@@ -8,8 +8,8 @@ import pytest
 
 from exporter import cli
 from exporter.config import ConfigError, ConfigSource
-from exporter.settings import environment, problems, removed
-from exporter.settings.root import ConfigSection
+from exporter.settings import environment, reading, removed
+from exporter.settings.root import Config
 
 ROWS = {
     "old": "use run",
@@ -56,7 +56,7 @@ def test_the_command_line_refuses_what_was_removed(
 def test_the_file_and_the_environment_refuse_a_setting_that_was_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for module in (environment, problems):
+    for module in (environment, reading):
         monkeypatch.setattr(module, "removed_setting", lambda path: removed.removed_setting(path, SETTINGS))
     file = tmp_path / "settings.yml"
     file.write_text("old: {a: 1}\nclusters: [{kafka: {bootstrap.servers: 'k:9092'}, lso: {old: 5s}}]\n")
@@ -74,4 +74,4 @@ def test_the_file_and_the_environment_refuse_a_setting_that_was_removed(
 
 def test_no_row_is_of_a_command_or_a_section_that_exists() -> None:
     assert not removed.ARGUMENTS.keys() & cli.COMMANDS.keys()
-    assert not removed.SETTINGS.keys() & problems.shape_of(ConfigSection).keys()
+    assert not removed.SETTINGS.keys() & reading.keys_of(Config).keys()

@@ -14,7 +14,7 @@ from exporter.applications.applications import Grouping
 from exporter.core.state import StateDir
 from exporter.kafka.log.tail import TailReader
 from exporter.model import Clock
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.keeper import RETRY_SECONDS, SNAPSHOT_SECONDS, Keeper
 from exporter.transactions.machine.progress import LogPosition

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from exporter.applications.applications import Grouping
 from exporter.kafka.log.tail import Polled
 from exporter.model import Clock
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.machine import record_fields
 from exporter.transactions.machine.entries import Entry

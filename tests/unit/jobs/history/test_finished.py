@@ -13,7 +13,7 @@ from exporter.applications.applications import Grouping
 from exporter.jobs.history.columns import COLUMNS, SCHEMA, batch_of
 from exporter.jobs.history.finished import LogRecord, LogSpan, ReadLog, Row, context_start, finished
 from exporter.model import TopicPartition
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.application_counters import counter_samples
 from exporter.transactions.machine.progress import CONTEXT_RECORDS

@@ -17,7 +17,7 @@ from exporter.applications.applications import Grouping
 from exporter.jobs.history.fold import KEEP_MS, FoldState, Kept, PartitionFold, Row, day_of
 from exporter.jobs.history.table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
 from exporter.model import TopicPartition
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.application_counters import counter_samples
 from exporter.transactions.machine.entries import Entry

@@ -21,7 +21,7 @@ from exporter.lso.next_step import next_step
 from exporter.lso.proof.prover import Prover
 from exporter.lso.source.lso import LsoSource
 from exporter.model import TopicPartition
-from exporter.settings.plain import LsoConfig, TopicsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.transactions.machine.record_fields import V2
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, Status

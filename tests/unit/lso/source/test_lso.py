@@ -20,7 +20,7 @@ from exporter.lso.proof.prover import RENEW_SECONDS, Prover
 from exporter.lso.proof.rounds import Rounds
 from exporter.lso.source.lso import LsoSource
 from exporter.model import Deadline, Fact, Fault, KnownLogEnd, KnownLogEnds, Reason, TopicPartition
-from exporter.settings.plain import LsoConfig, TopicsConfig
+from exporter.settings.sections import LsoConfig, TopicsConfig
 from exporter.transactions.facts import CoordinatorTime, OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.transactions.machine.records import Status
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState

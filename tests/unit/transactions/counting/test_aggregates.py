@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.model import Distribution, Metric, Sample, TopicPartition
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.application_counters import application_samples, counter_samples, last_samples
 from exporter.transactions.counting.partition_lists import MOST_BYTES

@@ -12,7 +12,7 @@ from exporter.applications.applications import Application, Grouping
 from exporter.catalogue import CANARY
 from exporter.posture.check import CheckResult
 from exporter.posture.stable_ids import id_checks
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.id_changes import DAY, MOST_IDS, MOST_NEW, changes_by_design
 from exporter.transactions.facts import IdChanges, IdLife

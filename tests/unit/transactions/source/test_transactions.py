@@ -13,7 +13,7 @@ from exporter.cluster import ClusterIdentity
 from exporter.core.fact_store import FactStore
 from exporter.core.reading import read_source
 from exporter.model import Deadline, Fault, Reason, Source
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.facts import (
     CoordinatorTime,
     KnownIds,

@@ -17,7 +17,7 @@ from exporter.flink.facts import FlinkTransactions
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.requests.configs import SCAN_INTERVAL
 from exporter.model import Fact, Fault, Reason
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.facts import (
     KnownIds,
     LoggedEnds,

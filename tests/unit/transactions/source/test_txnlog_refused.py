@@ -6,7 +6,7 @@ from pathlib import Path
 
 from exporter import catalogue
 from exporter.model import IgnoredSource, Reason
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.facts import LoggedTransactions, LogRefused, TransactionsElsewhere
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import NO_LOG, NOT_GRANTED, TxnlogSource

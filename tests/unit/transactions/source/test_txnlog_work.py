@@ -13,7 +13,7 @@ from exporter.core.reading import read_source
 from exporter.exposition.render import Exposition
 from exporter.exposition.text_format import Format
 from exporter.model import Deadline, Facts, Snapshot
-from exporter.settings.plain import TransactionsConfig
+from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.machine.records import Status
 from exporter.transactions.machine.state_machine import ROOM
 from exporter.transactions.source.txnlog import TxnlogSource
