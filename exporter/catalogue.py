@@ -350,6 +350,11 @@ LSO_HOLDER_PARTITIONS = _LSO.gauge(
     "Stalled partitions that one transaction holds, and its state at its coordinator; producer_id _other takes "
     "those beyond a cap together.",
 )
+LSO_HOLDER_GROUP_MEMBERS = _LSO.gauge(
+    "kafka_eos_lso_holder_group_members{kafka_cluster,producer_id,group}",
+    "Members of a group whose offsets the transactions of a holder commit: with 0 nobody is there to end them before "
+    "their timeout; needs READ on __consumer_offsets.",
+)
 LSO_HOLDER_DUE_TIMESTAMP_SECONDS = _LSO.gauge(
     "kafka_eos_lso_holder_due_timestamp_seconds{kafka_cluster,application,transactional_id,producer_id,kind,severity}",
     "Unix time from which on the first stall of a holder is a ticket (warning) or a page (critical), by the "

@@ -59,6 +59,14 @@ class MarkerWait(Word):
     NOT_REPLICATED = "not_replicated"  # the leader's log has it, the high watermark is still below it
 
 
+class MemberMatch(Word):
+    """Whether names show that a member of a group is the producer of a transactional.id."""
+
+    NO = "no"
+    LIKELY = "likely"
+    CERTAIN = "certain"
+
+
 class Precommit(Word):
     """The evidence that a transaction of a job belongs to a checkpoint that began, and waits for its commit."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from exporter.model import Fact, TopicPartition
+from exporter.words import MemberMatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,36 @@ class BlockedGroups(Fact):
     """
 
     by_partition: Mapping[TopicPartition, Blocked]
+
+
+class HolderMember(NamedTuple):
+    """A member of a group of a holder. ``match`` says whether its names show that it is the holder itself."""
+
+    client_id: str
+    host: str
+    match: MemberMatch
+
+
+class HolderGroup(NamedTuple):
+    """A group whose offsets a holder's producer id committed in transactions.
+
+    ``members`` are some of its ``member_count`` members, a matched one first.
+    ``empty_since`` is when it was first seen without a member, Unix seconds, None while it has one. ``missing`` is why
+    the members are not known, "" where they are.
+    """
+
+    group: str
+    members: tuple[HolderMember, ...]
+    member_count: int = 0
+    empty_since: float | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderGroups(Fact):
+    """By producer id of a holder its groups, or why none is known."""
+
+    by_producer: Mapping[int, tuple[HolderGroup, ...] | str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 
 
@@ -23,3 +25,15 @@ def data(base: int, records: int, producer_id: int) -> bytes:
 def marker(base: int, producer_id: int) -> bytes:
     """The end of a transaction, commit or abort."""
     return batch(base, 1, producer_id, TRANSACTIONAL | CONTROL)
+
+
+def offset_commit(group: str, topic: str, producer_id: int = -1, base: int = 0) -> bytes:
+    """A batch of ``__consumer_offsets`` with the commit of an offset, in a transaction where it has a producer id."""
+    transactional = producer_id >= 0
+    made = DefaultRecordBatchBuilder(2, 0, transactional, producer_id, 0 if transactional else -1, -1, 1 << 20)
+    names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in (group, topic))
+    key = struct.pack(">h", 1) + names + struct.pack(">i", 0)
+    made.append(0, timestamp=1000, key=key, value=struct.pack(">hqh", 1, 12, -1), headers=[])
+    written = bytearray(made.build())
+    written[0:8] = struct.pack(">q", base)
+    return bytes(written)

@@ -115,6 +115,12 @@ class FakeGroup:
     unstable: Collection[tuple[str, int]] = ()  # commits of open transactions
 
 
+def member_answer(member: str, **more: Any) -> Answer:
+    """A member as its coordinator describes it: ``client-id@host`` is the name of one with both."""
+    client_id, _, host = member.partition("@")
+    return Answer(member_id=f"{client_id}-1f", client_id=client_id, client_host=f"/{host}", instance_id=None, **more)
+
+
 @dataclass
 class FakeDisk:
     """The one log directory of each broker."""
@@ -448,7 +454,7 @@ class FakeKafka:
                 Answer(
                     group_id=name,
                     error_code=0 if name in self.groups and code == 69 else code,
-                    members=[Answer(member_id=member) for member in self._group(name).members],
+                    members=[member_answer(member) for member in self._group(name).members],
                 )
                 for name in request.groups
             ]
@@ -462,7 +468,7 @@ class FakeKafka:
                     group_id=name,
                     error_code=0 if self._group(name).kind == kind and code == 69 else code,
                     members=[
-                        Answer(member_id=member, subscribed_topic_names=self._group(name).subscribed)
+                        member_answer(member, subscribed_topic_names=self._group(name).subscribed)
                         for member in self._group(name).members
                     ],
                 )

@@ -18,6 +18,7 @@ from exporter.groups.facts import (
     GroupsHeld,
     TopicReaders,
 )
+from exporter.groups.source.holder_groups import HolderGroupReader
 from exporter.groups.source.isolation import LOOKING_SECONDS, IsolationLooks
 from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
@@ -34,7 +35,7 @@ from exporter.kafka.requests.offsets import Ends, both_ends
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, Notes, Sample, TopicPartition
 from exporter.settings.sections import GroupsConfig
-from exporter.transactions.facts import TransactionUse
+from exporter.transactions.facts import OpenTransactions, TransactionUse
 from exporter.words import GroupKind
 
 MOST_NAMED = 3
@@ -64,6 +65,7 @@ class GroupsSource(KafkaSource):
         self._settings = settings
         self._include = tuple(BoundedPattern(pattern, "groups.include") for pattern in settings.include)
         self._exclude = tuple(BoundedPattern(pattern, "groups.exclude") for pattern in settings.exclude)
+        self._holders = HolderGroupReader(cluster)
         self._looks = IsolationLooks(cluster, looking, pause)
         self._counted: dict[UnreadSpan, int] = {}
         self._unreadable: frozenset[str] = frozenset()
@@ -99,6 +101,7 @@ class GroupsSource(KafkaSource):
         yield from self._records(metadata, committed.values, ends.stable, deadline)
         yield from self._members(metadata, kinds, chosen, deadline)
         yield from self._held(metadata, chosen, facts.get(Stalls), deadline)
+        yield from self._of_holders(metadata, kinds, facts, deadline)
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS.name)
         use = facts.get(TransactionUse)
@@ -151,6 +154,25 @@ class GroupsSource(KafkaSource):
             yield catalogue.GROUP_MEMBERS(float(len(members)), self.cluster, group, kinds[group])
         if dropped:
             yield catalogue.SERIES_DROPPED(float(dropped), catalogue.GROUP_MEMBERS.name)
+
+    def _of_holders(
+        self, metadata: Metadata, kinds: Mapping[str, GroupKind], facts: Facts, deadline: Deadline
+    ) -> Iterator[Sample | Fact]:
+        stalls, opened, use = facts.get(Stalls), facts.get(OpenTransactions), facts.get(TransactionUse)
+        found = self._holders.read(
+            metadata,
+            stalls.stalls if stalls is not None else (),
+            opened.transactions if opened is not None else (),
+            use.offset_partitions if use is not None else None,
+            kinds,
+            deadline,
+        )
+        yield found
+        for producer_id, groups in found.by_producer.items():
+            for own in groups if isinstance(groups, tuple) else ():
+                if not own.missing:
+                    labels = (self.cluster, str(producer_id), own.group)
+                    yield catalogue.LSO_HOLDER_GROUP_MEMBERS(float(own.member_count), *labels)
 
     def _held(
         self, metadata: Metadata, names: Sequence[str], stalls: Stalls | None, deadline: Deadline

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from exporter.cluster import Cluster
 from exporter.groups.facts import GroupsBeyondLso
-from exporter.kafka.requests.groups import committed_offsets, group_members
+from exporter.kafka.requests.groups import GroupMember, committed_offsets, group_members
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.model import Deadline, TopicPartition
@@ -39,7 +39,7 @@ SHARE = 4.0
 class Proof(NamedTuple):
     """The topics of which a group was seen above a last stable offset, and its members then."""
 
-    members: frozenset[str]
+    members: frozenset[GroupMember]
     topics: frozenset[str]
 
 
@@ -105,7 +105,7 @@ class IsolationLooks:
 
     def _members(
         self, groups: AbstractSet[str], kinds: Mapping[str, GroupKind], metadata: Metadata, deadline: Deadline
-    ) -> Mapping[str, frozenset[str]]:
+    ) -> Mapping[str, frozenset[GroupMember]]:
         asked = {group: kinds.get(group, GroupKind.CLASSIC) for group in sorted(groups)}
         return group_members(self._cluster.client, metadata, asked, deadline).values
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
@@ -63,14 +63,23 @@ def _kind(group_type: str | None) -> GroupKind:
 # --- Members ---
 
 
+class GroupMember(NamedTuple):
+    """A member of a group. One that rejoins has another ``member_id`` (assigned by GroupMetadataManager).
+
+    ``host`` is the address that its connection comes from; ``instance_id`` is its group.instance.id, "" without one.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str
+
+
 def group_members(
     client: BrokerAccess, metadata: Metadata, groups: Mapping[str, GroupKind], deadline: Deadline
-) -> Answers[str, frozenset[str]]:
-    """The ids of the members of each group, from its coordinator; none for an empty group, and one that is unknown.
-
-    A member that rejoins has another id (assigned by GroupMetadataManager).
-    """
-    values: dict[str, frozenset[str]] = {}
+) -> Answers[str, frozenset[GroupMember]]:
+    """The members of each group, from its coordinator; none for an empty group, and one that is unknown."""
+    values: dict[str, frozenset[GroupMember]] = {}
     unanswered: dict[str, Fault] = {}
     faults: list[Fault] = []
     for kind in _MEMBERS:
@@ -82,7 +91,7 @@ def group_members(
     return Answers(values, unanswered, tuple(dict.fromkeys(faults)))
 
 
-def _members(kind: GroupKind) -> Question[str, frozenset[str]]:
+def _members(kind: GroupKind) -> Question[str, frozenset[GroupMember]]:
     def request(batch: Sequence[str], _: Metadata) -> Any:  # noqa: ANN401 -- kafka-python ships no types
         if kind is GroupKind.CLASSIC:
             return DescribeGroupsRequest(groups=list(batch))
@@ -93,11 +102,17 @@ def _members(kind: GroupKind) -> Question[str, frozenset[str]]:
     return Question(_MEMBERS[kind], "groups", request, _read_members, GROUPS_PER_REQUEST, CONSUMER_OFFSETS, _GONE)
 
 
-def _read_members(response: Any) -> Iterator[Item[str, frozenset[str]]]:  # noqa: ANN401 -- as above
+def _read_members(response: Any) -> Iterator[Item[str, frozenset[GroupMember]]]:  # noqa: ANN401 -- as above
     for group in response.groups:
         key = group.group_id
-        found = frozenset(member.member_id for member in group.members)
+        found = frozenset(map(_member, group.members))
         yield Item(key, group.error_code, found, f"DESCRIBE on Group:{key}" if group.error_code else "")
+
+
+def _member(member: Any) -> GroupMember:  # noqa: ANN401 -- as above
+    """The field is called group_instance_id by DescribeGroups, from version 4 on, and share groups have none."""
+    instance = getattr(member, "group_instance_id", None) or getattr(member, "instance_id", None) or ""
+    return GroupMember(member.member_id, member.client_id, member.client_host.removeprefix("/"), instance)
 
 
 def describe_group_grant(client: BrokerAccess, metadata: Metadata, deadline: Deadline) -> Fault | None:
