@@ -70,6 +70,18 @@ group by ({by}) (
         f" snapshot has read nothing for {SILENT_SECONDS // 60}m, and for 5m more",
     )
     yield Alert(
+        "KafkaEosDebeziumSnapshotRepeated",
+        Severity.WARNING,
+        Board.CLIENTS,
+        f"sum by ({by}) (increase({catalogue.DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL}[1h])) > 0",
+        _DEBEZIUM
+        + " began its snapshot again before it was complete. Rows that were read before are in the topic twice,"
+        " also with exactly-once.",
+        "First: let it end, then remove the repeated rows where a sink does not replace them by key: `audit` with"
+        " `format: debezium` finds them. Read the task's log for why it failed before the next table is added.",
+        when="a snapshot of a Debezium connector began again in the last hour before it was complete",
+    )
+    yield Alert(
         "KafkaEosDebeziumLate",
         Severity.WARNING,
         Board.CLIENTS,

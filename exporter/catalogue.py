@@ -601,6 +601,11 @@ DEBEZIUM_SNAPSHOT_STATE = _CONNECT.gauge(
     "The state of a Debezium connector's snapshot since its task started; none where it began with the stream; always"
     " 1.",
 )
+DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL = _CONNECT.counter(
+    "kafka_eos_debezium_snapshot_restarts_total{kafka_cluster,target,connect,database,server}",
+    "Snapshots of a Debezium connector that began again before they were complete: what was read before is in the topic"
+    " twice.",
+)
 DEBEZIUM_SNAPSHOT_REMAINING_TABLES = _CONNECT.gauge(
     "kafka_eos_debezium_snapshot_remaining_tables{kafka_cluster,target,connect,database,server}",
     "Tables that the snapshot of a Debezium connector has still to read.",

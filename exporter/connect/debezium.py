@@ -23,6 +23,7 @@ _ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
         "SnapshotAborted",
         "RemainingTableCount",
         "MilliSecondsSinceLastEvent",
+        "SnapshotDurationInSeconds",
     ),
     "streaming": (
         "Connected",
@@ -52,13 +53,43 @@ class CapturedServer(NamedTuple):
     name: str
 
 
-def debezium_samples(head: tuple[str, str, str], readings: Iterable[MBeanValue]) -> Iterator[Sample]:
+class SnapshotRestarts:
+    """Counts snapshots that began again before they were complete: each row read before is in the topic twice.
+
+    A task that failed may go on at another worker, so this is of a Connect cluster. A server without MBeans is between
+    two tasks.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[CapturedServer, int] = {}
+        self._running: dict[CapturedServer, float] = {}  # seconds of a snapshot that was not complete
+
+    def look(self, server: CapturedServer, state: str, seconds: float | None) -> None:
+        """Note the state of a snapshot and for how long it has run; None where that is not known."""
+        if not state or seconds is None:
+            return
+        self.counts.setdefault(server, 0)
+        if seconds < self._running.get(server, 0.0) and state != "none":
+            self.counts[server] += 1
+        if state in {"completed", "none"}:
+            self._running.pop(server, None)
+        else:
+            self._running[server] = seconds
+
+
+def debezium_samples(
+    head: tuple[str, str, str], readings: Iterable[MBeanValue], restarts: SnapshotRestarts
+) -> Iterator[Sample]:
     """Samples of the connectors in these readings. ``head`` are cluster, target and Connect cluster."""
     servers: dict[CapturedServer, dict[tuple[str, str], float]] = {}
     for mbean, attribute, value in readings:
         if mbean.domain.startswith(_DOMAIN) and isinstance(value, float):
             server = CapturedServer(mbean.domain.removeprefix(_DOMAIN), mbean.properties.get("server", ""))
             servers.setdefault(server, {})[mbean.properties.get("context", ""), attribute] = value
+    for server, values in servers.items():
+        restarts.look(server, _snapshot_state(values), values.get(("snapshot", "SnapshotDurationInSeconds")))
+    for server, count in restarts.counts.items():
+        yield catalogue.DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL(float(count), *head, *server)
     for server, values in sorted(servers.items()):
         yield from _of_server((*head, *server), values)
 

@@ -80,6 +80,7 @@ class ConnectSource(TargetSource[NamedCluster]):
         self._rest = rest
         self._workers = workers
         self._failures = FailureCounter()
+        self._snapshots = debezium.SnapshotRestarts()
         self._written: dict[TaskKey, float] = {}
         self._commits: dict[TaskKey, float] = {}
         self._sink_commits: dict[TaskKey, float] = {}
@@ -116,7 +117,7 @@ class ConnectSource(TargetSource[NamedCluster]):
                 yield catalogue.CONNECT_WORKER_INFO(1.0, self.cluster, self.target, self.target, address, version)
             self._keep_commits(state, facts)
         yield from self._numbers(view.tasks)
-        yield from debezium.debezium_samples((self.cluster, self.target, self.target), readings)
+        yield from debezium.debezium_samples((self.cluster, self.target, self.target), readings, self._snapshots)
         self._keep(view.tasks, everyone=everyone)
         yield from self._counters()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.connect.debezium import QUERIES, debezium_samples
+from exporter.connect.debezium import QUERIES, CapturedServer, SnapshotRestarts, debezium_samples
 from exporter.jvm.answers import MBeanValue
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.jolokia import read_answer
@@ -41,7 +41,10 @@ def values(context: str, attributes: dict[str, float]) -> list[MBeanValue]:
 
 def samples(snapshot: dict[str, Any], streaming: dict[str, Any]) -> dict[tuple[Metric, tuple[str, ...]], float]:
     readings = [*values("snapshot", snapshot), *values("streaming", streaming)]
-    return {(sample.metric, sample.labels): float(str(sample.value)) for sample in debezium_samples(HEAD, readings)}
+    return {
+        (sample.metric, sample.labels): float(str(sample.value))
+        for sample in debezium_samples(HEAD, readings, SnapshotRestarts())
+    }
 
 
 def test_a_connector_that_has_not_seen_a_change_has_no_lag_and_no_age_of_one() -> None:
@@ -90,7 +93,7 @@ PAGES = {
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES.keys())
 def test_a_jmx_exporter_s_page_gives_the_same(page: str) -> None:
     answer = read_page(QUERIES, page.encode(), "page")
-    seen = {(sample.metric, sample.labels) for sample in debezium_samples(HEAD, answer.values)}
+    seen = {(sample.metric, sample.labels) for sample in debezium_samples(HEAD, answer.values, SnapshotRestarts())}
     assert seen == {(catalogue.DEBEZIUM_CONNECTED, SHOP)}
     assert not answer.missing, "a worker without Debezium lacks nothing"
 
@@ -99,4 +102,37 @@ def test_a_worker_without_debezium_gives_nothing_and_no_fault() -> None:
     none = b"[" + b",".join([b'{"status": 404}'] * len(QUERIES)) + b"]"
     answer = read_answer(QUERIES, none, "http://w")
     assert not answer.faults
-    assert list(debezium_samples(HEAD, answer.values)) == []
+    assert list(debezium_samples(HEAD, answer.values, SnapshotRestarts())) == []
+
+
+def test_a_snapshot_that_begins_again_before_it_was_complete_is_counted_once() -> None:
+    restarts, shop = SnapshotRestarts(), CapturedServer("postgres", "shop")
+
+    def count(state: str, seconds: float | None) -> int:
+        restarts.look(shop, state, seconds)
+        return restarts.counts.get(shop, 0)
+
+    steps: list[tuple[str, float | None, int]] = [
+        ("", None, 0),
+        ("running", 5, 0),
+        ("running", 20, 0),
+        ("aborted", 21, 0),
+        ("", None, 0),  # no task
+        ("running", 1, 1),
+        ("running", 30, 1),
+        ("completed", 10, 2),  # it failed and was complete between two reads
+        ("running", 2, 2),  # another one, after a complete one
+        ("none", 0, 2),
+        ("running", 1, 2),
+    ]
+    assert [count(state, seconds) for state, seconds, _ in steps] == [expected for *_, expected in steps]
+
+
+def test_the_count_of_a_server_stays_while_its_task_is_away() -> None:
+    restarts = SnapshotRestarts()
+    for seconds in (20, 1):
+        running = {**SNAPSHOT, "SnapshotRunning": True, "SnapshotDurationInSeconds": seconds}
+        list(debezium_samples(HEAD, values("snapshot", running), restarts))
+    (sample,) = debezium_samples(HEAD, [], restarts)
+    assert (sample.metric, sample.labels) == (catalogue.DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL, SHOP)
+    assert float(str(sample.value)) == 1
