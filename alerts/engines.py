@@ -73,7 +73,7 @@ group by ({by}) (
         "KafkaEosDebeziumSnapshotRepeated",
         Severity.WARNING,
         Board.CLIENTS,
-        f"sum by ({by}) (increase({catalogue.DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL}[1h])) > 0",
+        f"max by ({by}) (increase({catalogue.DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL}[1h])) > 0",
         _DEBEZIUM
         + " began its snapshot again before it was complete. Rows that were read before are in the topic twice,"
         " also with exactly-once.",

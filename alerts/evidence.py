@@ -115,6 +115,12 @@ HELD = (
         *_HOLDER,
     )
     + per_row(
+        f"max by (group) ({catalogue.LSO_HOLDER_GROUP_MEMBERS}{_AT})",
+        "\nIts group {{ .Labels.group }} has {{ .Value }} member(s)"
+        "{{ if eq .Value 0.0 }}: nobody is there to end it before its timeout{{ end }}.",
+        *_HOLDER,
+    )
+    + per_row(
         f"sort(floor({WORST}{_AT}))",
         "\n- {{ .Labels.topic }}-{{ .Labels.partition }} since {{ .Value | humanizeTimestamp }}",
         *_HOLDER,

@@ -18,9 +18,10 @@ from exporter.commands.log_rounds import Proofs, Sleep, take_rounds
 from exporter.commands.output import say, wait
 from exporter.commands.runner import MOST_NAMES, ClusterReport, ListForm, add_command, fault_texts, run
 from exporter.commands.settings import add_duration_flag
-from exporter.commands.waiting_groups import groups_of_offsets
+from exporter.commands.waiting_groups import groups_of_holders, groups_of_offsets
 from exporter.config import ClusterConfig
 from exporter.flink.facts import FlinkTransactions
+from exporter.groups.facts import HolderGroups
 from exporter.kafka.ask import hidden_topics
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.configs import scans_late
@@ -34,6 +35,7 @@ from exporter.settings.sections import LsoConfig, TopicsConfig
 from exporter.transactions.facts import CoordinatorTime, LoggedTransactions
 from exporter.transactions.source.log_range import RangeConsumer, RangeReader
 from exporter.views.command_documents import WaitedForStallDocument
+from exporter.views.holders import holder_document
 from exporter.views.transactions import stall_document
 from exporter.words import BlockerKind, TransactionState
 
@@ -72,7 +74,13 @@ def _command(options: argparse.Namespace) -> int:
     def read(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[WaitedForStallDocument]:
         stall_after = options.stall_after or settings.lso.stall_after
         seen = look_twice(cluster, settings, stall_after, deadline, time.sleep)
-        return ClusterReport(cluster, tuple(_documents(cluster, seen)), seen.not_asked, advice=tuple(_advice(seen)))
+        holders = groups_of_holders(cluster, seen.found, Deadline.after(options.timeout))
+        return ClusterReport(
+            cluster,
+            tuple(_documents(cluster, seen, holders)),
+            seen.not_asked,
+            advice=(*_advice(seen), *_holders(seen, holders)),
+        )
 
     return run(options, read, _FORM)
 
@@ -88,12 +96,13 @@ class SeenStalls(NamedTuple):
     groups: Mapping[TopicPartition, tuple[str, ...]] = MappingProxyType({})
 
 
-def _documents(cluster: Cluster, seen: SeenStalls) -> Iterator[WaitedForStallDocument]:
+def _documents(cluster: Cluster, seen: SeenStalls, holders: HolderGroups | None) -> Iterator[WaitedForStallDocument]:
     servers, now = cluster.properties.bootstrap_servers, cluster.clock.wall()
     for stall in seen.found:
         yield {
             **stall_document(stall, servers, now, seen.time),
             "waiting_groups": list(seen.groups.get(stall.partition, ())),
+            "holder": holder_document(stall.blocker, holders),
         }
 
 
@@ -103,6 +112,15 @@ def _advice(seen: SeenStalls) -> Iterator[str]:
             f"{place}: groups whose offsets wait: {some(names, MOST_NAMES)}. Their offsets are committed in the"
             " transaction that holds it: until it ends, their consumers get no position (UNSTABLE_OFFSET_COMMIT)."
         )
+
+
+def _holders(seen: SeenStalls, holders: HolderGroups | None) -> Iterator[str]:
+    """Each holder once."""
+    blockers = {stall.blocker.producer_id: stall.blocker for stall in seen.found}
+    for producer_id, blocker in blockers.items():
+        if producer_id is not None:
+            who = blocker.transactional_id or f"producer id {producer_id}"
+            yield f"{who}: {holder_document(blocker, holders)['text']}."
 
 
 class _Watch(NamedTuple):

@@ -5,17 +5,20 @@ Brokers do not know how a group reads: a group that has committed beyond the las
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.bounds.patterns import BoundedPattern
 from exporter.cluster import Cluster
 from exporter.config import ClusterConfig
+from exporter.groups.facts import HolderGroups
 from exporter.groups.source.groups import choose
+from exporter.groups.source.holder_groups import HolderGroupReader
 from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.groups import committed_offsets, describe_group_grant, list_groups, unstable_offsets
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
+from exporter.lso.facts import Stall
 from exporter.lso.proof.record_fate import RecordEnds
 from exporter.model import Deadline, TopicPartition
 from exporter.words import GroupKind
@@ -67,6 +70,18 @@ def groups_of_offsets(cluster: Cluster, places: Collection[TopicPartition], dead
         found[place] = (*found.get(place, ()), name)
     faults = (*listed.faults, *([refused] if refused else ()), *unstable.faults)
     return OwnOffsets(found, tuple(dict.fromkeys(fault.detail for fault in faults)))
+
+
+def groups_of_holders(cluster: Cluster, stalls: Sequence[Stall], deadline: Deadline) -> HolderGroups | None:
+    """The groups of the holders of these partitions; None where no broker answers, and no request without stalls."""
+    if not stalls:
+        return None
+    try:
+        metadata = cluster.metadata(deadline, [CONSUMER_OFFSETS])
+    except AskError:
+        return None
+    kinds = dict(row for rows in list_groups(cluster.client, metadata, deadline).values.values() for row in rows)
+    return HolderGroupReader(cluster).read(metadata, stalls, (), None, kinds, deadline)
 
 
 def waiting_groups(

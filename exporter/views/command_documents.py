@@ -10,6 +10,7 @@ from exporter.linter.rule import Level
 from exporter.views.columns import ViewColumn
 from exporter.views.documents import (
     CheckDocument,
+    HolderDocument,
     NextStepDocument,
     OpenTransactionDocument,
     StallDocument,
@@ -60,6 +61,7 @@ class WaitedForStallDocument(StallDocument):
 
     waiting_groups: list[str]
     """Of a partition of __consumer_offsets: groups whose offsets are committed in the transaction."""
+    holder: HolderDocument
 
 
 class WatchedStallRow(WaitedForStallDocument):

@@ -19,6 +19,7 @@ from exporter.words import (
     FailureCause,
     FoundMarker,
     MarkerWait,
+    MemberMatch,
     Outcome,
     Precommit,
     QueryState,
@@ -167,6 +168,34 @@ class ProducerPlaceDocument(TypedDict):
     software: str
 
 
+class HolderMemberDocument(TypedDict):
+    """A live member of a group; ``match`` says whether its names show that it is the holder itself."""
+
+    client_id: str
+    host: str
+    match: MemberMatch
+
+
+class HolderGroupDocument(TypedDict):
+    """A group whose offsets the holder's producer id committed in transactions."""
+
+    group: str
+    member_count: int | None
+    """Null where the members are not known, see missing."""
+    members: list[HolderMemberDocument]
+    """At most 10, a matched one first."""
+    empty_since_timestamp: float | None
+    """When it was first seen without a member."""
+    missing: str
+
+
+class HolderDocument(TypedDict):
+    """The groups of a holder and whether somebody of them lives, in words, and by group."""
+
+    text: str
+    groups: list[HolderGroupDocument]
+
+
 class StallLinksDocument(TypedDict):
     """Where to go on from a stalled partition; null where the settings have no base for it."""
 
@@ -197,6 +226,7 @@ class WatchedStallDocument(StallDocument):
     """Where the team is reached."""
     producers: list[ProducerPlaceDocument]
     """Producers with its transactional.id that push their metrics, at most 5; empty where none is known."""
+    holder: HolderDocument
     links: StallLinksDocument
 
 

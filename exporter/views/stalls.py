@@ -9,12 +9,13 @@ from urllib.parse import urlencode
 from exporter.core.documents import document_of
 from exporter.core.runner import GroupState
 from exporter.core.thresholds import Owners
-from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld
+from exporter.groups.facts import Blocked, BlockedGroup, BlockedGroups, GroupsHeld, HolderGroups
 from exporter.lso.facts import Stall
 from exporter.model import TopicPartition
 from exporter.telemetry.facts import ClientPlace, PushedProducers
 from exporter.transactions.facts import CoordinatorTime
 from exporter.views import documents as docs
+from exporter.views.holders import holder_document
 from exporter.views.transactions import stall_document
 from exporter.words import BlockerKind
 
@@ -48,6 +49,7 @@ class StallContext(NamedTuple):
     producers: Mapping[tuple[str, str], tuple[ClientPlace, ...]]
     owners: Owners
     links: Links
+    holders: HolderGroups | None = None
 
     @classmethod
     def of(
@@ -72,6 +74,7 @@ class StallContext(NamedTuple):
             {who: places for fact in group.facts.all(PushedProducers) for who, places in fact.by_id.items()},
             owners,
             links,
+            group.facts.get(HolderGroups),
         )
 
     def document(self, stall: Stall) -> docs.WatchedStallDocument:
@@ -92,6 +95,7 @@ class StallContext(NamedTuple):
                 for connection in self.producers.get((self.cluster, who.transactional_id), ())[:MOST_PLACES]
                 if who.transactional_id
             ],
+            "holder": holder_document(who, self.holders),
             "links": self._links(stall),
         }
 

@@ -117,6 +117,7 @@ def groups(cluster: str) -> Iterator[Sample]:
     yield c.GROUP_READ_COMMITTED_LAG_RECORDS(6, cluster, "billing", "payments")
     yield c.GROUP_BLOCKED_OFFSETS(42, cluster, "billing", "payments")
     yield c.GROUP_UNSTABLE_OFFSET_PARTITIONS(1, cluster, "billing", "payments")
+    yield c.LSO_HOLDER_GROUP_MEMBERS(0, cluster, "4002", "billing")
     yield c.GROUP_MEMBERS(3, cluster, "workers", "share")
     yield c.GROUP_THRESHOLD_OFFSETS(1000, cluster, "billing", "lag_warning")
     yield c.SERIES_DROPPED(12, c.GROUP_READ_COMMITTED_LAG_OFFSETS.name)

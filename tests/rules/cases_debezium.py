@@ -1,4 +1,4 @@
-"""Debezium: without its database, stuck in a snapshot, late."""
+"""Debezium: without its database, stuck in a snapshot, late, a snapshot from the beginning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from exporter.catalogue import (
     DEBEZIUM_CONNECTED,
     DEBEZIUM_LAG_SECONDS,
     DEBEZIUM_LAST_EVENT_AGE_SECONDS,
+    DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL,
     DEBEZIUM_SNAPSHOT_STATE,
 )
 from tests.rules.promtool import Case, Series, case, scraped
 
 STOPPED, LATE = "KafkaEosDebeziumStopped", "KafkaEosDebeziumLate"
+REPEATED = "KafkaEosDebeziumSnapshotRepeated"
 SHOP = ("prod", "main", "main", "postgres", "shop")
 OTHERS = (SHOP, ("other", *SHOP[1:]), ("prod", "main", "second", *SHOP[3:]), (*SHOP[:4], "stock"))
 
@@ -21,6 +23,7 @@ def cases() -> Iterator[Case]:
     yield from _disconnected()
     yield from _snapshot()
     yield from _late()
+    yield from _repeated()
 
 
 def _ticket(who: tuple[str, ...] = SHOP) -> dict[str, str]:
@@ -81,3 +84,13 @@ def _late() -> Iterator[Case]:
     yield case(name, "the last change was late, long ago", [lag("400x60"), age("700x60")], {"15m": [], "40m": []})
     other = [lag("400x60"), age("1x60", "snapshot"), age("700x60")]
     yield case(name, "the age of the snapshot says nothing", other, {"15m": [], "40m": []})
+
+
+def _repeated() -> Iterator[Case]:
+    def restarts(values: str, agent: str = "a") -> Series:
+        return scraped(DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL, *SHOP, values=values, agent=agent)
+
+    twice = [restarts("0x10 1x120"), restarts("0x10 1x120", agent="b")]
+    yield case(REPEATED, "for an hour", twice, {"10m": [], "12m": [_ticket()], "60m": [_ticket()], "75m": []})
+    yield case(REPEATED, "long ago", [restarts("3x120")], {"10m": [], "60m": []})
+    yield case(REPEATED, "the agent began anew", [restarts("3x10 0x60")], {"12m": [], "40m": []})

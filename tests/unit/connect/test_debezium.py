@@ -131,7 +131,7 @@ def test_a_snapshot_that_begins_again_before_it_was_complete_is_counted_once() -
 def test_the_count_of_a_server_stays_while_its_task_is_away() -> None:
     restarts = SnapshotRestarts()
     for seconds in (20, 1):
-        running = {**SNAPSHOT, "SnapshotRunning": True, "SnapshotDurationInSeconds": seconds}
+        running: dict[str, float] = {**SNAPSHOT, "SnapshotRunning": True, "SnapshotDurationInSeconds": seconds}
         list(debezium_samples(HEAD, values("snapshot", running), restarts))
     (sample,) = debezium_samples(HEAD, [], restarts)
     assert (sample.metric, sample.labels) == (catalogue.DEBEZIUM_SNAPSHOT_RESTARTS_TOTAL, SHOP)
