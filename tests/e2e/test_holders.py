@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from threading import Thread
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from exporter import catalogue
 from testkit.agent import AgentProcess, Metrics
 from testkit.cluster import KafkaCluster
 from testkit.orphan import make_orphan
-from testkit.workloads.producers import Producer, ProducerError, RdkafkaProducer
+from testkit.workloads.producers import Producer, ProducerClass, ProducerError, RdkafkaProducer
 from tests.e2e.conftest import EnterContext, StartAgent
 
 OPTIONS = ("--cluster.name", "holders", "--lso.stall-after", "4s")
@@ -65,6 +68,71 @@ def test_a_holder_whose_records_are_deleted_stays_the_holder_since_it_began(
             for sample in metrics.samples(catalogue.LSO_BLOCKER_INFO, topic=topic)
         }
         assert holders == {(str(orphan.producer_id), str(orphan.start_offset))}
+
+
+@contextmanager
+def member_of(kafka: KafkaCluster, group: str, topic: str, client_id: str) -> Iterator[None]:
+    """A live member of a group, which commits nothing itself."""
+    settings = {"bootstrap.servers": kafka.bootstrap, "group.id": group, "client.id": client_id}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "session.timeout.ms": 6000})
+    consumer.subscribe([topic])
+    over = Event()
+
+    def run() -> None:
+        while not over.is_set():
+            consumer.poll(0.1)
+
+    polling = Thread(target=run, daemon=True)
+    polling.start()
+    try:
+        yield
+    finally:
+        over.set()
+        polling.join(10)
+        consumer.close()
+
+
+def test_the_group_of_a_holder_is_named_with_its_members_until_it_has_none(
+    kafka_4: KafkaCluster,
+    make_producer: ProducerClass,
+    start_agent: StartAgent,
+    keep: EnterContext,
+    fresh: Callable[[str], str],
+) -> None:
+    """The transaction that is open has committed no offsets yet: an earlier one of its producer id has."""
+    source, topic, group, name = fresh("source"), fresh("copied"), fresh("copiers"), fresh("copy")
+    for made in (source, topic):
+        kafka_4.create_topic(made, 1)
+    environment = OFTEN | {"KAFKA_EOS_CLUSTERS__0__GROUPS__INTERVAL": "1s"}
+    agent = start_agent("--bootstrap-server", kafka_4.bootstrap, *OPTIONS, environment=environment)
+
+    def holder() -> Any:
+        return next((stall["holder"] for stall in stalls(agent, topic)), {"text": "", "groups": []})
+
+    with member_of(kafka_4, group, source, f"{name}-pod-7f9c"):
+        producer = keep(make_producer(kafka_4, f"{name}-pod-7f9c", timeout=600.0))
+        producer.init()
+        producer.begin()
+        producer.send(topic)
+        producer.send_offsets(group, source, 0, 1)
+        producer.commit()
+        producer.begin()
+        producer.send(topic)
+        producer.flush()
+        agent.wait_until(lambda _: any(own["members"] for own in holder()["groups"]))
+        (own,) = holder()["groups"]
+        assert own["members"] == [{"client_id": f"{name}-pod-7f9c", "host": "127.0.0.1", "match": "likely"}]
+        assert f"its group {group} has 1 member: 127.0.0.1 ({name}-pod-7f9c, likely the holder)" in holder()["text"]
+    producer.kill()
+    agent.wait_until(lambda _: "has no member since" in holder()["text"])
+    assert "unless it is started again, nobody will end it before" in holder()["text"]
+    metrics = agent.wait_until(
+        lambda seen: seen.value(catalogue.LSO_HOLDER_GROUP_MEMBERS, group=group) == 0,
+    )
+    assert metrics.value(catalogue.SOURCE_UP, source="groups") == 1
+    command = ("transactions", "stalled", "--bootstrap-server", kafka_4.bootstrap, "--stall-after", "2s")
+    done = subprocess.run([sys.executable, "-m", "exporter", *command], capture_output=True, text=True, check=False)
+    assert f"its group {group} has no member" in done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
