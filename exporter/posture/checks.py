@@ -28,6 +28,8 @@ LONG_TIMEOUT_MS = 900_000
 """Kafka's default of transaction.max.timeout.ms: a quarter of an hour without any progress for read_committed
 readers.
 """
+NEAR_EXPIRATION = 0.5
+"""Share of the time after which ids expire from which the longest pause of an application is told."""
 V2 = 2
 MOST_NAMED = 3
 MIN_ISR, UNCLEAN_ELECTION = "min.insync.replicas", "unclean.leader.election.enable"
@@ -314,7 +316,18 @@ def _verification(evidence: PostureEvidence) -> Iterator[PostureCheck]:
 
 
 def _expiration(evidence: PostureEvidence) -> Iterator[PostureCheck]:
-    yield from _broker_number(evidence, EXPIRATION, "transactional.id.expiration.ms", lambda value: value >= DAY_MS)
+    key = "transactional.id.expiration.ms"
+    yield from _broker_number(evidence, EXPIRATION, key, lambda value: value >= DAY_MS)
+    limit = min(broker_numbers(evidence, key), default=0) / 1000
+    for application, pause in sorted(evidence.pauses.items()):
+        if limit and pause >= limit * NEAR_EXPIRATION:
+            found = (
+                f"it paused for {pause:.0f} s between two transactions, an id expires after {limit:.0f} s without one"
+            )
+            if pause >= limit:
+                yield EXPIRATION.says(application, passed=False, found=found)
+            else:
+                yield EXPIRATION.notes(application, found)
 
 
 def _groups(evidence: PostureEvidence) -> Iterator[PostureCheck]:

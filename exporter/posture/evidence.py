@@ -41,7 +41,7 @@ class PostureEvidence:
     ``unproven_readers`` those of ``GroupsBeyondLso``;
     ``newest_commits`` are by group, or why they are not known. ``log_sizes`` has by broker the bytes of internal topics
     by partition, or why they are not known. ``elsewhere``: the brokers list transactions and have no transaction log.
-    ``durations`` and ``timeouts`` are those of ``TransactionUse``.
+    ``durations``, ``timeouts`` and ``pauses`` are those of ``TransactionUse``.
     ``unmade`` are the internal topics that are not there, or why that or their settings are not known.
     ``spark_sinks`` has the kind of the sink by application and query. ``written_outside`` are topics
     that groups read.
@@ -65,6 +65,7 @@ class PostureEvidence:
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
     repeated_inits: Mapping[str, RepeatedInits] = field(default_factory=dict)
+    pauses: Mapping[str, float] = field(default_factory=dict)
     flink_jobs: Sequence[JobTimes] = field(default_factory=tuple)
     log_sizes: Mapping[int, Mapping[str, Mapping[int, int]] | str] = field(default_factory=dict)
     elsewhere: bool = False

@@ -108,6 +108,7 @@ def offset_checks(
         yield OFFSETS.cannot(CONSUMER_OFFSETS, commits.detail)
         return
     unlike: dict[str, set[str]] = {}
+    known: set[str] = set()
     for group, times in sorted(commits.items()):
         habit = _is_habit(times.plain)
         if times.transactional:
@@ -134,9 +135,11 @@ def offset_checks(
                     "together is taken from their names"
                 )
                 yield OFFSETS.says(group, passed=False, found=found)
+                known.add(name)
             for name in [] if alike else apart:
                 if not used[name].partitions:
                     unlike.setdefault(name, set()).add(group)
+    unlike = {name: groups for name, groups in unlike.items() if name not in known}
     if unlike:
         groups = sorted(set[str]().union(*unlike.values()))
         error = (

@@ -121,6 +121,7 @@ class PostureSource(KafkaSource):
             connect_log=LoggedIds(use.connect_ids, use.connect_groups) if use is not None else None,
             newest_commits=self._newest_commits(named, use, deadline.within(COMMIT_SECONDS)),
             offset_partitions=use.offset_partitions if use is not None else {},
+            pauses=use.pauses if use is not None else {},
             repeated_inits=use.repeated_inits if use is not None else {},
             id_changes=use.id_changes if use is not None else {},
             log_sizes={

@@ -322,7 +322,8 @@ class TransactionUse(Fact):
     ``new_applications`` appeared in that hour, None while those before are not known. ``offset_partitions`` has by
     application the partitions of ``__consumer_offsets`` that its transactions named since the log is read.
     ``id_changes`` has the applications that got new ids again and again in the last day, ``repeated_inits`` those that
-    initialise the same ids again and again. ``durations`` and ``timeouts`` are by application.
+    initialise the same ids again and again. ``durations``, ``timeouts`` and ``pauses``, the longest one in seconds
+    between two transactions, are by application.
     """
 
     topics: frozenset[str]
@@ -333,5 +334,6 @@ class TransactionUse(Fact):
     offset_partitions: Mapping[str, OffsetPartitions] = field(default_factory=dict)
     id_changes: Mapping[str, IdChanges] = field(default_factory=dict)
     repeated_inits: Mapping[str, RepeatedInits] = field(default_factory=dict)
+    pauses: Mapping[str, float] = field(default_factory=dict)
     durations: Mapping[str, CommitDurations] = field(default_factory=dict)
     timeouts: Mapping[str, ApplicationTimeouts] = field(default_factory=dict)

@@ -31,8 +31,8 @@ AGAIN_SECONDS = 3600.0
 """After so many rounds of looks, ten minutes by default, a group has one in this time."""
 ANSWER_SECONDS = 3.0
 """Of a read, for what is asked after the looks."""
-LEAST_PAUSE = 0.01
-SHARE = 4.0
+LEAST_PAUSE = 0.005
+SHARE = 2.0
 """Between two looks is a pause of so many times what a look takes, so that brokers are not asked all the time."""
 
 

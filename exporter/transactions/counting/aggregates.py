@@ -148,6 +148,10 @@ class Aggregates:
             if own.application.kind not in _WITHOUT_INPUT
         }
 
+    def pauses(self) -> Mapping[str, float]:
+        """The longest pause of each application between two of its transactions, in seconds, since they are counted."""
+        return {name: own.longest_pause_ms / 1000 for name, own in self._by_name.items() if own.longest_pause_ms}
+
     def repeated_inits(self, log_now: float) -> Mapping[str, RepeatedInits]:
         """The applications that initialise their producers again and again, in the last minutes of the log."""
         return self._inits.repeated(log_now, {name: own.transactions for name, own in self._by_name.items()})

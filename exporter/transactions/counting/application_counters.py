@@ -56,6 +56,8 @@ class ApplicationCounters:
         self.named = 0  # transactions whose partitions are known
         self.offset_partitions: set[int] = set()  # of __consumer_offsets, that they named
         self.topics: set[str] = set()  # that they named
+        self.longest_pause_ms = 0  # between two counted transactions
+        self._completed_ms = 0
         self._last_ms = dict.fromkeys(Outcome, 0)  # 0: none
         # As they were given away; None after a change.
         self._counted: ApplicationCounts | None = None
@@ -64,6 +66,9 @@ class ApplicationCounters:
     def count(self, outcome: Outcome, begun_ms: int, prepared_ms: int, completed_ms: int) -> None:
         """Count a transaction; the instants are those of ``Ended``."""
         self.outcomes[outcome] += 1
+        if self._completed_ms and begun_ms - self._completed_ms > self.longest_pause_ms:
+            self.longest_pause_ms = begun_ms - self._completed_ms
+        self._completed_ms = max(self._completed_ms, completed_ms)
         if begun_ms >= 0:
             if (histogram := self.open_seconds.get(outcome)) is None:
                 histogram = self.open_seconds[outcome] = Histogram(catalogue.TRANSACTION_OPEN_SECONDS)

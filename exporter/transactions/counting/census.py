@@ -58,6 +58,7 @@ class Census:
                 new_applications=self._applications.new.recent(log_now),
                 offset_partitions=self._aggregates.offset_partitions,
                 durations=self._aggregates.durations(),
+                pauses=self._aggregates.pauses(),
                 repeated_inits=self._aggregates.repeated_inits(log_now),
                 id_changes=self._applications.new_ids.changes(log.entries_of, log_now),
             )

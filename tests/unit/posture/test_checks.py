@@ -111,6 +111,16 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize(("pause", "verdict"), [(0.4, None), (0.5, CheckResult.INFORMATION), (1.0, CheckResult.FAILED)])
+def test_a_pause_near_the_expiration_of_ids_is_told_of_its_application(
+    pause: float, verdict: CheckResult | None
+) -> None:
+    seconds = pause * int(SOUND_BROKER["transactional.id.expiration.ms"]) / 1000
+    checks = checks_of(replace(SOUND, pauses={"quiet": seconds}))
+    found = [(check.name, check.verdict) for check in checks if check.subject == "quiet"]
+    assert found == ([] if verdict is None else [("transactional_id_expiration", verdict)])
+
+
 def test_running_groups_without_a_proof_are_unknown_in_one_check() -> None:
     evidence = replace(SOUND, unproven_readers={"billing": 3, "audit": 0})
     (check,) = [check for check in checks_of(evidence) if check.name == "group_isolation"]
