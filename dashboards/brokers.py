@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter import catalogue
+from exporter.dashboards import figures
 from exporter.dashboards.board import APPLICATION, BROKERS, Dashboard, PanelRow, Variable
 from exporter.dashboards.panels import (
     BLUE,
@@ -18,7 +19,7 @@ from exporter.dashboards.panels import (
     table,
 )
 from exporter.dashboards.queries import OF_APPLICATION, now, per_second, quantile, total
-from exporter.dashboards.shared import TO_APPLICATION, failed_checks, unavailable_ids
+from exporter.dashboards.shared import TO_APPLICATION
 
 _BROKER = 'broker=~"$broker"'
 _NAME = "{{kafka_cluster}} broker {{broker}}"
@@ -55,8 +56,8 @@ def _figures() -> tuple[core.Panel, ...]:
             "Partitions of __transaction_state and __consumer_offsets that are offline or under their minimum ISR.",
             total(now(catalogue.INTERNAL_TOPIC_PARTITIONS, 'condition=~"offline|under_min_isr"')),
         ),
-        unavailable_ids(OF_APPLICATION),
-        failed_checks(),
+        figures.IDS_UNAVAILABLE.on(OF_APPLICATION),
+        figures.CHECKS_FAILED.on(),
         stat(
             "Transaction version",
             "The finalised transaction.version of the brokers: 2 is Transactions V2.",

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from grafanalib import core
 
 from exporter import catalogue
+from exporter.dashboards import figures
 from exporter.dashboards.board import APPLICATION, CLIENTS, Dashboard, PanelRow, Variable
+from exporter.dashboards.figures import WINDOW
 from exporter.dashboards.panels import (
     ANY_IS_ODD,
     BLUE,
@@ -36,7 +38,7 @@ from exporter.dashboards.queries import (
     per_second,
     total,
 )
-from exporter.dashboards.shared import TO_APPLICATION, WINDOW, failed_tasks
+from exporter.dashboards.shared import TO_APPLICATION
 from exporter.model import Metric
 
 _CLIENT, _JVM, _CONNECT = 'client_id=~"$client_id"', 'target=~"$target"', 'connect=~"$connect"'
@@ -107,7 +109,7 @@ def _figures() -> tuple[core.Panel, ...]:
     clients = total(now(catalogue.STREAMS_CLIENT_STATE, _JVM))
     running = total(now(catalogue.STREAMS_CLIENT_STATE, _JVM, 'state="running"'))
     return (
-        failed_tasks(*_TASKS),
+        figures.TASKS_FAILED.on(*_TASKS),
         stat(
             "Worst offset commits, of their threshold",
             "How much of the share of offset commits that may fail did fail, of the task where most did.",

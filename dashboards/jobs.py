@@ -5,7 +5,9 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter import catalogue
+from exporter.dashboards import figures
 from exporter.dashboards.board import JOBS, Dashboard, PanelRow, Variable
+from exporter.dashboards.figures import WINDOW
 from exporter.dashboards.panels import (
     ANY_IS_BAD,
     BLUE,
@@ -23,7 +25,7 @@ from exporter.dashboards.panels import (
     timeline,
 )
 from exporter.dashboards.queries import age, gained, now, numbered, of_threshold, per_second, total
-from exporter.dashboards.shared import TO_TOPIC, WINDOW, failed_queries, starved_queries, topics_with_findings
+from exporter.dashboards.shared import TO_TOPIC
 
 _QUERY = ('spark_application=~"$spark_application"', 'query=~"$query"')
 _AUDIT = ('audit=~"$audit"', 'topic=~"$topic"')
@@ -76,7 +78,7 @@ def _overdue() -> str:
 
 def _figures() -> tuple[core.Panel, ...]:
     return (
-        failed_queries(*_QUERY),
+        figures.QUERIES_FAILED.on(*_QUERY),
         stat(
             "Longest without progress, of its threshold",
             "Of the queries that have not ended: 1 is where it becomes a ticket.",
@@ -85,8 +87,8 @@ def _figures() -> tuple[core.Panel, ...]:
             OF_THRESHOLD,
             none="no query",
         ),
-        starved_queries(*_QUERY),
-        topics_with_findings(*_AUDIT),
+        figures.QUERIES_STARVED.on(*_QUERY),
+        figures.WITH_FINDINGS.on(*_AUDIT),
         stat(
             "Oldest audit, of its threshold",
             "How much of the time after which an audit is overdue has passed since it ran, of the one where most has.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter import catalogue
-from exporter.alerts.slo import FRESHNESS_REMAINING, REMAINING
+from exporter.dashboards import figures
 from exporter.dashboards.board import (
     AGENT,
     APPLICATION,
@@ -18,6 +18,7 @@ from exporter.dashboards.board import (
     Dashboard,
     PanelRow,
 )
+from exporter.dashboards.figures import WINDOW
 from exporter.dashboards.panels import (
     ANY_IS_BAD,
     ANY_IS_ODD,
@@ -31,38 +32,17 @@ from exporter.dashboards.panels import (
     table,
 )
 from exporter.dashboards.queries import OF_APPLICATION, age, agents, answered, gained, now, of_threshold, total
-from exporter.dashboards.shared import (
-    RUNBOOKS,
-    TO_APPLICATION,
-    WINDOW,
-    failed_checks,
-    failed_queries,
-    failed_tasks,
-    fences,
-    groups_held_up,
-    hanging,
-    holders,
-    longest_open,
-    longest_stall,
-    not_committed,
-    outcomes,
-    records_to_restore,
-    stalled_partitions,
-    starved_queries,
-    topics_with_findings,
-    unavailable_ids,
-    used_up,
-)
+from exporter.dashboards.shared import RUNBOOKS, TO_APPLICATION, holders, outcomes
 
 
 def board() -> Dashboard:
     """The dashboard to open first."""
     healthy = (
-        stalled_partitions(link=STALLS),
-        hanging(link=STALLS),
-        groups_held_up(link=STALLS),
-        fences(OF_APPLICATION, link=TRANSACTIONS),
-        unavailable_ids(OF_APPLICATION, link=BROKERS),
+        figures.STALLED.on(link=STALLS),
+        figures.HANGING.on(link=STALLS),
+        figures.HELD_UP.on(link=STALLS),
+        figures.FENCES.on(OF_APPLICATION, link=TRANSACTIONS),
+        figures.IDS_UNAVAILABLE.on(OF_APPLICATION, link=BROKERS),
         stat(
             "Sources not answering",
             "What a replica of the agent got no full answer from: while this is not 0, a part of this page is unknown.",
@@ -71,19 +51,19 @@ def board() -> Dashboard:
         ),
     )
     worst = (
-        longest_stall(link=STALLS),
-        longest_open(OF_APPLICATION, link=TRANSACTIONS),
-        not_committed(OF_APPLICATION, link=TRANSACTIONS),
-        used_up("Applications without budget", REMAINING, _BY_APPLICATION, OF_APPLICATION, link=TRANSACTIONS),
-        used_up("Topics without budget", FRESHNESS_REMAINING, "kafka_cluster, topic", link=TRANSACTIONS),
+        figures.LONGEST_STALL.on(link=STALLS),
+        figures.LONGEST_OPEN.on(OF_APPLICATION, link=TRANSACTIONS),
+        figures.NOT_COMMITTED.on(OF_APPLICATION, link=TRANSACTIONS),
+        figures.APPLICATIONS_WITHOUT_BUDGET.on(OF_APPLICATION, link=TRANSACTIONS),
+        figures.TOPICS_WITHOUT_BUDGET.on(link=TRANSACTIONS),
     )
     engines = (
-        failed_tasks(link=CLIENTS),
-        records_to_restore(link=CLIENTS),
-        failed_queries(link=JOBS),
-        starved_queries(link=JOBS),
-        topics_with_findings(link=JOBS),
-        failed_checks(link=BROKERS),
+        figures.TASKS_FAILED.on(link=CLIENTS),
+        figures.TO_RESTORE.on(link=CLIENTS),
+        figures.QUERIES_FAILED.on(link=JOBS),
+        figures.QUERIES_STARVED.on(link=JOBS),
+        figures.WITH_FINDINGS.on(link=JOBS),
+        figures.CHECKS_FAILED.on(link=BROKERS),
     )
     return Dashboard(
         uid=OVERVIEW,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafanalib import core
 
 from exporter import catalogue
+from exporter.dashboards import figures
 from exporter.dashboards.board import STALLS, Dashboard, PanelRow, Variable
 from exporter.dashboards.panels import (
     ANY_IS_ODD,
@@ -17,7 +18,7 @@ from exporter.dashboards.panels import (
     timeline,
 )
 from exporter.dashboards.queries import age, now, numbered, total
-from exporter.dashboards.shared import groups_held_up, hanging, holders, stalled_partitions
+from exporter.dashboards.shared import holders
 
 _TOPIC, _GROUP = 'topic=~"$topic"', 'group=~"$group"'
 _MARKERS = f'audit="{catalogue.MARKERS_AUDIT}"'
@@ -27,9 +28,9 @@ _OF_GROUP = "{{kafka_cluster}} {{group}} / {{topic}}"
 
 def board() -> Dashboard:
     """Stalls by topic, consumers by group."""
-    figures = (
-        stalled_partitions(_TOPIC),
-        hanging(_TOPIC),
+    numbers = (
+        figures.STALLED.on(_TOPIC),
+        figures.HANGING.on(_TOPIC),
         stat(
             "Torn transactions",
             "Committed transactions that lack their commit marker in a partition, or have an abort marker there.",
@@ -37,7 +38,7 @@ def board() -> Dashboard:
             + f" or {total(now(catalogue.AUDIT_RECORDS, _MARKERS))} * 0",
             none="not audited",
         ),
-        groups_held_up(_TOPIC, _GROUP),
+        figures.HELD_UP.on(_TOPIC, _GROUP),
     )
     return Dashboard(
         uid=STALLS,
@@ -48,7 +49,7 @@ def board() -> Dashboard:
             Variable("group", "Consumer group", catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS),
         ),
         rows=(
-            PanelRow("Is anything stalled?", (figures,)),
+            PanelRow("Is anything stalled?", (numbers,)),
             PanelRow(
                 "By whom, and since when?",
                 ((holders(_TOPIC),), (_kinds(), _stalled_for()), (_withheld(), _lag_of_topics())),

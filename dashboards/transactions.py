@@ -11,6 +11,7 @@ from grafanalib import core
 from exporter import catalogue
 from exporter.alerts.aborts import BUDGET, unclean_ratio
 from exporter.alerts.slo import BURN, FRESHNESS_BURN, FRESHNESS_REMAINING, LATE, LATE_SHARE, OBJECTIVE, REMAINING
+from exporter.dashboards import figures
 from exporter.dashboards.board import APPLICATION, TRANSACTIONS, Dashboard, PanelRow, Variable
 from exporter.dashboards.panels import (
     BLUE,
@@ -29,15 +30,7 @@ from exporter.dashboards.panels import (
     table,
 )
 from exporter.dashboards.queries import OF_APPLICATION, age, now, per_second, quantile, recorded, series, total
-from exporter.dashboards.shared import (
-    TO_APPLICATION,
-    TO_TOPIC,
-    fences,
-    longest_open,
-    not_committed,
-    outcomes,
-    timeouts,
-)
+from exporter.dashboards.shared import TO_APPLICATION, TO_TOPIC, outcomes
 
 _OF_TOPIC = 'topic=~"$topic"'
 _BY_APPLICATION, _BY_TOPIC = "kafka_cluster, application", "kafka_cluster, topic"
@@ -82,10 +75,10 @@ def board() -> Dashboard:
 
 def _figures() -> tuple[core.Panel, ...]:
     return (
-        not_committed(OF_APPLICATION),
-        timeouts(OF_APPLICATION),
-        fences(OF_APPLICATION),
-        longest_open(OF_APPLICATION),
+        figures.NOT_COMMITTED.on(OF_APPLICATION),
+        figures.TIMEOUTS.on(OF_APPLICATION),
+        figures.FENCES.on(OF_APPLICATION),
+        figures.LONGEST_OPEN.on(OF_APPLICATION),
         stat(
             "Overdue",
             "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
