@@ -17,22 +17,6 @@ PROCESS_RESIDENT_MEMORY_BYTES = Metric("process_resident_memory_bytes", Kind.GAU
 _REPLICA = "{{instance}} {{kafka_cluster}}"
 
 
-def board() -> Dashboard:
-    """Each replica for itself."""
-    return Dashboard(
-        uid=AGENT,
-        title="The agent",
-        description="What the agent reads, what did not answer, and what it costs.",
-        rows=(
-            PanelRow("Can the other dashboards be trusted now?", (_figures(),)),
-            PanelRow("What does not answer?", ((_sources(), _faults()), (_last_success(),))),
-            PanelRow("Is the agent's clock right?", ((_clock(),),)),
-            PanelRow("What does the agent cost?", ((_cpu(), _memory()),)),
-            PanelRow("What is recorded?", ((_events(), _journal()),)),
-        ),
-    )
-
-
 def _figures() -> tuple[core.Panel, ...]:
     some_are_lost = ((None, GREEN), (1, YELLOW))
     return (
@@ -74,91 +58,84 @@ def _figures() -> tuple[core.Panel, ...]:
     )
 
 
-def _sources() -> core.Panel:
-    return timeline(
-        "Which sources answered?",
-        "A band for each kind of thing read, red while one target did not answer one replica in full.",
-        Query(f"min by (source) ({own(catalogue.SOURCE_UP)})", "{{source}}"),
-        ((1, "answers", GREEN), (0, "does not answer", RED)),
-    )
+_SOURCES = timeline(
+    "Which sources answered?",
+    "A band for each kind of thing read, red while one target did not answer one replica in full.",
+    Query(f"min by (source) ({own(catalogue.SOURCE_UP)})", "{{source}}"),
+    ((1, "answers", GREEN), (0, "does not answer", RED)),
+)
+_FAULTS = lines(
+    "Why did they not answer?",
+    "Faults per second, by source and reason.",
+    Query(f"{total(own_per_second(catalogue.SOURCE_FAULTS_TOTAL), 'source, reason')} > 0", "{{source}} {{reason}}"),
+    "ops",
+)
+_LAST_SUCCESS = table(
+    "When did each source last answer in full?",
+    "The oldest on top, coloured from 6 minutes on, as posture is read every 5; one that never did is only red above.",
+    [age(own(catalogue.SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS)), own(catalogue.SOURCE_READ_DURATION_SECONDS)],
+    [
+        Column("Value #A", "Ago", "s", steps=((None, GREEN), (360, YELLOW), (900, RED)), width=110),
+        Column("source", "Source", width=130),
+        Column("target", "Target"),
+        Column("kafka_cluster", "Cluster"),
+        Column("instance", "Instance"),
+        Column("Value #B", "Last read took", "s", width=140),
+    ],
+    sort=["Ago"],
+)
+_CLOCK = lines(
+    "How far is it from the coordinators'?",
+    "By how much it is ahead of the transaction coordinators', negative behind.",
+    [
+        Query(own(catalogue.CLOCK_DISTANCE_SECONDS), _REPLICA),
+        Query(own(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS), _REPLICA + " broker {{broker}}"),
+    ],
+    "s",
+    signed=True,
+)
+_CPU = lines(
+    "How much CPU?",
+    "Cores in use by each replica.",
+    Query(own_per_second(PROCESS_CPU_SECONDS_TOTAL), "{{instance}}"),
+    "none",
+)
+_MEMORY = lines(
+    "How much memory?",
+    "Resident memory of each replica, and what of it is posted data.",
+    [
+        Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}"),
+        Query(own(catalogue.INGEST_KEPT_BYTES), "{{instance}} posted"),
+    ],
+    "bytes",
+)
+_EVENTS = lines(
+    "What happened?",
+    "Events per second by kind: the agent's page and /api/v1/events have each.",
+    Query(f"{total(own_per_second(catalogue.EVENTS_TOTAL), 'kind')} > 0", "{{kind}}"),
+    "ops",
+)
+_JOURNAL = lines(
+    "Is the journal whole?",
+    "Bytes in state.dir by cluster, and events lost per second where it cannot be written for long.",
+    [
+        Query(own(catalogue.JOURNAL_SIZE_BYTES), _REPLICA + " bytes"),
+        Query(f"{own_per_second(catalogue.JOURNAL_LOST_EVENTS_TOTAL)} > 0", _REPLICA + " events lost"),
+    ],
+)
 
 
-def _faults() -> core.Panel:
-    return lines(
-        "Why did they not answer?",
-        "Faults per second, by source and reason.",
-        Query(f"{total(own_per_second(catalogue.SOURCE_FAULTS_TOTAL), 'source, reason')} > 0", "{{source}} {{reason}}"),
-        "ops",
-    )
-
-
-def _last_success() -> core.Panel:
-    return table(
-        "When did each source last answer in full?",
-        "The oldest on top, coloured from 6 minutes on, as posture is read every 5; one that never did is only red"
-        " above.",
-        [age(own(catalogue.SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS)), own(catalogue.SOURCE_READ_DURATION_SECONDS)],
-        [
-            Column("Value #A", "Ago", "s", steps=((None, GREEN), (360, YELLOW), (900, RED)), width=110),
-            Column("source", "Source", width=130),
-            Column("target", "Target"),
-            Column("kafka_cluster", "Cluster"),
-            Column("instance", "Instance"),
-            Column("Value #B", "Last read took", "s", width=140),
-        ],
-        sort=["Ago"],
-    )
-
-
-def _clock() -> core.Panel:
-    return lines(
-        "How far is it from the coordinators'?",
-        "By how much it is ahead of the transaction coordinators', negative behind.",
-        [
-            Query(own(catalogue.CLOCK_DISTANCE_SECONDS), _REPLICA),
-            Query(own(catalogue.COORDINATOR_CLOCK_SKEW_SECONDS), _REPLICA + " broker {{broker}}"),
-        ],
-        "s",
-        signed=True,
-    )
-
-
-def _cpu() -> core.Panel:
-    return lines(
-        "How much CPU?",
-        "Cores in use by each replica.",
-        Query(own_per_second(PROCESS_CPU_SECONDS_TOTAL), "{{instance}}"),
-        "none",
-    )
-
-
-def _memory() -> core.Panel:
-    return lines(
-        "How much memory?",
-        "Resident memory of each replica, and what of it is posted data.",
-        [
-            Query(own(PROCESS_RESIDENT_MEMORY_BYTES), "{{instance}}"),
-            Query(own(catalogue.INGEST_KEPT_BYTES), "{{instance}} posted"),
-        ],
-        "bytes",
-    )
-
-
-def _events() -> core.Panel:
-    return lines(
-        "What happened?",
-        "Events per second by kind: the agent's page and /api/v1/events have each.",
-        Query(f"{total(own_per_second(catalogue.EVENTS_TOTAL), 'kind')} > 0", "{{kind}}"),
-        "ops",
-    )
-
-
-def _journal() -> core.Panel:
-    return lines(
-        "Is the journal whole?",
-        "Bytes in state.dir by cluster, and events lost per second where it cannot be written for long.",
-        [
-            Query(own(catalogue.JOURNAL_SIZE_BYTES), _REPLICA + " bytes"),
-            Query(f"{own_per_second(catalogue.JOURNAL_LOST_EVENTS_TOTAL)} > 0", _REPLICA + " events lost"),
-        ],
+def board() -> Dashboard:
+    """Each replica for itself."""
+    return Dashboard(
+        uid=AGENT,
+        title="The agent",
+        description="What the agent reads, what did not answer, and what it costs.",
+        rows=(
+            PanelRow("Can the other dashboards be trusted now?", (_figures(),)),
+            PanelRow("What does not answer?", ((_SOURCES, _FAULTS), (_LAST_SUCCESS,))),
+            PanelRow("Is the agent's clock right?", ((_CLOCK,),)),
+            PanelRow("What does the agent cost?", ((_CPU, _MEMORY),)),
+            PanelRow("What is recorded?", ((_EVENTS, _JOURNAL),)),
+        ),
     )

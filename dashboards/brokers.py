@@ -25,50 +25,6 @@ _BROKER = 'broker=~"$broker"'
 _NAME = "{{kafka_cluster}} broker {{broker}}"
 
 
-def board() -> Dashboard:
-    """The internal topics and the posture; brokers, by JMX."""
-    return Dashboard(
-        uid=BROKERS,
-        title="Brokers and the transaction log",
-        description="Internal topics and posture of the cluster, and what brokers say of the transaction protocol.",
-        variables=(APPLICATION, Variable("broker", "Broker", catalogue.BROKER_PRODUCER_IDS)),
-        rows=(
-            PanelRow("Is what exactly-once rests on sound?", (_figures(),)),
-            PanelRow("What is not as it should be?", ((_posture(),), (_internal(), _unavailable()))),
-            PanelRow("Will the disks last, and are they compacted?", ((_sizes(), _disks()),)),
-            PanelRow(
-                "What do brokers say? (needs JMX of brokers: clusters.brokers)",
-                (
-                    (_errors(), _durations()),
-                    (_queues(), _late()),
-                    (_producer_ids(), _versions(), _software()),
-                ),
-            ),
-            PanelRow("Do the canary's transactions work? (needs the command canary)", (_canary(),)),
-        ),
-    )
-
-
-def _figures() -> tuple[core.Panel, ...]:
-    return (
-        stat(
-            "Unsound internal partitions",
-            "Partitions of __transaction_state and __consumer_offsets that are offline or under their minimum ISR.",
-            total(now(catalogue.INTERNAL_TOPIC_PARTITIONS, 'condition=~"offline|under_min_isr"')),
-        ),
-        figures.IDS_UNAVAILABLE.on(OF_APPLICATION),
-        figures.CHECKS_FAILED.on(),
-        stat(
-            "Transaction version",
-            "The finalised transaction.version of the brokers: 2 is Transactions V2.",
-            f"min({now(catalogue.BROKER_TRANSACTION_VERSION, _BROKER)})",
-            "none",
-            NEUTRAL,
-            none="no JMX",
-        ),
-    )
-
-
 def _posture() -> core.Panel:
     failed = f'label_replace({now(catalogue.POSTURE_CHECK)} == 0, "verdict", "failed", "", "")'
     information = f'label_replace({now(catalogue.POSTURE_INFORMATION)}, "verdict", "information", "", "")'
@@ -100,28 +56,6 @@ def _internal() -> core.Panel:
             "{{kafka_cluster}} {{condition}} {{topic}}",
         ),
         "none",
-    )
-
-
-def _unavailable() -> core.Panel:
-    return table(
-        "Whose ids have no coordinator?",
-        "None of these can begin or end a transaction now.",
-        [f"{now(catalogue.TRANSACTIONAL_IDS_UNAVAILABLE, OF_APPLICATION)} > 0"],
-        [
-            Column("application", "Application", link=TO_APPLICATION),
-            Column("Value #A", "Ids", "none", steps=((None, RED),), width=80),
-        ],
-        sort=["Ids"],
-    )
-
-
-def _sizes() -> core.Panel:
-    return lines(
-        "Do the internal topics grow?",
-        "Bytes on each broker, which compaction keeps flat: a line that only rises is a cleaner that does not work.",
-        Query(now(catalogue.INTERNAL_TOPIC_SIZE_BYTES, _BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}"),
-        "bytes",
     )
 
 
@@ -164,74 +98,115 @@ def _durations() -> core.Panel:
     )
 
 
-def _queues() -> core.Panel:
-    return lines(
-        "Do markers wait?",
-        "unknown_destination has no leader to send them to; in log_append_retry the end waits to be written.",
-        Query(now(catalogue.BROKER_TXN_MARKER_QUEUE_SIZE, _BROKER), "{{queue}}, " + _NAME),
+_FIGURES = (
+    stat(
+        "Unsound internal partitions",
+        "Partitions of __transaction_state and __consumer_offsets that are offline or under their minimum ISR.",
+        total(now(catalogue.INTERNAL_TOPIC_PARTITIONS, 'condition=~"offline|under_min_isr"')),
+    ),
+    figures.IDS_UNAVAILABLE.on(OF_APPLICATION),
+    figures.CHECKS_FAILED.on(),
+    stat(
+        "Transaction version",
+        "The finalised transaction.version of the brokers: 2 is Transactions V2.",
+        f"min({now(catalogue.BROKER_TRANSACTION_VERSION, _BROKER)})",
         "none",
-    )
-
-
-def _late() -> core.Panel:
-    return lines(
-        "Do brokers see late transactions?",
-        "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
-        Query(now(catalogue.BROKER_LATE_TRANSACTION_PARTITIONS, _BROKER), _NAME),
-        "none",
-    )
-
-
-def _producer_ids() -> core.Panel:
-    return lines(
-        "How many producer ids do brokers keep?",
-        "They are memory: a line that only rises is clients that start without end.",
-        Query(now(catalogue.BROKER_PRODUCER_IDS, _BROKER), _NAME),
-    )
-
-
-def _versions() -> core.Panel:
-    return table(
-        "Which versions of requests are in use?",
-        "Transactions V2 needs EndTxn 5 and Produce 12.",
-        [f"{total(per_second(catalogue.BROKER_REQUESTS_TOTAL, _BROKER), 'request, version')} > 0"],
-        [
-            Column("request", "Request"),
-            Column("version", "Version", width=100),
-            Column("Value #A", "Per second", "reqps", steps=((None, BLUE),), width=130),
-        ],
-        sort=["Per second"],
-        cluster=False,
-    )
-
-
-def _software() -> core.Panel:
-    return table(
-        "Which Kafka do brokers run?",
-        "By the broker's JVM, where Jolokia is read.",
-        [now(catalogue.BROKER_INFO, _BROKER)],
-        [Column("broker", "Broker"), Column("version", "Version", width=120)],
-        sort=["Version"],
-    )
-
-
-def _canary() -> tuple[core.Panel, ...]:
-    return (
-        lines(
-            "Which coordinators fail the canary?",
-            "Partitions of the transaction log whose last canary transaction failed: applications whose ids hash to"
-            " them have the same trouble.",
-            Query(
-                total(now(catalogue.CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"),
-                "{{kafka_cluster}} broker {{coordinator}}",
-            ),
-            "none",
+        NEUTRAL,
+        none="no JMX",
+    ),
+)
+_UNAVAILABLE = table(
+    "Whose ids have no coordinator?",
+    "None of these can begin or end a transaction now.",
+    [f"{now(catalogue.TRANSACTIONAL_IDS_UNAVAILABLE, OF_APPLICATION)} > 0"],
+    [
+        Column("application", "Application", link=TO_APPLICATION),
+        Column("Value #A", "Ids", "none", steps=((None, RED),), width=80),
+    ],
+    sort=["Ids"],
+)
+_SIZES = lines(
+    "Do the internal topics grow?",
+    "Bytes on each broker, which compaction keeps flat: a line that only rises is a cleaner that does not work.",
+    Query(now(catalogue.INTERNAL_TOPIC_SIZE_BYTES, _BROKER), "{{kafka_cluster}} {{topic}} broker {{broker}}"),
+    "bytes",
+)
+_QUEUES = lines(
+    "Do markers wait?",
+    "unknown_destination has no leader to send them to; in log_append_retry the end waits to be written.",
+    Query(now(catalogue.BROKER_TXN_MARKER_QUEUE_SIZE, _BROKER), "{{queue}}, " + _NAME),
+    "none",
+)
+_LATE = lines(
+    "Do brokers see late transactions?",
+    "Partitions with a transaction open for longer than transaction.max.timeout.ms and 5 minutes.",
+    Query(now(catalogue.BROKER_LATE_TRANSACTION_PARTITIONS, _BROKER), _NAME),
+    "none",
+)
+_PRODUCER_IDS = lines(
+    "How many producer ids do brokers keep?",
+    "They are memory: a line that only rises is clients that start without end.",
+    Query(now(catalogue.BROKER_PRODUCER_IDS, _BROKER), _NAME),
+)
+_VERSIONS = table(
+    "Which versions of requests are in use?",
+    "Transactions V2 needs EndTxn 5 and Produce 12.",
+    [f"{total(per_second(catalogue.BROKER_REQUESTS_TOTAL, _BROKER), 'request, version')} > 0"],
+    [
+        Column("request", "Request"),
+        Column("version", "Version", width=100),
+        Column("Value #A", "Per second", "reqps", steps=((None, BLUE),), width=130),
+    ],
+    sort=["Per second"],
+    cluster=False,
+)
+_SOFTWARE = table(
+    "Which Kafka do brokers run?",
+    "By the broker's JVM, where Jolokia is read.",
+    [now(catalogue.BROKER_INFO, _BROKER)],
+    [Column("broker", "Broker"), Column("version", "Version", width=120)],
+    sort=["Version"],
+)
+_CANARY = (
+    lines(
+        "Which coordinators fail the canary?",
+        "Partitions of the transaction log whose last canary transaction failed: applications whose ids hash to"
+        " them have the same trouble.",
+        Query(
+            total(now(catalogue.CANARY_FAILING_PARTITIONS), "kafka_cluster, coordinator"),
+            "{{kafka_cluster}} broker {{coordinator}}",
         ),
-        lines(
-            "How long do its phases take? (p99)",
-            "read is from the commit until a consumer has the records.",
-            Query(quantile(0.99, catalogue.CANARY_PHASE_SECONDS, "phase"), "{{phase}}"),
-            "s",
-            log=True,
+        "none",
+    ),
+    lines(
+        "How long do its phases take? (p99)",
+        "read is from the commit until a consumer has the records.",
+        Query(quantile(0.99, catalogue.CANARY_PHASE_SECONDS, "phase"), "{{phase}}"),
+        "s",
+        log=True,
+    ),
+)
+
+
+def board() -> Dashboard:
+    """The internal topics and the posture; brokers, by JMX."""
+    return Dashboard(
+        uid=BROKERS,
+        title="Brokers and the transaction log",
+        description="Internal topics and posture of the cluster, and what brokers say of the transaction protocol.",
+        variables=(APPLICATION, Variable("broker", "Broker", catalogue.BROKER_PRODUCER_IDS)),
+        rows=(
+            PanelRow("Is what exactly-once rests on sound?", (_FIGURES,)),
+            PanelRow("What is not as it should be?", ((_posture(),), (_internal(), _UNAVAILABLE))),
+            PanelRow("Will the disks last, and are they compacted?", ((_SIZES, _disks()),)),
+            PanelRow(
+                "What do brokers say? (needs JMX of brokers: clusters.brokers)",
+                (
+                    (_errors(), _durations()),
+                    (_QUEUES, _LATE),
+                    (_PRODUCER_IDS, _VERSIONS, _SOFTWARE),
+                ),
+            ),
+            PanelRow("Do the canary's transactions work? (needs the command canary)", (_CANARY,)),
         ),
     )

@@ -62,48 +62,6 @@ _PRODUCER_COLOURS = {
 }
 
 
-def board() -> Dashboard:
-    """Producers by client, Connect by task, Kafka Streams by JVM, Flink by application."""
-    return Dashboard(
-        uid=CLIENTS,
-        title="Clients and engines",
-        description="What producers, Connect, Debezium, Kafka Streams and Flink say of their transactions.",
-        variables=(
-            APPLICATION,
-            Variable("client_id", "Producer", catalogue.PRODUCER_RECORDS_SENT_TOTAL),
-            Variable("connect", "Connect cluster", catalogue.CONNECT_TASK_STATE),
-            Variable("connector", "Connector", catalogue.CONNECT_TASK_STATE),
-            Variable("target", "JVM of Streams", catalogue.STREAMS_CLIENT_STATE),
-        ),
-        rows=(
-            PanelRow("Does any of them fail?", (_figures(),)),
-            PanelRow(
-                "Connect: which tasks, and why?", ((_not_running(), _causes()), (_task_states(), _task_commits()))
-            ),
-            PanelRow(
-                "Connect: what do they write? (needs JMX of the workers: connect.workers)",
-                ((_connectors(), _workers()), (_records_of_tasks(), _commit_time())),
-            ),
-            PanelRow(
-                "Debezium (needs JMX of the workers: connect.workers)", ((_snapshots(), _capture_lag(), _queue()),)
-            ),
-            PanelRow(
-                "Kafka Streams (needs JMX: streams)",
-                (
-                    (_clients(),),
-                    (_thread_commits(), _latency()),
-                    (_remaining(), _rebalances(), _guarantees()),
-                ),
-            ),
-            PanelRow("Flink: will data be lost?", ((_at_risk(), _lost()),)),
-            PanelRow(
-                "Producers (needs JMX: producers; of librdkafka, their statistics: ingest)",
-                ((_operations(), _records()), (_states(), _idempotence())),
-            ),
-        ),
-    )
-
-
 def _figures() -> tuple[core.Panel, ...]:
     failed = now(catalogue.CONNECT_TASK_OFFSET_COMMIT_RATIO, *_TASKS, 'result="failure"')
     clients = total(now(catalogue.STREAMS_CLIENT_STATE, _JVM))
@@ -155,22 +113,6 @@ def _states_of(metric: Metric, states: Sequence[str], by: str, *matchers: str) -
     return f"max by ({by}) ({numbered(metric, 'state', states, *matchers)})"
 
 
-def _not_running() -> core.Panel:
-    return table(
-        "Which tasks do not run?",
-        "Which, and in what state.",
-        [now(catalogue.CONNECT_TASK_STATE, *_TASKS, 'state!="running"')],
-        [
-            Column("connector", "Connector"),
-            Column("task", "Task", width=80),
-            Column("state", "State", colours=_TASK_COLOURS, width=130),
-            Column("connect", "Connect cluster", width=150),
-        ],
-        sort=["Connector"],
-        none="none is known that does not run",
-    )
-
-
 def _causes() -> core.Panel:
     failures = total(gained(catalogue.CONNECT_TASK_FAILURES_TOTAL, "1h", *_TASKS), f"{_BY_TASK}, cause")
     return table(
@@ -189,81 +131,6 @@ def _causes() -> core.Panel:
     )
 
 
-def _task_states() -> core.Panel:
-    return timeline(
-        "What state was each task in?",
-        "A band for each task.",
-        Query(_states_of(catalogue.CONNECT_TASK_STATE, catalogue.TASK_STATES, _BY_TASK, *_TASKS), _TASK),
-        [(index, state, _TASK_COLOURS[state]) for index, state in enumerate(catalogue.TASK_STATES)],
-    )
-
-
-def _task_commits() -> core.Panel:
-    return lines(
-        "How often do tasks commit?",
-        "Per second: transactions of exactly-once sources, from the log, and offset commits of sinks, by JMX.",
-        Query(total(per_second(catalogue.CONNECT_TASK_COMMITS_TOTAL, *_TASKS), _BY_TASK), _TASK),
-        "ops",
-    )
-
-
-def _connectors() -> core.Panel:
-    return table(
-        "How do connectors support exactly-once?",
-        "Empty for sinks, and where REST is not read.",
-        [now(catalogue.CONNECT_CONNECTOR_INFO, *_TASKS)],
-        [
-            Column("connector", "Connector"),
-            Column("type", "Type", width=80),
-            Column("exactly_once_support", "Support", width=120),
-            Column("transaction_boundary", "Boundary", width=120),
-            Column("connect", "Connect cluster", width=150),
-        ],
-        sort=["Connector"],
-    )
-
-
-def _workers() -> core.Panel:
-    return table(
-        "Which versions do workers have?",
-        "Exactly-once for source connectors needs Kafka 3.3 on every worker.",
-        [now(catalogue.CONNECT_WORKER_INFO, _CONNECT)],
-        [
-            Column("worker", "Worker"),
-            Column("version", "Version", width=120),
-            Column("connect", "Connect cluster", width=150),
-        ],
-        sort=["Version"],
-    )
-
-
-def _records_of_tasks() -> core.Panel:
-    return lines(
-        "How many records do tasks write, and in a transaction?",
-        "Written per second, for a sink those that it was given, and the average and largest transaction of a task.",
-        [
-            Query(
-                total(per_second(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_TASKS), _BY_TASK),
-                f"{_TASK} per second",
-            ),
-            Query(
-                now(catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_TASKS, 'stat=~"avg|max"'),
-                f"{_TASK} {{{{stat}}}}",
-            ),
-        ],
-        log=True,
-    )
-
-
-def _commit_time() -> core.Panel:
-    return lines(
-        "How long do offset commits take?",
-        "Largest of recent ones, by task.",
-        Query(now(catalogue.CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_TASKS, 'stat="max"'), _TASK),
-        "s",
-    )
-
-
 def _snapshots() -> core.Panel:
     by = "kafka_cluster, connect, server"
     return timeline(
@@ -273,20 +140,6 @@ def _snapshots() -> core.Panel:
             _states_of(catalogue.DEBEZIUM_SNAPSHOT_STATE, catalogue.DEBEZIUM_SNAPSHOT_STATES, by, _CONNECT), _CAPTURED
         ),
         [(index, state, _SNAPSHOT_COLOURS[state]) for index, state in enumerate(catalogue.DEBEZIUM_SNAPSHOT_STATES)],
-    )
-
-
-def _capture_lag() -> core.Panel:
-    return lines(
-        "How far is capture behind the database?",
-        "Lag of the last change, which stands while nothing changes, and age of the last event.",
-        [
-            Query(now(catalogue.DEBEZIUM_LAG_SECONDS, _CONNECT), f"{_CAPTURED} lag"),
-            Query(
-                now(catalogue.DEBEZIUM_LAST_EVENT_AGE_SECONDS, _CONNECT), f"{_CAPTURED} last event ({{{{context}}}})"
-            ),
-        ],
-        "s",
     )
 
 
@@ -329,56 +182,6 @@ def _named(series: str, label: str) -> str:
     return f'label_replace({named}, "name", "thread $2 of $1", "{label}", "{process}-[A-Za-z]+-([0-9]+)")'
 
 
-def _thread_commits() -> core.Panel:
-    return lines(
-        "How often do threads commit?",
-        "Per second: a thread that runs and commits nothing is stuck in its transaction.",
-        Query(_named(total(per_second(catalogue.STREAMS_THREAD_COMMITS_TOTAL, _JVM), _BY_THREAD), "thread"), _NAME),
-        "ops",
-    )
-
-
-def _latency() -> core.Panel:
-    return lines(
-        "How long do commits take?",
-        "Largest of recent commits, by thread: beware from a quarter of transaction.timeout.ms on.",
-        Query(_named(now(catalogue.STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _JVM, 'stat="max"'), "thread"), _NAME),
-        "s",
-    )
-
-
-def _remaining() -> core.Panel:
-    return lines(
-        "How much is left to restore?",
-        "Records by task, tasks that restore by thread, and offsets of changelogs that open transactions hold back.",
-        [
-            Query(
-                total(now(catalogue.STREAMS_RESTORE_REMAINING_RECORDS, _JVM), "kafka_cluster, target, task"),
-                "{{kafka_cluster}} {{target}} {{task}}",
-            ),
-            Query(_named(total(now(catalogue.STREAMS_RESTORING_TASKS, _JVM), _BY_THREAD), "thread"), _NAME + " tasks"),
-            Query(
-                total(now(catalogue.STREAMS_CHANGELOG_LAG_OFFSETS, _JVM), "kafka_cluster, topic"),
-                "{{kafka_cluster}} {{topic}} not committed",
-            ),
-        ],
-    )
-
-
-def _guarantees() -> core.Panel:
-    return table(
-        "Which guarantee is in use?",
-        "By what the clients of the application did: transactions, or offsets of the consumer.",
-        [now(catalogue.STREAMS_PROCESSING_GUARANTEE, _JVM)],
-        [
-            Column("application", "Application", link=TO_APPLICATION),
-            Column("guarantee", "Guarantee", colours=_GUARANTEE_COLOURS, width=180),
-            Column("target", "JVM", width=200),
-        ],
-        sort=["Application"],
-    )
-
-
 def _rebalances() -> core.Panel:
     rebalances = total(gained(catalogue.STREAMS_REBALANCES_TOTAL, WINDOW, _JVM), "kafka_cluster, target, result")
     return lines(
@@ -386,89 +189,6 @@ def _rebalances() -> core.Panel:
         "Each rebalance commits what is open; many show a member that comes and goes.",
         Query(f"round({rebalances})", "{{kafka_cluster}} {{target}} {{result}}"),
         "none",
-    )
-
-
-def _at_risk() -> core.Panel:
-    return table(
-        "Which precommitted transactions will time out?",
-        "A Flink job has precommitted them and does not commit: at the timeout their records are lost.",
-        [f"{now(catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS, OF_APPLICATION)} - time()"],
-        [
-            Column("Value #A", "Lost in", "s", steps=((None, RED), (3600, ORANGE)), width=110),
-            Column("application", "Application", link=TO_APPLICATION),
-            Column("transactional_id", "Transactional id"),
-            Column("precommitted", "Precommitted", width=120),
-        ],
-        sort=["Lost in"],
-        smallest_first=True,
-        none="none is known to be at risk",
-    )
-
-
-def _lost() -> core.Panel:
-    return table(
-        "Which precommitted transactions were lost in the last hour?",
-        "Ended by the server; completed is whether another subtask committed the same checkpoint.",
-        [age(now(catalogue.FLINK_LOSS_TIMESTAMP_SECONDS, OF_APPLICATION))],
-        [
-            Column("Value #A", "Ago", "s", width=110),
-            Column("application", "Application", link=TO_APPLICATION),
-            Column("transactional_id", "Transactional id"),
-            Column("checkpoint", "Checkpoint", width=100),
-            Column("completed", "Completed", width=100),
-        ],
-        sort=["Ago"],
-        smallest_first=True,
-        none="none is known to be lost",
-    )
-
-
-def _operations() -> core.Panel:
-    return lines(
-        "Where does the time of producers go?",
-        "Seconds per second in each transactional operation over all clients.",
-        Query(total(per_second(catalogue.PRODUCER_TXN_SECONDS_TOTAL, _CLIENT), "operation"), "{{operation}}"),
-        "percentunit",
-        stacked=True,
-    )
-
-
-def _records() -> core.Panel:
-    return lines(
-        "What do producers send, send again, and give up?",
-        "Records per second, the ten clients with most of each.",
-        [
-            Query(
-                f"topk(10, {total(per_second(metric, _CLIENT), 'kafka_cluster, client_id')})",
-                f"{{{{kafka_cluster}}}} {{{{client_id}}}} {word}",
-            )
-            for metric, word in (
-                (catalogue.PRODUCER_RECORDS_SENT_TOTAL, "sent"),
-                (catalogue.PRODUCER_RECORD_RETRIES_TOTAL, "sent again"),
-                (catalogue.PRODUCER_RECORD_ERRORS_TOTAL, "given up"),
-            )
-        ],
-        "ops",
-    )
-
-
-def _states() -> core.Panel:
-    return table(
-        "What state is each transaction in?",
-        "in_transaction for long is a transaction that does not end.",
-        [
-            age(now(catalogue.PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS, _CLIENT)),
-            now(catalogue.PRODUCER_TXN_STATE, _CLIENT),
-        ],
-        [
-            Column("Value #A", "In it for", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),
-            Column("client_id", "Client"),
-            Column("state", "State", colours=_PRODUCER_COLOURS, width=200),
-            Column("target", "Target"),
-        ],
-        sort=["In it for"],
-        none="no librdkafka client",
     )
 
 
@@ -486,4 +206,229 @@ def _idempotence() -> core.Panel:
         ],
         sort=["In it for"],
         none="no librdkafka client",
+    )
+
+
+_NOT_RUNNING = table(
+    "Which tasks do not run?",
+    "Which, and in what state.",
+    [now(catalogue.CONNECT_TASK_STATE, *_TASKS, 'state!="running"')],
+    [
+        Column("connector", "Connector"),
+        Column("task", "Task", width=80),
+        Column("state", "State", colours=_TASK_COLOURS, width=130),
+        Column("connect", "Connect cluster", width=150),
+    ],
+    sort=["Connector"],
+    none="none is known that does not run",
+)
+_TASK_STATES = timeline(
+    "What state was each task in?",
+    "A band for each task.",
+    Query(_states_of(catalogue.CONNECT_TASK_STATE, catalogue.TASK_STATES, _BY_TASK, *_TASKS), _TASK),
+    [(index, state, _TASK_COLOURS[state]) for index, state in enumerate(catalogue.TASK_STATES)],
+)
+_TASK_COMMITS = lines(
+    "How often do tasks commit?",
+    "Per second: transactions of exactly-once sources, from the log, and offset commits of sinks, by JMX.",
+    Query(total(per_second(catalogue.CONNECT_TASK_COMMITS_TOTAL, *_TASKS), _BY_TASK), _TASK),
+    "ops",
+)
+_CONNECTORS = table(
+    "How do connectors support exactly-once?",
+    "Empty for sinks, and where REST is not read.",
+    [now(catalogue.CONNECT_CONNECTOR_INFO, *_TASKS)],
+    [
+        Column("connector", "Connector"),
+        Column("type", "Type", width=80),
+        Column("exactly_once_support", "Support", width=120),
+        Column("transaction_boundary", "Boundary", width=120),
+        Column("connect", "Connect cluster", width=150),
+    ],
+    sort=["Connector"],
+)
+_WORKERS = table(
+    "Which versions do workers have?",
+    "Exactly-once for source connectors needs Kafka 3.3 on every worker.",
+    [now(catalogue.CONNECT_WORKER_INFO, _CONNECT)],
+    [
+        Column("worker", "Worker"),
+        Column("version", "Version", width=120),
+        Column("connect", "Connect cluster", width=150),
+    ],
+    sort=["Version"],
+)
+_RECORDS_OF_TASKS = lines(
+    "How many records do tasks write, and in a transaction?",
+    "Written per second, for a sink those that it was given, and the average and largest transaction of a task.",
+    [
+        Query(
+            total(per_second(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_TASKS), _BY_TASK),
+            f"{_TASK} per second",
+        ),
+        Query(
+            now(catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_TASKS, 'stat=~"avg|max"'),
+            f"{_TASK} {{{{stat}}}}",
+        ),
+    ],
+    log=True,
+)
+_COMMIT_TIME = lines(
+    "How long do offset commits take?",
+    "Largest of recent ones, by task.",
+    Query(now(catalogue.CONNECT_TASK_OFFSET_COMMIT_SECONDS, *_TASKS, 'stat="max"'), _TASK),
+    "s",
+)
+_CAPTURE_LAG = lines(
+    "How far is capture behind the database?",
+    "Lag of the last change, which stands while nothing changes, and age of the last event.",
+    [
+        Query(now(catalogue.DEBEZIUM_LAG_SECONDS, _CONNECT), f"{_CAPTURED} lag"),
+        Query(now(catalogue.DEBEZIUM_LAST_EVENT_AGE_SECONDS, _CONNECT), f"{_CAPTURED} last event ({{{{context}}}})"),
+    ],
+    "s",
+)
+_THREAD_COMMITS = lines(
+    "How often do threads commit?",
+    "Per second: a thread that runs and commits nothing is stuck in its transaction.",
+    Query(_named(total(per_second(catalogue.STREAMS_THREAD_COMMITS_TOTAL, _JVM), _BY_THREAD), "thread"), _NAME),
+    "ops",
+)
+_LATENCY = lines(
+    "How long do commits take?",
+    "Largest of recent commits, by thread: beware from a quarter of transaction.timeout.ms on.",
+    Query(_named(now(catalogue.STREAMS_THREAD_COMMIT_LATENCY_SECONDS, _JVM, 'stat="max"'), "thread"), _NAME),
+    "s",
+)
+_REMAINING = lines(
+    "How much is left to restore?",
+    "Records by task, tasks that restore by thread, and offsets of changelogs that open transactions hold back.",
+    [
+        Query(
+            total(now(catalogue.STREAMS_RESTORE_REMAINING_RECORDS, _JVM), "kafka_cluster, target, task"),
+            "{{kafka_cluster}} {{target}} {{task}}",
+        ),
+        Query(_named(total(now(catalogue.STREAMS_RESTORING_TASKS, _JVM), _BY_THREAD), "thread"), _NAME + " tasks"),
+        Query(
+            total(now(catalogue.STREAMS_CHANGELOG_LAG_OFFSETS, _JVM), "kafka_cluster, topic"),
+            "{{kafka_cluster}} {{topic}} not committed",
+        ),
+    ],
+)
+_GUARANTEES = table(
+    "Which guarantee is in use?",
+    "By what the clients of the application did: transactions, or offsets of the consumer.",
+    [now(catalogue.STREAMS_PROCESSING_GUARANTEE, _JVM)],
+    [
+        Column("application", "Application", link=TO_APPLICATION),
+        Column("guarantee", "Guarantee", colours=_GUARANTEE_COLOURS, width=180),
+        Column("target", "JVM", width=200),
+    ],
+    sort=["Application"],
+)
+_AT_RISK = table(
+    "Which precommitted transactions will time out?",
+    "A Flink job has precommitted them and does not commit: at the timeout their records are lost.",
+    [f"{now(catalogue.FLINK_AT_RISK_DEADLINE_TIMESTAMP_SECONDS, OF_APPLICATION)} - time()"],
+    [
+        Column("Value #A", "Lost in", "s", steps=((None, RED), (3600, ORANGE)), width=110),
+        Column("application", "Application", link=TO_APPLICATION),
+        Column("transactional_id", "Transactional id"),
+        Column("precommitted", "Precommitted", width=120),
+    ],
+    sort=["Lost in"],
+    smallest_first=True,
+    none="none is known to be at risk",
+)
+_LOST = table(
+    "Which precommitted transactions were lost in the last hour?",
+    "Ended by the server; completed is whether another subtask committed the same checkpoint.",
+    [age(now(catalogue.FLINK_LOSS_TIMESTAMP_SECONDS, OF_APPLICATION))],
+    [
+        Column("Value #A", "Ago", "s", width=110),
+        Column("application", "Application", link=TO_APPLICATION),
+        Column("transactional_id", "Transactional id"),
+        Column("checkpoint", "Checkpoint", width=100),
+        Column("completed", "Completed", width=100),
+    ],
+    sort=["Ago"],
+    smallest_first=True,
+    none="none is known to be lost",
+)
+_OPERATIONS = lines(
+    "Where does the time of producers go?",
+    "Seconds per second in each transactional operation over all clients.",
+    Query(total(per_second(catalogue.PRODUCER_TXN_SECONDS_TOTAL, _CLIENT), "operation"), "{{operation}}"),
+    "percentunit",
+    stacked=True,
+)
+_RECORDS = lines(
+    "What do producers send, send again, and give up?",
+    "Records per second, the ten clients with most of each.",
+    [
+        Query(
+            f"topk(10, {total(per_second(metric, _CLIENT), 'kafka_cluster, client_id')})",
+            f"{{{{kafka_cluster}}}} {{{{client_id}}}} {word}",
+        )
+        for metric, word in (
+            (catalogue.PRODUCER_RECORDS_SENT_TOTAL, "sent"),
+            (catalogue.PRODUCER_RECORD_RETRIES_TOTAL, "sent again"),
+            (catalogue.PRODUCER_RECORD_ERRORS_TOTAL, "given up"),
+        )
+    ],
+    "ops",
+)
+_STATES = table(
+    "What state is each transaction in?",
+    "in_transaction for long is a transaction that does not end.",
+    [
+        age(now(catalogue.PRODUCER_TXN_STATE_SINCE_TIMESTAMP_SECONDS, _CLIENT)),
+        now(catalogue.PRODUCER_TXN_STATE, _CLIENT),
+    ],
+    [
+        Column("Value #A", "In it for", "s", steps=((None, GREEN), (60, YELLOW), (900, RED)), width=120),
+        Column("client_id", "Client"),
+        Column("state", "State", colours=_PRODUCER_COLOURS, width=200),
+        Column("target", "Target"),
+    ],
+    sort=["In it for"],
+    none="no librdkafka client",
+)
+
+
+def board() -> Dashboard:
+    """Producers by client, Connect by task, Kafka Streams by JVM, Flink by application."""
+    return Dashboard(
+        uid=CLIENTS,
+        title="Clients and engines",
+        description="What producers, Connect, Debezium, Kafka Streams and Flink say of their transactions.",
+        variables=(
+            APPLICATION,
+            Variable("client_id", "Producer", catalogue.PRODUCER_RECORDS_SENT_TOTAL),
+            Variable("connect", "Connect cluster", catalogue.CONNECT_TASK_STATE),
+            Variable("connector", "Connector", catalogue.CONNECT_TASK_STATE),
+            Variable("target", "JVM of Streams", catalogue.STREAMS_CLIENT_STATE),
+        ),
+        rows=(
+            PanelRow("Does any of them fail?", (_figures(),)),
+            PanelRow("Connect: which tasks, and why?", ((_NOT_RUNNING, _causes()), (_TASK_STATES, _TASK_COMMITS))),
+            PanelRow(
+                "Connect: what do they write? (needs JMX of the workers: connect.workers)",
+                ((_CONNECTORS, _WORKERS), (_RECORDS_OF_TASKS, _COMMIT_TIME)),
+            ),
+            PanelRow("Debezium (needs JMX of the workers: connect.workers)", ((_snapshots(), _CAPTURE_LAG, _queue()),)),
+            PanelRow(
+                "Kafka Streams (needs JMX: streams)",
+                (
+                    (_clients(),),
+                    (_THREAD_COMMITS, _LATENCY),
+                    (_REMAINING, _rebalances(), _GUARANTEES),
+                ),
+            ),
+            PanelRow("Flink: will data be lost?", ((_AT_RISK, _LOST),)),
+            PanelRow(
+                "Producers (needs JMX: producers; of librdkafka, their statistics: ingest)",
+                ((_OPERATIONS, _RECORDS), (_STATES, _idempotence())),
+            ),
+        ),
     )

@@ -36,29 +36,6 @@ _VERDICT_COLOURS = dict(zip(catalogue.AUDIT_VERDICTS, (GREEN, RED, PURPLE), stri
 _ERROR = 'reason!="stopped"'
 
 
-def board() -> Dashboard:
-    """Spark by application and query, audits by name and topic."""
-    return Dashboard(
-        uid=JOBS,
-        title="Spark and audits",
-        description="Which Spark queries get on, what holds them up, and what the audits of topics say.",
-        variables=(
-            Variable("spark_application", "Spark application", catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
-            Variable("query", "Query", catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
-            Variable("audit", "Audit", catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
-            Variable("topic", "Audited topic", catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
-        ),
-        rows=(
-            PanelRow("Do queries get on, and are audits clean?", (_figures(),)),
-            PanelRow(
-                "Which queries, and what do they wait for?",
-                ((_queries(),), (_states(), _ends()), (_batches(), _phases())),
-            ),
-            PanelRow("What did audits find?", ((_audits(), _kinds()),)),
-        ),
-    )
-
-
 def _progress() -> str:
     """How much of its threshold each query that has not ended has been without progress for."""
     over = " or ".join(
@@ -74,30 +51,6 @@ def _progress() -> str:
 def _overdue() -> str:
     ran = age(now(catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS, *_AUDIT))
     return of_threshold(ran, catalogue.AUDIT_THRESHOLD_SECONDS, "overdue_warning", _AUDIT[0])
-
-
-def _figures() -> tuple[core.Panel, ...]:
-    return (
-        figures.QUERIES_FAILED.on(*_QUERY),
-        stat(
-            "Longest without progress, of its threshold",
-            "Of the queries that have not ended: 1 is where it becomes a ticket.",
-            f"max({_progress()})",
-            "percentunit",
-            OF_THRESHOLD,
-            none="no query",
-        ),
-        figures.QUERIES_STARVED.on(*_QUERY),
-        figures.WITH_FINDINGS.on(*_AUDIT),
-        stat(
-            "Oldest audit, of its threshold",
-            "How much of the time after which an audit is overdue has passed since it ran, of the one where most has.",
-            f"max({_overdue()})",
-            "percentunit",
-            OF_THRESHOLD,
-            none="no audit",
-        ),
-    )
 
 
 def _queries() -> core.Panel:
@@ -151,19 +104,6 @@ def _ends() -> core.Panel:
     )
 
 
-def _batches() -> core.Panel:
-    return lines(
-        "How many batches and rows do queries complete?",
-        "Per second; transaction markers use offsets and are no rows.",
-        [
-            Query(total(per_second(metric, *_QUERY), _BY_QUERY), f"{_QUERY_NAME} {word}")
-            for metric, word in ((catalogue.SPARK_BATCHES_TOTAL, "batches"), (catalogue.SPARK_INPUT_ROWS_TOTAL, "rows"))
-        ],
-        "ops",
-        log=True,
-    )
-
-
 def _phases() -> core.Panel:
     of_last = now(catalogue.SPARK_BATCH_DURATION_SECONDS, *_QUERY, 'phase!="trigger_execution"')
     return lines(
@@ -202,17 +142,70 @@ def _audits() -> core.Panel:
     )
 
 
-def _kinds() -> core.Panel:
-    return table(
-        "Which kinds of findings?",
-        "docs/audit.md has what each kind means, in the topic, of its markers, or in a sink against its topic.",
-        [f"{now(catalogue.AUDIT_FINDINGS, *_AUDIT)} > 0"],
-        [
-            Column("kind", "Kind", width=140),
-            Column("audit", "Audit"),
-            Column("topic", "Topic", link=TO_TOPIC),
-            Column("Value #A", "Findings", "short", steps=((None, RED),), width=110),
-        ],
-        sort=["Findings"],
-        none="none was found, or no audit has run",
+_FIGURES = (
+    figures.QUERIES_FAILED.on(*_QUERY),
+    stat(
+        "Longest without progress, of its threshold",
+        "Of the queries that have not ended: 1 is where it becomes a ticket.",
+        f"max({_progress()})",
+        "percentunit",
+        OF_THRESHOLD,
+        none="no query",
+    ),
+    figures.QUERIES_STARVED.on(*_QUERY),
+    figures.WITH_FINDINGS.on(*_AUDIT),
+    stat(
+        "Oldest audit, of its threshold",
+        "How much of the time after which an audit is overdue has passed since it ran, of the one where most has.",
+        f"max({_overdue()})",
+        "percentunit",
+        OF_THRESHOLD,
+        none="no audit",
+    ),
+)
+_BATCHES = lines(
+    "How many batches and rows do queries complete?",
+    "Per second; transaction markers use offsets and are no rows.",
+    [
+        Query(total(per_second(metric, *_QUERY), _BY_QUERY), f"{_QUERY_NAME} {word}")
+        for metric, word in ((catalogue.SPARK_BATCHES_TOTAL, "batches"), (catalogue.SPARK_INPUT_ROWS_TOTAL, "rows"))
+    ],
+    "ops",
+    log=True,
+)
+_KINDS = table(
+    "Which kinds of findings?",
+    "docs/audit.md has what each kind means, in the topic, of its markers, or in a sink against its topic.",
+    [f"{now(catalogue.AUDIT_FINDINGS, *_AUDIT)} > 0"],
+    [
+        Column("kind", "Kind", width=140),
+        Column("audit", "Audit"),
+        Column("topic", "Topic", link=TO_TOPIC),
+        Column("Value #A", "Findings", "short", steps=((None, RED),), width=110),
+    ],
+    sort=["Findings"],
+    none="none was found, or no audit has run",
+)
+
+
+def board() -> Dashboard:
+    """Spark by application and query, audits by name and topic."""
+    return Dashboard(
+        uid=JOBS,
+        title="Spark and audits",
+        description="Which Spark queries get on, what holds them up, and what the audits of topics say.",
+        variables=(
+            Variable("spark_application", "Spark application", catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
+            Variable("query", "Query", catalogue.SPARK_LAST_PROGRESS_TIMESTAMP_SECONDS),
+            Variable("audit", "Audit", catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
+            Variable("topic", "Audited topic", catalogue.AUDIT_LAST_RUN_TIMESTAMP_SECONDS),
+        ),
+        rows=(
+            PanelRow("Do queries get on, and are audits clean?", (_FIGURES,)),
+            PanelRow(
+                "Which queries, and what do they wait for?",
+                ((_queries(),), (_states(), _ends()), (_BATCHES, _phases())),
+            ),
+            PanelRow("What did audits find?", ((_audits(), _KINDS),)),
+        ),
     )

@@ -34,53 +34,9 @@ from exporter.dashboards.panels import (
 from exporter.dashboards.queries import OF_APPLICATION, age, agents, answered, gained, now, of_threshold, total
 from exporter.dashboards.shared import RUNBOOKS, TO_APPLICATION, holders, outcomes
 
-
-def board() -> Dashboard:
-    """The dashboard to open first."""
-    healthy = (
-        figures.STALLED.on(link=STALLS),
-        figures.HANGING.on(link=STALLS),
-        figures.HELD_UP.on(link=STALLS),
-        figures.FENCES.on(OF_APPLICATION, link=TRANSACTIONS),
-        figures.IDS_UNAVAILABLE.on(OF_APPLICATION, link=BROKERS),
-        stat(
-            "Sources not answering",
-            "What a replica of the agent got no full answer from: while this is not 0, a part of this page is unknown.",
-            total(f"1 - {answered()}"),
-            link=AGENT,
-        ),
-    )
-    worst = (
-        figures.LONGEST_STALL.on(link=STALLS),
-        figures.LONGEST_OPEN.on(OF_APPLICATION, link=TRANSACTIONS),
-        figures.NOT_COMMITTED.on(OF_APPLICATION, link=TRANSACTIONS),
-        figures.APPLICATIONS_WITHOUT_BUDGET.on(OF_APPLICATION, link=TRANSACTIONS),
-        figures.TOPICS_WITHOUT_BUDGET.on(link=TRANSACTIONS),
-    )
-    engines = (
-        figures.TASKS_FAILED.on(link=CLIENTS),
-        figures.TO_RESTORE.on(link=CLIENTS),
-        figures.QUERIES_FAILED.on(link=JOBS),
-        figures.QUERIES_STARVED.on(link=JOBS),
-        figures.WITH_FINDINGS.on(link=JOBS),
-        figures.CHECKS_FAILED.on(link=BROKERS),
-    )
-    return Dashboard(
-        uid=OVERVIEW,
-        title="Overview",
-        description="Is exactly-once healthy on these clusters; if not, where, and who.",
-        variables=(APPLICATION,),
-        rows=(
-            PanelRow("Is it healthy?", (healthy, worst)),
-            PanelRow("Where, and who?", ((_firing(),), (holders(),))),
-            PanelRow("Do the engines that rest on it work?", (engines,)),
-            PanelRow("Who ends transactions, and how?", ((outcomes(OF_APPLICATION), _by_application()),)),
-            PanelRow("Who watches?", ((_agents(),),)),
-        ),
-    )
-
-
 _BY_APPLICATION = "kafka_cluster, application"
+
+
 ALERT_SUBJECTS = (
     "transactional_id",
     "producer_id",
@@ -105,7 +61,11 @@ ALERT_SUBJECTS = (
     "job",
     "instance",
 )
+
+
 """Labels of alerts that tell two of one name, cluster and application apart."""
+
+
 _NUMBERED = {"producer_id": "producer", "task": "task", "broker": "broker", "coordinator": "broker"}
 
 
@@ -176,27 +136,71 @@ def _by_application() -> core.Panel:
     )
 
 
-def _agents() -> core.Panel:
-    return table(
-        "Which agents answer, and where are their pages?",
-        "Each agent that Prometheus scrapes with each cluster that it reads, first those of which a source does not"
-        " answer; Page is its web.external_url.",
-        [agents()],
-        [
-            Column(
-                "Value #A",
-                "Sources",
-                "none",
-                steps=((None, RED), (1, GREEN)),
-                width=150,
-                texts={"0": "not all answer", "1": "answer"},
-            ),
-            Column("kafka_cluster", "Cluster"),
-            Column("instance", "Instance"),
-            Column("version", "Version", width=110),
-            Column("external_url", "Page", page=("The agent's page", "${__value.raw}")),
-        ],
-        sort=["Sources"],
-        smallest_first=True,
-        none="no agent is known",
+_AGENTS = table(
+    "Which agents answer, and where are their pages?",
+    "Each agent that Prometheus scrapes with each cluster that it reads, first those of which a source does not"
+    " answer; Page is its web.external_url.",
+    [agents()],
+    [
+        Column(
+            "Value #A",
+            "Sources",
+            "none",
+            steps=((None, RED), (1, GREEN)),
+            width=150,
+            texts={"0": "not all answer", "1": "answer"},
+        ),
+        Column("kafka_cluster", "Cluster"),
+        Column("instance", "Instance"),
+        Column("version", "Version", width=110),
+        Column("external_url", "Page", page=("The agent's page", "${__value.raw}")),
+    ],
+    sort=["Sources"],
+    smallest_first=True,
+    none="no agent is known",
+)
+
+
+def board() -> Dashboard:
+    """The dashboard to open first."""
+    healthy = (
+        figures.STALLED.on(link=STALLS),
+        figures.HANGING.on(link=STALLS),
+        figures.HELD_UP.on(link=STALLS),
+        figures.FENCES.on(OF_APPLICATION, link=TRANSACTIONS),
+        figures.IDS_UNAVAILABLE.on(OF_APPLICATION, link=BROKERS),
+        stat(
+            "Sources not answering",
+            "What a replica of the agent got no full answer from: while this is not 0, a part of this page is unknown.",
+            total(f"1 - {answered()}"),
+            link=AGENT,
+        ),
+    )
+    worst = (
+        figures.LONGEST_STALL.on(link=STALLS),
+        figures.LONGEST_OPEN.on(OF_APPLICATION, link=TRANSACTIONS),
+        figures.NOT_COMMITTED.on(OF_APPLICATION, link=TRANSACTIONS),
+        figures.APPLICATIONS_WITHOUT_BUDGET.on(OF_APPLICATION, link=TRANSACTIONS),
+        figures.TOPICS_WITHOUT_BUDGET.on(link=TRANSACTIONS),
+    )
+    engines = (
+        figures.TASKS_FAILED.on(link=CLIENTS),
+        figures.TO_RESTORE.on(link=CLIENTS),
+        figures.QUERIES_FAILED.on(link=JOBS),
+        figures.QUERIES_STARVED.on(link=JOBS),
+        figures.WITH_FINDINGS.on(link=JOBS),
+        figures.CHECKS_FAILED.on(link=BROKERS),
+    )
+    return Dashboard(
+        uid=OVERVIEW,
+        title="Overview",
+        description="Is exactly-once healthy on these clusters; if not, where, and who.",
+        variables=(APPLICATION,),
+        rows=(
+            PanelRow("Is it healthy?", (healthy, worst)),
+            PanelRow("Where, and who?", ((_firing(),), (holders(),))),
+            PanelRow("Do the engines that rest on it work?", (engines,)),
+            PanelRow("Who ends transactions, and how?", ((outcomes(OF_APPLICATION), _by_application()),)),
+            PanelRow("Who watches?", ((_AGENTS,),)),
+        ),
     )

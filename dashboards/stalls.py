@@ -26,39 +26,6 @@ _PARTITION = "{{kafka_cluster}} {{topic}}-{{partition}}"
 _OF_GROUP = "{{kafka_cluster}} {{group}} / {{topic}}"
 
 
-def board() -> Dashboard:
-    """Stalls by topic, consumers by group."""
-    numbers = (
-        figures.STALLED.on(_TOPIC),
-        figures.HANGING.on(_TOPIC),
-        stat(
-            "Torn transactions",
-            "Committed transactions that lack their commit marker in a partition, or have an abort marker there.",
-            total(now(catalogue.AUDIT_FINDINGS, _TOPIC, 'kind="torn_commit"'))
-            + f" or {total(now(catalogue.AUDIT_RECORDS, _MARKERS))} * 0",
-            none="not audited",
-        ),
-        figures.HELD_UP.on(_TOPIC, _GROUP),
-    )
-    return Dashboard(
-        uid=STALLS,
-        title="Stalls",
-        description="Last stable offsets that do not move, their holders, and the consumer groups that wait.",
-        variables=(
-            Variable("topic", "Topic", catalogue.STALLED_PARTITIONS),
-            Variable("group", "Consumer group", catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS),
-        ),
-        rows=(
-            PanelRow("Is anything stalled?", (numbers,)),
-            PanelRow(
-                "By whom, and since when?",
-                ((holders(_TOPIC),), (_kinds(), _stalled_for()), (_withheld(), _lag_of_topics())),
-            ),
-            PanelRow("Who waits?", ((_groups(),), (_members(), _ignored()))),
-        ),
-    )
-
-
 def _kinds() -> core.Panel:
     kinds = numbered(catalogue.LSO_BLOCKER_INFO, "kind", KIND_COLOURS, _TOPIC, first=1)
     return timeline(
@@ -66,27 +33,6 @@ def _kinds() -> core.Panel:
         "A band for each stalled partition, coloured by the kind of the transaction that holds it.",
         Query(f"max by (kafka_cluster, topic, partition) ({kinds})", _PARTITION),
         [(number, kind, colour) for number, (kind, colour) in enumerate(KIND_COLOURS.items(), 1)],
-    )
-
-
-def _stalled_for() -> core.Panel:
-    return lines(
-        "How long are they stalled?",
-        "Time since the last stable offset moved; the levels are the topic's thresholds.",
-        [
-            Query(age(now(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, _TOPIC)), _PARTITION),
-            Query(now(catalogue.TOPIC_THRESHOLD_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}} {{threshold}}"),
-        ],
-        "s",
-    )
-
-
-def _withheld() -> core.Panel:
-    return lines(
-        "How late are readers, by topic?",
-        "Age of the oldest record that read_committed readers are not given.",
-        Query(now(catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}}"),
-        "s",
     )
 
 
@@ -138,12 +84,59 @@ def _members() -> core.Panel:
     )
 
 
-def _ignored() -> core.Panel:
-    return table(
-        "What is ignored, and why?",
-        "Subjects whose thresholds are switched off by the agent's settings: no alert fires for them.",
-        [now(catalogue.IGNORED_INFO)],
-        [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
-        sort=["Subject"],
-        none="nothing is known to be ignored",
+_STALLED_FOR = lines(
+    "How long are they stalled?",
+    "Time since the last stable offset moved; the levels are the topic's thresholds.",
+    [
+        Query(age(now(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, _TOPIC)), _PARTITION),
+        Query(now(catalogue.TOPIC_THRESHOLD_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}} {{threshold}}"),
+    ],
+    "s",
+)
+_WITHHELD = lines(
+    "How late are readers, by topic?",
+    "Age of the oldest record that read_committed readers are not given.",
+    Query(now(catalogue.TOPIC_WITHHELD_RECORD_AGE_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}}"),
+    "s",
+)
+_IGNORED = table(
+    "What is ignored, and why?",
+    "Subjects whose thresholds are switched off by the agent's settings: no alert fires for them.",
+    [now(catalogue.IGNORED_INFO)],
+    [Column("kind", "Kind"), Column("subject", "Subject"), Column("reason", "Why")],
+    sort=["Subject"],
+    none="nothing is known to be ignored",
+)
+
+
+def board() -> Dashboard:
+    """Stalls by topic, consumers by group."""
+    numbers = (
+        figures.STALLED.on(_TOPIC),
+        figures.HANGING.on(_TOPIC),
+        stat(
+            "Torn transactions",
+            "Committed transactions that lack their commit marker in a partition, or have an abort marker there.",
+            total(now(catalogue.AUDIT_FINDINGS, _TOPIC, 'kind="torn_commit"'))
+            + f" or {total(now(catalogue.AUDIT_RECORDS, _MARKERS))} * 0",
+            none="not audited",
+        ),
+        figures.HELD_UP.on(_TOPIC, _GROUP),
+    )
+    return Dashboard(
+        uid=STALLS,
+        title="Stalls",
+        description="Last stable offsets that do not move, their holders, and the consumer groups that wait.",
+        variables=(
+            Variable("topic", "Topic", catalogue.STALLED_PARTITIONS),
+            Variable("group", "Consumer group", catalogue.GROUP_READ_COMMITTED_LAG_OFFSETS),
+        ),
+        rows=(
+            PanelRow("Is anything stalled?", (numbers,)),
+            PanelRow(
+                "By whom, and since when?",
+                ((holders(_TOPIC),), (_kinds(), _STALLED_FOR), (_WITHHELD, _lag_of_topics())),
+            ),
+            PanelRow("Who waits?", ((_groups(),), (_members(), _IGNORED))),
+        ),
     )

@@ -44,56 +44,6 @@ _BURN_STEPS = {
 _LEFT_STEPS = ((None, RED), (0, ORANGE), (0.25, YELLOW), (0.5, GREEN))
 
 
-def board() -> Dashboard:
-    """Transactions by application; freshness by topic."""
-    return Dashboard(
-        uid=TRANSACTIONS,
-        title="Transactions",
-        description="Outcomes and durations of transactions by application, what is open, who fences whom, and what is"
-        " left of the objectives' budgets.",
-        variables=(APPLICATION, Variable("topic", "Topic of freshness", catalogue.STALLED_PARTITIONS)),
-        rows=(
-            PanelRow("Do transactions end well?", (_figures(),)),
-            PanelRow(
-                "How do they end, and whose?",
-                (
-                    (outcomes(OF_APPLICATION), _failures()),
-                    (_unclean_ends(), _last_commits()),
-                    (_fenced_ids(),),
-                ),
-            ),
-            PanelRow("What is open?", ((_open_table(),), (_oldest(),))),
-            PanelRow("How long do they take?", ((_open_seconds(), _completion()),)),
-            PanelRow(
-                "Are the objectives met? (needs the recording rules)",
-                ((_applications(),), (_topics(),)),
-            ),
-            PanelRow("How many ids and applications are there?", (_ids(),)),
-        ),
-    )
-
-
-def _figures() -> tuple[core.Panel, ...]:
-    return (
-        figures.NOT_COMMITTED.on(OF_APPLICATION),
-        figures.TIMEOUTS.on(OF_APPLICATION),
-        figures.FENCES.on(OF_APPLICATION),
-        figures.LONGEST_OPEN.on(OF_APPLICATION),
-        stat(
-            "Overdue",
-            "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
-            total(now(catalogue.OVERDUE_TRANSACTIONS, OF_APPLICATION)),
-        ),
-        stat(
-            "Commits per second",
-            "Transactions that committed.",
-            total(per_second(catalogue.TRANSACTIONS_TOTAL, 'outcome="committed"', OF_APPLICATION)),
-            "ops",
-            NEUTRAL,
-        ),
-    )
-
-
 def _failures() -> core.Panel:
     failed = total(
         per_second(catalogue.TRANSACTIONS_TOTAL, 'outcome!="committed"', OF_APPLICATION), f"{_BY_APPLICATION}, outcome"
@@ -103,25 +53,6 @@ def _failures() -> core.Panel:
         "Transactions per second that were aborted, timed out or fenced, the ten worst.",
         Query(f"topk(10, {failed} > 0)", _APPLICATION + " {{outcome}}"),
         "ops",
-    )
-
-
-def _unclean_ends() -> core.Panel:
-    return table(
-        "Who was fenced or timed out last?",
-        "In the last hour, by the time of the transaction log.",
-        [age(now(catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS, OF_APPLICATION))],
-        [
-            Column("Value #A", "Ago", "s", width=110),
-            Column("outcome", "Outcome", colours=OUTCOME_COLOURS, width=110),
-            Column("transactional_id", "Transactional id"),
-            Column("application", "Application"),
-            Column("producer_id", "Producer id", width=110),
-            Column("producer_epoch", "Epoch", width=80),
-        ],
-        sort=["Ago"],
-        smallest_first=True,
-        none="none known in the last hour",
     )
 
 
@@ -139,21 +70,6 @@ def _last_commits() -> core.Panel:
             Column("kind", "Kind", width=130),
         ],
         sort=["Last commit ago"],
-    )
-
-
-def _fenced_ids() -> core.Panel:
-    return table(
-        "Which ids are fenced again and again? (10 min)",
-        "From 2 on, two live processes share the transactional.id or one crashes in a loop.",
-        [now(catalogue.RECENT_PRODUCER_FENCES, OF_APPLICATION)],
-        [
-            Column("Value #A", "Fences", steps=((None, YELLOW), (2, RED)), width=130),
-            Column("transactional_id", "Transactional id"),
-            Column("application", "Application"),
-        ],
-        sort=["Fences"],
-        none="none known in 10 minutes",
     )
 
 
@@ -190,22 +106,6 @@ def _oldest() -> core.Panel:
     )
 
 
-def _open_seconds() -> core.Panel:
-    return lines(
-        "How long from begin to the decision?",
-        "Median and 99th percentile by outcome: how long each transaction held the last stable offset.",
-        [
-            Query(
-                quantile(share, catalogue.TRANSACTION_OPEN_SECONDS, "outcome", OF_APPLICATION),
-                f"{{{{outcome}}}} {name}",
-            )
-            for share, name in ((0.5, "p50"), (0.99, "p99"))
-        ],
-        "s",
-        log=True,
-    )
-
-
 def _completion() -> core.Panel:
     slow = quantile(0.99, catalogue.TRANSACTION_COMPLETION_SECONDS, _BY_APPLICATION, OF_APPLICATION)
     return lines(
@@ -213,25 +113,6 @@ def _completion() -> core.Panel:
         "The ten slowest applications: slow when a leader of one of the partitions is.",
         Query(f"topk(10, {slow})", _APPLICATION),
         "s",
-    )
-
-
-def _ids() -> tuple[core.Panel, ...]:
-    return (
-        stat(
-            "Transactional ids",
-            "Seen in the transaction log in the last hour.",
-            total(now(catalogue.TRANSACTIONAL_IDS, OF_APPLICATION)),
-            "none",
-            NEUTRAL,
-        ),
-        stat(
-            "New applications, 1h",
-            "Many are ids with a host or a counter in them that need a pattern.",
-            total(now(catalogue.RECENT_APPLICATIONS)),
-            "none",
-            ((None, BLUE), (20, YELLOW)),
-        ),
     )
 
 
@@ -255,20 +136,6 @@ def _topic_burn(window: str) -> str:
     if window == "1h":
         return recorded("max", _BY_TOPIC, FRESHNESS_BURN, _OF_TOPIC)
     return f"{recorded('max', _BY_TOPIC, LATE, _OF_TOPIC, window=window)} / {LATE_SHARE:g}"
-
-
-def _applications() -> core.Panel:
-    return _worst_first(
-        "Which applications have the least budget left?",
-        "Objective: the share of transactions that shall be committed, 1 - the threshold `unclean`; none is listed that"
-        " finished no transaction in 30 days.",
-        Column("application", "Application", link=TO_APPLICATION),
-        _left(topics=False),
-        # Of an application without a budget it would be the first row, with nothing else in it.
-        f"{recorded('max', _BY_APPLICATION, OBJECTIVE, OF_APPLICATION)} and {_left(topics=False)}",
-        [_application_burn(window) for window in _WINDOWS],
-        none="no such recorded series: load the rules, and wait for the next full hour",
-    )
 
 
 def _topics() -> core.Panel:
@@ -322,4 +189,121 @@ def _worst_first(
         sort=["Budget left, 30 d"],
         smallest_first=True,
         none=none,
+    )
+
+
+_FIGURES = (
+    figures.NOT_COMMITTED.on(OF_APPLICATION),
+    figures.TIMEOUTS.on(OF_APPLICATION),
+    figures.FENCES.on(OF_APPLICATION),
+    figures.LONGEST_OPEN.on(OF_APPLICATION),
+    stat(
+        "Overdue",
+        "Open for longer than their own timeout and 15 seconds: the coordinator should have ended them.",
+        total(now(catalogue.OVERDUE_TRANSACTIONS, OF_APPLICATION)),
+    ),
+    stat(
+        "Commits per second",
+        "Transactions that committed.",
+        total(per_second(catalogue.TRANSACTIONS_TOTAL, 'outcome="committed"', OF_APPLICATION)),
+        "ops",
+        NEUTRAL,
+    ),
+)
+_UNCLEAN_ENDS = table(
+    "Who was fenced or timed out last?",
+    "In the last hour, by the time of the transaction log.",
+    [age(now(catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS, OF_APPLICATION))],
+    [
+        Column("Value #A", "Ago", "s", width=110),
+        Column("outcome", "Outcome", colours=OUTCOME_COLOURS, width=110),
+        Column("transactional_id", "Transactional id"),
+        Column("application", "Application"),
+        Column("producer_id", "Producer id", width=110),
+        Column("producer_epoch", "Epoch", width=80),
+    ],
+    sort=["Ago"],
+    smallest_first=True,
+    none="none known in the last hour",
+)
+_FENCED_IDS = table(
+    "Which ids are fenced again and again? (10 min)",
+    "From 2 on, two live processes share the transactional.id or one crashes in a loop.",
+    [now(catalogue.RECENT_PRODUCER_FENCES, OF_APPLICATION)],
+    [
+        Column("Value #A", "Fences", steps=((None, YELLOW), (2, RED)), width=130),
+        Column("transactional_id", "Transactional id"),
+        Column("application", "Application"),
+    ],
+    sort=["Fences"],
+    none="none known in 10 minutes",
+)
+_OPEN_SECONDS = lines(
+    "How long from begin to the decision?",
+    "Median and 99th percentile by outcome: how long each transaction held the last stable offset.",
+    [
+        Query(
+            quantile(share, catalogue.TRANSACTION_OPEN_SECONDS, "outcome", OF_APPLICATION),
+            f"{{{{outcome}}}} {name}",
+        )
+        for share, name in ((0.5, "p50"), (0.99, "p99"))
+    ],
+    "s",
+    log=True,
+)
+_IDS = (
+    stat(
+        "Transactional ids",
+        "Seen in the transaction log in the last hour.",
+        total(now(catalogue.TRANSACTIONAL_IDS, OF_APPLICATION)),
+        "none",
+        NEUTRAL,
+    ),
+    stat(
+        "New applications, 1h",
+        "Many are ids with a host or a counter in them that need a pattern.",
+        total(now(catalogue.RECENT_APPLICATIONS)),
+        "none",
+        ((None, BLUE), (20, YELLOW)),
+    ),
+)
+_APPLICATIONS = _worst_first(
+    "Which applications have the least budget left?",
+    "Objective: the share of transactions that shall be committed, 1 - the threshold `unclean`; none is listed that"
+    " finished no transaction in 30 days.",
+    Column("application", "Application", link=TO_APPLICATION),
+    _left(topics=False),
+    # Of an application without a budget it would be the first row, with nothing else in it.
+    f"{recorded('max', _BY_APPLICATION, OBJECTIVE, OF_APPLICATION)} and {_left(topics=False)}",
+    [_application_burn(window) for window in _WINDOWS],
+    none="no such recorded series: load the rules, and wait for the next full hour",
+)
+
+
+def board() -> Dashboard:
+    """Transactions by application; freshness by topic."""
+    return Dashboard(
+        uid=TRANSACTIONS,
+        title="Transactions",
+        description="Outcomes and durations of transactions by application, what is open, who fences whom, and what is"
+        " left of the objectives' budgets.",
+        variables=(APPLICATION, Variable("topic", "Topic of freshness", catalogue.STALLED_PARTITIONS)),
+        rows=(
+            PanelRow("Do transactions end well?", (_FIGURES,)),
+            PanelRow(
+                "How do they end, and whose?",
+                (
+                    (outcomes(OF_APPLICATION), _failures()),
+                    (_UNCLEAN_ENDS, _last_commits()),
+                    (_FENCED_IDS,),
+                ),
+            ),
+            PanelRow("What is open?", ((_open_table(),), (_oldest(),))),
+            PanelRow("How long do they take?", ((_OPEN_SECONDS, _completion()),)),
+            PanelRow(
+                "Are the objectives met? (needs the recording rules)",
+                ((_APPLICATIONS,), (_topics(),)),
+            ),
+            PanelRow("How many ids and applications are there?", (_IDS,)),
+        ),
     )

@@ -180,7 +180,10 @@ def _stays() -> Iterator[Case]:
     yield of("each for a day of its own", late, {"20h": [page, *theirs], "25h": theirs}, "4m")
     other = Series("ALERTS", {"alertname": "Other", "alertstate": "firing", **page}, "1x90")
     yield of("another alert", [other, SPARK.state("1 stale")], {"30m": []})
-    yield of("it ran again for a moment", [gone, SPARK.state("_x20 1x2 stale", "running")], {"29m": [], "40m": []})
+    for moment in ("_x20 1x2 stale", "_x20 1 stale"):
+        yield of("it ran again for a moment", [gone, SPARK.state(moment, "running")], {"29m": [], "40m": []})
+    ran = [SPARK.state("1x2 stale", "running"), SPARK.state("_x3 1x8 stale")]
+    yield of("it ran until it failed", ran, {"40m": [page]})
 
 
 def ended(values: str, reason: str = "other", who: Who = SPARK.who, agent: str = "a") -> Series:

@@ -332,6 +332,14 @@ def _completions() -> Iterator[Case]:
 
     apps = spread(APP)
     yield case(SLOW, "markers missing for more than five minutes", [prepared("-1x60")], {"4m": [], "5m": [CRITICAL]})
+    yield case(SLOW, "two replicas", [prepared("-1x60"), prepared("-1x60", agent="b")], {"5m": [CRITICAL]})
+    limits = [
+        scraped(APPLICATION_THRESHOLD_SECONDS, *APP, "completion_critical", values=f"{seconds}x60", agent=agent)
+        for seconds, agent in ((300, "a"), (400, "b"))
+    ]
+    yield case(
+        SLOW, "a replica has not reread a larger threshold", [prepared("0x60"), *limits], {"6m": [], "7m": [CRITICAL]}
+    )
     yield case(SLOW, "five minutes are not more", [prepared("0x60")], {"5m": [], "6m": [CRITICAL]})
     yield case(
         SLOW,

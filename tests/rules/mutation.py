@@ -62,15 +62,22 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 
 _SAME_SIGN = "a sum of counts is above 0 exactly where the largest of them is; the text has the value"
+_KEPT = "while the failure itself is in the ten minutes, keep_firing_for bridges what the first condition does not"
+_VALUE = "the series itself is the condition; its value is in the text, which test_evidence has"
 EQUIVALENT = {
     "KafkaEosCanaryFailing coordinator(critical,coordinator): line 1 column 1: max by -> sum by": _SAME_SIGN,
-    "KafkaEosTransactionLogNotMade(critical): line 1 column 161: max by -> sum by": _SAME_SIGN,
-    "KafkaEosTransactionLogNotMade(critical): line 1 column 165: by (kafka_cluster) -> by (kafka_cluster, instance)": (
+    "KafkaEosTransactionLogNotMade(): line 2 column 163: max by -> sum by": _SAME_SIGN,
+    "KafkaEosTransactionLogNotMade(): line 2 column 167: by (kafka_cluster) -> by (kafka_cluster, instance)": (
         "it is matched by the cluster only"
     ),
     "KafkaEosTornTransaction(critical): line 1 column 1: max by -> sum by": _SAME_SIGN,
-    'KafkaEosSparkQueryTerminated(critical): line 6 column 49: state="failed" -> state=~".*"': "any other state that"
-    " was seen after the failure has ended the page, and one before it is forgotten sooner",
+    'KafkaEosSparkQueryTerminated(): line 7 column 51: state="failed" -> state=~".*"': "any other state that was seen"
+    " after the failure has ended the page, and one before it is forgotten sooner",
+    'KafkaEosSparkQueryTerminated(): line 9 column 51: state!="failed" -> state=~".*"': _KEPT,
+    'KafkaEosConnectTaskFailed(): line 8 column 104: state!="failed" -> state=~".*"': _KEPT,
+    "KafkaEosFlinkTransactionAtRisk(): line 2 column 3: min by -> max by": _VALUE,
+    "KafkaEosFlinkTransactionAtRisk(): line 2 column 3: min by -> sum by": _VALUE,
+    "KafkaEosFlinkTransactionAtRisk(): line 2 column 114:  -  ->  + ": _VALUE,
 }
 """Mutants that fire where the rule fires, each with its reason. No case can kill them."""
 _WHAT_TO_DO = """\

@@ -19,6 +19,7 @@ from exporter.catalogue import (
     RECENT_PRODUCER_FENCES,
 )
 from tests.rules.cases_failures import SPARK, ended
+from tests.rules.cases_flink import deadline
 from tests.rules.cases_lso import STALLED, blocker, due, holds, since, timeout
 from tests.rules.cases_spark import blocked
 from tests.rules.promtool import Series, case, run, scraped
@@ -157,6 +158,14 @@ def test_a_query_that_an_error_ended_says_by_what() -> None:
     series = [SPARK.state("1x60"), ended("0x3 2x60", "fenced"), ended("0x3 1x60", "stopped")]
     text = next(text for text in rendered("KafkaEosSparkQueryTerminated", series) if "in the last hour" in text)
     assert re.findall("- in the last hour by .*", text) == ["- in the last hour by fenced: 2"]
+
+
+def test_the_first_transaction_of_a_flink_job_that_is_lost_is_told() -> None:
+    ends = [deadline(f"{at}x60", who=f"orders-{at}-7", agent=agent) for at in (900, 1200) for agent in "ab"]
+    (text,) = rendered("KafkaEosFlinkTransactionAtRisk", ends, at="5m")
+    assert "has precommitted transactions and does not commit them. The first is lost in 10m 0s." in text
+    (text,) = rendered("KafkaEosFlinkTransactionAtRisk", [deadline("900x60", "likely")], at="5m")
+    assert "Flink job orders likely has precommitted transactions" in text
 
 
 def test_a_storm_names_the_ids_of_that_application_in_that_time() -> None:
