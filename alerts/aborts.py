@@ -48,8 +48,7 @@ max by ({_BY}, outcome) ({counter}) unless on ({_BY}) last_over_time({catalogue.
 def finished(window: str) -> Record:
     """How many transactions of an application ended in a window."""
     return Record(
-        f"kafka_cluster_application:kafka_eos_transactions:increase{window}",
-        f"sum by ({_BY}) (\n  {_ended(window)}\n)",
+        f"kafka_cluster_application:kafka_eos_transactions:increase{window}", f"sum by ({_BY}) (\n  {_ended(window)}\n)"
     )
 
 
@@ -96,8 +95,7 @@ and 10 minutes. On its first day, after ten commits: four times its longest paus
 minutes. While the application is silent the limit stays as it is: that silence is no part of the rhythm."""
 
 WEEK_AGO = Record(
-    "kafka_cluster_application:kafka_eos_commit_gap_seconds:max_week_ago",
-    f"max_over_time({GAP}[6h:30m] offset 165h)",
+    "kafka_cluster_application:kafka_eos_commit_gap_seconds:max_week_ago", f"max_over_time({GAP}[6h:30m] offset 165h)"
 )
 """For how long an application had not committed a week ago at this time of the day, give or take three hours."""
 

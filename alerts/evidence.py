@@ -94,11 +94,7 @@ ENDS = per_row(
 
 STEP = (
     "First: open the agent's status page (page_url)"
-    + per_row(
-        f"topk(1, -{WORST}{_AT})",
-        ", card {{ .Labels.topic }}-{{ .Labels.partition }}",
-        *_HOLDER,
-    )
+    + per_row(f"topk(1, -{WORST}{_AT})", ", card {{ .Labels.topic }}-{{ .Labels.partition }}", *_HOLDER)
     + ", and do the one step there. Do not end a transaction by another way: it may be torn."
 )
 """Where the next step is. Commands that can destroy data are printed only by the agent, which has the proof."""

@@ -129,9 +129,7 @@ def _inhibitions() -> list[dict[str, Any]]:
         # The canary shows that it is the cluster.
         _inhibit(['alertname="KafkaEosCanaryFailing"', 'reason="cluster"'], ['alertname="KafkaEosClusterBlind"'], []),
         _inhibit(
-            ['alertname=~"KafkaEos(Hanging|Unmarked)Transaction"'],
-            ['alertname="KafkaEosLsoStalled"'],
-            ["producer_id"],
+            ['alertname=~"KafkaEos(Hanging|Unmarked)Transaction"'], ['alertname="KafkaEosLsoStalled"'], ["producer_id"]
         ),
         _inhibit(['alertname="KafkaEosProducerFenceStorm"'], ['alertname="KafkaEosProducerFenced"'], ["application"]),
         # A storm's fences are the transactions that the share counts: one page for one cause.

@@ -55,8 +55,7 @@ class Settings:
         metadata={"meaning": "the agent's status page, which has the next step"},
     )
     selector: str = field(
-        default="",
-        metadata={"meaning": 'matchers for every series, such as env="prod", as Prometheus writes them'},
+        default="", metadata={"meaning": 'matchers for every series, such as env="prod", as Prometheus writes them'}
     )
     group_labels: str = field(
         default="",

@@ -94,14 +94,7 @@ time() - min by ({_BY}) ({catalogue.OLDEST_OPEN_TRANSACTION_START_TIMESTAMP_SECO
 
 
 def _event(
-    name: str,
-    outcome: str,
-    hours: int,
-    of_flink: Metric,
-    counter: str,
-    summary: str,
-    description: str,
-    when: str,
+    name: str, outcome: str, hours: int, of_flink: Metric, counter: str, summary: str, description: str, when: str
 ) -> Alert:
     """The last such end, without those of Flink jobs, which ``of_flink`` dates; and ends that recur for hours, more
     slowly than the ticket about one lasts.

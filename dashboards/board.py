@@ -197,10 +197,5 @@ def _events(name: str, colour: str, kinds: Sequence[EventKind]) -> dict[str, Any
     counted = series(catalogue.EVENTS_TOTAL, f'kind=~"{"|".join(kinds)}"')
     expr = f"max by (kafka_cluster, kind) (increase({counted}[1m])) > 0"
     return _mark(
-        name,
-        colour,
-        expr,
-        "{{kind}}",
-        "{{kafka_cluster}}: the agent's page, What happened, has the details",
-        "kind",
+        name, colour, expr, "{{kind}}", "{{kafka_cluster}}: the agent's page, What happened, has the details", "kind"
     )

@@ -7,17 +7,7 @@ from grafanalib import core
 from exporter import catalogue
 from exporter.dashboards import figures
 from exporter.dashboards.board import APPLICATION, BROKERS, Dashboard, PanelRow, Variable
-from exporter.dashboards.panels import (
-    BLUE,
-    NEUTRAL,
-    ORANGE,
-    RED,
-    Column,
-    Query,
-    lines,
-    stat,
-    table,
-)
+from exporter.dashboards.panels import BLUE, NEUTRAL, ORANGE, RED, Column, Query, lines, stat, table
 from exporter.dashboards.queries import OF_APPLICATION, now, per_second, quantile, total
 from exporter.dashboards.shared import TO_APPLICATION
 
@@ -89,10 +79,7 @@ def _durations() -> core.Panel:
     return lines(
         "How slow is the slowest broker? (p99)",
         "Of each request at the broker where it is largest, and of the verification of a transaction before a write.",
-        [
-            Query(f"max by (request) ({slow})", "{{request}}"),
-            Query(f"max by (quantile) ({verified})", "verification"),
-        ],
+        [Query(f"max by (request) ({slow})", "{{request}}"), Query(f"max by (quantile) ({verified})", "verification")],
         "s",
         log=True,
     )
@@ -201,11 +188,7 @@ def board() -> Dashboard:
             PanelRow("Will the disks last, and are they compacted?", ((_SIZES, _disks()),)),
             PanelRow(
                 "What do brokers say? (needs JMX of brokers: clusters.brokers)",
-                (
-                    (_errors(), _durations()),
-                    (_QUEUES, _LATE),
-                    (_PRODUCER_IDS, _VERSIONS, _SOFTWARE),
-                ),
+                ((_errors(), _durations()), (_QUEUES, _LATE), (_PRODUCER_IDS, _VERSIONS, _SOFTWARE)),
             ),
             PanelRow("Do the canary's transactions work? (needs the command canary)", (_CANARY,)),
         ),

@@ -263,12 +263,10 @@ _RECORDS_OF_TASKS = lines(
     "Written per second, for a sink those that it was given, and the average and largest transaction of a task.",
     [
         Query(
-            total(per_second(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_TASKS), _BY_TASK),
-            f"{_TASK} per second",
+            total(per_second(catalogue.CONNECT_TASK_RECORDS_WRITTEN_TOTAL, *_TASKS), _BY_TASK), f"{_TASK} per second"
         ),
         Query(
-            now(catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_TASKS, 'stat=~"avg|max"'),
-            f"{_TASK} {{{{stat}}}}",
+            now(catalogue.CONNECT_TASK_TRANSACTION_SIZE_RECORDS, *_TASKS, 'stat=~"avg|max"'), f"{_TASK} {{{{stat}}}}"
         ),
     ],
     log=True,
@@ -419,11 +417,7 @@ def board() -> Dashboard:
             PanelRow("Debezium (needs JMX of the workers: connect.workers)", ((_snapshots(), _CAPTURE_LAG, _queue()),)),
             PanelRow(
                 "Kafka Streams (needs JMX: streams)",
-                (
-                    (_clients(),),
-                    (_THREAD_COMMITS, _LATENCY),
-                    (_REMAINING, _rebalances(), _GUARANTEES),
-                ),
+                ((_clients(),), (_THREAD_COMMITS, _LATENCY), (_REMAINING, _rebalances(), _GUARANTEES)),
             ),
             PanelRow("Flink: will data be lost?", ((_AT_RISK, _LOST),)),
             PanelRow(

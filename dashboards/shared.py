@@ -6,17 +6,7 @@ from grafanalib import core
 
 from exporter import catalogue
 from exporter.dashboards.board import STALLS, TRANSACTIONS
-from exporter.dashboards.panels import (
-    GREY,
-    KIND_COLOURS,
-    OUTCOME_COLOURS,
-    RED,
-    YELLOW,
-    Column,
-    Query,
-    lines,
-    table,
-)
+from exporter.dashboards.panels import GREY, KIND_COLOURS, OUTCOME_COLOURS, RED, YELLOW, Column, Query, lines, table
 from exporter.dashboards.queries import age, now, per_second, total
 
 TO_APPLICATION = (TRANSACTIONS, "application", "Transactions of this application")

@@ -7,16 +7,7 @@ from grafanalib import core
 from exporter import catalogue
 from exporter.dashboards import figures
 from exporter.dashboards.board import STALLS, Dashboard, PanelRow, Variable
-from exporter.dashboards.panels import (
-    ANY_IS_ODD,
-    KIND_COLOURS,
-    Column,
-    Query,
-    lines,
-    stat,
-    table,
-    timeline,
-)
+from exporter.dashboards.panels import ANY_IS_ODD, KIND_COLOURS, Column, Query, lines, stat, table, timeline
 from exporter.dashboards.queries import age, now, numbered, total
 from exporter.dashboards.shared import holders
 

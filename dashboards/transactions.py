@@ -36,10 +36,7 @@ _OF_TOPIC = 'topic=~"$topic"'
 _BY_APPLICATION, _BY_TOPIC = "kafka_cluster, application", "kafka_cluster, topic"
 _APPLICATION = "{{kafka_cluster}} {{application}}"
 _WINDOWS = ("1h", "1d")
-_BURN_STEPS = {
-    "1h": ((None, GREEN), (1, YELLOW), (14.4, RED)),
-    "1d": ((None, GREEN), (1, ORANGE)),
-}
+_BURN_STEPS = {"1h": ((None, GREEN), (1, YELLOW), (14.4, RED)), "1d": ((None, GREEN), (1, ORANGE))}
 """Red and orange from the burn rates on at which the windows of the alerts begin."""
 _LEFT_STEPS = ((None, RED), (0, ORANGE), (0.25, YELLOW), (0.5, GREEN))
 
@@ -242,10 +239,7 @@ _OPEN_SECONDS = lines(
     "How long from begin to the decision?",
     "Median and 99th percentile by outcome: how long each transaction held the last stable offset.",
     [
-        Query(
-            quantile(share, catalogue.TRANSACTION_OPEN_SECONDS, "outcome", OF_APPLICATION),
-            f"{{{{outcome}}}} {name}",
-        )
+        Query(quantile(share, catalogue.TRANSACTION_OPEN_SECONDS, "outcome", OF_APPLICATION), f"{{{{outcome}}}} {name}")
         for share, name in ((0.5, "p50"), (0.99, "p99"))
     ],
     "s",
@@ -292,18 +286,11 @@ def board() -> Dashboard:
             PanelRow("Do transactions end well?", (_FIGURES,)),
             PanelRow(
                 "How do they end, and whose?",
-                (
-                    (outcomes(OF_APPLICATION), _failures()),
-                    (_UNCLEAN_ENDS, _last_commits()),
-                    (_FENCED_IDS,),
-                ),
+                ((outcomes(OF_APPLICATION), _failures()), (_UNCLEAN_ENDS, _last_commits()), (_FENCED_IDS,)),
             ),
             PanelRow("What is open?", ((_open_table(),), (_oldest(),))),
             PanelRow("How long do they take?", ((_OPEN_SECONDS, _completion()),)),
-            PanelRow(
-                "Are the objectives met? (needs the recording rules)",
-                ((_APPLICATIONS,), (_topics(),)),
-            ),
+            PanelRow("Are the objectives met? (needs the recording rules)", ((_APPLICATIONS,), (_topics(),))),
             PanelRow("How many ids and applications are there?", (_IDS,)),
         ),
     )

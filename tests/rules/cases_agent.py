@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from exporter.catalogue import (
-    EXPORTER_BUILD_INFO,
-    SOURCE_BLIND,
-    SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
-    SOURCE_UP,
-)
+from exporter.catalogue import EXPORTER_BUILD_INFO, SOURCE_BLIND, SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS, SOURCE_UP
 from tests.rules.promtool import Case, Series, case, scraped
 
 ABSENT, DOWN, BLIND = "KafkaEosExporterAbsent", "KafkaEosSourceDown", "KafkaEosClusterBlind"
@@ -94,19 +89,12 @@ def _clusters() -> Iterator[Case]:
         {"42m": [ours], "44m": []},
     )
     yield case(
-        CLUSTER,
-        "it is told for a day",
-        [watches("1x2 stale")],
-        {"20h": [absent("cluster")], "1d2h": []},
-        step="30m",
+        CLUSTER, "it is told for a day", [watches("1x2 stale")], {"20h": [absent("cluster")], "1d2h": []}, step="30m"
     )
     yield case(
         CLUSTER,
         "the source of another subject stands in for nobody",
-        [
-            watches("1x20 " + GONE),
-            scraped(SOURCE_UP, "prod", "connect", "main", values="1x90"),
-        ],
+        [watches("1x20 " + GONE), scraped(SOURCE_UP, "prod", "connect", "main", values="1x90")],
         {"26m": [ours]},
     )
     yield case(
@@ -133,11 +121,7 @@ def _removed() -> Iterator[Case]:
     quiet: Checks = {"21m": [], "30m": [], "60m": [], "85m": []}
     both = [watches("1x20 " + GONE, agent=agent) for agent in "ab"] + [build("1x90", agent) for agent in "ab"]
     yield case(CLUSTER, "it was taken out of the settings of both agents", both, quiet)
-    moved = [
-        watches("1x20 " + GONE),
-        build("1x20 " + GONE),
-        build("_x21 1x90", instance="new:10618"),
-    ]
+    moved = [watches("1x20 " + GONE), build("1x20 " + GONE), build("_x21 1x90", instance="new:10618")]
     yield case(CLUSTER, "it was taken out, and the pod has another address now", moved, quiet)
     renamed = [*moved[:2], build("_x21 1x90", instance="new:10618", pod="exporter-new")]
     yield case(CLUSTER, "another pod that never watched it", renamed, {"26m": [ours], "60m": [ours]})

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.catalogue import (
-    STREAMS_FAILED_THREADS_TOTAL,
-    STREAMS_THREAD_STATE,
-)
+from exporter.catalogue import STREAMS_FAILED_THREADS_TOTAL, STREAMS_THREAD_STATE
 from tests.rules.promtool import Case, Series, case, scraped
 
 THREAD = "KafkaEosStreamsFailed thread"
@@ -54,12 +51,7 @@ def _threads() -> Iterator[Case]:
         [well, gone],
         {"30m": [], "31m": [ours()], "80m": [ours()], "95m": []},
     )
-    yield case(
-        THREAD,
-        "it was dead when it was first seen",
-        [thread(2, "1x120", "dead")],
-        {"9m": [], "10m": [ours()]},
-    )
+    yield case(THREAD, "it was dead when it was first seen", [thread(2, "1x120", "dead")], {"9m": [], "10m": [ours()]})
     yield case(
         THREAD,
         "rebalances change states, not threads",

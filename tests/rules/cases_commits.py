@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.catalogue import (
-    BROKER_REQUEST_DURATION_SECONDS,
-    PRODUCER_RECORD_ERRORS_TOTAL,
-)
+from exporter.catalogue import BROKER_REQUEST_DURATION_SECONDS, PRODUCER_RECORD_ERRORS_TOTAL
 from tests.rules.promtool import Case, Series, case, scraped
 
 AT_BROKER = "KafkaEosCommitsSlow"

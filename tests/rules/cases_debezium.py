@@ -27,12 +27,7 @@ def cases() -> Iterator[Case]:
 
 
 def _ticket(who: tuple[str, ...] = SHOP) -> dict[str, str]:
-    return {
-        "severity": "warning",
-        "kafka_cluster": who[0],
-        "connect": who[2],
-        "server": who[4],
-    }
+    return {"severity": "warning", "kafka_cluster": who[0], "connect": who[2], "server": who[4]}
 
 
 def connected(values: str, who: tuple[str, ...] = SHOP, agent: str = "a") -> Series:

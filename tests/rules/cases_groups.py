@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.catalogue import (
-    GROUP_READ_COMMITTED_LAG_OFFSETS,
-    GROUP_THRESHOLD_OFFSETS,
-)
+from exporter.catalogue import GROUP_READ_COMMITTED_LAG_OFFSETS, GROUP_THRESHOLD_OFFSETS
 from tests.rules.promtool import Case, Series, case, scraped, spread
 
 LAG = "KafkaEosGroupLagHigh"

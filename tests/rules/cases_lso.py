@@ -242,11 +242,7 @@ def _pages() -> Iterator[Case]:
 
 
 def endless(
-    values: str = "1x60",
-    at: float = 0,
-    holder: tuple[str, ...] = HOLDER,
-    agent: str = "a",
-    kind: str = "hanging",
+    values: str = "1x60", at: float = 0, holder: tuple[str, ...] = HOLDER, agent: str = "a", kind: str = "hanging"
 ) -> list[Series]:
     """A transaction that never ends by itself, which is due at once; never where its topics are ignored."""
     instants = values.replace("1", f"{at:g}", 1) if at else values.replace("1x", "0x", 1)

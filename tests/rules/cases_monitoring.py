@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from exporter.catalogue import (
-    CLOCK_DISTANCE_SECONDS,
-    CLUSTER_INFO,
-    SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS,
-    SOURCE_UP,
-)
+from exporter.catalogue import CLOCK_DISTANCE_SECONDS, CLUSTER_INFO, SOURCE_LAST_SUCCESS_TIMESTAMP_SECONDS, SOURCE_UP
 from tests.rules.promtool import Case, Series, case, scraped
 
 WATCHDOG = "KafkaEosWatchdog"

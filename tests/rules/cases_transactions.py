@@ -139,12 +139,7 @@ def _restarts() -> Iterator[Case]:
         [
             scraped(LAST_TRANSACTION_TIMESTAMP_SECONDS, *APP, "committed", values="0+60x60"),
             scraped(
-                BROKER_REQUEST_ERRORS_TOTAL,
-                "prod",
-                "1",
-                "InitProducerId",
-                "CONCURRENT_TRANSACTIONS",
-                values="0+100x60",
+                BROKER_REQUEST_ERRORS_TOTAL, "prod", "1", "InitProducerId", "CONCURRENT_TRANSACTIONS", values="0+100x60"
             ),
         ],
         {"30m": []},
@@ -283,11 +278,7 @@ def _persistent() -> Iterator[Case]:
     yield case(FENCED, "two hours of it, and one more four hours ago", [gap], {"240m": []}, "10m")
     over = fences("0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 3x40")
     yield case(FENCED, "and then none", [over], {"140m": [], "150m": [ticket], "240m": []}, "10m")
-    mixed = [
-        fences("0 0 0 1x40"),
-        fences("0x8 1x40", ("prod", "other")),
-        fences("0x14 1x40", ("other", "pay")),
-    ]
+    mixed = [fences("0 0 0 1x40"), fences("0x8 1x40", ("prod", "other")), fences("0x14 1x40", ("other", "pay"))]
     yield case(FENCED, "three applications, once each", mixed, {"190m": []}, "10m")
 
 

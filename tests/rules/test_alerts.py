@@ -152,12 +152,7 @@ def test_prometheus_parses_every_query_of_a_runbook(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-KNOWN = {
-    "exporter.catalogue",
-    "exporter.core.durations",
-    "exporter.core.thresholds",
-    "exporter.model",
-}
+KNOWN = {"exporter.catalogue", "exporter.core.durations", "exporter.core.thresholds", "exporter.model"}
 
 
 def test_the_alerts_know_only_the_catalogue_the_model_and_the_words_of_the_next_steps() -> None:
