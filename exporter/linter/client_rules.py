@@ -22,8 +22,8 @@ DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 """ProducerConfig.TRANSACTION_TIMEOUT_CONFIG; librdkafka has the same."""
 _LONG_TIMEOUT_MS = 300_000
 _MOST_IN_FLIGHT = 5
-_ALL = {"all", "-1"}
-_RANDOM = re.compile(r"random|uuid|\bpid\b|timestamp|\bnow\b|current_?time|epoch", re.IGNORECASE)
+_JAVA_ACKS = {"all", "-1", "0", "1"}
+_RANDOM = re.compile(r"random|uuid|(?:\b|_)[pu]id\b|timestamp|\bnow\b|current_?time|epoch", re.IGNORECASE)
 _APPLICATION_NAME = re.compile(r"\$\{(?:spring|quarkus)\.application\.name(?::[^{}]{0,200})?\}")
 _REFUSED = "contradicts idempotence: the client refuses to start"
 _ACKS = {
@@ -40,9 +40,14 @@ _RETRIES = {
 # --- Producers --------------------------------------------------------------------------------------------------------
 
 
+def _overridden(view: View, context: Context) -> bool:
+    """Return whether Streams sets idempotence and isolation, whatever is set (StreamsConfig.NON_CONFIGURABLE_*)."""
+    return context.file.kind in {Client.STREAMS, Client.KSQLDB} and is_transactional(view, context)
+
+
 def idempotence_off(view: View, context: Context) -> Iterator[Mistake]:
     name = "enable.idempotence"
-    if view.lower(name) in OFF:
+    if view.lower(name) in OFF and not _overridden(view, context):
         contradiction = is_transactional(view, context)
         text = "contradicts the transactions of this client: it refuses to start" if contradiction else "is off"
         yield Mistake(name, text)
@@ -52,10 +57,13 @@ def idempotence_off(view: View, context: Context) -> Iterator[Mistake]:
 
 
 def acks_not_all(view: View, context: Context) -> Iterator[Mistake]:
-    acks, state = view.lower("acks"), idempotence(view, context)
-    if acks is not None and acks not in _ALL:
+    java, state = view.library is Library.JAVA, idempotence(view, context)
+    acks = (view.text("acks") or "").partition(" ")[0]  # a framework's default has words after it
+    if acks and java and acks not in _JAVA_ACKS:
+        yield Mistake("acks", "is no value of acks (all, -1, 0, 1, in lower case): the client refuses to start")
+    elif acks and acks.lower() not in {"all", "-1"}:
         yield Mistake("acks", _ACKS[state])
-    elif acks is None and state is Idempotence.NONE and view.library is Library.JAVA:
+    elif not acks and state is Idempotence.NONE and java:
         yield Mistake("acks", "acks is not set, and clients before 3.0 take 1")
 
 
@@ -119,15 +127,23 @@ def delivery_timeout(view: View, context: Context) -> Iterator[Mistake]:
 # --- Consumers --------------------------------------------------------------------------------------------------------
 
 
+def isolation_fault(level: str) -> str:
+    """What is wrong with an isolation level of a Java client; "" where nothing is."""
+    if level == "read_committed":
+        return ""
+    if level == "read_uncommitted":
+        return "delivers records of aborted and of open transactions"
+    return "is no value of isolation.level (read_committed, in lower case): the client refuses to start"
+
+
 def isolation_read_uncommitted(view: View, context: Context) -> Iterator[Mistake]:
-    """A consumer that delivers records of transactions that are open or were aborted."""
-    level = view.lower("isolation.level")
+    name, java = "isolation.level", view.library is Library.JAVA
+    level = view.text(name) if java else view.lower(name)
     # librdkafka's default is read_committed; Streams sets it under exactly-once.
-    safe = view.library is Library.LIBRDKAFKA or context.file.kind in {Client.STREAMS, Client.KSQLDB}
-    if level is None and not safe:
-        yield Mistake("isolation.level", "isolation.level is not set, and Java's default is read_uncommitted")
-    elif level is not None and level.replace("-", "_") != "read_committed":
-        yield Mistake("isolation.level", "delivers records of aborted and of open transactions")
+    if level is None and java and context.file.kind not in {Client.STREAMS, Client.KSQLDB}:
+        yield Mistake(name, "isolation.level is not set, and Java's default is read_uncommitted")
+    elif level and isolation_fault(level) and not _overridden(view, context):
+        yield Mistake(name, isolation_fault(level))
 
 
 def offsets_outside_transaction(view: View, context: Context) -> Iterator[Mistake]:

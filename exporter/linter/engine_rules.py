@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.linter.client_rules import DEFAULT_TRANSACTION_TIMEOUT_MS, isolation_read_uncommitted
+from exporter.linter.client_rules import DEFAULT_TRANSACTION_TIMEOUT_MS, isolation_fault, isolation_read_uncommitted
 from exporter.linter.rule import Context, Level, Mistake, is_transactional, sink_guarantee
 from exporter.linter.views import Client, View
 
@@ -26,11 +26,13 @@ _STEPS = {
 
 
 def streams_guarantee_removed(view: View, _: Context) -> Iterator[Mistake]:
-    step = _STEPS.get(view.lower(_GUARANTEE) or "")
+    step = _STEPS.get(view.text(_GUARANTEE) or "")
     if step and view.version >= (4, 0):
         yield Mistake(_GUARANTEE, f"was removed in 4.0: the application does not start; {step}")
     elif step:
         yield Mistake(_GUARANTEE, f"is deprecated since 3.0; {step}", Level.WARNING)
+    elif view.text(_GUARANTEE) not in {None, "", "at_least_once", "exactly_once_v2"}:
+        yield Mistake(_GUARANTEE, "is no value of processing.guarantee: the application does not start")
 
 
 def streams_commit_interval(view: View, context: Context) -> Iterator[Mistake]:
@@ -249,8 +251,8 @@ def mirror_reads_uncommitted(view: View, _: Context) -> Iterator[Mistake]:
         flow, least = f"{source}->{target}", f"{source}.{_ISOLATION}"
         taken = (f"{flow}.source.{_ISOLATION}", least, f"{flow}.{_ISOLATION}")
         names = [name for name in taken if name in view.settings]
-        if names and view.text(names[0]) != "read_committed":
-            yield Mistake(names[0], "copies records of aborted and of open transactions")
+        if names and (text := isolation_fault(view.settings[names[0]].value)):
+            yield Mistake(names[0], text)
         elif not names:
             ignored = "is ignored: " if _ISOLATION in view.settings else ""
             yield Mistake(_ISOLATION, f"{ignored}{least}=read_committed is not set")

@@ -151,7 +151,15 @@ def _of_resource(tree: Tree) -> list[ClientPart] | None:
             return [ClientPart(name, Client.BROKER, (config,))]
         case "Connect":
             return [part._replace(kind=Client.CONNECT_WORKER) for part in _below(spec, name)][:1]
-    return []
+        case "KafkaBridge":  # it begins no transaction
+            sides = [(side, _cut(flat(spec), f"{side}.config.")) for side in (Client.PRODUCER, Client.CONSUMER)]
+            skips = frozenset({"no-transactional-id"})
+            return [ClientPart(f"{name} {side}", side, (found,), skips=skips) for side, found in sides if found]
+    return list(_below(spec, name))
+
+
+def _cut(settings: Iterable[Setting], prefix: str) -> tuple[Setting, ...]:
+    return tuple(s._replace(name=s.name[len(prefix) :]) for s in settings if s.name.startswith(prefix))
 
 
 def _class(tree: Tree | None) -> list[Setting]:
@@ -287,7 +295,7 @@ def _environment(settings: Sequence[Setting], name: str) -> Iterator[ClientPart]
     own: list[Setting] = []
     quarkus = any(setting.name.startswith(("QUARKUS_", "MP_MESSAGING_")) for setting in settings)
     for prefix, kind in _IMAGES:
-        variables = [s._replace(name=s.name[len(prefix) :]) for s in settings if s.name.startswith(prefix)]
+        variables = [*_cut(settings, prefix)]
         variables += [s for s in settings if kind is Client.CONNECT_WORKER and s.name in _OF_DEBEZIUMS_IMAGE]
         converted = tuple(_resolved([s._replace(name=_of_image(s.name)) for s in variables], _SHELL_DEFAULT))
         if kind_of(converted) is kind:

@@ -21,10 +21,6 @@ _STREAM = "spring.cloud.stream."
 _OF_BINDER = re.compile(r"spring\.cloud\.stream\.binders\.([^.]{1,200})\.environment\.(.+)", re.DOTALL)
 _OF_BINDING = re.compile(r"spring\.cloud\.stream\.(?:kafka\.)?bindings\.([^.]{1,200})\.")
 _TOPOLOGIES = {"kstream", "ktable", "globalktable"}
-_PARENTS = (
-    "spring.kafka", "spring.kafka.producer", "spring.kafka.consumer", "spring.kafka.streams", "spring.kafka.listener",
-    _BINDER, f"{_BINDER}.transaction",
-)  # fmt: skip
 _NESTED = {"ssl", "security", "properties", "cleanup"}
 
 
@@ -131,7 +127,7 @@ def _is_shared(name: str, binder: str, kind: str, values: Mapping[str, str]) -> 
 
 def from_variable(variable: str) -> str:
     """The property that an environment variable sets; dashes of a name are underscores in it, or left out."""
-    for parent in sorted((*_MAPS, *_PARENTS), key=len, reverse=True):
+    for parent in sorted((*_MAPS, *_NAMES["parents"]), key=len, reverse=True):
         prefix = parent.upper().replace(".", "_") + "_"
         if variable.startswith(prefix):
             rest = variable[len(prefix) :].lower()
@@ -148,7 +144,9 @@ class _Owners(dict[str, dict[str, Setting]]):
             owner, name, *_ = place(setting.name)
             values = self.setdefault(owner, {})
             if name:
-                values[name] = setting._replace(name=name)
+                is_enum = (owner, name) == ("consumer", "isolation.level")  # bound by its relaxed spelling, too
+                value = setting.value.lower().replace("-", "_") if is_enum else setting.value
+                values[name] = setting._replace(name=name, value=value)
 
     def merged(self, *owners: str) -> dict[str, Setting]:
         """The settings of some, of a name that several have the last."""

@@ -36,14 +36,8 @@ class Library(StrEnum):
 
 Version = tuple[int, int]
 
-_ALIASES = {  # librdkafka's CONFIGURATION.md
-    "request.required.acks": "acks",
-    "message.send.max.retries": "retries",
-    "max.in.flight": "max.in.flight.requests.per.connection",
-    "message.timeout.ms": "delivery.timeout.ms",
-    "queue.buffering.max.ms": "linger.ms",
-    "auto.commit.enable": "enable.auto.commit",
-}
+_NAMES = table("names.toml")
+_ALIASES: dict[str, str] = _NAMES["aliases"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +104,6 @@ _ISO = re.compile(r"P(?:(\d{1,5})D)?(?:T(?=\d)(?:(\d{1,6})H)?(?:(\d{1,9})M)?(?:(
 _ISO_UNITS = (86_400, 3600, 60, 1)
 
 
-_NAMES = table("names.toml")
 _KINDS: dict[str, dict[str, list[str]]] = _NAMES["kinds"]
 _BY_FILE = (("stream", Client.STREAMS), ("producer", Client.PRODUCER), ("consumer", Client.CONSUMER))
 """Words in the name of a file whose settings are those of any client."""

@@ -245,6 +245,42 @@ def test_what_librdkafka_refuses_is_found(wrong: dict[str, object]) -> None:
     assert look(LIBRDKAFKA + "transactional.id=a").keys() == {"fixed-transactional-id"}
 
 
+@pytest.mark.parametrize(
+    ("text", "rule", "found"),
+    [
+        (CONSUMER + "isolation.level=READ_COMMITTED", "isolation-read-uncommitted", "no value"),
+        (CONSUMER + "isolation.level=read_committed", "isolation-read-uncommitted", ""),
+        (SINK + "consumer.override.isolation.level=Read_Committed", "sink-read-uncommitted", "no value"),
+        (PRODUCER + "acks=ALL", "acks-not-all", "no value"),
+        (PRODUCER + "acks=2", "acks-not-all", "no value"),
+        (PRODUCER + "acks=-1", "acks-not-all", ""),
+        (STREAMS + "processing.guarantee=exactly-once-v2", "streams-guarantee-removed", "no value"),
+        (STREAMS + "processing.guarantee=EXACTLY_ONCE_V2", "streams-guarantee-removed", "no value"),
+        (STREAMS + "processing.guarantee=exactly_once_v2", "streams-guarantee-removed", ""),
+        (MM2 + "a.consumer.isolation.level=READ_COMMITTED", "mirror-reads-uncommitted", "no value"),
+        (LIBRDKAFKA + "group.id=g\nisolation.level=READ_COMMITTED", "isolation-read-uncommitted", ""),
+        (LIBRDKAFKA + "acks=ALL", "acks-not-all", ""),
+        (LIBRDKAFKA + "acks=2", "acks-not-all", "loses records"),
+    ],
+)
+def test_a_value_that_javas_clients_do_not_take_is_said(text: str, rule: str, found: str) -> None:
+    finding = look(text).get(rule)
+    assert (finding is not None) is bool(found)
+    assert finding is None or found in finding.text
+
+
+@pytest.mark.parametrize("setting", ["consumer.isolation.level=read_uncommitted", "producer.enable.idempotence=false"])
+def test_what_streams_overrides_under_exactly_once_is_no_fault(setting: str) -> None:
+    found = look(STREAMS + "processing.guarantee=exactly_once_v2\n" + setting)
+    assert not found
+    assert look(STREAMS + setting)
+
+
+def test_librdkafka_takes_the_spelling_that_java_refuses() -> None:
+    for taken in ({"isolation.level": "READ_COMMITTED"}, {"acks": "ALL"}, {"acks": "2"}):
+        confluent_kafka.Consumer({"group.id": "g", **taken})
+
+
 def test_a_standalone_worker_is_not_asked_for_a_setting_that_it_does_not_have() -> None:
     found = look("offset.storage.file.filename=/tmp/offsets\nbootstrap.servers=k:9092")
     assert "worker-standalone" in found

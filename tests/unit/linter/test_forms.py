@@ -74,6 +74,23 @@ def test_strimzis_mirrormaker_is_a_worker_without_sinks_and_its_mirrors(
     }
 
 
+def test_the_bridge_of_strimzi_has_clients_without_transactions() -> None:
+    text = STRIMZI + "kind: KafkaBridge\nmetadata: {name: b}\nspec:\n  producer: {config: {acks: 1}}\n"
+    text += "  consumer: {config: {isolation.level: read_uncommitted, enable.auto.commit: false}}\n"
+    assert failures(text, "b.yaml") == {
+        "KafkaBridge b producer": {"acks-not-all"},
+        "KafkaBridge b consumer": {"isolation-read-uncommitted"},
+    }
+
+
+def test_other_resources_are_read_by_the_names_in_them() -> None:
+    text = "apiVersion: platform.confluent.io/v1beta1\nkind: KsqlDB\nmetadata: {name: k}\nspec:\n"
+    text += "  configOverrides:\n    server:\n    - ksql.streams.processing.guarantee=at_least_once\n"
+    assert failures(text, "k.yaml") == {"KsqlDB k.configOverrides.server": {"streams-at-least-once"}}
+    user = STRIMZI + "kind: KafkaUser\nmetadata: {name: u}\nspec: {authentication: {type: tls}}\n"
+    assert failures(user, "u.yaml") == {"": {"-"}}
+
+
 def test_a_broker_beside_other_resources_is_left_out_and_alone_is_said() -> None:
     broker = STRIMZI + "kind: Kafka\nspec:\n  kafka:\n    config: {default.replication.factor: 3}\n"
     assert [part.kind for part in parts(broker, "k.yaml")] == [Client.BROKER]
@@ -179,6 +196,7 @@ READER = "spring.kafka.consumer.group-id=a\n"
         "spring.kafka.consumer.isolation-level=read_committed",
         "spring.kafka.consumer.isolationLevel=READ_COMMITTED",
         "spring.kafka.consumer.ISOLATION_LEVEL=read-committed",
+        "spring.kafka.consumer.isolation-level=READ_COMMITTED",
         "spring.kafka.consumer.properties.isolation.level=read_committed",
         "spring.kafka.consumer.properties[isolation.level]=read_committed",
         "spring.kafka.properties.isolation.level=read_committed",
@@ -197,6 +215,7 @@ def test_spring_binds_these(line: str) -> None:
         ("spring.kafka.isolation-level=read_committed", True),
         ("spring.kafka.consumer.properties.isolation-level=read_committed", False),
         ("spring.kafka.consumer.properties.isolationLevel=read_committed", False),
+        ("spring.kafka.consumer.properties.isolation.level=READ_COMMITTED", False),
         ("spring.kafka.producer.properties.isolation.level=read_committed", False),
     ],
 )
@@ -492,6 +511,8 @@ def test_a_named_kind_selects_its_parts_or_reads_what_has_a_name_of_it() -> None
         ("{{ .Values.id }}", ""),
         ("a-${random.uuid}", "unstable-transactional-id"),
         ("a-${PID}", "unstable-transactional-id"),
+        ("a-${POD_UID}", "unstable-transactional-id"),
+        ("fluid-${HOSTNAME}", ""),
         ("a-", "fixed-transactional-id"),
         ("${spring.application.name}-", "fixed-transactional-id"),
     ],
