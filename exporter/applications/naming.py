@@ -17,7 +17,7 @@ HOST_ID = "_host"
 
 UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})"
-_SEPARATORS = frozenset("-._:/#@\\")
+_SEPARATORS = frozenset("-._:/#@|~\\")
 _MARK = "\0"
 """Placeholder of the part that names an instance; an id that contains it is not searched for instances."""
 
@@ -53,11 +53,11 @@ _STREAMS_V2_DASHES = 6
 _TWO_NUMBERS = re.compile(r"(?P<application>.+)-\d+-\d+", re.DOTALL)
 # spring-kafka before 3.0 (EOSMode.V1): <prefix><group>.<topic>.<partition>.
 _SPRING = re.compile(r"(?P<application>.+\.[^.]+)\.\d+", re.DOTALL)
-_NUMBERED = re.compile(rf"(?P<application>.+?)[-._:/#@\\](?:{UUID}|\d+)", re.DOTALL)
+_NUMBERED = re.compile(rf"(?P<application>.+?)[-._:/#@|~\\](?:{UUID}|\d+)", re.DOTALL)
 # At least three letters before the digits: `s3`, `pay-v2` and `eu1` are names.
 _GLUED = re.compile(r"(?P<application>.*(?:[^\W\d_]{3}|(?<![^\W\d_])tx))\d{1,10}", re.DOTALL)
 _NAMES_WITH_A_NUMBER = ("oauth", "ipv", "http", "sha", "utf", "web", "base", "route")
-_TOKENS = re.compile(r"([-._:/#@\\\0])")
+_TOKENS = re.compile(r"([-._:/#@|~\\\0])")
 # A part within an id, its letters and its number. At the end any number is an instance's; before that one of four
 # digits or more, one with a zero before it, and one after a word for an instance. Ten digits are an instant.
 _WORD_AND_NUMBER = re.compile(r"(?P<word>[^\W\d_]{3,}?)(?P<number>\d{1,18})")
@@ -69,7 +69,7 @@ _INSTANCE_WORDS = (
 )  # fmt: skip
 # <id>-p<partition>, and the like for workers, nodes, threads, instances and replicas.
 # A nanoid, or a UUID in base64 (Kafka's Uuid), with the two letters of its alphabet that are no letters.
-_URL_BASE64 = re.compile(r"(?<=[-._:/#@])(?=[0-9A-Za-z]{0,21}[-_])[0-9A-Za-z_-]{21,22}(?=$|-[0-9]{1,3}$)")
+_URL_BASE64 = re.compile(r"(?<=[-._:/#@|~])(?=[0-9A-Za-z]{0,21}[-_])[0-9A-Za-z_-]{21,22}(?=$|-[0-9]{1,3}$)")
 _LETTER_AND_NUMBER = re.compile(r"[pwntir]\d{1,6}")
 MOST_PARTS = 64
 """Parts of an id that are looked at: an id is up to 32 kB long."""
@@ -107,6 +107,7 @@ _INSTANCES: tuple[tuple[str, tuple[tuple[str, int], ...], re.Pattern[str]], ...]
             # The pod of a Job or DaemonSet; with a digit, as there are words without a vowel. A node of GKE.
             r"|(?<=[0-9A-Za-z])-(?=[a-z]{0,4}[0-9])(?=[0-9]{0,4}[a-z])[bcdfghjklmnpqrstvwxz2456789]{5}(?=-[0-9]{1,3}$|$)"
             r"|(?<=[0-9A-Za-z])-(?=[a-f]{0,7}[0-9])[0-9a-f]{8}-(?=[a-z]{0,3}[0-9])[0-9a-z]{4}(?![0-9A-Za-z])"
+            r"|(?<=[0-9A-Za-z])-0[0-9]{4}-[a-z]{3}(?![0-9A-Za-z])"  # a revision of Cloud Run
         ),
     ),
     (
@@ -135,13 +136,13 @@ _INSTANCES: tuple[tuple[str, tuple[tuple[str, int], ...], re.Pattern[str]], ...]
             r"(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,5})?(?![0-9A-Za-z:])"
         ),
     ),
-    # An instance of EC2, and a container's default name: the first 12 digits of its id.
+    # An instance of EC2, Windows' default names, and a container's: the first 12 digits of its id.
     (
         "host name",
         (("", 10),),
         re.compile(
             r"(?<![0-9A-Za-z])(?:(?:af|ap|ca|eu|il|me|mx|sa|us)-[a-z]{4,9}-[1-9][a-f](?![0-9A-Za-z])"
-            r"|i-[0-9a-f]{17}|(?=[0-9a-f]{0,11}[0-9])(?=[0-9]{0,11}[a-f])[0-9a-f]{12})(?![0-9A-Za-z])"
+            r"|i-[0-9a-f]{17}|(?:DESKTOP|LAPTOP)-[0-9A-Z]{7}|WIN-[0-9A-Z]{11}|(?=[0-9a-f]{0,11}[0-9])(?=[0-9]{0,11}[a-f])[0-9a-f]{12})(?![0-9A-Za-z])"
         ),
     ),
 )

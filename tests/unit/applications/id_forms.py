@@ -355,6 +355,17 @@ SERVICES = [
         "lift-aks-pool-31415926-vmss000002-0|lift-aks-pool-31415926-vmss00000a-0",
     ),
     *_rows(
+        "any, on Windows or Cloud Run",
+        "<id>-<computer>-<n>, <service>-<revision>-<three letters>-<n>",
+        "till-DESKTOP-4F7G2HK-0|till-LAPTOP-9QWERT1-0|till-WIN-8K2LQ4V9XZ1-1",
+        "quoting-00042-vuz-1|quoting-00043-xab-1",
+    ),
+    *_rows(
+        "any, with other separators",
+        "<id>~<n>",
+        "acct~tx~1|acct~tx~2",
+    ),
+    *_rows(
         "any, on Kubernetes",
         "<id>-<pod>",
         "settle-29384720-7hq2m|settle-29386160-kx9dz",

@@ -59,5 +59,9 @@ def test_random_text_is_made_up(random: str) -> None:
     assert is_made_up(random)
 
 
+def test_a_bar_separates_too() -> None:
+    assert form_of("user-events|orders|3").name == form_of("user-events|orders|14").name
+
+
 def test_a_long_id_of_many_parts_is_not_looked_at_part_by_part() -> None:
     assert form_of("3f2a9c1b-" * 3000 + "x").name
