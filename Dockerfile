@@ -81,7 +81,7 @@ CMD ["--help"]
 FROM runtime AS agent
 COPY --from=build /opt/kafka-eos-exporter /opt/kafka-eos-exporter
 # The base has no bytecode of the standard library: without this, each start and each health check compiles it.
-RUN PYTHONDONTWRITEBYTECODE='' python -c "from exporter.agent import clusters, composition, engine_sources, jvm_sources, posted_sources; \
+RUN PYTHONDONTWRITEBYTECODE='' python -c "from exporter.agent import clusters, composition, engine_sources, jvm_sources, receivers; \
 import exporter.commands.run, exporter.standalone.health, jinja2, requests"
 ARG REVISION=unknown
 LABEL org.opencontainers.image.revision="$REVISION"

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from exporter.agent.jvm_targets import WatchedJvm, listed
 from exporter.cluster import Cluster
 from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.target_files import TargetFiles
@@ -22,6 +21,7 @@ from exporter.settings.root import Config
 from exporter.settings.targets import Broker, Producers, Streams
 
 if TYPE_CHECKING:
+    from exporter.agent.jvm_sources import WatchedJvm
     from exporter.agent.receivers import Receivers
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Clients:
             return [*found, _INGEST] if cluster == next(iter(self._clusters), None) else found
 
     def _posted(self, receivers: Receivers) -> tuple[Source, ...]:
-        from exporter.agent.posted_sources import posted_sources  # noqa: PLC0415 -- see there
+        from exporter.agent.receivers import posted_sources  # noqa: PLC0415 -- see there
 
         return posted_sources(receivers, self._only_cluster)
 
@@ -144,6 +144,10 @@ class Clients:
             )
 
     def _jvms(self, source: str, cluster: str, entries: Sequence[Broker | Producers | Streams]) -> Iterator[WatchedJvm]:
+        if not entries:
+            return
+        from exporter.agent.jvm_sources import WatchedJvm, listed  # noqa: PLC0415 -- see there
+
         for entry in entries:
             node_id = entry.id if isinstance(entry, Broker) else None
             if not entry.file_sd:

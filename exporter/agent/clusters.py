@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from exporter import __version__
 from exporter.agent.client_sources import Clients
 from exporter.agent.cluster_answers import ClusterAnswers, WatchedCluster
-from exporter.agent.engines import Engines, engines_of
 from exporter.agent.journals import Journals
 from exporter.agent.with_thresholds import WithThresholds
 from exporter.applications.applications import Grouping
@@ -32,6 +31,7 @@ from exporter.model import Clock, Deadline, Source
 from exporter.posture.source import PostureSource
 from exporter.settings.root import Config
 from exporter.settings.sections import ClusterConfig
+from exporter.settings.targets import Engines
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
 from exporter.views.stalls import Links
@@ -139,8 +139,7 @@ class Clusters:
             for key, cluster in self._watched.items()
             if same_applications
             and key in wanted
-            and (_without_jvms(wanted[key]), engines_of(config, key))
-            == (_without_jvms(cluster.config), cluster.engines)
+            and (_without_jvms(wanted[key]), config.engines_on(key)) == (_without_jvms(cluster.config), cluster.engines)
         }
         gone = [self._watched[key] for key in self._watched if key not in kept]
         came = {key: self._watch(key, cluster, config) for key, cluster in wanted.items() if key not in kept}
@@ -184,7 +183,7 @@ class Clusters:
 
     def _watch(self, key: str, config: ClusterConfig, whole: Config) -> _Watched:
         """``whole`` are the settings that the cluster's are a part of."""
-        engines = engines_of(whole, key)
+        engines = whole.engines_on(key)
         cluster = Cluster(
             config.kafka,
             ClusterClient(config.kafka, self._clock),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from exporter import __version__
 from exporter.core import logs
 from exporter.core.state import StateLock, boot_id, lock_state
-from exporter.core.thresholds import Owners
 from exporter.exposition.process_metrics import ProcessMetrics, build_info
 from exporter.exposition.render import Exposition
 from exporter.model import Clock, Deadline, Snapshot
@@ -25,12 +24,7 @@ from exporter.web_server.server import Server
 if TYPE_CHECKING:
     from exporter.agent.clusters import Clusters
     from exporter.agent.receivers import Receivers
-    from exporter.journal.documents import EventsDocument
-    from exporter.journal.query import EventQuery
-    from exporter.status.cluster_query import ClusterQuery
-    from exporter.views.applications import InventoryOutput
     from exporter.views.documents import StatusDocument
-    from exporter.views.rolls import RollOutput
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +52,9 @@ class Agent:
             Guard(lambda: self._web.config),
             posts_have_tokens=config.ingest.has_token,
             hosts=config.web.allowed_hosts,
-            events=self,
-            queries=self,
-            owners=self._owners,
+            events=lambda: self._clusters.journals,
+            queries=lambda: self._clusters.answers,
+            owners=lambda: self._clusters.owners,
         )
         addresses = [split_address(address) for address in config.web.listen_address]
         self._server = Server(addresses, self._app, lambda: self._web.config.tls)
@@ -122,29 +116,6 @@ class Agent:
         """The document of ``/api/v1/status``."""
         return self._clusters.status()
 
-    def page(self, query: EventQuery) -> EventsDocument:
-        """The document of ``/api/v1/events``."""
-        return self._clusters.journals.page(query)
-
-    def newest(self) -> Sequence[Mapping[str, Any]]:
-        """The events of the page."""
-        return self._clusters.journals.newest()
-
-    def named(self, query: ClusterQuery) -> ClusterQuery:
-        """The query with the cluster's name."""
-        return self._clusters.answers.named(query)
-
-    def roll(self, query: ClusterQuery) -> RollOutput:
-        """The document of ``/api/v1/roll``."""
-        return self._clusters.answers.roll(query)
-
-    def inventory(self, query: ClusterQuery) -> InventoryOutput:
-        """The document of ``/api/v1/inventory``."""
-        return self._clusters.answers.inventory(query)
-
-    def _owners(self) -> Owners:
-        return self._clusters.owners
-
     def reload(self) -> Sequence[str]:
         """Reread the settings. Problems leave the old ones in force; clusters that did not change run on."""
         clusters = self._clusters
@@ -181,8 +152,7 @@ class Agent:
         if not config.ingest.enabled:
             return None, {}
         # What is not posted need not be read: these take time at the start, and memory.
-        from exporter.agent.ingest_apps import ingest_apps  # noqa: PLC0415
-        from exporter.agent.receivers import receivers_of  # noqa: PLC0415
+        from exporter.agent.receivers import ingest_apps, receivers_of  # noqa: PLC0415
 
         receivers = receivers_of(config, self._clock)
         return receivers, ingest_apps(receivers, config.ingest.read_token)

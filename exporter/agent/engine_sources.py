@@ -5,15 +5,14 @@ The agent imports this where there are such settings, or ``ingest`` is enabled: 
 
 from __future__ import annotations
 
-from exporter.agent.engines import Engines
-from exporter.agent.jvm_targets import JvmReaders
+from exporter.agent.jvm_sources import JvmReaders
 from exporter.agent.receivers import Receivers
 from exporter.audit_results.source import AuditFiles, AuditsSource, Names
 from exporter.cluster import Cluster
 from exporter.connect.rest import ConnectRest
 from exporter.connect.source import ConnectSource
 from exporter.model import Source
-from exporter.settings.targets import Connect, Spark
+from exporter.settings.targets import Connect, Engines, Spark
 from exporter.spark.checkpoint import CheckpointFolder
 from exporter.spark.event_log import EventLogFolder
 from exporter.spark.queries import StreamingQuery

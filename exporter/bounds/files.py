@@ -6,8 +6,9 @@ import errno
 import logging
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -56,6 +57,24 @@ def read_regular(path: Path, most: int) -> bytes:
     if left <= 0:
         raise TooLargeError(path, most)
     return b"".join(parts)
+
+
+@contextmanager
+def file_of(text: str) -> Iterator[str]:
+    """A path from which the text is read, for a library that takes files only.
+
+    In memory on Linux, where the file system may be read-only; elsewhere in a file that its owner alone may read.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("text"), "w") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(text)
+            file.flush()
+            yield file.name
 
 
 def warn_of_writers(path: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from exporter.agent.engine_sources import engine_sources
-from exporter.agent.engines import Engines, engines_of
 from exporter.bounds.text import printable
 from exporter.cluster import Cluster
 from exporter.commands.clusters import configured
@@ -35,6 +34,7 @@ from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSource
 from exporter.settings.sections import PostureConfig, TransactionsConfig
+from exporter.settings.targets import Engines
 from exporter.transactions.facts import LoggedTransactions
 from exporter.transactions.source.transactions import TransactionsSource
 from exporter.transactions.source.txnlog import TxnlogSource
@@ -80,7 +80,7 @@ def reader(options: argparse.Namespace) -> Read[PostureCheck]:
     def read(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[PostureCheck]:
         say(f"looking at {cluster.target} ...")
         return ClusterReport(
-            cluster, *_look(cluster, settings, engines_of(config, settings.name), options.ignore, deadline)
+            cluster, *_look(cluster, settings, config.engines_on(settings.name), options.ignore, deadline)
         )
 
     return read

@@ -22,7 +22,7 @@ from exporter.settings.sections import (
     LogConfig,
     StateConfig,
 )
-from exporter.settings.targets import Audits, Connect, Ingest, Producers, Spark, Streams
+from exporter.settings.targets import Audits, Connect, Engines, Ingest, Producers, Spark, Streams
 from exporter.settings.thresholds import OwnerConfig, ThresholdConfig
 from exporter.settings.values import DEFAULT_PORT, is_loopback, split_address
 from exporter.settings.yaml_file import layer_of
@@ -73,6 +73,14 @@ class Config:
     def owned(self) -> Owners:
         """Return the teams that these settings name."""
         return Owners(tuple(entry.team_of_agent() for entry in self.owners))
+
+    def engines_on(self, cluster: str) -> Engines:
+        """Return the engines on this cluster: those that name it, and those that name none, as with a single one."""
+        return Engines(
+            connect=tuple(connect for connect in self.connect if connect.cluster in {"", cluster}),
+            spark=tuple(spark for spark in self.spark if spark.cluster in {"", cluster}),
+            audits=self.audits,
+        )
 
     def contradictions(self) -> Iterator[Contradiction]:
         if len(self.clusters) > 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from exporter.bounds.files import read_regular, warn_of_writers
 from exporter.http_client import Endpoint
@@ -173,6 +173,19 @@ class Audits:
 
     path: LocalPath
     """File that `audit --output-dir` writes, or a pattern such as `/data/audits/*.json`."""
+
+
+class Engines(NamedTuple):
+    """The settings of the engines on one cluster."""
+
+    connect: tuple[Connect, ...] = ()
+    spark: tuple[Spark, ...] = ()
+    audits: tuple[Audits, ...] = ()
+
+    @property
+    def connect_groups(self) -> tuple[str, ...]:
+        """The group ids by which their tasks' transactional ids are known."""
+        return tuple(connect.group_id for connect in self.connect if connect.group_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -96,12 +96,13 @@ class App:
         posts_have_tokens: bool = False,
         hosts: Collection[str] = (),
         page_seconds: float = PAGE_SECONDS,
-        events: Events | None = None,
-        queries: ClusterQueries | None = None,
+        events: Callable[[], Events] | None = None,
+        queries: Callable[[], ClusterQueries] | None = None,
         owners: Callable[[], Owners] = Owners,
     ) -> None:
         """``post_handlers`` receive posted documents, by path; ``guard`` authenticates; ``hosts`` are the allowed ones;
-        ``owners`` returns those of the settings, by which the page is filtered.
+        ``owners`` returns those of the settings, by which the page is filtered. ``events``, ``queries`` and ``owners``
+        are called on workers, and may wait until the clusters are there.
 
         Receivers with a token authenticate themselves: a request has one Authorization header, so it cannot have a
         password as well.

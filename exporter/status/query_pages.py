@@ -38,7 +38,9 @@ class ClusterQueries(Protocol):
 class QueryPages:
     """The handlers of these paths."""
 
-    def __init__(self, queries: ClusterQueries, prefix: str, workers: Workers, page_seconds: float) -> None:
+    def __init__(
+        self, queries: Callable[[], ClusterQueries], prefix: str, workers: Workers, page_seconds: float
+    ) -> None:
         """``page_seconds`` is for how long a page is given to further readers; queries are read on ``workers``."""
         self._queries = queries
         self._prefix = prefix
@@ -51,21 +53,26 @@ class QueryPages:
         self._inventories.close()
 
     async def roll(self, request: Request) -> Answer:
-        return await self._answered(self._rolls, OF_ROLL, self._queries.roll, request)
+        return await self._answered(self._rolls, OF_ROLL, lambda query: self._queries().roll(query), request)
 
     async def roll_page(self, request: Request) -> Answer:
         # Few open it: it is imported when they do.
         from exporter.status.roll_page import roll_page_pieces  # noqa: PLC0415
 
         try:
-            query = await self._workers.run(self._queries.named, ClusterQuery.parse(request.query, OF_ROLL))
-            pieces = lambda: roll_page_pieces(self._queries.roll(query), self._prefix)
+            query = await self._workers.run(self._named, ClusterQuery.parse(request.query, OF_ROLL))
+            pieces = lambda: roll_page_pieces(self._queries().roll(query), self._prefix)
             return Answer(200, await self._rolls.get(("page", query), pieces), HTML)
         except QueryError as error:
             return plain(str(error), 400)
 
     async def inventory(self, request: Request) -> Answer:
-        return await self._answered(self._inventories, OF_INVENTORY, self._queries.inventory, request)
+        return await self._answered(
+            self._inventories, OF_INVENTORY, lambda query: self._queries().inventory(query), request
+        )
+
+    def _named(self, query: ClusterQuery) -> ClusterQuery:
+        return self._queries().named(query)
 
     async def _answered(
         self,
@@ -75,7 +82,7 @@ class QueryPages:
         request: Request,
     ) -> Answer:
         try:
-            query = await self._workers.run(self._queries.named, ClusterQuery.parse(request.query, names))
+            query = await self._workers.run(self._named, ClusterQuery.parse(request.query, names))
             pieces = lambda: json_pieces(answer(query), DOCUMENT_LEVELS)
             return Answer(200, await renders.get(query, pieces), JSON)
         except QueryError as error:

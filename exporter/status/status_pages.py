@@ -42,7 +42,7 @@ class StatusPages:
         prefix: str,
         workers: Workers,
         page_seconds: float,
-        events: Events | None,
+        events: Callable[[], Events] | None,
         owners: Callable[[], Owners],
         *,
         rolls: bool,
@@ -65,13 +65,12 @@ class StatusPages:
     async def page(self, request: Request) -> Answer:
         refresh = "refresh=off" not in request.query.split("&")
         shown = Filter.parse(request.query)
-        newest = self._events.newest if self._events is not None else None
         make = lambda: page_pieces(
             self._status(),
             self._prefix,
             refresh=refresh,
             shown=shown,
-            happened=newest() if newest else None,
+            happened=self._events().newest() if self._events is not None else None,
             owners=self._owners(),
             rolls=self._rolls,
         )
@@ -90,7 +89,7 @@ class StatusPages:
         except QueryError as error:
             return plain(str(error), 400)
         events = self._events
-        make = lambda: json_pieces(events.page(query), EVENT_LEVELS)
+        make = lambda: json_pieces(events().page(query), EVENT_LEVELS)
         return Answer(200, await self._pages.get(("events", query), make), JSON)
 
     async def runbooks(self, request: Request) -> Answer:

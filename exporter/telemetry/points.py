@@ -81,7 +81,7 @@ class PointTally:
             self._reasons[why] += points
 
 
-def squashed(name: str) -> str:
+def metric_name(name: str) -> str:
     """A metric's name in one spelling.
 
     KIP-714 has ``org.apache.kafka.producer.txn.commit.time.ns.total`` (TelemetryMetricNamingConvention), the Java agent
@@ -97,7 +97,7 @@ def attribute_name(name: str) -> str:
 
 def place_of(name: str) -> PushedAttribute | None:
     """Return the place of a metric by its name; None for one that is not read."""
-    return _PLACES.get(squashed(name)) if len(name) <= LONGEST_TEXT else None
+    return _PLACES.get(metric_name(name)) if len(name) <= LONGEST_TEXT else None
 
 
 def _places() -> Iterator[tuple[str, PushedAttribute]]:
@@ -108,7 +108,7 @@ def _places() -> Iterator[tuple[str, PushedAttribute]]:
             yield f"kafka.{kind.removesuffix('-metrics')}.{attribute}", PushedAttribute(kind, attribute)
 
 
-_PLACES = {squashed(name): place for name, place in _places()}
+_PLACES = {metric_name(name): place for name, place in _places()}
 
 
 def text_of(value: str | float | None) -> str | None:

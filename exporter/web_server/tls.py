@@ -6,17 +6,14 @@ What Python's ssl cannot do is refused by name, and so is what would let in more
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
-import os
 import ssl
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
-from exporter.bounds.files import read_regular
+from exporter.bounds.files import file_of, read_regular
 from exporter.settings.layers import Path as SettingPath
 from exporter.settings.layers import did_you_mean
 from exporter.settings.values import ONE_OR_MORE, Secret
@@ -182,7 +179,7 @@ def _load_certificate(context: ssl.SSLContext, settings: TlsServer, folder: Path
         return
     try:
         # Together, and from memory: what was read is what is used, though the files may change at any time.
-        with _as_file(f"{cert}\n{key}") as path:
+        with file_of(f"{cert}\n{key}") as path:
             context.load_cert_chain(path, password=_no_password)
     except _EncryptedError:
         yield Wrong("key_file" if settings.key_file else "key", "is encrypted: give one without a passphrase")
@@ -225,23 +222,6 @@ def _pem(key: str, inline: str, file: str, folder: Path, kind: str) -> tuple[str
     if f"{kind}-----" not in text:
         return "", [Wrong(where, f"holds no {kind.lower()} in PEM")]
     return text, ()
-
-
-@contextlib.contextmanager
-def _as_file(text: str) -> Iterator[str]:
-    """A path to read the text from: in memory where the system can, as the root file system is often read-only."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("certificate")
-        try:
-            os.write(fd, text.encode())
-            yield f"/proc/self/fd/{fd}"
-        finally:
-            os.close(fd)
-    else:
-        with tempfile.NamedTemporaryFile("w") as file:  # readable by its owner only
-            file.write(text)
-            file.flush()
-            yield file.name
 
 
 # --- Who may come in --------------------------------------------------------------------------------------------------

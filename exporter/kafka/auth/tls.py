@@ -5,15 +5,12 @@ A context is built for every connection, so that replaced certificate files are 
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from exporter.bounds.files import open_regular
+from exporter.bounds.files import file_of, open_regular
 from exporter.kafka.auth.stores import TlsError, open_stores, own_certificate_end
 
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})
@@ -140,28 +137,10 @@ def _load_own_certificate(context: ssl.SSLContext, properties: Mapping[str, str]
         name = "ssl.key.location" if key else "ssl.certificate.location"
         _load_chain(context, certificate, key, password, name)
     elif certificate_pem and key_pem:
-        with _as_file(f"{certificate_pem}\n{key_pem}\n") as path:
+        with file_of(f"{certificate_pem}\n{key_pem}\n") as path:
             _load_chain(context, path, None, password, "ssl.key.pem")
     elif certificate_pem or key_pem:
         raise TlsError("ssl.key.pem", "ssl.certificate.pem and ssl.key.pem are needed together")
-
-
-@contextmanager
-def _as_file(text: str) -> Iterator[str]:
-    """A path to read the text from: Python's binding to OpenSSL takes a chain from files only.
-
-    In memory on Linux, where the file system may be read-only; elsewhere on disk for as long as it is needed.
-    """
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("pem"), "w") as file:
-            file.write(text)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(text)
-            file.flush()
-            yield file.name
 
 
 def _load_chain(context: ssl.SSLContext, certificate: str, key: str | None, password: str | None, name: str) -> None:

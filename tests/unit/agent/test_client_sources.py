@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from exporter.agent.client_sources import Clients
-from exporter.agent.jvm_targets import JvmReaders
+from exporter.agent.jvm_sources import JvmReaders
 from exporter.agent.receivers import receivers_of
 from exporter.cluster import Cluster
 from exporter.config import Config, ConfigSource

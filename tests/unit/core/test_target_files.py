@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.agent.jvm_targets import listed
+from exporter.agent.jvm_sources import listed
 from exporter.bounds.memory import LIGHT_BYTES
 from exporter.core import target_files
 from exporter.core.target_files import FileTarget, LeftOut, TargetFileError, TargetFiles, parse_targets

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from exporter.agent.engine_sources import engine_sources
-from exporter.agent.engines import engines_of
 from exporter.config import Config, ConfigSource
 from exporter.jvm.answers import AgentKind
 from exporter.settings.layers import ConfigError
@@ -90,13 +89,13 @@ def test_with_several_clusters_an_engine_names_its_own(tmp_path: Path) -> None:
 
 def test_engines_go_to_their_cluster(tmp_path: Path) -> None:
     config = load(tmp_path, TWO + 'connect: [{name: main, cluster: b, group_id: etl, rest: "http://c1:1"}]')
-    assert not engines_of(config, "a").connect
-    assert engines_of(config, "b").connect_groups == ("etl",)
+    assert not config.engines_on("a").connect
+    assert config.engines_on("b").connect_groups == ("etl",)
 
 
 def test_every_engine_becomes_a_source_with_its_target(tmp_path: Path) -> None:
     config = load(tmp_path, ONE + 'connect: [{name: main, rest: "http://c1:1", interval: 30s}]')
-    sources = engine_sources(None, engines_of(config, "prod"))  # type: ignore[arg-type] # not asked before a read
+    sources = engine_sources(None, config.engines_on("prod"))  # type: ignore[arg-type] # not asked before a read
     assert [(source.name, source.target, source.interval) for source in sources] == [
         ("connect", "main", 30.0),
     ]

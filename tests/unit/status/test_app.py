@@ -75,7 +75,7 @@ class AppInputs:
             self.reload,
             prefix,
             page_seconds=0.0,
-            queries=self,
+            queries=lambda: self,
         )
 
     def named(self, query: ClusterQuery) -> ClusterQuery:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from exporter.agent.ingest_apps import IngestApp
+from exporter.agent.receivers import IngestApp
 from exporter.exposition.render import Exposition
 from exporter.settings.reading import read
 from exporter.settings.sections import EndpointConfig

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import bcrypt
 import pytest
 
-from exporter.agent.ingest_apps import IngestApp
+from exporter.agent.receivers import IngestApp
 from exporter.exposition.render import Exposition
 from exporter.ingest.latest import RefusedError
 from exporter.status.app import App

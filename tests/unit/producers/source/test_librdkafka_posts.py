@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exporter import catalogue
-from exporter.agent.ingest_apps import IngestApp
+from exporter.agent.receivers import IngestApp
 from exporter.ingest.latest import BURST, RefusedError
 from exporter.model import Clock, Deadline, Facts, Sample
 from exporter.producers.source.librdkafka import ClientKey, IngestSource, LibrdkafkaReceiver
