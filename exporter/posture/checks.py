@@ -336,9 +336,9 @@ def _groups(evidence: PostureEvidence) -> Iterator[PostureCheck]:
     for group, topic in sorted(evidence.beyond_lso):
         topics.setdefault(group, []).append(topic)
     for group, beyond in topics.items():
-        found = f"running members committed on above the last stable offset of {', '.join(beyond)}"
+        found = f"it committed offsets above the last stable offset of {', '.join(beyond)} (proven)"
         yield ISOLATION.says(group, passed=False, found=found)
-    if others := evidence.unproven_readers:
+    if others := {group: seen for group, seen in evidence.unproven_readers.items() if group not in topics}:
         error = (
             f"{count_of(len(others), 'running group')} of topics of transactions without a proof"
             f" ({some(sorted(others), MOST_NAMED)}): of {count_of(sum(others.values()), 'commit')} that"

@@ -20,6 +20,7 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of
+from exporter.posture.early_commits import EarlyCommits
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.offsets import CommitHistory, CommitTimes
 from exporter.settings.sections import PostureConfig
@@ -40,6 +41,8 @@ MOST_TOPICS = 200
 TIMEOUT_SECONDS = 30.0
 COMMIT_SECONDS = 10.0
 """Share of a read for the newest offset commits."""
+EARLY_SECONDS = 5.0
+"""Share of a read for what newest commits cover."""
 WRITERS_SECONDS = 5.0
 """Share of a read for the newest batches of topics."""
 SAMPLED_PARTITIONS = 100
@@ -70,6 +73,7 @@ class PostureSource(KafkaSource):
         self._begun = False
         self._newest = newest
         self._commits = CommitHistory()
+        self._early = EarlyCommits(cluster)
         self._partitions = partitions
         self._turn = 0
         self._outside: dict[str, WrittenOutside] = {}
@@ -99,6 +103,8 @@ class PostureSource(KafkaSource):
         features, version_error = self._features(deadline)
         opened = facts.get(OpenTransactions)
         beyond = facts.get(GroupsBeyondLso)
+        commits = self._newest_commits(metadata, named, use, deadline.within(COMMIT_SECONDS))
+        early = self._early.look(metadata, deadline.within(EARLY_SECONDS))
         outside, outside_error = self._written_outside(
             metadata, used, facts.get(TopicReaders), deadline.within(WRITERS_SECONDS)
         )
@@ -115,11 +121,11 @@ class PostureSource(KafkaSource):
             opened_error="" if opened is not None else "the open transactions are not known yet, or cannot be asked",
             clients=use.clients if use is not None else None,
             clients_error="" if use is not None else f"{TRANSACTION_STATE} is not read: see source txnlog",
-            beyond_lso=beyond.pairs if beyond is not None else frozenset(),
+            beyond_lso=(beyond.pairs | early) if beyond is not None else early,
             unproven_readers=beyond.unproven if beyond is not None else {},
             connects=facts.all(ConnectState),
             connect_log=LoggedIds(use.connect_ids, use.connect_groups) if use is not None else None,
-            newest_commits=self._newest_commits(named, use, deadline.within(COMMIT_SECONDS)),
+            newest_commits=commits,
             offset_partitions=use.offset_partitions if use is not None else {},
             pauses=use.pauses if use is not None else {},
             repeated_inits=use.repeated_inits if use is not None else {},
@@ -184,7 +190,7 @@ class PostureSource(KafkaSource):
         return found, faults
 
     def _newest_commits(
-        self, named: Metadata, use: TransactionUse | None, deadline: Deadline
+        self, metadata: Metadata, named: Metadata, use: TransactionUse | None, deadline: Deadline
     ) -> Mapping[str, CommitTimes] | Fault:
         """How groups committed in the last hour, as far as a sample of their newest commits has it; the fault where
         none of it could be read. A refusal is no fault of the source: the check names it.
@@ -196,6 +202,8 @@ class PostureSource(KafkaSource):
         wanted = named.topics.get(CONSUMER_OFFSETS, ())
         faults: list[Fault] = []
         commits = newest_commits(self._cluster.client, named, sorted(wanted), faults, deadline, self._newest)
+        topics = use.topics if use is not None else frozenset[str]()
+        commits = self._early.noted(commits, metadata, named, topics)
         self._commits.take(commits, self._cluster.clock.wall() - HOUR)
         times = self._commits.times()
         return faults[0] if faults and not times else times

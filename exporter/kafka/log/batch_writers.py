@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import refusal
@@ -40,11 +40,32 @@ class BatchWriters:
             self.producer_ids.add(batch.producer_id)
 
 
+class BatchReader(Protocol):
+    """Looks at the headers of batches."""
+
+    def take(self, batch: Any) -> None: ...  # noqa: ANN401 -- kafka-python ships no types
+
+
+Reader = TypeVar("Reader", bound=BatchReader)
+
+
 def sample_writers(
     client: BrokerAccess, metadata: Metadata, starts: Mapping[TopicPartition, int], deadline: Deadline
 ) -> tuple[dict[TopicPartition, BatchWriters], tuple[Fault, ...]]:
-    """Read ``PARTITION_BYTES`` of each partition from its offset. A partition that was not read is left out."""
-    found: dict[TopicPartition, BatchWriters] = {}
+    """Who wrote in ``PARTITION_BYTES`` of each partition from its offset. One that was not read is left out."""
+    return sample_batches(client, metadata, starts, deadline, lambda _: BatchWriters())
+
+
+def sample_batches(
+    client: BrokerAccess,
+    metadata: Metadata,
+    starts: Mapping[TopicPartition, int],
+    deadline: Deadline,
+    reader: Callable[[TopicPartition], Reader],
+    size: int = PARTITION_BYTES,
+) -> tuple[dict[TopicPartition, Reader], tuple[Fault, ...]]:
+    """Read ``size`` bytes of each partition from its offset. A partition that was not read is left out."""
+    found: dict[TopicPartition, Reader] = {}
     faults: list[Fault] = []
     by_leader: dict[int, list[TopicPartition]] = {}
     for place in sorted(starts):
@@ -58,7 +79,7 @@ def sample_writers(
             leader: fetch_request(
                 {place: starts[place] for place in places[begin : begin + PARTITIONS_PER_REQUEST]},
                 deadline,
-                PARTITION_BYTES,
+                size,
                 REQUEST_BYTES,
             )
             for leader, places in by_leader.items()
@@ -68,26 +89,29 @@ def sample_writers(
             if isinstance(answer, Fault):
                 faults.append(answer)
             else:
-                faults += _take(answer.responses, found)
+                faults += _take(answer.responses, found, reader)
     return found, tuple(dict.fromkeys(faults))
 
 
-def _take(responses: Iterable[Any], found: dict[TopicPartition, BatchWriters]) -> list[Fault]:
+def _take(
+    responses: Iterable[Any], found: dict[TopicPartition, Reader], reader: Callable[[TopicPartition], Reader]
+) -> list[Fault]:
     faults = []
     for topic in responses:
         for part in topic.partitions:
             if part.error_code:
                 faults.append(refusal(f"Fetch of {topic.topic}", part.error_code, f"READ on Topic:{topic.topic}"))
                 continue
-            place, writers, some = TopicPartition(topic.topic, part.partition_index), BatchWriters(), False
+            place = TopicPartition(topic.topic, part.partition_index)
+            batch_reader, some = reader(place), False
             try:
                 for batch in batches(bytes(part.records or b"")):
-                    writers.take(batch)
+                    batch_reader.take(batch)
                     some = True
             except UNREADABLE:
                 some = False
             if some:
-                found[place] = writers
+                found[place] = batch_reader
             else:  # remote storage is late, a quota is used up, or the first batch is larger
                 text = f"Fetch of {topic.topic}: of some partitions no batch came that could be read"
                 faults.append(Fault(Reason.TIMEOUT, text))

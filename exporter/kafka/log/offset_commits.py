@@ -7,7 +7,6 @@ other commit is not (GroupCoordinator, KIP-98). Batches are read by Fetch, as li
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -29,13 +28,16 @@ REQUEST_BYTES = 8 << 20
 OFFSET_OUT_OF_RANGE = 1
 _VERSION = struct.Struct(">h")
 _NUMBER = struct.Struct(">i")
+_COMMIT = struct.Struct(">hq")
+"""The version and the offset, first in every version of OffsetCommitValue."""
 _LONGEST_NAME = 10_000
 
 
 class OffsetCommits(NamedTuple):
     """The offset commits of one batch of one group and topic: how many ``records``, and when in Unix milliseconds.
 
-    ``producer_id`` is -1 for a commit outside of a transaction.
+    ``producer_id`` is -1 for a commit outside of a transaction. ``positions`` are partitions of the topic with their
+    offsets; ``leader_epoch`` is that of the batch.
     """
 
     group: str
@@ -44,6 +46,8 @@ class OffsetCommits(NamedTuple):
     records: int
     timestamp_ms: int
     producer_id: int = -1
+    positions: tuple[tuple[int, int], ...] = ()
+    leader_epoch: int = -1
 
 
 def newest_commits(
@@ -174,12 +178,21 @@ def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
     """The commits in a batch, by group and topic; not the groups' own records."""
     if batch.is_control_batch:
         return
-    found: Counter[tuple[str, str]] = Counter()
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for record in records_of(batch):
         if record.key and record.value is not None and (place := decode_commit_key(record.key)) is not None:
-            found[place[:2]] += 1
-    for (group, topic), records in found.items():
-        yield OffsetCommits(group, topic, batch.is_transactional, records, batch.max_timestamp, batch.producer_id)
+            found.setdefault(place[:2], []).append((place[2], _COMMIT.unpack_from(record.value)[1]))
+    for (group, topic), positions in found.items():
+        yield OffsetCommits(
+            group,
+            topic,
+            batch.is_transactional,
+            len(positions),
+            batch.max_timestamp,
+            batch.producer_id,
+            tuple(positions),
+            batch.leader_epoch,
+        )
 
 
 def decode_commit_key(key: bytes) -> tuple[str, str, int] | None:

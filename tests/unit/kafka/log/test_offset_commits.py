@@ -60,8 +60,8 @@ def test_commits_are_counted_by_group_and_topic_with_the_kind_of_their_batch() -
     records = [(key("pay", "orders", number), VALUE) for number in range(3)] + [(key("pay", "refunds"), VALUE)]
     for transactional, producer_id in ((True, 7), (False, -1)):
         assert read(batch(*records, transactional=transactional)) == [
-            OffsetCommits("pay", "orders", transactional, 3, 1000, producer_id),
-            OffsetCommits("pay", "refunds", transactional, 1, 1000, producer_id),
+            OffsetCommits("pay", "orders", transactional, 3, 1000, producer_id, ((0, 12), (1, 12), (2, 12)), 0),
+            OffsetCommits("pay", "refunds", transactional, 1, 1000, producer_id, ((0, 12),), 0),
         ]
 
 
