@@ -79,6 +79,7 @@ group by ({by}) (
         " also with exactly-once.",
         "First: let it end, then remove the repeated rows where a sink does not replace them by key: `audit` with"
         " `format: debezium` finds them. Read the task's log for why it failed before the next table is added.",
+        keeps=False,
         when="a snapshot of a Debezium connector began again in the last hour before it was complete",
     )
     yield Alert(

@@ -73,8 +73,9 @@ def add_to(lists: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no
 def _command(options: argparse.Namespace) -> int:
     def read(cluster: Cluster, settings: ClusterConfig, deadline: Deadline) -> ClusterReport[WaitedForStallDocument]:
         stall_after = options.stall_after or settings.lso.stall_after
+        patience = deadline.remaining()
         seen = look_twice(cluster, settings, stall_after, deadline, time.sleep)
-        holders = groups_of_holders(cluster, seen.found, Deadline.after(options.timeout))
+        holders = groups_of_holders(cluster, seen.found, Deadline.after(patience))
         return ClusterReport(
             cluster,
             tuple(_documents(cluster, seen, holders)),
