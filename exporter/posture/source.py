@@ -10,6 +10,7 @@ from exporter.connect.exactly_once import LoggedIds
 from exporter.connect.facts import ConnectState
 from exporter.flink.facts import FlinkJobs
 from exporter.groups.facts import GroupsBeyondLso, TopicReaders
+from exporter.groups.source.early_commits import EarlyCommits
 from exporter.inventory.applications_in_log import WrittenOutside
 from exporter.inventory.source import written_outside
 from exporter.kafka.client import AskError
@@ -20,7 +21,6 @@ from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, TRANSACTION_STATE
 from exporter.model import Deadline, Fact, Facts, Fault, Reason, Sample
 from exporter.posture.check import CheckResult, PostureCheck, Settings
 from exporter.posture.checks import MIN_ISR, UNCLEAN_ELECTION, checks_of
-from exporter.posture.early_commits import EarlyCommits
 from exporter.posture.evidence import Posture, PostureEvidence
 from exporter.posture.offsets import CommitHistory, CommitTimes
 from exporter.settings.sections import PostureConfig

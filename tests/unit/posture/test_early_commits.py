@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from exporter.groups.source.early_commits import RECENT
 from exporter.posture.check import CheckResult, PostureCheck
-from exporter.posture.early_commits import RECENT
 from exporter.posture.evidence import Posture
 from exporter.posture.source import PostureSource
 from exporter.settings.sections import PostureConfig
