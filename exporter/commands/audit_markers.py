@@ -32,15 +32,14 @@ from exporter.transactions.decided.log_gaps import LogGaps
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import (
     ComparisonStopped,
-    Decision,
-    DecisionLog,
+    DecidedLog,
     MarkerComparison,
     Torn,
     clocks_apart_ms,
     judge,
 )
-from exporter.transactions.machine.records import UndecodableRecord
 from exporter.transactions.source.log_range import Range, RangeConsumer, read_ranges
+from exporter.transactions.transaction import Transaction
 from exporter.views.command_documents import MarkersSection, TornDocument
 
 BEFORE_MS = 3_600_000
@@ -168,7 +167,7 @@ def _compared(
     metadata = cluster.metadata(deadline)
     gaps = LogGaps(since_ms)
     log = _read_log(cluster, since_ms - BEFORE_MS, gaps, deadline, check)
-    decisions = log.decisions()
+    decisions = log.transactions()
     partitions = partitions_of(decisions, since_ms)
     ranges, faults = _ranges(cluster, metadata, partitions, deadline)
     offsets = sum(span.end - span.start for span in ranges.values())
@@ -223,7 +222,7 @@ class _CheckedConsumer(RangeConsumer):
 
 def _read_log(
     cluster: Cluster, since_ms: int, gaps: LogGaps, deadline: Deadline, check: Callable[[], None]
-) -> DecisionLog:
+) -> DecidedLog:
     """Fold the transaction log from an instant to its end at the time of the call. Raises AskError, and what ``check``
     raises.
 
@@ -235,7 +234,7 @@ def _read_log(
     if not places:
         if metadata.denies(TRANSACTION_STATE):
             raise AskError(metadata.errors[TRANSACTION_STATE])
-        return DecisionLog()
+        return DecidedLog()
     starts = offsets_at(cluster.client, metadata, dict.fromkeys(places, since_ms), deadline)
     begins = start_offsets(cluster.client, metadata, places, deadline)
     ends = log_end_offsets(cluster.client, metadata, places, deadline)
@@ -252,7 +251,7 @@ def _read_log(
     say(
         f"reading {sum(max(0, span.end - span.start) for span in ranges.values()):,} records of the transaction log ..."
     )
-    log = DecisionLog()
+    log = DecidedLog()
     reader = _CheckedConsumer(cluster.properties, check)
     try:
         for messages in read_ranges(reader, ranges, deadline.remaining(), Clock()):
@@ -260,12 +259,8 @@ def _read_log(
                 number, offset = message.partition(), message.offset()
                 gaps.read(number, offset, message.timestamp()[1])
                 key, value = message.key(), message.value()
-                if key is None or value is None or offset < first[number]:
-                    continue
-                try:
-                    log.take_record(key, value, message.timestamp()[1])
-                except UndecodableRecord:
-                    log.undecodable += 1
+                if key is not None and offset >= first[number]:
+                    log.take(number, offset, message.timestamp()[1], key, value)
     finally:
         reader.close()
     for number, span in ranges.items():
@@ -273,7 +268,7 @@ def _read_log(
     return log
 
 
-def partitions_of(decisions: Iterable[Decision], since_ms: int) -> dict[TopicPartition, int]:
+def partitions_of(decisions: Iterable[Transaction], since_ms: int) -> dict[TopicPartition, int]:
     """The partitions of the transactions to compare, with the instant from which on markers of these may be there.
 
     A marker by hand may be as old as its transaction: it is written while that is open.
@@ -282,7 +277,7 @@ def partitions_of(decisions: Iterable[Decision], since_ms: int) -> dict[TopicPar
     for decision in decisions:
         if decision.completed_ms is not None and decision.completed_ms >= since_ms:
             begun_ms = decision.begun_ms if decision.begun_ms >= 0 else since_ms
-            for place in decision.partitions:
+            for place in decision.partitions or ():
                 found[place] = min(found.get(place, since_ms), begun_ms)
     return {place: found[place] - CLOCK_SLACK_MS for place in sorted(found)}
 
@@ -328,11 +323,11 @@ def _torn_document(torn: Torn) -> TornDocument:
     return {
         "transactional_id": decision.transactional_id,
         "producer_id": decision.producer_id,
-        "producer_epochs": sorted(decision.epochs | decision.client_epochs),
+        "producer_epochs": sorted(decision.marker_epochs | decision.client_epochs),
         "decided": "commit" if decision.commit else "abort",
         "begun": instant(seconds_of(decision.begun_ms)),
         "completed": instant(seconds_of(decision.completed_ms)),
-        "partitions": sorted(map(str, decision.partitions)),
+        "partitions": sorted(map(str, decision.partitions or ())),
         "topic": torn.partition.topic,
         "partition": torn.partition.partition,
         "marker": None if marker is None else "commit" if marker.commit else "abort",

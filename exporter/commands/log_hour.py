@@ -10,9 +10,10 @@ from exporter.cluster import Cluster
 from exporter.commands.runner import fault_texts
 from exporter.model import Deadline, Fact, Facts
 from exporter.settings.sections import TransactionsConfig
-from exporter.transactions.facts import LoggedTransactions, UncleanEnd
+from exporter.transactions.facts import LoggedTransactions
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS
 from exporter.transactions.source.txnlog import PACE, TxnlogSource
+from exporter.transactions.transaction import Transaction
 
 _SLICE_SECONDS = 5.0
 _SETTLE_SECONDS = (FENCE_WINDOW_MS + DELIVERY_SLACK_MS) / 1000 + 3 * PACE
@@ -28,7 +29,7 @@ class LogHour(NamedTuple):
 
     facts: Facts = Facts()
     faults: tuple[str, ...] = ()
-    undecided: tuple[UncleanEnd, ...] = ()
+    undecided: tuple[Transaction, ...] = ()
 
 
 def read_hour(
@@ -44,7 +45,7 @@ def read_hour(
         settings = replace(settings, unclean_ends=unclean_ends)
     source = TxnlogSource(cluster, settings, timeout=_SLICE_SECONDS)
     hour = LogHour()
-    awaited: frozenset[UncleanEnd] | None = None
+    awaited: frozenset[Transaction] | None = None
     try:
         while not deadline.over:
             found = tuple(source.read(deadline.within(_SLICE_SECONDS), Facts()))

@@ -17,8 +17,8 @@ from exporter.commands.runner import ClusterReport, ListForm, add_command, run
 from exporter.config import ClusterConfig
 from exporter.core.durations import format_age
 from exporter.model import Deadline
-from exporter.transactions.counting.aggregates import UNDECIDED
 from exporter.transactions.facts import CoordinatorTime, ExpiredIds, LoggedTransactions, UncleanEnds
+from exporter.transactions.transaction import UNDECIDED
 from exporter.views.columns import View
 from exporter.views.documents import UncleanEndDocument
 from exporter.views.transactions import unclean_end_document

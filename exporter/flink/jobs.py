@@ -15,6 +15,7 @@ from typing import NamedTuple
 from exporter.flink.facts import FlinkId, FlinkTransaction, JobTimes, Loss
 from exporter.flink.kafka_sink_job import SLACK_SECONDS, UNLEARNED_SECONDS, KafkaSinkJob, Subtask
 from exporter.transactions.facts import OpenTransaction
+from exporter.transactions.transaction import Transaction
 from exporter.words import Outcome, Precommit, TransactionState
 
 MOST_JOBS = 500
@@ -85,35 +86,28 @@ class Jobs:
             return
         self._job(who, application).initialise(who, instant)
 
-    def ended(
-        self,
-        transactional_id: str,
-        application: str,
-        outcome: Outcome,
-        producer_id: int,
-        begun: float | None,
-        instant: float,
-    ) -> Loss | None:
-        """A transaction ended. Gives back the loss, where it was precommitted and the server ended it."""
-        who = FlinkId.parse(transactional_id)
+    def ended(self, transaction: Transaction) -> None:
+        """A transaction ended. One that was precommitted and ended by the server is a loss."""
+        who = FlinkId.parse(transaction.transactional_id)
         if who is None:
-            return None
-        job = self._job(who, application)
-        if outcome is _COMMITTED:
+            return
+        job = self._job(who, transaction.application)
+        begun, instant = transaction.started, transaction.ended
+        if transaction.outcome is _COMMITTED:
             job.commit(who, begun, instant)
-            return None
-        if outcome is Outcome.ABORTED or not job.is_flink:
-            return None
+            return
+        if transaction.outcome is Outcome.ABORTED or not job.is_flink:
+            return
         completed = job.is_completed(who, begun)
-        if outcome is Outcome.FENCED and not completed:
+        if transaction.outcome is Outcome.FENCED and not completed:
             job.clean_up(instant)
-            return None
+            return
         subtask = job.subtasks.get(who.subtask)
         if not completed and (subtask is None or not subtask.took_next(who.number, begun)):
-            return None
-        loss = Loss(who, transactional_id, application, producer_id, instant, completed, frozenset(), begun=begun)
-        self._losses.append(loss)
-        return loss
+            return
+        owner = transaction.transactional_id, transaction.application, transaction.producer_id
+        partitions = transaction.partitions or frozenset()
+        self._losses.append(Loss(who, *owner, instant, completed, partitions, begun=begun))
 
     def losses(self, now: float) -> tuple[Loss, ...]:
         """The losses of the last hour, newest first."""

@@ -13,8 +13,9 @@ from exporter.journal.facts import Event, EventSubject, Text
 from exporter.journal.reading import LastReads
 from exporter.journal.rebuild import counted_since
 from exporter.model import TopicPartition
-from exporter.transactions.facts import LoggedEnds, UncleanEnd
 from exporter.transactions.machine.log_changes import BEFORE, LogChanges
+from exporter.transactions.recent import Recent
+from exporter.transactions.transaction import Transaction
 from exporter.words import EventKind, FoundMarker, Outcome
 
 MOST_SEEN = 5_000
@@ -55,14 +56,14 @@ class FindingRules:
         return True
 
     def _ends(self, reading: LastReads) -> Iterator[Event]:
-        logged = reading.fact(LoggedEnds)
-        if logged is None or logged.taken == self._taken:
+        recent = reading.fact(Recent)
+        if recent is None or recent.unclean.end == self._taken:
             return
-        new = logged.taken - self._taken
-        self._taken = logged.taken
-        for end in logged.ends[-new:]:
-            kind = EventKind.TIMED_OUT if end.outcome == Outcome.TIMED_OUT.value else EventKind.FENCED
-            key = f"{kind.value}:{end.producer_id}:{end.producer_epoch}:{end.ended + end.stamp_ahead:.3f}"
+        before, self._taken = self._taken, recent.unclean.end
+        for end in recent.unclean.since(before):
+            kind = EventKind.TIMED_OUT if end.outcome is Outcome.TIMED_OUT else EventKind.FENCED
+            stamped = end.ended + end.ahead_ms / 1000  # what identifies it is the timestamp of its record
+            key = f"{kind.value}:{end.producer_id}:{end.producer_epoch}:{stamped:.3f}"
             if not self._new(key) or self._was_counted(kind, end):
                 continue
             begun: dict[str, Text] = {} if end.started is None else {"transaction_began_timestamp": end.started}
@@ -71,12 +72,12 @@ class FindingRules:
             subject = EventSubject(end.application, end.transactional_id, end.producer_id, end.producer_epoch)
             text = f"The transaction of {end.transactional_id} {what}"
             yield Event(kind, end.ended, key, text, subject, evidence=begun, duration=seconds)
-        if (missed := new - len(logged.ends)) > 0:
+        if (missed := recent.unclean.first - before) > 0:
             text = f"{missed} fences or timeouts are not told: more came at once than are handed on"
             key = f"events_lost:{reading.wall:.3f}"
             yield Event(EventKind.EVENTS_LOST, reading.wall, key, text, count=missed)
 
-    def _was_counted(self, kind: EventKind, end: UncleanEnd) -> bool:
+    def _was_counted(self, kind: EventKind, end: Transaction) -> bool:
         """Return whether the process before counted this end without listing it."""
         return end.again and any(
             event["kind"] == kind.value

@@ -18,9 +18,9 @@ from exporter.journal.facts import MOST_PARTITIONS, Event, EventSubject, HeldPar
 from exporter.journal.reading import LastReads
 from exporter.lso.facts import Stall, Stalls, StallWatch
 from exporter.model import TopicPartition
-from exporter.transactions.decided.recent_decisions import RecentDecisions
-from exporter.transactions.decided.torn import Decision
 from exporter.transactions.facts import CoordinatorTime
+from exporter.transactions.recent import Newest, Recent
+from exporter.transactions.transaction import Transaction
 from exporter.words import BlockerKind, EventKind, Outcome, StallEnd
 
 SETTLE_SECONDS = 30.0
@@ -144,9 +144,9 @@ class StallRules:
         self._restored: set[Place] = set()
         self._ending: dict[Place, _Ending] = {}
         # Of the holders, by producer id, each with the wall time at which it was known.
-        self._decisions: dict[int | None, deque[tuple[float, Decision]]] = {}
+        self._decisions: dict[int | None, deque[tuple[float, Transaction]]] = {}
         self._holders: set[int | None] = set()
-        self._decided: RecentDecisions | None = None  # these, and the holders of ``_noted``, were looked at
+        self._decided: Newest | None = None  # these, and the holders of ``_noted``, were looked at
         self._noted: Stalls | None = None
         self._next = 0  # the number of the first decision that was not looked at
 
@@ -226,7 +226,8 @@ class StallRules:
     # --- Ended ---
 
     def _note_decisions(self, reading: LastReads) -> None:
-        decided = reading.fact(RecentDecisions)
+        recent = reading.fact(Recent)
+        decided = None if recent is None else recent.ended
         if decided is self._decided and self._seen is self._noted:
             return
         self._decided, self._noted = decided, self._seen
@@ -246,7 +247,7 @@ class StallRules:
                     known.append((reading.wall, decision))
         self._next, self._holders = decided.end, holders
 
-    def _complete(self, stall: OpenStall, stood: _Instant) -> Decision | None:
+    def _complete(self, stall: OpenStall, stood: _Instant) -> Transaction | None:
         """The decision that released the partition: the oldest that its records may belong to, but for one whose marker
         was dropped, as the partition stood on.
 
@@ -254,9 +255,9 @@ class StallRules:
         releases the partition where the first was dropped, as while the partition had no leader.
         """
         partition = TopicPartition(stall.topic, stall.partition)
-        found: Decision | None = None
+        found: Transaction | None = None
         for known_at, decision in self._decisions.get(stall.producer_id, ()):
-            if partition not in decision.partitions:
+            if decision.partitions is None or partition not in decision.partitions:
                 continue
             if found is None:
                 written = known_at >= stood.wall - MARKED_SECONDS
@@ -296,7 +297,7 @@ def _every_stall_is_known(reading: LastReads) -> bool:
     return watch is not None and reading.wall - watch.since >= watch.stall_after + SETTLE_SECONDS
 
 
-def _belongs(stall: OpenStall, decision: Decision) -> bool:
+def _belongs(stall: OpenStall, decision: Transaction) -> bool:
     """Return whether the decision may have released the partition.
 
     It is that of the transaction that began when the holder did. Where that is not known, it has the holder's epoch,
@@ -313,7 +314,7 @@ def _belongs(stall: OpenStall, decision: Decision) -> bool:
     return stall.producer_epoch in decision.client_epochs and stood
 
 
-def how_ended(stall: OpenStall, decision: Decision) -> StallEnd:
+def how_ended(stall: OpenStall, decision: Transaction) -> StallEnd:
     """Return how the decision ended the stall.
 
     A transaction that hangs or lacks its marker ends with the next one of its producer, see ``_belongs``: whether

@@ -19,7 +19,7 @@ def as_unmarked(blocker: Blocker, found: Committed) -> Blocker:
         transactional_id=found.decision.transactional_id,
         application=found.application,
         kind=BlockerKind.UNMARKED,
-        started=found.decision.begun,
+        started=found.decision.started,
         missing=(),
         evidence=found,
     )

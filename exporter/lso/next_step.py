@@ -125,7 +125,7 @@ def _not_promised(said: Judgement) -> str:
     """The evidence that its records were promised to nobody."""
     if (abort := said.decision) is None:
         return "The log has no decision that its records can belong to."
-    return f"The log has the ABORT of {shown(abort.transactional_id)} since {clock_time(abort.decided)}."
+    return f"The log has the ABORT of {shown(abort.transactional_id)} since {clock_time(abort.decided_at)}."
 
 
 def _open(blocker: Blocker, bootstrap_servers: str, now: float, *, or_later: bool) -> NextStep:
@@ -249,7 +249,7 @@ def _commit(evidence: Committed) -> str:
     decision, place = evidence.decision, evidence.held.partition
     return (
         f"the transaction log has the COMMIT of {shown(decision.transactional_id)} since"
-        f" {clock_time(decision.decided)}, its client was told so, and {place} lacks the commit marker,"
+        f" {clock_time(decision.decided_at)}, its client was told so, and {place} lacks the commit marker,"
         f" seen last at {clock_time(evidence.seen)}."
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from exporter.model import Fact, TopicPartition
+from exporter.transactions.transaction import Transaction
 from exporter.words import TransactionState
 
 
@@ -168,44 +169,26 @@ class TaskCommits(Fact):
     groups: frozenset[str] = frozenset()
 
 
-class UncleanEnd(NamedTuple):
-    """A transaction that did not end by its client's own commit or abort; ``ended`` is Unix seconds of log time.
-
-    ``outcome`` is ``fenced`` or ``timed_out``. ``stamp_ahead`` is by how many seconds the clock of its coordinator was
-    ahead of ``ended``: what identifies the end is the timestamp of its record. ``again``: it ended before the counters
-    of this process began, so that the process before may have read it.
-    """
-
-    transactional_id: str
-    application: str
-    producer_id: int
-    producer_epoch: int
-    outcome: str
-    ended: float
-    started: float | None
-    stamp_ahead: float = 0.0
-    again: bool = False
-
-
 class UncleanId(NamedTuple):
     """A transactional.id with unclean ends of one outcome in the last hour of the log: the newest, and how many.
 
     ``first`` is Unix seconds of the minute of the first one.
     """
 
-    newest: UncleanEnd
+    newest: Transaction
     ends: int
     first: float
 
 
 @dataclass(frozen=True, slots=True)
 class UncleanEnds(Fact):
-    """The latest unclean ends in the last hour of the log, newest first; all of them by id, most first.
+    """The latest transactions of the last hour of the log that did not end by their client's own commit or abort,
+    newest first; all of them by id, most first.
 
     ``of_other_ids`` is the number of ends of ids that are not in ``ids``, because there are too many.
     """
 
-    ends: tuple[UncleanEnd, ...]
+    ends: tuple[Transaction, ...]
     ids: tuple[UncleanId, ...] = ()
     of_other_ids: int = 0
 
@@ -227,14 +210,6 @@ class ExpiredIds(Fact):
 
     ids: tuple[ExpiredId, ...]
     others: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedEnds(Fact):
-    """Unclean ends in the order in which this process read them: the last of ``taken`` that there were."""
-
-    taken: int
-    ends: tuple[UncleanEnd, ...]
 
 
 class ConnectTaskId(NamedTuple):

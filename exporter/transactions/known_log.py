@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import chain
 
 from exporter.core.derived import Derived
@@ -11,25 +11,24 @@ from exporter.model import Clock
 from exporter.transactions.clock import CoordinatorClocks
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.facts import OpenTransaction
-from exporter.transactions.machine.entries import Ended, Entry, Event, Initialised
+from exporter.transactions.machine.entries import Entry, Event, Initialised
 from exporter.transactions.machine.progress import LogPosition, PartitionProgress
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.open_view import OpenView, scans_of
 from exporter.transactions.saved import SavedClocks, partition_position
+from exporter.transactions.transaction import Transaction
 
 STUCK_SECONDS = 10.0
 """Seconds without a record of a partition that has more of them, from which this is a fault."""
-_COUNTED = (Ended, Initialised)
+_COUNTED = (Transaction, Initialised)
 
 
 class KnownLog:
     """Every partition of the log that was begun. Not thread-safe: for one worker."""
 
-    def __init__(self, aggregates: Aggregates, clock: Clock, ended: Callable[[Ended], None] | None = None) -> None:
-        """``ended`` is called with each transaction that ended."""
+    def __init__(self, aggregates: Aggregates, clock: Clock) -> None:
         self._aggregates = aggregates
         self._clock = clock
-        self._ended = ended
         self.machines: dict[int, StateMachine] = {}
         self.progress: dict[int, PartitionProgress] = {}
         self.coordinators = CoordinatorClocks()
@@ -62,8 +61,6 @@ class KnownLog:
         for event in events:
             new = isinstance(event, _COUNTED) and progress is not None and progress.count(event.offset)
             self._aggregates.take(event, new=new)
-            if self._ended is not None and isinstance(event, Ended):
-                self._ended(event)
 
     def lose(self, number: int, offset: int) -> int:
         """Note that the log lost the records from ``offset`` on: what only they showed is unknown. Returns how many ids
@@ -99,7 +96,7 @@ class KnownLog:
 
     def machine(self, number: int) -> StateMachine:
         if (found := self.machines.get(number)) is None:
-            found = self.machines[number] = StateMachine(number)
+            found = self.machines[number] = StateMachine(number, self._aggregates.appeared)
             found.touched = {}
         return found
 

@@ -184,7 +184,8 @@ class LogRecords:
         saved = self._restoring[number]
         if saved.taken_at is None or offset >= saved.taken_at:
             del self._restoring[number]
-            self._log.take(number, self._log.machine(number).restore(saved.ids))
+            self._log.machine(number).restore(saved.ids)
+            self._log.changed()
 
     def lose(self, number: int, offset: int) -> int:
         """Note that the log lost the records from ``offset`` on: what only they showed is unknown. Returns how many ids
@@ -192,7 +193,7 @@ class LogRecords:
         """
         kept = self._restoring.get(number)
         if kept is not None and kept.taken_at is not None:
-            kept.ids = [(entry, due_ms) for entry, due_ms in kept.ids if entry.offset < offset]
+            kept.ids = [entry for entry in kept.ids if entry.offset < offset]
             kept.taken_at = min(kept.taken_at, offset)
         return self._log.lose(number, offset)
 

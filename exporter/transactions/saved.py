@@ -10,27 +10,27 @@ from __future__ import annotations
 
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
-from exporter.transactions.machine.entries import Ended, Entry, decode_section
+from exporter.transactions.machine.entries import Entry, decode_section, encode_section, pending_abort
 from exporter.transactions.machine.progress import CONTEXT_RECORDS, LogPosition, PartitionProgress
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.words import Outcome
 
-FORMAT = 2
+FORMAT = 3
 _ENTRY = (
     *("status", "producer_id", "epoch", "previous_epoch", "client_version", "timeout_ms", "start_ms", "update_ms"),
     *("prepared_ms", "record_ms", "offset", "begun_offset", "layout"),
 )
 _ENDED = (
     *("producer_id", "producer_epoch", "client_version", "begun_ms", "prepared_ms", "completed_ms", "timeout_ms"),
-    *("offset", "layout"),
+    *("offset", "ahead_ms"),
 )
-_OPTIONAL_ENTRY, _OPTIONAL_ENDED = ("begun_ahead_ms",), ("ahead_ms",)
-"""Written where they are not 0."""
+_OPTIONAL_ENTRY = ("begun_ahead_ms",)
+"""Written where it is not 0."""
 _entry_fields, _ended_fields = attrgetter(*_ENTRY), attrgetter(*_ENDED)
 
 
@@ -40,13 +40,11 @@ class UnusableState(ValueError):  # noqa: N818 it says what was found, not what 
 
 @dataclass
 class SavedPartition:
-    """The saved state of one partition. ``ids`` are as they were at the offset ``taken_at``, with the log time at which
-    their pending abort is due.
-    """
+    """The saved state of one partition. ``ids`` are as they were at the offset ``taken_at``."""
 
     position: LogPosition
     taken_at: int | None = None
-    ids: list[tuple[Entry, int | None]] = field(default_factory=list)
+    ids: list[Entry] = field(default_factory=list)
 
 
 class SavedClocks(NamedTuple):
@@ -98,7 +96,7 @@ class Saved:
 
 def partition_position(progress: PartitionProgress, machine: StateMachine) -> LogPosition:
     """The position of counting."""
-    return progress.kept(decision.transaction.offset for decision in machine.unsettled)
+    return progress.kept(entry.pending.offset for entry in machine.unsettled if entry.pending is not None)
 
 
 def partition_document(progress: PartitionProgress, machine: StateMachine) -> dict[str, Any]:
@@ -109,25 +107,24 @@ def partition_document(progress: PartitionProgress, machine: StateMachine) -> di
 
 def kept_document(saved: SavedPartition, position: LogPosition | None = None) -> dict[str, Any]:
     """A partition of a snapshot whose ids are still those of an earlier one: it was not read to there since."""
-    ids = [_write_entry(entry, due_ms) for entry, due_ms in saved.ids]
+    ids = list(map(_write_entry, saved.ids))
     return {"position": (position or saved.position).document(), "taken_at": saved.taken_at, "ids": ids}
 
 
 def partition_ids(machine: StateMachine) -> list[list[Any]]:
     """The ids that are open or wait for their outcome."""
-    due = {decision.transaction.entry.transactional_id: decision.due_ms for decision in machine.unsettled}
-    waiting = [decision.transaction.entry for decision in machine.unsettled]
-    entries = {entry.transactional_id: entry for entry in (*machine.open.values(), *waiting) if entry.offset >= 0}
-    return [_write_entry(entry, due.get(name)) for name, entry in entries.items()]
+    entries = (*machine.open.values(), *machine.unsettled)
+    found = {entry.transactional_id: entry for entry in entries if entry.offset >= 0}
+    return list(map(_write_entry, found.values()))
 
 
-def _write_entry(entry: Entry, due_ms: int | None) -> list[Any]:
+def _write_entry(entry: Entry) -> list[Any]:
     fields = [*_entry_fields(entry), *([entry.begun_ahead_ms] if entry.begun_ahead_ms else ())]
     found = [entry.transactional_id, fields, _text(entry.section)]
     if entry.pending is not None:
-        ended = entry.pending
-        fields = [*_ended_fields(ended), *([ended.ahead_ms] if ended.ahead_ms else ())]
-        found.append([due_ms, ended.outcome.value, fields, _text(ended.section)])
+        section = b"" if entry.pending.partitions is None else encode_section(entry.pending.partitions)
+        epochs = sorted(entry.pending.client_epochs), sorted(entry.pending.marker_epochs)
+        found.append([entry.due_ms, entry.pending.outcome, _ended_fields(entry.pending), _text(section), *epochs])
     return found
 
 
@@ -203,30 +200,25 @@ def _read_partition(number: int, found: Mapping[str, Any]) -> SavedPartition:
     return SavedPartition(LogPosition.read(found["position"]), taken_at, ids)
 
 
-def _read_entry(number: int, found: list[Any]) -> tuple[Entry, int | None]:
+def _read_entry(number: int, found: list[Any]) -> Entry:
     transactional_id, fields, section, *pending = found
     if not isinstance(transactional_id, str):
         raise TypeError("a transactional.id that is no text")
     entry = Entry(transactional_id, number)
-    for name, value in _named(_ENTRY, _OPTIONAL_ENTRY, fields):
+    wanted = (*_ENTRY, *_OPTIONAL_ENTRY) if len(fields) > len(_ENTRY) else _ENTRY
+    for name, value in zip(wanted, map(int, fields), strict=True):
         setattr(entry, name, value)
-    entry.section = _section(section, entry.layout)
-    if not pending:
-        return entry, None
-    due_ms, outcome, values, pending_section = pending[0]
-    by_name = dict(_named(_ENDED, _OPTIONAL_ENDED, values))
-    decoded = _section(pending_section, by_name["layout"])
-    entry.pending = Ended(entry=entry, outcome=Outcome(outcome), section=decoded, **by_name)
-    return entry, int(due_ms)
-
-
-def _section(text: str, layout: int) -> bytes:
-    """Raises ValueError for one whose partitions cannot be decoded: they are decoded only when they are needed."""
-    section = b64decode(text, validate=True)
-    decode_section(section, layout)
-    return section
-
-
-def _named(names: Sequence[str], optional: Sequence[str], values: Sequence[Any]) -> list[tuple[str, int]]:
-    wanted = (*names, *optional) if len(values) > len(names) else names
-    return list(zip(wanted, map(int, values), strict=True))
+    entry.section = b64decode(section, validate=True)
+    decode_section(entry.section, entry.layout)  # it is decoded when it is needed: here a broken one is refused
+    for due_ms, outcome, numbers, encoded, clients, markers in pending:
+        named = b64decode(encoded, validate=True)
+        entry.due_ms = int(due_ms)
+        entry.pending = pending_abort(
+            entry,
+            outcome=Outcome(outcome),
+            partitions=decode_section(named, 1) if named else None,
+            client_epochs=frozenset(map(int, clients)),
+            marker_epochs=frozenset(map(int, markers)),
+            **dict(zip(_ENDED, map(int, numbers), strict=True)),
+        )
+    return entry

@@ -13,7 +13,6 @@ from exporter.model import Clock, Deadline, Fault, Reason
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.known_log import KnownLog
 from exporter.transactions.log_records import LogRecords
-from exporter.transactions.machine.entries import Ended
 from exporter.transactions.machine.progress import PartitionProgress
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.saved import SavedPartition
@@ -36,10 +35,9 @@ class LogTail:
         aggregates: Aggregates,
         open_tail: Callable[[], TailReader],
         clock: Clock,
-        ended: Callable[[Ended], None] | None = None,
     ) -> None:
-        """``open_tail`` is called with the first partition; ``ended`` is as for ``KnownLog``."""
-        self.known = KnownLog(aggregates, clock, ended)
+        """``open_tail`` is called with the first partition."""
+        self.known = KnownLog(aggregates, clock)
         self.records = LogRecords(self.known, clock)
         self._open_tail = open_tail
         self._tail: TailReader | None = None

@@ -11,7 +11,7 @@ from exporter.bounds.text import some
 from exporter.core.documents import document_of
 from exporter.core.durations import instant
 from exporter.inventory.applications_in_log import ApplicationUse, Inventory, WrittenOutside
-from exporter.transactions.machine.record_fields import V2
+from exporter.transactions.transaction import V2
 from exporter.views.columns import View, ViewColumn, label, number
 
 MOST_NAMES = 3

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from exporter.audit_results.torn_markers import TornMarker
 from exporter.core.documents import document_of
-from exporter.core.durations import instant
+from exporter.core.durations import instant, seconds_of
 from exporter.flink.facts import FlinkTransaction
 from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import Committed, HangingProof
-from exporter.transactions.facts import CoordinatorTime, ExpiredId, OpenTransaction, UncleanEnd, UncleanId
+from exporter.transactions.facts import CoordinatorTime, ExpiredId, OpenTransaction, UncleanId
+from exporter.transactions.transaction import Transaction
 from exporter.views import documents as docs
 
 MOST_PARTITIONS = 20
@@ -70,8 +71,8 @@ def _proof(proof: HangingProof) -> docs.HangingProofDocument:
 
 def _committed(evidence: Committed) -> docs.CommittedDocument:
     return {
-        "decided_timestamp": evidence.decision.decided,
-        "completed_timestamp": evidence.decision.completed,
+        "decided_timestamp": evidence.decision.decided_at,
+        "completed_timestamp": seconds_of(evidence.decision.completed_ms),
         "seen_timestamp": evidence.seen,
         "marked_partitions": list(map(str, sorted(evidence.marked))),
         "unmarked_partitions": list(map(str, sorted(evidence.unmarked))),
@@ -131,11 +132,12 @@ def torn_marker_document(found: TornMarker) -> docs.TornMarkerDocument:
     )
 
 
-def unclean_end_document(end: UncleanEnd, now: float) -> docs.UncleanEndDocument:
+def unclean_end_document(end: Transaction, now: float) -> docs.UncleanEndDocument:
     """A transaction that did not end by its client's own commit or abort."""
     return document_of(
         docs.UncleanEndDocument,
         end,
+        outcome=end.outcome_word,
         seconds_ago=max(0.0, now - end.ended),
     )
 
@@ -150,6 +152,7 @@ def unclean_id_document(found: UncleanId, now: float) -> docs.UncleanIdDocument:
     return document_of(
         docs.UncleanIdDocument,
         found.newest,
+        outcome=found.newest.outcome_word,
         ends=found.ends,
         first_timestamp=found.first,
         newest=unclean_end_document(found.newest, now),

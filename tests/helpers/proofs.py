@@ -18,7 +18,8 @@ from exporter.lso.proof.evidence import (
     WriterState,
 )
 from exporter.model import TopicPartition
-from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
+from exporter.transactions.decided.fate import Fate, Judgement
+from tests.helpers.transactions import decision_of
 
 LOG_PARTITIONS = 3
 PLACE = TopicPartition("orders", 7)
@@ -57,22 +58,22 @@ def logged(blocker: Blocker, watched: float = 0.0) -> Blocker:
 def committed(blocker: Blocker, partition: TopicPartition) -> Blocker:
     """The same blocker, whose commit is in the transaction log, with one partition that has its marker and one not."""
     marked, unmarked = TopicPartition("payments", 1), TopicPartition("payments", 2)
-    epoch, decided = frozenset({blocker.producer_epoch or 0}), 1_795_255_010.0
+    epoch, at = frozenset({blocker.producer_epoch or 0}), 1_795_255_010.0
     places = frozenset({partition, marked, unmarked})
-    decision = DecidedTransaction(
+    decision = decision_of(
         blocker.transactional_id,
         blocker.producer_id or 0,
         epoch,
         epoch,
         commit=True,
         v2=False,
-        begun=decided - 1,
-        decided=decided,
-        completed=decided + 0.5,
+        begun=at - 1,
+        at=at,
+        completed=at + 0.5,
         partitions=places,
     )
     held = OpenStart(partition, blocker.producer_id or 0, blocker.start_offset)
-    evidence = Committed(held, decision, "pay", decided + 180, frozenset({marked}), frozenset({unmarked}))
+    evidence = Committed(held, decision, "pay", at + 180, frozenset({marked}), frozenset({unmarked}))
     return blocker._replace(evidence=evidence)
 
 

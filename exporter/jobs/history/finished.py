@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from exporter.model import TopicPartition
-from exporter.transactions.machine.entries import Appeared, Ended, Event, decode_section
+from exporter.transactions.machine.entries import Entry, Event
 from exporter.transactions.machine.progress import CONTEXT_RECORDS
 from exporter.transactions.machine.records import (
     HEAD,
@@ -26,6 +26,7 @@ from exporter.transactions.machine.records import (
 )
 from exporter.transactions.machine.state_machine import StateMachine
 from exporter.transactions.outcome import DELIVERY_SLACK_MS, FENCE_WINDOW_MS
+from exporter.transactions.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
 
@@ -95,12 +96,16 @@ def finished(span: LogSpan, read: ReadLog, group: Callable[[str], str]) -> Itera
     A function of the span and the log: read again, it is the same. ``group`` gives an id's application. An abort that
     may still become a fence at the end is of a later span. A record that cannot be decoded is logged and skipped.
     """
-    machine = StateMachine(span.partition)
+
+    def appeared(entry: Entry) -> None:
+        entry.application = group(entry.transactional_id)
+
+    machine = StateMachine(span.partition, appeared)
     rows: list[Row] = []
     before_settles = span.settled == span.start
 
-    def quiet() -> list[Ended]:
-        return _ended(machine.log_time_reached(machine.log_ms + SETTLED_MS), group) if machine.log_ms >= 0 else []
+    def quiet() -> list[Transaction]:
+        return _ended(machine.log_time_reached(machine.log_ms + SETTLED_MS)) if machine.log_ms >= 0 else []
 
     for number, record in enumerate(read(context_start(span.start, span.end, read), span.end)):
         if before_settles and record.offset >= span.start:
@@ -109,7 +114,7 @@ def finished(span: LogSpan, read: ReadLog, group: Callable[[str], str]) -> Itera
         if number % _ROOM_EACH == 0:
             machine.make_room()
         try:
-            ended = _ended(machine.apply(*record), group)
+            ended = _ended(machine.apply(*record))
         except UndecodableRecord as problem:
             if record.offset >= span.start:
                 _LOG.warning("partition %s offset %s of the log has %s", span.partition, record.offset, problem)
@@ -219,40 +224,35 @@ def _decided_ms(record: LogRecord) -> int:
 # --- Rows ---
 
 
-def _ended(events: Iterable[Event], group: Callable[[str], str]) -> list[Ended]:
-    """The transactions among the events that ended; ids that appear get their application."""
-    ended = []
-    for event in events:
-        if isinstance(event, Ended):
-            ended.append(event)
-        elif isinstance(event, Appeared):
-            event.entry.application = group(event.entry.transactional_id)
-    return ended
+def _ended(events: Iterable[Event]) -> list[Transaction]:
+    """The transactions among the events that ended."""
+    return [event for event in events if isinstance(event, Transaction)]
 
 
-def row_of(ended: Ended) -> Row:
-    """The row of a finished transaction."""
-    entry = ended.entry
+def row_of(ended: Transaction) -> Row:
+    """The row of a finished transaction. Raises ValueError for one that is only decided."""
+    if ended.completed_ms is None:
+        raise ValueError(f"the transaction of {ended.transactional_id!r} is not completed")
     begun_ms = ended.begun_ms if ended.begun_ms >= 0 else None
     return Row(
-        entry.transactional_id,
-        entry.application,
+        ended.transactional_id,
+        ended.application,
         ended.producer_id,
         ended.producer_epoch,
         ended.client_version if ended.client_version >= 0 else None,
-        ended.outcome.value,
+        ended.outcome_word,
         begun_ms,
         ended.prepared_ms,
         ended.completed_ms,
         None if begun_ms is None else max(0, ended.prepared_ms - begun_ms) / 1000,
         max(0, ended.completed_ms - ended.prepared_ms) / 1000,
-        _partitions(ended.section, ended.layout) or None,
+        _in_order(ended.partitions) if ended.partitions else None,
         ended.timeout_ms if 0 <= ended.timeout_ms < NO_TIMEOUT_MS else None,
-        entry.log_partition,
+        ended.log_partition,
         ended.offset,
     )
 
 
 @lru_cache(maxsize=1024)
-def _partitions(section: bytes, layout: int) -> tuple[TopicPartition, ...]:
-    return decode_section(section, layout)
+def _in_order(partitions: frozenset[TopicPartition]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(partitions))

@@ -12,9 +12,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from exporter.model import TopicPartition
-from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, decode_section
+from exporter.transactions.machine.entries import Entry, Event
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, UndecodableRecord
 from exporter.transactions.machine.state_machine import StateMachine
+from exporter.transactions.transaction import Transaction
+from exporter.words import Outcome
 
 KEEP_MS = 3_600_000
 """An id that is idle for this long in log time is dropped: its transactions are in the rows. It is kept in case its
@@ -50,18 +52,10 @@ class FoldState(NamedTuple):
     log_ms: int = -1
 
 
-class Kept(NamedTuple):
-    """An id between two batches. ``due_ms`` is when its pending abort is settled, None without one; in ``order``."""
-
-    entry: Entry
-    due_ms: int | None = None
-    order: int = 0
-
-
 class PartitionFold:
     """The fold of one partition over one batch: ``record`` for each record, then ``end``."""
 
-    def __init__(self, number: int, standing: FoldState, kept: Iterable[Kept], group: Callable[[str], str]) -> None:
+    def __init__(self, number: int, standing: FoldState, kept: Iterable[Entry], group: Callable[[str], str]) -> None:
         self.rows: list[Row] = []
         self.missing = 0
         self.undecodable = 0
@@ -69,10 +63,9 @@ class PartitionFold:
         self._number = number
         self._next = standing.next
         self._group = group
-        self._machine = StateMachine(number)
+        self._machine = StateMachine(number, self._appeared)
         self._machine.log_ms = standing.log_ms
-        in_order = sorted(kept, key=lambda state: state.order)
-        self._take(self._machine.restore((state.entry, state.due_ms) for state in in_order))
+        self._machine.restore(sorted(kept, key=_due))
 
     # --- Reading ---
 
@@ -104,55 +97,51 @@ class PartitionFold:
     def standing(self) -> FoldState:
         return FoldState(self._next, self._machine.log_ms)
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[Entry]:
         """The ids that the next batch needs to know."""
-        waiting = {
-            decision.transaction.entry.transactional_id: (decision.due_ms, order)
-            for order, decision in enumerate(self._machine.unsettled)
-        }
-        found = []
-        for entry in self._machine.entries.values():
-            if entry.pending is not None:
-                found.append(Kept(entry, *waiting[entry.transactional_id]))
-            elif entry.open or entry.record_ms >= self._machine.log_ms - KEEP_MS:
-                found.append(Kept(entry))
-        return found
+        since_ms = self._machine.log_ms - KEEP_MS
+        every = self._machine.entries.values()
+        return [entry for entry in every if entry.pending or entry.open or entry.record_ms >= since_ms]
 
     def oldest_pending(self) -> int | None:
         """The lowest offset of an abort that may still become a fence."""
-        return min(
-            (state.entry.pending.offset for state in self.kept() if state.entry.pending is not None), default=None
-        )
+        waiting = (entry.pending for entry in self._machine.unsettled)
+        return min((transaction.offset for transaction in waiting if transaction is not None), default=None)
 
     # --- What happened ---
 
     def _take(self, events: Iterable[Event]) -> None:
         """Only an ended transaction makes a row; the rows of a dropped id stay."""
         for event in events:
-            if isinstance(event, Ended):
-                self.rows.append(_row(event))
-            elif isinstance(event, Appeared):
-                event.entry.application = self._group(event.entry.transactional_id)
+            if isinstance(event, Transaction) and event.outcome is not None and event.completed_ms is not None:
+                self.rows.append(_row(event, event.outcome, event.completed_ms))
+
+    def _appeared(self, entry: Entry) -> None:
+        entry.application = self._group(entry.transactional_id)
 
 
-def _row(ended: Ended) -> Row:
-    entry = ended.entry
+def _due(entry: Entry) -> tuple[int, int]:
+    """Those that are due together in the order of the log."""
+    return entry.due_ms, -1 if entry.pending is None else entry.pending.offset
+
+
+def _row(ended: Transaction, outcome: Outcome, completed_ms: int) -> Row:
     begun_ms = ended.begun_ms if ended.begun_ms >= 0 else None
     return Row(
-        entry.transactional_id,
-        entry.application,
+        ended.transactional_id,
+        ended.application,
         ended.producer_id,
         ended.producer_epoch,
         ended.client_version if ended.client_version >= 0 else None,
-        ended.outcome.value,
+        outcome.value,
         begun_ms,
         ended.prepared_ms,
-        ended.completed_ms,
+        completed_ms,
         None if begun_ms is None else max(0, ended.prepared_ms - begun_ms) / 1000,
-        max(0, ended.completed_ms - ended.prepared_ms) / 1000,
-        _partitions(ended.section, ended.layout) or None,
+        max(0, completed_ms - ended.prepared_ms) / 1000,
+        _in_order(ended.partitions) if ended.partitions else None,
         ended.timeout_ms if 0 <= ended.timeout_ms < NO_TIMEOUT_MS else None,
-        entry.log_partition,
+        ended.log_partition,
         ended.offset,
     )
 
@@ -163,5 +152,5 @@ def day_of(row: Row) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _partitions(section: bytes, layout: int) -> tuple[TopicPartition, ...]:
-    return decode_section(section, layout)
+def _in_order(partitions: frozenset[TopicPartition]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(partitions))

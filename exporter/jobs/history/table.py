@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exporter.core.files import sync
-from exporter.jobs.history.fold import Kept, Row, day_of
-from exporter.transactions.machine.entries import Ended, Entry
+from exporter.jobs.history.fold import Row, day_of
+from exporter.transactions.machine.entries import Entry, pending_abort
+from exporter.transactions.transaction import Transaction
 from exporter.words import Outcome
 
 ROWS_AT_ONCE = 50_000
@@ -68,7 +69,7 @@ _PENDING_FIELDS: dict[str, Any] = {
     "log_partition": pa.int32(), "offset": pa.int64(),
 }  # fmt: skip
 _PENDING = pa.struct(list(_PENDING_FIELDS.items()))
-_KEPT = pa.schema([*KEPT_FIELDS.items(), ("pending", _PENDING), ("due_ms", pa.int64()), ("due_order", pa.int64())])
+_KEPT = pa.schema([*KEPT_FIELDS.items(), ("pending", _PENDING), ("due_ms", pa.int64())])
 
 
 class RowFiles:
@@ -119,7 +120,7 @@ def table_of(rows: Sequence[Row]) -> pa.Table:
     return pa.table([pa.array(columns[name], column.type) for name, column in COLUMNS.items()], schema=SCHEMA)
 
 
-def write_kept(kept: Iterable[Kept], folder: Path) -> str:
+def write_kept(kept: Iterable[Entry], folder: Path) -> str:
     """Write the state between two batches as a file of the folder. Returns its name."""
     name = f"ids-{uuid.uuid4().hex}.parquet"
     (folder / name).write_bytes(kept_file(kept))
@@ -127,22 +128,19 @@ def write_kept(kept: Iterable[Kept], folder: Path) -> str:
     return name
 
 
-def kept_file(kept: Iterable[Kept]) -> bytes:
+def kept_file(kept: Iterable[Entry]) -> bytes:
     """The state between two batches as the content of a Parquet file."""
-    all_kept = list(kept)
-    columns = [
-        pa.array([getattr(state.entry, name) for state in all_kept], type_) for name, type_ in KEPT_FIELDS.items()
-    ]
-    pending = [None if state.entry.pending is None else _pending(state.entry.pending) for state in all_kept]
+    entries = list(kept)
+    columns = [pa.array([getattr(entry, name) for entry in entries], type_) for name, type_ in KEPT_FIELDS.items()]
+    pending = [None if entry.pending is None else _pending(entry.pending) for entry in entries]
     columns.append(pa.array(pending, _PENDING))
-    columns.append(pa.array([state.due_ms for state in all_kept], pa.int64()))
-    columns.append(pa.array([state.order for state in all_kept], pa.int64()))
+    columns.append(pa.array([entry.due_ms if entry.pending else None for entry in entries], pa.int64()))
     written = BytesIO()
     pq.write_table(pa.table(columns, schema=_KEPT), written, write_page_checksum=True)
     return written.getvalue()
 
 
-def read_kept(files: Iterable[Path | BytesIO], numbers: Sequence[int], group: Callable[[str], str]) -> list[Kept]:
+def read_kept(files: Iterable[Path | BytesIO], numbers: Sequence[int], group: Callable[[str], str]) -> list[Entry]:
     """Read the state of these partitions of the log. Raises OSError or pyarrow's errors when a file is damaged."""
     found = []
     for file in files:
@@ -154,22 +152,21 @@ def read_kept(files: Iterable[Path | BytesIO], numbers: Sequence[int], group: Ca
             for name in KEPT_FIELDS:
                 setattr(entry, name, row[name])
             if (pending := row["pending"]) is not None:
-                entry.pending = _ended(entry, pending)
-            found.append(Kept(entry, row["due_ms"], row["due_order"]))
+                entry.pending = _restored(entry, pending)
+                entry.due_ms = row["due_ms"]
+            found.append(entry)
     return found
 
 
-def _pending(ended: Ended) -> dict[str, Any]:
+def _pending(transaction: Transaction) -> dict[str, Any]:
     """An abort that waits. Its partitions are still those of its entry."""
-    found = ended._asdict()
-    found |= {"transactional_id": ended.entry.transactional_id, "log_partition": ended.entry.log_partition}
-    return {name: found.get(name) for name in _PENDING_FIELDS}
+    return {name: getattr(transaction, name) for name in _PENDING_FIELDS}
 
 
-def _ended(entry: Entry, pending: dict[str, Any]) -> Ended:
-    found = {name: pending[name] for name in Ended._fields if name in pending}
-    found |= {"outcome": Outcome(pending["outcome"]), "section": entry.section, "layout": entry.layout}
-    return Ended(entry=entry, **found)
+def _restored(entry: Entry, pending: dict[str, Any]) -> Transaction:
+    fields = {name: value for name, value in pending.items() if name not in {"transactional_id", "log_partition"}}
+    fields |= {"outcome": Outcome(pending["outcome"]), "partitions": entry.partitions() if entry.section else None}
+    return pending_abort(entry, **fields)
 
 
 def gathered(tables: Iterable[pa.Table], rows: int) -> Iterator[list[pa.Table]]:

@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from exporter.applications.applications import Grouping
-from exporter.jobs.history.fold import FoldState, Kept, PartitionFold, Row
+from exporter.jobs.history.fold import FoldState, PartitionFold, Row
 from exporter.jobs.history.index import HistoryError, TaskResult
 from exporter.jobs.history.log_offsets import BatchRange
 from exporter.jobs.history.table import SCHEMA, RowFiles, kept_file, read_kept, table_of, write_kept
 from exporter.jobs.history.transaction_source import LogAccess
+from exporter.transactions.machine.entries import Entry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,13 +39,13 @@ class TaskOutput(Protocol):
     pickled, and sent there.
     """
 
-    def kept(self, given: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Kept]:
+    def kept(self, given: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Entry]:
         """The ids of these partitions. ``given`` is the state that Spark handed to this task."""
 
     def rows(self, rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
         """Take rows, or yield them for Spark."""
 
-    def state(self, kept: Mapping[int, list[Kept]]) -> Iterator[pa.RecordBatch]:
+    def state(self, kept: Mapping[int, list[Entry]]) -> Iterator[pa.RecordBatch]:
         """Take the ids by partition, or yield them for Spark."""
 
     def end(self) -> tuple[tuple[str, ...], str]:
@@ -129,7 +131,7 @@ class BatchPlan:
             number: PartitionFold(
                 number,
                 self.standings.get(number, FoldState()),
-                (state for state in kept if state.entry.log_partition == number),
+                (entry for entry in kept if entry.log_partition == number),
                 group,
             )
             for number in numbers
@@ -178,7 +180,7 @@ class TaskFiles:
     ids: str = ""
     files: RowFiles = field(init=False)
 
-    def kept(self, _: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Kept]:
+    def kept(self, _: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Entry]:
         """Raise HistoryError for a file that is damaged."""
         self.files = RowFiles(self.folder)  # here, in the task: its files have names of their own
         return _read(self.before, numbers, group, ", ".join(map(str, self.before)))
@@ -187,8 +189,8 @@ class TaskFiles:
         self.files.add(rows)
         return iter(())
 
-    def state(self, kept: Mapping[int, list[Kept]]) -> Iterator[pa.RecordBatch]:
-        self.ids = write_kept((state for states in kept.values() for state in states), self.made)
+    def state(self, kept: Mapping[int, list[Entry]]) -> Iterator[pa.RecordBatch]:
+        self.ids = write_kept(chain.from_iterable(kept.values()), self.made)
         return iter(())
 
     def end(self) -> tuple[tuple[str, ...], str]:
@@ -198,7 +200,7 @@ class TaskFiles:
 class TaskFrames:
     """Rows and ids that Spark writes."""
 
-    def kept(self, given: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Kept]:
+    def kept(self, given: Sequence[bytes], numbers: Sequence[int], group: Group) -> list[Entry]:
         """Raise HistoryError for state that is damaged."""
         return _read(map(BytesIO, given), numbers, group, "the state of the last batch")
 
@@ -206,7 +208,7 @@ class TaskFrames:
         if rows:
             yield from handed_on(row=table_of(rows).cast(ROW_SCHEMA).to_struct_array().combine_chunks())
 
-    def state(self, kept: Mapping[int, list[Kept]]) -> Iterator[pa.RecordBatch]:
+    def state(self, kept: Mapping[int, list[Entry]]) -> Iterator[pa.RecordBatch]:
         ids = [{"log_partition": number, "ids": kept_file(states)} for number, states in kept.items()]
         yield from handed_on(state=pa.array(ids, _STATE))
 
@@ -214,7 +216,7 @@ class TaskFrames:
         return (), ""
 
 
-def _read(files: Any, numbers: Sequence[int], group: Group, where: str) -> list[Kept]:  # noqa: ANN401 -- pyarrow has no types
+def _read(files: Any, numbers: Sequence[int], group: Group, where: str) -> list[Entry]:  # noqa: ANN401 -- pyarrow has no types
     try:
         return read_kept(files, numbers, group)
     except (OSError, pa.ArrowException, ValueError) as error:

@@ -34,9 +34,10 @@ from typing import NamedTuple, Self
 
 from exporter.lso.facts import Evidence
 from exporter.model import TopicPartition
-from exporter.transactions.decided.fate import DecidedTransaction, Judgement
+from exporter.transactions.decided.fate import Judgement
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.transactions.outcome import OVERDUE_SLACK_SECONDS
+from exporter.transactions.transaction import Transaction
 from exporter.words import TransactionState
 
 CONFIRM_SECONDS = 30.0
@@ -202,7 +203,7 @@ class Committed(Evidence):
     """
 
     held: OpenStart
-    decision: DecidedTransaction
+    decision: Transaction
     application: str
     seen: float
     marked: frozenset[TopicPartition] = frozenset()

@@ -10,14 +10,14 @@ of the state may be of several moments.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from exporter.lso.proof.evidence import OpenStart, WriterState
 from exporter.model import KnownLogEnd, TopicPartition
-from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
+from exporter.transactions.decided.fate import Fate, Judgement
 from exporter.transactions.machine.log_changes import LogChanges
+from exporter.transactions.transaction import Transaction
 
 MOST = 500
 """Judgements that are kept, the newest."""
@@ -25,6 +25,7 @@ MOST_PARTITIONS = 200
 """Partitions of one decision that are saved; without them its markers elsewhere are not looked for."""
 
 Losses = list[list[float]]
+_NUMBERS = ("producer_id", "client_version", "begun_ms", "prepared_ms", "completed_ms", "offset", "leader_epoch")
 
 
 class _Known(NamedTuple):
@@ -119,38 +120,34 @@ def _write(said: Judgement) -> list[Any]:
         return [said.fate.value, None]
     places = decision.partitions
     named = None if places is None or len(places) > MOST_PARTITIONS else [list(place) for place in sorted(places)]
-    return [
-        said.fate.value,
-        decision._replace(
-            client_epochs=sorted(decision.client_epochs),  # type: ignore[arg-type]  # JSON has lists
-            marker_epochs=sorted(decision.marker_epochs),  # type: ignore[arg-type]  # as above
-            partitions=named,  # type: ignore[arg-type]  # as above
-        ),
-    ]
+    numbers = {name: getattr(decision, name) for name in _NUMBERS}
+    epochs = sorted(decision.client_epochs), sorted(decision.marker_epochs)
+    return [said.fate.value, [decision.transactional_id, decision.commit, decision.sure, *epochs, named, numbers]]
 
 
 def _read(fate: str, found: list[Any] | None) -> Judgement:
-    if found is None:
-        said = Judgement(Fate(fate))
-    else:
-        name, producer_id, clients, markers, commit, v2, begun, decided, completed, places, offset, epoch, sure = found
+    decision = None
+    if found is not None:
+        name, commit, sure, clients, markers, places, numbers = found
         named = None if places is None else frozenset(TopicPartition(str(topic), int(n)) for topic, n in places)
-        clients, markers = frozenset(map(int, clients)), frozenset(map(int, markers))
-        times = _seconds(begun), _seconds(decided) or 0.0, _seconds(completed)
-        who = str(name), int(producer_id), clients, markers
-        decision = DecidedTransaction(
-            *who, bool(commit), bool(v2), *times, named, int(offset), int(epoch), sure=bool(sure)
+        fields: dict[str, Any] = {name: _number(numbers[name]) for name in _NUMBERS}
+        decision = Transaction(
+            str(name),
+            client_epochs=frozenset(map(int, clients)),
+            marker_epochs=frozenset(map(int, markers)),
+            commit=bool(commit),
+            sure=bool(sure),
+            partitions=named,
+            **fields,
         )
-        said = Judgement(Fate(fate), decision)
-    decision_fits = said.decision is None or said.decision.commit is (said.fate is Fate.COMMITTED)
-    if said.fate is Fate.UNKNOWN or not decision_fits or (said.fate is Fate.COMMITTED and said.decision is None):
+    said = Judgement(Fate(fate), decision)
+    decision_fits = decision is None or decision.commit is (said.fate is Fate.COMMITTED)
+    if said.fate is Fate.UNKNOWN or not decision_fits or (said.fate is Fate.COMMITTED and decision is None):
         raise ValueError(f"a judgement {fate!r}")
     return said
 
 
-def _seconds(value: object) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"the instant {value!r}")
-    return float(value)
+def _number(value: object) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise TypeError(f"the number {value!r}")
+    return value

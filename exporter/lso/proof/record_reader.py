@@ -137,8 +137,8 @@ class RecordReader:
         found = replace(
             found,
             decided=decision.commit,
-            begun=decision.begun,
-            decided_at=decision.decided,
+            begun=decision.started,
+            decided_at=decision.decided_at,
             own_marker=marker.producer_epoch in decision.marker_epochs and marker.commit is decision.commit,
             partitions=decision.partitions,
         )

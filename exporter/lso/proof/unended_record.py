@@ -182,7 +182,7 @@ def _unmarked(found: RecordFate, said: Judgement) -> RecordFate:
         state=RecordState.UNMARKED,
         transactional_id=decision.transactional_id,
         decided=decision.commit,
-        begun=decision.begun,
-        decided_at=decision.decided,
+        begun=decision.started,
+        decided_at=decision.decided_at,
         partitions=decision.partitions,
     )

@@ -26,7 +26,7 @@ from exporter.lso.source.saved_proofs import SavedProofs
 from exporter.lso.stalled import StalledPartitions
 from exporter.lso.tracker import StallTracker
 from exporter.model import Deadline, Facts, Fault, KnownLogEnds, Reason, TopicPartition
-from exporter.transactions.decided.recent_decisions import ClocksApart
+from exporter.transactions.decided.fate import ClocksApart
 from exporter.transactions.facts import OpenTransaction, OpenTransactions, ReleaseTimes
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.words import BlockerKind

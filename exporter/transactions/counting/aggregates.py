@@ -13,7 +13,6 @@ from typing import Any
 from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.derived import Derived
-from exporter.core.durations import seconds_of
 from exporter.flink.jobs import Jobs
 from exporter.model import Sample
 from exporter.settings.sections import TransactionsConfig
@@ -21,18 +20,16 @@ from exporter.transactions.counting.application_counters import ApplicationCount
 from exporter.transactions.counting.expired_ids import RecentlyExpired
 from exporter.transactions.counting.known_applications import KnownApplications
 from exporter.transactions.counting.partition_lists import PartitionLists
-from exporter.transactions.counting.recent_fences import RecentFences
 from exporter.transactions.counting.recent_inits import RecentInits
 from exporter.transactions.counting.task_commits import CommitsOfTasks
-from exporter.transactions.counting.unclean_ids import UncleanHistory
-from exporter.transactions.facts import CommitDurations, OffsetPartitions, RepeatedInits, TaskCommits, UncleanEnd
-from exporter.transactions.machine.entries import Appeared, Ended, Entry, Event, Expired, Initialised, decode_section
+from exporter.transactions.facts import CommitDurations, OffsetPartitions, RepeatedInits, TaskCommits
+from exporter.transactions.machine.entries import Entry, Event, Expired, Initialised
+from exporter.transactions.recent import RecentTransactions
 from exporter.transactions.suggested_timeout import QUANTILE
+from exporter.transactions.transaction import Transaction
 from exporter.words import Outcome
 
 HOUR = 3600.0
-UNDECIDED = "undecided"
-"""In the place of an outcome that log time has yet to settle."""
 _WITHOUT_INPUT = frozenset({"connect_leader", "connect_task", "canary", "flink"})
 """Kinds of applications that read no topic, or resume from checkpoints of their own."""
 _COMMITTED = Outcome.COMMITTED  # each access to a member of an enum is a call
@@ -47,10 +44,9 @@ class Aggregates:
         self.flink = Jobs()
         self.applications = KnownApplications(grouping, caps.applications, self.flink)
         self._by_name = self.applications.by_name  # for the path of every record
-        self.unclean = UncleanHistory(caps.unclean_ends)
+        self.ends = RecentTransactions(caps.unclean_ends)
         self.expired = RecentlyExpired(lambda transactional_id: grouping.of(transactional_id).name)
         self._lists = PartitionLists()
-        self._fences = RecentFences(self.flink)
         self._inits = RecentInits()
         self._tasks = CommitsOfTasks()
         self._counted = Derived[Mapping[str, ApplicationCounts]](dict)
@@ -60,7 +56,7 @@ class Aggregates:
         """Process an event. Only ``new`` events are counted. Others were counted before, or are from before the
         counters began: only their instants are used.
         """
-        if isinstance(event, Ended):
+        if isinstance(event, Transaction):
             self._ended(event, new=new)
         elif isinstance(event, Initialised):
             entry = event.entry
@@ -72,8 +68,6 @@ class Aggregates:
                 own.initialised()
                 if entry.application != catalogue.CANARY and entry.application not in self.flink.applications:
                     self._inits.note(entry, own.transactions)
-        elif isinstance(event, Appeared):
-            self._appeared(event.entry)
         elif isinstance(event, Expired):
             self.expired.note(event.transactional_id, event.expired_ms / 1000)
         else:
@@ -81,58 +75,38 @@ class Aggregates:
             if self.applications.forgotten(event.entry):
                 self.flink.applications.discard(event.entry.application)
 
-    def _appeared(self, entry: Entry) -> None:
+    def appeared(self, entry: Entry) -> None:
+        """Take in a new id, and set its application."""
         self.applications.appeared(entry)
         if self._grouping.is_connect_task(entry.transactional_id):
             self._tasks.appeared(entry.transactional_id)
         self.flink.appeared(entry.transactional_id, entry.application)
 
-    def _ended(self, transaction: Ended, *, new: bool) -> None:
+    def _ended(self, transaction: Transaction, *, new: bool) -> None:
         """Every third record ends a transaction: what most of them do not need is looked up here, and not called."""
-        (
-            entry,
-            _,
-            _,
-            _,
-            outcome,
-            begun_ms,
-            prepared_ms,
-            completed_ms,
-            _,
-            _,
-            section,
-            _,
-            _,
-        ) = transaction
-        application = entry.application
+        application, outcome, partitions = transaction.application, transaction.outcome, transaction.partitions
+        completed_ms = transaction.completed_ms
+        if outcome is None or completed_ms is None:
+            return  # only the decision is known
         if application in self.flink.applications:
-            self._ended_of_flink(transaction)
-        if new and outcome is _COMMITTED and entry.transactional_id in self._tasks.counts:
-            self._tasks.committed(entry.transactional_id)
+            self.flink.ended(transaction)
+        if new and outcome is _COMMITTED and transaction.transactional_id in self._tasks.counts:
+            self._tasks.committed(transaction.transactional_id)
         own = self._by_name.get(application)
-        if (own, section) not in self._lists.known:
-            self._lists.learn(transaction, own)
+        if partitions:
+            self.ends.ended.take(transaction)
+            if (own, partitions) not in self._lists.known:
+                self._lists.learn(partitions, own)
         if own is None:
             return
-        if section:
+        if partitions:
             own.named += 1
         if new:
-            own.count(outcome, begun_ms, prepared_ms, completed_ms)
+            own.count(outcome, transaction.begun_ms, transaction.prepared_ms, completed_ms)
         own.date(outcome, completed_ms)
-        if outcome is _COMMITTED or application == catalogue.CANARY:  # the canary is fenced on purpose
-            return
-        if outcome in catalogue.UNCLEAN_OUTCOMES:
-            self.unclean.note(unclean_end(transaction, outcome.value, again=not new))
-        if outcome is Outcome.FENCED:
-            self._fences.note(entry.transactional_id, application, completed_ms / 1000)
-
-    def _ended_of_flink(self, transaction: Ended) -> None:
-        entry, begun, ended = transaction.entry, seconds_of(transaction.begun_ms), transaction.completed_ms / 1000
-        who = (entry.transactional_id, entry.application)
-        loss = self.flink.ended(*who, transaction.outcome, transaction.producer_id, begun, ended)
-        if loss is not None:
-            partitions = frozenset(decode_section(transaction.section, transaction.layout))
-            self.flink.replace(loss, loss._replace(partitions=partitions))
+        # The canary is fenced on purpose.
+        if outcome in catalogue.UNCLEAN_OUTCOMES and application != catalogue.CANARY:
+            self.ends.unclean.take(transaction if new else transaction._replace(again=True))
 
     @property
     def topics(self) -> AbstractSet[str]:
@@ -209,28 +183,35 @@ class Aggregates:
         """
         if (recent := self.applications.new.recent(log_now)) is not None:
             yield catalogue.RECENT_APPLICATIONS(float(recent), cluster)
-        for transactional_id, application, fences in self._fences.worst(log_now, self._caps.fenced_ids, self._by_name):
+        for transactional_id, application, fences in self._fenced_most(log_now):
             yield catalogue.RECENT_PRODUCER_FENCES(float(fences), cluster, application, transactional_id)
         for application, ids in self.expired.by_application(log_now).most_common(self._caps.applications):
             yield catalogue.EXPIRED_TRANSACTIONAL_IDS(float(ids), cluster, application)
-        for end in self.unclean.latest(log_now):
-            labels = (end.transactional_id, str(end.producer_id), str(end.producer_epoch), end.outcome)
+        for end in self.ends.latest(log_now):
+            labels = (end.transactional_id, str(end.producer_id), str(end.producer_epoch), end.outcome_word)
             yield catalogue.LAST_UNCLEAN_END_TIMESTAMP_SECONDS(end.ended, cluster, end.application, *labels)
         if folded := self.applications.folded:
             outcomes = len(catalogue.OUTCOMES)
             yield catalogue.SERIES_DROPPED(float(len(folded) * outcomes), catalogue.TRANSACTIONS_TOTAL.name)
 
+    def _fenced_most(self, log_now: float) -> list[tuple[str, str, int]]:
+        """The ids with the most fences: id, application, fences.
+
+        A Flink job that starts fences the ids of its earlier start. It is a storm only when it starts and does not
+        commit. Of Flink only applications that are counted.
+        """
+        fences = self.ends.fences(log_now).items()
+        found = [(*who, number) for who, number in fences if not self.flink.is_job(who[0])]
+        for job in self.flink:
+            restarts = job.restarts_without_commit(log_now)
+            if restarts and job.application in self._by_name:
+                found.append((f"{job.prefix}-*", job.application, restarts))
+        return sorted(found, key=lambda row: (-row[2], row[0]))[: self._caps.fenced_ids]
+
     @property
     def task_commits(self) -> TaskCommits:
         """The transactions that Connect's source tasks committed, whatever application their ids are counted under."""
         return TaskCommits(dict(self._tasks.counts), self._grouping.connect_groups)
-
-
-def unclean_end(transaction: Ended, outcome: str, *, again: bool = False) -> UncleanEnd:
-    """The end of a transaction, as it is listed."""
-    entry, ended = transaction.entry, transaction.completed_ms / 1000
-    who = (entry.transactional_id, entry.application, transaction.producer_id, transaction.producer_epoch)
-    return UncleanEnd(*who, outcome, ended, seconds_of(transaction.begun_ms), transaction.ahead_ms / 1000, again)
 
 
 def _durations(counts: Sequence[int]) -> CommitDurations:

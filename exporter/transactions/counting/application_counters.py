@@ -64,7 +64,7 @@ class ApplicationCounters:
         self._dated: Mapping[Outcome, float] | None = None
 
     def count(self, outcome: Outcome, begun_ms: int, prepared_ms: int, completed_ms: int) -> None:
-        """Count a transaction; the instants are those of ``Ended``."""
+        """Count a transaction; the instants are those of ``Transaction``."""
         self.outcomes[outcome] += 1
         if self._completed_ms and begun_ms - self._completed_ms > self.longest_pause_ms:
             self.longest_pause_ms = begun_ms - self._completed_ms

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.core.durations import seconds_of
 from exporter.model import KnownLogEnd
-from exporter.transactions.decided.fate import DecidedTransaction
-from exporter.transactions.machine.record_fields import V2
 from exporter.transactions.machine.records import LogValue, Status
 from exporter.transactions.outcome import LAST_EPOCH
+from exporter.transactions.transaction import V2, Transaction, client_epochs
 
 _PREPARED = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
 _COMPLETE = frozenset({Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT})
@@ -96,13 +94,13 @@ class _Opened(NamedTuple):
     v2: bool
 
 
-def decisions_of(producer_id: int, records: Iterable[LogRecord]) -> tuple[DecidedTransaction, ...]:
+def decisions_of(producer_id: int, records: Iterable[LogRecord]) -> tuple[Transaction, ...]:
     """The decisions about transactions of one producer id, in the order of the log.
 
     ``records`` are those of one transactional.id, in the order of the log; those of its other producer ids are passed
     over. A Prepare record is written again when its append timed out, or by a new coordinator: the first counts.
     """
-    found: list[DecidedTransaction] = []
+    found: list[Transaction] = []
     opened: dict[int, _Opened] = {}
     for record in records:
         value = record.value
@@ -130,7 +128,7 @@ def decisions_of(producer_id: int, records: Iterable[LogRecord]) -> tuple[Decide
                 continue
             known = _same(found, value)
             if known is not None:
-                found[known] = found[known]._replace(completed=record.record_ms / 1000)
+                found[known] = found[known]._replace(completed_ms=record.record_ms)
             else:
                 found.append(_completed(producer_id, record, rotated=rotated))
     return tuple(found)
@@ -147,61 +145,56 @@ def _is_of_the_id_before(value: LogValue) -> bool:
     return is_first and tags.previous_producer_id not in {-1, value.producer_id}
 
 
-def _same(found: Sequence[DecidedTransaction], value: LogValue) -> int | None:
+def _same(found: Sequence[Transaction], value: LogValue) -> int | None:
     """The place of the last decision, if this value is of the same transaction and says the same."""
     if not found or found[-1].commit is not (value.status in _COMMITS):
         return None
-    return len(found) - 1 if found[-1].begun == seconds_of(value.start_ms) else None
+    return len(found) - 1 if found[-1].begun_ms == max(-1, value.start_ms) else None
 
 
-def _prepared(record: LogRecord, opened: _Opened | None) -> DecidedTransaction:
+def _prepared(record: LogRecord, opened: _Opened | None) -> Transaction:
     value = record.value
     commit = value.status is Status.PREPARE_COMMIT
     tagged = value.tags.client_version >= V2
     # The server's own abort has the server's version: only the client's own records show the client's.
     v2 = opened.v2 if opened is not None else tagged and commit
-    epochs = opened.client_epochs if opened is not None else _client_epochs(value.producer_epoch, tagged, commit)
+    epochs = (
+        opened.client_epochs
+        if opened is not None
+        else client_epochs(value.producer_epoch, tagged=tagged, commit=commit)
+    )
     sure = opened is not None and opened.first and opened.leader_epochs == {record.leader_epoch} != {None}
-    return DecidedTransaction(
+    return Transaction(
         record.transactional_id,
         value.producer_id,
         epochs,
         frozenset({value.producer_epoch}),
         commit,
-        v2,
-        seconds_of(value.start_ms),
-        record.record_ms / 1000,
-        None,
-        frozenset(value.partitions or ()),
-        record.offset,
-        -1 if record.leader_epoch is None else record.leader_epoch,
-        sure,
+        client_version=V2 if v2 else 0,
+        begun_ms=max(-1, value.start_ms),
+        prepared_ms=record.record_ms,
+        partitions=frozenset(value.partitions or ()),
+        offset=record.offset,
+        leader_epoch=-1 if record.leader_epoch is None else record.leader_epoch,
+        sure=sure,
     )
 
 
-def _completed(producer_id: int, record: LogRecord, *, rotated: bool) -> DecidedTransaction:
+def _completed(producer_id: int, record: LogRecord, *, rotated: bool) -> Transaction:
     """A decision of which only the Complete record is left. It does not name the partitions."""
     value = record.value
     commit = value.status is Status.COMPLETE_COMMIT
     epoch = LAST_EPOCH + 1 if rotated else value.producer_epoch
     tagged = value.tags.client_version >= V2
-    return DecidedTransaction(
+    return Transaction(
         record.transactional_id,
         producer_id,
-        _client_epochs(epoch, tagged, commit),
+        client_epochs(epoch, tagged=tagged, commit=commit),
         frozenset({epoch}),
         commit,
-        tagged and commit,
-        seconds_of(value.start_ms),
-        value.last_update_ms / 1000,
-        record.record_ms / 1000,
-        None,
-        record.offset,
+        client_version=V2 if tagged and commit else 0,
+        begun_ms=max(-1, value.start_ms),
+        prepared_ms=value.last_update_ms,
+        completed_ms=record.record_ms,
+        offset=record.offset,
     )
-
-
-def _client_epochs(epoch: int, tagged: bool, commit: bool) -> frozenset[int]:
-    """The epochs that the records may have, by that of the markers: a server raises it when it aborts."""
-    if commit:
-        return frozenset({epoch - 1 if tagged else epoch})
-    return frozenset({epoch - 1, epoch})

@@ -25,9 +25,11 @@ log's first record.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from exporter.model import TopicPartition, Word
+from exporter.model import Fact, TopicPartition, Word
+from exporter.transactions.transaction import Transaction
 
 if TYPE_CHECKING:  # it imports kafka-python, which the page does not need
     from exporter.kafka.log.control import Marker
@@ -48,30 +50,19 @@ class Fate(Word):
     UNKNOWN = "unknown"
 
 
-class DecidedTransaction(NamedTuple):
-    """A transaction that its coordinator decided.
-
-    ``client_epochs`` are the producer epochs of its records, ``marker_epochs`` those of its markers: in Transactions V2
-    (``v2``) a marker has the next epoch, or that of an older client where the server aborted it. Times are Unix seconds
-    by the coordinator's clock; ``begun`` and ``completed`` are None where the log does not say. ``partitions`` is None
-    where compaction took the records that name them. ``offset`` is that of its first record of the decision in its
-    partition of the log, ``leader_epoch`` that of its Prepare record there. ``sure``: the first record of the
-    transaction was written in the same leader epoch, so that no other decision was lost between them.
+@dataclass(frozen=True, slots=True)
+class ClocksApart(Fact):
+    """The whole seconds between the clocks that are furthest apart of those that date what was decided in the last
+    minutes, and the coordinators of now whose clocks are known.
     """
 
-    transactional_id: str
-    producer_id: int
-    client_epochs: frozenset[int]
-    marker_epochs: frozenset[int]
-    commit: bool
-    v2: bool
-    begun: float | None
-    decided: float
-    completed: float | None
-    partitions: frozenset[TopicPartition] | None
-    offset: int = -1
-    leader_epoch: int = -1
-    sure: bool = False
+    seconds: int
+    brokers: frozenset[int] = frozenset()
+
+    @property
+    def far(self) -> bool:
+        """Return whether times of two brokers say nothing of an order."""
+        return self.seconds >= CLOCK_SLACK_SECONDS
 
 
 class Judgement(NamedTuple):
@@ -83,7 +74,7 @@ class Judgement(NamedTuple):
     """
 
     fate: Fate
-    decision: DecidedTransaction | None = None
+    decision: Transaction | None = None
     missing: tuple[str, ...] = ()
     gap: bool = False
 
@@ -119,7 +110,7 @@ class ProducerLog(NamedTuple):
     offset was in the log before the first open record was in its partition.
     """
 
-    decisions: tuple[DecidedTransaction, ...] = ()
+    decisions: tuple[Transaction, ...] = ()
     whole_from: int | None = None
     passed: int = -1
     gaps: tuple[str, ...] = ()
@@ -168,14 +159,14 @@ def _how_to_find_out(log: ProducerLog) -> str:
     )
 
 
-def _ambiguous(commit: DecidedTransaction, records: OpenRecords) -> str:
+def _ambiguous(commit: Transaction, records: OpenRecords) -> str:
     return (
         f"a commit of {commit.transactional_id!r} may be that of these records: it is not known whether"
         f" {records.partition} has its marker before them"
     )
 
 
-def _may_own(decision: DecidedTransaction, records: OpenRecords) -> bool:
+def _may_own(decision: Transaction, records: OpenRecords) -> bool:
     """Return whether open records may be of this transaction, by epoch and partition."""
     if min(decision.client_epochs) > records.last_epoch:
         return False
@@ -186,7 +177,7 @@ def _may_own(decision: DecidedTransaction, records: OpenRecords) -> bool:
     return named or (decision.v2 and bool(decision.client_epochs & _ends(records)))
 
 
-def _owns(decision: DecidedTransaction, records: OpenRecords) -> bool:
+def _owns(decision: Transaction, records: OpenRecords) -> bool:
     """Return whether open records are known to be of this transaction, which may own them."""
     if decision.v2 and decision.client_epochs & _ends(records):
         return True
@@ -199,10 +190,10 @@ def _owns(decision: DecidedTransaction, records: OpenRecords) -> bool:
         return decision.offset > records.ended
     # The last marker is older than the decision, whose own is not there: it would have ended the records.
     marker = records.marker
-    return marker is not None and marker.timestamp_ms / 1000 + CLOCK_SLACK_SECONDS < decision.decided
+    return marker is not None and marker.timestamp_ms / 1000 + CLOCK_SLACK_SECONDS < decision.decided_at
 
 
-def _is_only(decision: DecidedTransaction, records: OpenRecords) -> bool:
+def _is_only(decision: Transaction, records: OpenRecords) -> bool:
     """Return whether all open records are of this transaction, and no other decision about it was lost."""
     return decision.v2 and decision.sure and decision.client_epochs == {records.first_epoch} == {records.last_epoch}
 
@@ -229,24 +220,24 @@ def _marked(records: OpenRecords, log: ProducerLog) -> int:
             if decision.commit is marker.commit
             and marker.producer_epoch in decision.marker_epochs
             and (decision.partitions is None or records.partition in decision.partitions)
-            and decision.decided - slack <= at
-            and (decision.completed is None or at <= decision.completed + slack)
+            and decision.decided_at - slack <= at
+            and at <= decision.ended + slack
         ),
         default=-1,
     )
 
 
-def _is_below(decision: DecidedTransaction, records: OpenRecords, marked: int) -> bool:
+def _is_below(decision: Transaction, records: OpenRecords, marked: int) -> bool:
     """Return whether the records of the transaction are before a marker below the open records, by epoch or time."""
     marker = records.marker
     if marker is None:
         return False
     higher = marker.producer_epoch > max(decision.client_epochs)
-    by_time = marker.timestamp_ms / 1000 >= decision.decided + CLOCK_SLACK_SECONDS
+    by_time = marker.timestamp_ms / 1000 >= decision.decided_at + CLOCK_SLACK_SECONDS
     return higher or (decision.offset <= marked and by_time)
 
 
-def _is_before(decision: DecidedTransaction, records: OpenRecords, log: ProducerLog, marked: int) -> bool:
+def _is_before(decision: Transaction, records: OpenRecords, log: ProducerLog, marked: int) -> bool:
     """Return whether the decision was made before the first open record was written.
 
     It was, where the last marker below that record is its own or a later one's. A marker is from before the decision
@@ -264,6 +255,6 @@ def _is_before(decision: DecidedTransaction, records: OpenRecords, log: Producer
     if decision.offset > marked:
         return False
     at, slack = marker.timestamp_ms / 1000, CLOCK_SLACK_SECONDS
-    if not marker.commit or decision.begun is None:
-        return at - slack >= decision.decided
-    return at - slack > decision.begun and at + slack >= decision.decided
+    if not marker.commit or decision.started is None:
+        return at - slack >= decision.decided_at
+    return at - slack > decision.started and at + slack >= decision.decided_at

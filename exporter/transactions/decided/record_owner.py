@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition
-from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS, DecidedTransaction
+from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS
+from exporter.transactions.transaction import Transaction
 
 
 class LogWindow(NamedTuple):
@@ -23,14 +24,14 @@ class LogWindow(NamedTuple):
     unclean election, or not read.
     """
 
-    decisions: tuple[DecidedTransaction, ...] = ()
+    decisions: tuple[Transaction, ...] = ()
     breaks: tuple[tuple[float, float], ...] = ()
 
 
 class RecordOwner(NamedTuple):
     """The decision that a record belongs to; None with the reason where it is not known."""
 
-    decision: DecidedTransaction | None
+    decision: Transaction | None
     missing: str = ""
 
 
@@ -73,7 +74,7 @@ def owner_of(record: EndedRecord, window: LogWindow, *, one_clock: bool) -> Reco
     return RecordOwner(near[0])
 
 
-def _is_only(record: EndedRecord, owner: DecidedTransaction, window: LogWindow, slack: float) -> bool:
+def _is_only(record: EndedRecord, owner: Transaction, window: LogWindow, slack: float) -> bool:
     """Return whether no other transaction of the record's epoch was decided between both markers: one that lost its own
     marker is ended by the next one.
     """
@@ -89,20 +90,20 @@ def _is_only(record: EndedRecord, owner: DecidedTransaction, window: LogWindow, 
         for decision in window.decisions
         if decision != owner
         and record.epoch in decision.client_epochs
-        and since - slack < decision.decided <= until + slack
+        and since - slack < decision.decided_at <= until + slack
         and (decision.partitions is None or record.partition in decision.partitions)
     ]
     # With two clocks, the one that the marker before is of is among them.
-    return not others or (len(others) == 1 and others[0].decided <= since + slack < owner.decided)
+    return not others or (len(others) == 1 and others[0].decided_at <= since + slack < owner.decided_at)
 
 
-def _has_epoch(record: EndedRecord, decision: DecidedTransaction) -> bool:
+def _has_epoch(record: EndedRecord, decision: Transaction) -> bool:
     if record.epoch is None:
         return record.marker.producer_epoch in decision.marker_epochs and record.marker.commit is decision.commit
     return record.epoch in decision.client_epochs
 
 
-def _may_own(record: EndedRecord, decision: DecidedTransaction, slack: float) -> bool:
+def _may_own(record: EndedRecord, decision: Transaction, slack: float) -> bool:
     marker = record.marker
     if marker.commit is not decision.commit or marker.producer_epoch not in decision.marker_epochs:
         return False
@@ -110,5 +111,4 @@ def _may_own(record: EndedRecord, decision: DecidedTransaction, slack: float) ->
         return False
     if decision.partitions is not None and record.partition not in decision.partitions:
         return False
-    completed = math.inf if decision.completed is None else decision.completed
-    return decision.decided - slack <= marker.timestamp_ms / 1000 <= completed + slack
+    return decision.decided_at - slack <= marker.timestamp_ms / 1000 <= decision.ended + slack

@@ -13,13 +13,11 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from exporter.kafka.log.control import Marker
 from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS
-
-if TYPE_CHECKING:
-    from exporter.transactions.decided.torn import Decision
+from exporter.transactions.transaction import Transaction
 
 CLOCK_SLACK_MS = round(1000 * CLOCK_SLACK_SECONDS)
 AGREEING = 0.9
@@ -41,7 +39,7 @@ class Assigned(NamedTuple):
 _Key = tuple[int, bool]
 
 
-def assigned(decisions: Sequence[Decision], markers: Iterable[Marker]) -> Assigned:
+def assigned(decisions: Sequence[Transaction], markers: Iterable[Marker]) -> Assigned:
     """Assign markers of one producer id to its decisions, which are in the order of time."""
     lists: defaultdict[_Key, list[Marker]] = defaultdict(list)
     for marker in markers:
@@ -76,7 +74,7 @@ def assigned(decisions: Sequence[Decision], markers: Iterable[Marker]) -> Assign
 
 
 def _assign(
-    decisions: Sequence[Decision],
+    decisions: Sequence[Transaction],
     lists: dict[_Key, list[Marker]],
     own: dict[int, Marker],
     taken: set[int],
@@ -103,7 +101,7 @@ def _assign(
             taken.add(best.offset)
 
 
-def _near(decision: Decision, lists: dict[_Key, list[Marker]]) -> Marker | None:
+def _near(decision: Transaction, lists: dict[_Key, list[Marker]]) -> Marker | None:
     """A marker within the allowed time of a decision, whosever it is."""
     first_ms, last_ms = _times(decision, CLOCK_SLACK_MS)
     for key in _keys(decision):
@@ -114,7 +112,7 @@ def _near(decision: Decision, lists: dict[_Key, list[Marker]]) -> Marker | None:
     return None
 
 
-def _times(decision: Decision, slack_ms: int) -> tuple[float, float]:
+def _times(decision: Transaction, slack_ms: int) -> tuple[float, float]:
     """The first and the last instant of its marker. Without a Complete record nothing bounds it."""
     completed_ms = decision.completed_ms
     if completed_ms is None:
@@ -123,8 +121,8 @@ def _times(decision: Decision, slack_ms: int) -> tuple[float, float]:
     return decision.prepared_ms - slack_ms, last_ms
 
 
-def _keys(decision: Decision) -> list[_Key]:
-    return [(epoch, decision.commit) for epoch in decision.epochs]
+def _keys(decision: Transaction) -> list[_Key]:
+    return [(epoch, decision.commit) for epoch in decision.marker_epochs]
 
 
 def _at(marker: Marker) -> int:

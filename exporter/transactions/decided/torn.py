@@ -16,7 +16,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from typing import NamedTuple
 
 from exporter.kafka.log.control import Marker, PartitionMarkers
@@ -24,9 +23,9 @@ from exporter.model import TopicPartition
 from exporter.transactions.decided import fate
 from exporter.transactions.decided.marker_index import AskedMarkers, MarkerIndex, MarkerWindow
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS, assigned
-from exporter.transactions.machine.record_fields import V2, fields_of
-from exporter.transactions.machine.records import HEAD_SIZE, LogValue, Status, decode_key, partitions_at
-from exporter.words import Outcome
+from exporter.transactions.machine.records import UndecodableRecord
+from exporter.transactions.machine.state_machine import StateMachine
+from exporter.transactions.transaction import Transaction
 
 _CHECK_EVERY = 4096
 """Decisions compared between two calls of ``check``: some milliseconds."""
@@ -36,34 +35,13 @@ class ComparisonStopped(Exception):  # noqa: N818 -- no error: a deadline or a s
     """Raised by ``check`` to end a comparison; what was compared until then is returned."""
 
 
-class Decision(NamedTuple):
-    """A decided transaction. ``epochs`` are those that its markers may have, by its Prepare records: one is written
-    again when its append timed out. ``client_epochs`` are those that its client wrote with.
-
-    Times are Unix milliseconds by the log; ``completed_ms`` is None where the log has no Complete record of it, and
-    ``outcome`` where only the decision is known.
-    """
-
-    transactional_id: str
-    producer_id: int
-    commit: bool
-    epochs: frozenset[int]
-    client_epochs: frozenset[int]
-    begun_ms: int
-    prepared_ms: int
-    completed_ms: int | None
-    partitions: frozenset[TopicPartition]
-    v2: bool
-    outcome: Outcome | None = None
-
-
 class Torn(NamedTuple):
     """A transaction and one partition whose marker does not match the decision.
 
     ``marker`` is the marker that contradicts the decision, None where the partition has no marker of the transaction.
     """
 
-    decision: Decision
+    decision: Transaction
     partition: TopicPartition
     marker: Marker | None
 
@@ -87,97 +65,47 @@ class MarkerComparison(NamedTuple):
     unproven: tuple[Torn, ...] = ()
 
 
-_PREPARED = frozenset({int(Status.PREPARE_COMMIT), int(Status.PREPARE_ABORT)})
-_COMPLETED = frozenset({int(Status.COMPLETE_COMMIT), int(Status.COMPLETE_ABORT)})
-
-
-@lru_cache(maxsize=65_536)
-def one_epoch(epoch: int) -> frozenset[int]:
-    """A set of one epoch, shared by all decisions that have it: a set of its own takes 216 bytes of each."""
-    return frozenset({epoch})
-
-
-@lru_cache(maxsize=4096)
-def partitions_of_section(layout: int, section: bytes) -> frozenset[TopicPartition]:
-    """The partitions of an encoded list, shared by all decisions that have it: to decode three of them takes 8 µs, and
-    they take 400 bytes. Raises UndecodableRecord.
+class DecidedLog:
+    """The transactions in the records of the transaction log, each partition's in offset order, by the state machine of
+    the agent. ``undecodable`` counts records.
     """
-    return frozenset(partitions_at(bytes(HEAD_SIZE) + section, layout)[1] or ())
-
-
-class DecisionLog:
-    """Folds records of the transaction log, each partition's in offset order, into decisions."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, int], Decision] = {}
-        self._done: list[Decision] = []
-        self._ongoing: dict[tuple[str, int], set[int]] = {}
-        self.without_partitions = 0
+        self._machines: dict[int, StateMachine] = {}
+        self._ended: list[Transaction] = []
         self.undecodable = 0
 
-    def take_record(self, key: bytes, value: bytes, record_ms: int) -> None:
-        """Take in one record as it is in the log. Raises UndecodableRecord."""
-        layout, producer_id, epoch, _, status, _, start_ms, client_version, section = fields_of(value, None)
-        partitions = partitions_of_section(layout, section) if section else frozenset[TopicPartition]()
-        self._take(
-            decode_key(key), producer_id, epoch, status, start_ms, partitions, record_ms, v2=client_version >= V2
-        )
+    def take(self, number: int, offset: int, record_ms: int, key: bytes, value: bytes | None) -> None:
+        """Take in one record of partition ``number``."""
+        machine = self._machines.get(number)
+        if machine is None:
+            machine = self._machines[number] = StateMachine(number)
+        try:
+            events = machine.apply(offset, record_ms, key, value)
+        except UndecodableRecord:
+            self.undecodable += 1
+        else:
+            self._ended += [event for event in events if isinstance(event, Transaction)]
 
-    def take(self, transactional_id: str, value: LogValue, record_ms: int) -> None:
-        """Take in one decoded record."""
-        partitions = frozenset(value.partitions or ())
-        v2 = value.tags.client_version >= V2
-        producer = value.producer_id, value.producer_epoch
-        self._take(transactional_id, *producer, int(value.status), value.start_ms, partitions, record_ms, v2=v2)
+    @property
+    def without_partitions(self) -> int:
+        """How many transactions have no record left that names their partitions."""
+        return sum(transaction.partitions is None for transaction in self._every())
 
-    def _take(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        status: int,
-        start_ms: int,
-        partitions: frozenset[TopicPartition],
-        record_ms: int,
-        *,
-        v2: bool,
-    ) -> None:
-        key = (transactional_id, start_ms)
-        if status == Status.ONGOING:
-            self._ongoing.setdefault(key, set()).add(epoch)
-        elif status in _PREPARED:
-            before = self._found.get(key)
-            if before is not None and before.completed_ms is not None:  # two that began in one millisecond
-                self._done.append(before)
-                before = None
-            opened = self._ongoing.get(key) or {epoch - 1 if v2 else epoch}
-            self._found[key] = Decision(
-                transactional_id,
-                producer_id,
-                status == Status.PREPARE_COMMIT,
-                one_epoch(epoch) if before is None else before.epochs | {epoch},
-                one_epoch(next(iter(opened))) if len(opened) == 1 else frozenset(opened),
-                start_ms,
-                record_ms if before is None else before.prepared_ms,
-                None,
-                partitions,
-                v2,
-            )
-        elif status in _COMPLETED and start_ms >= 0:
-            self._ongoing.pop(key, None)
-            known = self._found.get(key)
-            if known is not None:
-                self._found[key] = known._replace(completed_ms=record_ms)
-            else:
-                self.without_partitions += 1
+    def transactions(self) -> tuple[Transaction, ...]:
+        """All that were decided and name their partitions, in the order of time."""
+        named = (transaction for transaction in self._every() if transaction.partitions is not None)
+        return tuple(sorted(named, key=lambda transaction: transaction.prepared_ms))
 
-    def decisions(self) -> tuple[Decision, ...]:
-        """All that were decided, in the order of time."""
-        return tuple(sorted((*self._done, *self._found.values()), key=lambda decision: decision.prepared_ms))
+    def _every(self) -> Iterator[Transaction]:
+        yield from self._ended
+        for machine in self._machines.values():
+            yield from (entry.pending for entry in machine.unsettled if entry.pending is not None)
+            yield from machine.prepared()
 
 
 def judge(
-    decisions: Iterable[Decision],
+    decisions: Iterable[Transaction],
     read: Mapping[TopicPartition, PartitionMarkers],
     since_ms: int,
     compacted: frozenset[str] = frozenset(),
@@ -197,16 +125,16 @@ def judge(
     return comparison.result()
 
 
-def clocks_apart_ms(decisions: Iterable[Decision], read: Mapping[TopicPartition, PartitionMarkers]) -> float:
+def clocks_apart_ms(decisions: Iterable[Transaction], read: Mapping[TopicPartition, PartitionMarkers]) -> float:
     """By how many milliseconds the clock of a partition's leader differs from a coordinator's at the least, as far as
     the markers of Transactions V2 show it: whatever its time, the only one of an epoch is that of its transaction, and
     it is written between the Prepare and the Complete record. A client that falls back to the older protocol goes on in
     the epoch of its last marker: that is left out.
     """
-    asked: dict[tuple[int, int, bool], Decision] = {}
+    asked: dict[tuple[int, int, bool], Transaction] = {}
     older: set[tuple[int, int, bool]] = set()
     for known in decisions:
-        keys = [(known.producer_id, epoch, known.commit) for epoch in known.epochs]
+        keys = [(known.producer_id, epoch, known.commit) for epoch in known.marker_epochs]
         if not known.v2:
             older.update(keys)
         elif known.completed_ms is not None:
@@ -217,7 +145,7 @@ def clocks_apart_ms(decisions: Iterable[Decision], read: Mapping[TopicPartition,
     for partition, own in read.items():
         for marker in own.markers:
             decision = asked.get((marker.producer_id, marker.producer_epoch, marker.commit))
-            if decision is not None and partition in decision.partitions:
+            if decision is not None and partition in _named(decision):
                 early = decision.prepared_ms - marker.timestamp_ms
                 apart = max(apart, early, marker.timestamp_ms - (decision.completed_ms or 0))
     return apart
@@ -228,7 +156,7 @@ class _Comparison:
 
     def __init__(
         self,
-        known: tuple[Decision, ...],
+        known: tuple[Transaction, ...],
         read: Mapping[TopicPartition, PartitionMarkers],
         since_ms: int,
         compacted: frozenset[str],
@@ -251,7 +179,7 @@ class _Comparison:
         places: defaultdict[TopicPartition, defaultdict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for place, decision in enumerate(self._known):
             self._step()
-            for partition in decision.partitions:
+            for partition in _named(decision):
                 places[partition][decision.producer_id].append(place)
         for partition in sorted(places):
             own = self._read.get(partition)
@@ -264,13 +192,13 @@ class _Comparison:
         judged = 0
         questions: dict[str, None] = {}
         if self.stopped:
-            left = {partition for known in self._known for partition in known.partitions} - self._compared
+            left = {partition for known in self._known for partition in _named(known)} - self._compared
             questions[f"{self.stopped}: {len(left)} partitions were not compared"] = None
         for place, decision in enumerate(self._known):
             if self._is_due(decision):
                 unread = [*self._unread(decision), *self._unclear.get(place, ())]
                 questions.update(dict.fromkeys(unread))
-                judged += not unread and decision.partitions <= self._compared
+                judged += not unread and _named(decision) <= self._compared
         torn = tuple(torn for *_, torn in sorted(self._torn, key=_place))
         return MarkerComparison(torn, judged, tuple(questions), tuple(self._unproven))
 
@@ -279,11 +207,11 @@ class _Comparison:
         if self._steps % _CHECK_EVERY == 0:
             self._check()
 
-    def _is_due(self, decision: Decision) -> bool:
+    def _is_due(self, decision: Transaction) -> bool:
         return decision.completed_ms is not None and decision.completed_ms >= self._since_ms
 
-    def _unread(self, decision: Decision) -> Iterator[str]:
-        for partition in decision.partitions:
+    def _unread(self, decision: Transaction) -> Iterator[str]:
+        for partition in _named(decision):
             own = self._read.get(partition)
             if own is None:
                 yield f"{partition}: not read"
@@ -318,7 +246,9 @@ class _Comparison:
             decision = self._known[place]
             if not self._is_due(decision):
                 continue
-            ended = markers.any_of(decision.epochs, commit=decision.commit) if decision.v2 else place in shared.own
+            ended = (
+                markers.any_of(decision.marker_epochs, commit=decision.commit) if decision.v2 else place in shared.own
+            )
             for marker in _opposite(decision, markers, ended=ended):
                 if asked is None:
                     asked = AskedMarkers(
@@ -341,7 +271,7 @@ class _Comparison:
     def _judge(self, place: int, partition: TopicPartition, shared: _SharedEpochs) -> None:
         """Take in a transaction that has no marker of its own in a partition."""
         decision = self._known[place]
-        said = fate.judge(shared.records(place, partition), fate.ProducerLog((decided(decision, place),)))
+        said = fate.judge(shared.records(place, partition), fate.ProducerLog((decision._replace(offset=place),)))
         if decision.commit and said.fate is not fate.Fate.COMMITTED:
             self._unclear.setdefault(place, []).extend(said.missing[:1])
         elif place not in shared.unclear:
@@ -354,7 +284,7 @@ class _Comparison:
 class _SharedEpochs:
     """The markers of the transactions of older clients of one producer id in one partition, by their places."""
 
-    def __init__(self, known: tuple[Decision, ...], places: list[int], written: list[Marker]) -> None:
+    def __init__(self, known: tuple[Transaction, ...], places: list[int], written: list[Marker]) -> None:
         self._known = known
         older = sorted((place for place in places if not known[place].v2), key=lambda place: known[place].prepared_ms)
         found = assigned([known[place] for place in older], written) if older else None
@@ -370,28 +300,15 @@ class _SharedEpochs:
         return fate.OpenRecords(partition, decision.producer_id, max(epochs), min(epochs), other, ended=ended)
 
 
-def decided(decision: Decision, place: int = 0) -> fate.DecidedTransaction:
-    """A decision as ``fate`` takes it; ``place`` stands for its order in the log."""
-    return fate.DecidedTransaction(
-        decision.transactional_id,
-        decision.producer_id,
-        decision.client_epochs,
-        decision.epochs,
-        decision.commit,
-        decision.v2,
-        decision.begun_ms / 1000,
-        decision.prepared_ms / 1000,
-        None if decision.completed_ms is None else decision.completed_ms / 1000,
-        decision.partitions,
-        place,
-    )
+def _named(decision: Transaction) -> frozenset[TopicPartition]:
+    return decision.partitions or frozenset()
 
 
 def _place(found: tuple[int, TopicPartition, Torn]) -> tuple[int, TopicPartition]:
     return found[:2]
 
 
-def _reaches(decision: Decision, own: PartitionMarkers) -> bool:
+def _reaches(decision: Transaction, own: PartitionMarkers) -> bool:
     """Return whether the marker must be in what was read: a marker before it is older than the decision, or records of
     the transaction are there. Timestamps of records are their producer's, and may be of any time.
     """
@@ -405,20 +322,20 @@ def _reaches(decision: Decision, own: PartitionMarkers) -> bool:
     )
 
 
-def _windows(decision: Decision) -> Iterator[MarkerWindow]:
+def _windows(decision: Transaction) -> Iterator[MarkerWindow]:
     """The markers that a decision asks for."""
     first_ms, last_ms = (-math.inf, math.inf) if decision.v2 else _around(decision)
-    for epoch in decision.epochs:
+    for epoch in decision.marker_epochs:
         yield MarkerWindow(epoch, decision.commit, first_ms, last_ms)
 
 
-def _around(decision: Decision) -> tuple[float, float]:
+def _around(decision: Transaction) -> tuple[float, float]:
     """The time of the markers of a decision, with the allowed difference of clocks."""
     completed_ms = math.inf if decision.completed_ms is None else decision.completed_ms
     return decision.prepared_ms - CLOCK_SLACK_MS, completed_ms + CLOCK_SLACK_MS
 
 
-def _has_only_its_own(decision: Decision, written: list[Marker]) -> bool:
+def _has_only_its_own(decision: Transaction, written: list[Marker]) -> bool:
     """Return whether the markers of a producer, of which only this transaction is known, are that of this transaction
     alone. Markers from before it are of none that is known: an older client's, whose transactions share an epoch.
     """
@@ -430,17 +347,21 @@ def _has_only_its_own(decision: Decision, written: list[Marker]) -> bool:
         return False
     (marker,) = written
     in_time = decision.v2 or first_ms <= marker.timestamp_ms <= last_ms
-    return in_time and marker.commit is decision.commit and marker.producer_epoch in decision.epochs
+    return in_time and marker.commit is decision.commit and marker.producer_epoch in decision.marker_epochs
 
 
-def _opposite(decision: Decision, markers: MarkerIndex, *, ended: bool) -> list[Marker]:
+def _opposite(decision: Transaction, markers: MarkerIndex, *, ended: bool) -> list[Marker]:
     """Markers of the other type that are the transaction's own, unless another decision asks for them."""
     epochs: AbstractSet[int]
     if decision.v2:
         # The epoch of a transaction's markers is that of the next one's records: with its own marker there, another
         # of that epoch belongs to the next one.
-        epochs = decision.client_epochs if ended else decision.client_epochs | decision.epochs
+        epochs = decision.client_epochs if ended else decision.client_epochs | decision.marker_epochs
         return markers.between(epochs, -math.inf, math.inf, commit=not decision.commit)
-    epochs = decision.epochs if decision.epochs == decision.client_epochs else decision.epochs | decision.client_epochs
+    epochs = (
+        decision.marker_epochs
+        if decision.marker_epochs == decision.client_epochs
+        else decision.marker_epochs | decision.client_epochs
+    )
     completed_ms = decision.completed_ms or decision.prepared_ms
     return markers.between(epochs, decision.begun_ms, completed_ms, commit=not decision.commit)

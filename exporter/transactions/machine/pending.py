@@ -6,15 +6,9 @@ from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from exporter.transactions.machine.entries import Ended
+from exporter.transactions.machine.entries import Entry
 from exporter.transactions.outcome import DELIVERY_SLACK_MS
-
-
-class Unsettled(NamedTuple):
-    """An abort that waits for the record that would make it a fence, until log time ``due_ms``."""
-
-    due_ms: int
-    transaction: Ended
+from exporter.transactions.transaction import Transaction
 
 
 class _Queued(NamedTuple):
@@ -22,11 +16,12 @@ class _Queued(NamedTuple):
 
     due_ms: int
     order: int
-    transaction: Ended
+    transaction: Transaction
+    entry: Entry
 
     @property
     def waits(self) -> bool:
-        return self.transaction.entry.pending is self.transaction
+        return self.entry.pending is self.transaction
 
 
 class PendingAborts:
@@ -38,53 +33,42 @@ class PendingAborts:
 
     def __init__(self) -> None:
         self.queue: list[_Queued] = []  # a heap
-        self._due_ms: dict[int, int] = {}  # by the identity of those in the queue
         self._added = 0
 
     @property
-    def unsettled(self) -> Sequence[Unsettled]:
-        """The aborts that wait, in the order in which they are due."""
-        return [Unsettled(pending.due_ms, pending.transaction) for pending in sorted(self.queue) if pending.waits]
+    def unsettled(self) -> Sequence[Entry]:
+        """The ids whose abort waits, in the order in which they are due."""
+        return [queued.entry for queued in sorted(self.queue) if queued.waits]
 
     @property
     def first_due_ms(self) -> int | None:
         """The log time that has to be reached to settle the abort that waits longest; None when none waits."""
         while self.queue and not self.queue[0].waits:
-            self._pop()
+            heappop(self.queue)
         return self.queue[0].due_ms + DELIVERY_SLACK_MS if self.queue else None
 
-    def add(self, transaction: Ended, due_ms: int) -> None:
-        """Queue the abort. Windows differ, so the queue is ordered by their ends."""
-        transaction.entry.pending = transaction
+    def add(self, entry: Entry, transaction: Transaction, due_ms: int) -> None:
+        """Queue the abort of an id. Windows differ, so the queue is ordered by their ends."""
+        entry.pending, entry.due_ms = transaction, due_ms
         self._added += 1
-        heappush(self.queue, _Queued(due_ms, self._added, transaction))
-        self._due_ms[id(transaction)] = due_ms
+        heappush(self.queue, _Queued(due_ms, self._added, transaction, entry))
 
-    def _pop(self) -> Ended:
-        transaction = heappop(self.queue).transaction
-        del self._due_ms[id(transaction)]
-        return transaction
-
-    def due_ms(self, transaction: Ended) -> int:
-        """When a queued abort is due, in log time."""
-        return self._due_ms[id(transaction)]
-
-    def due(self, log_ms: int) -> Iterator[Ended]:
-        """Remove and return the aborts whose window has passed at this log time."""
+    def due(self, log_ms: int) -> Iterator[Entry]:
+        """Remove and return the ids with an abort whose window has passed at this log time."""
         while self.queue and self.queue[0].due_ms + DELIVERY_SLACK_MS < log_ms:
-            transaction = self._pop()
-            if transaction.entry.pending is transaction:
-                yield transaction
+            queued = heappop(self.queue)
+            if queued.waits:
+                yield queued.entry
 
     def set_back(self, step_ms: int) -> None:
         """Move all windows back with a clock that was set back."""
-        self.queue = [pending._replace(due_ms=pending.due_ms - step_ms) for pending in self.queue]
+        self.queue = [queued._replace(due_ms=queued.due_ms - step_ms) for queued in self.queue if queued.waits]
         heapify(self.queue)
-        self._due_ms = {id(pending.transaction): pending.due_ms for pending in self.queue}
+        for queued in self.queue:
+            queued.entry.due_ms = queued.due_ms
 
     def clear(self) -> None:
         """Remove all."""
-        for waiting in self.queue:
-            waiting.transaction.entry.pending = None
+        for queued in self.queue:
+            queued.entry.pending = None
         self.queue.clear()
-        self._due_ms.clear()

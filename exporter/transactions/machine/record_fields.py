@@ -26,11 +26,10 @@ from exporter.transactions.machine.records import (
     partitions_end,
     tags_at,
 )
+from exporter.transactions.transaction import V2
 
 Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, bytes | None]
 """See ``fields_of``."""
-V2 = 2
-"""ClientTransactionVersion of a Transactions V2 client."""
 _LAST_STATUS = int(Status.COMPLETE_ABORT)
 _NONE_FIXED = (b"\xff\xff\xff\xff", b"\x00\x00\x00\x00")  # layout 0: null, and an empty array
 _NONE_COMPACT = (b"\x00", b"\x01")  # layout 1: the same

@@ -16,21 +16,21 @@ from exporter.transactions.machine.entries import (
     OPEN_STATES,
     UNKNOWN_EPOCH,
     UNKNOWN_VERSION,
-    Appeared,
-    Ended,
     Entry,
     Event,
     Expired,
     Forgotten,
     Initialised,
+    decode_section,
     encode_key,
     encode_section,
 )
 from exporter.transactions.machine.finished import FinishedIds
-from exporter.transactions.machine.pending import PendingAborts, Unsettled
-from exporter.transactions.machine.record_fields import V2, Fields, fields_of
+from exporter.transactions.machine.pending import PendingAborts
+from exporter.transactions.machine.record_fields import Fields, fields_of
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, decode_key
 from exporter.transactions.outcome import Verdict, abort_verdict, displaced
+from exporter.transactions.transaction import V2, Transaction, client_epochs, marker_epochs, one_epoch
 from exporter.words import Outcome
 
 CLOCK_SET_BACK_MS = 5000
@@ -39,7 +39,7 @@ ROOM = 64
 """Ids of a partition that are objects, at least, before those that are idle are put away."""
 IDLE_MS = 15_000
 _STATUSES = {state: int(status) for status, state in OPEN_STATES.items()}
-_EMPTY, _COMPLETE = 0, 4
+_EMPTY, _PREPARE_COMMIT, _COMPLETE = 0, 2, 4
 _COMMITTED = Verdict(Outcome.COMMITTED)
 _NOTHING: tuple[Event, ...] = ()
 
@@ -51,8 +51,10 @@ class StateMachine:
     come with the time of their common clock: ``ahead_ms`` is by how much that of their coordinator is ahead of it.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, appeared: Callable[[Entry], object] = lambda _: None) -> None:
+        """``appeared`` is called with each new id, and sets its application."""
         self.number = number
+        self._appeared = appeared
         self.entries: dict[bytes, Entry] = {}  # those that are open, wait, or were in the log lately
         self.finished = FinishedIds(number)  # all others, once they were put there
         self._room = ROOM
@@ -87,7 +89,9 @@ class StateMachine:
         events: Sequence[Event] = _NOTHING
         if entry is None:
             entry = Entry(decode_key(key), self.number)
-            events = (*self._passed(record_ms), Appeared(entry))
+            entry.record_ms = record_ms
+            events = self._passed(record_ms)
+            self._appeared(entry)
             self.entries[key] = entry
         elif record_ms > self.log_ms and not self._pending.queue:
             self.log_ms = record_ms
@@ -150,8 +154,8 @@ class StateMachine:
         return self._pending.first_due_ms
 
     @property
-    def unsettled(self) -> Sequence[Unsettled]:
-        """The aborts that wait, in the order in which they are due."""
+    def unsettled(self) -> Sequence[Entry]:
+        """The ids whose abort waits, in the order in which they are due."""
         return self._pending.unsettled
 
     def log_time_reached(self, instant_ms: int) -> Sequence[Event]:
@@ -172,18 +176,18 @@ class StateMachine:
         return _NOTHING
 
     def _settle_until(self, instant_ms: int) -> Sequence[Event]:
-        return [event for transaction in self._pending.due(instant_ms) for event in self._settle(transaction.entry)]
+        return [event for entry in self._pending.due(instant_ms) for event in self._settle(entry)]
 
     # --- From outside of the log ---
 
-    def seed(self, known: OpenTransaction) -> Sequence[Event]:
+    def seed(self, known: OpenTransaction) -> None:
         """Add an open transaction as its coordinator described it. Where the log has the id, the log is used."""
         key = encode_key(known.transactional_id)
         self.unknown.pop(key, None)
-        events = self.seed_id(known.transactional_id)
+        self.seed_id(known.transactional_id)
         entry = self._known(key) or self.entries[key]
         if entry.offset >= 0:
-            return events
+            return
         entry.status = _STATUSES[known.state]
         entry.producer_id = known.producer_id
         entry.epoch = known.producer_epoch
@@ -196,7 +200,6 @@ class StateMachine:
         entry.view = None
         self.open[key] = entry
         self._touch(key)
-        return events
 
     def lose(self, offset: int) -> int:
         """Note that the log lost the records from this offset on. What their ids have open is unknown until their
@@ -227,25 +230,21 @@ class StateMachine:
                 entry.status = _EMPTY
         self.unknown.clear()
 
-    def seed_id(self, transactional_id: str) -> Sequence[Event]:
+    def seed_id(self, transactional_id: str) -> None:
         """Add an id that its coordinator has."""
         key = encode_key(transactional_id)
-        if key in self.entries or key in self.finished:
-            return _NOTHING
-        self.make_room()
-        entry = self.entries[key] = Entry(transactional_id, self.number)
-        return (Appeared(entry),)
+        if key not in self.entries and key not in self.finished:
+            self.make_room()
+            entry = self.entries[key] = Entry(transactional_id, self.number)
+            self._appeared(entry)
 
-    def restore(self, saved: Iterable[tuple[Entry, int | None]]) -> Sequence[Event]:
-        """Put ids back as they were when they were saved, with the log time at which their pending abort is due; None
-        without one. No other abort waits then.
-        """
+    def restore(self, saved: Iterable[Entry]) -> None:
+        """Put ids back as they were when they were saved. No abort waits then but theirs."""
         self._pending.clear()
-        events: list[Event] = []
-        for entry, due_ms in saved:
+        for entry in saved:
             key = encode_key(entry.transactional_id)
             if (known := self._known(key)) is None:
-                events.append(Appeared(entry))
+                self._appeared(entry)
             else:
                 entry.application = known.application
             self.entries[key] = entry
@@ -255,9 +254,8 @@ class StateMachine:
             else:
                 self.open.pop(key, None)
             self.unknown.pop(key, None)
-            if due_ms is not None and entry.pending is not None:
-                self._pending.add(entry.pending, due_ms)
-        return events
+            if entry.pending is not None:
+                self._pending.add(entry, entry.pending._replace(application=entry.application), entry.due_ms)
 
     def _touch(self, key: bytes) -> None:
         if self.touched is not None:
@@ -338,25 +336,54 @@ class StateMachine:
                 bumped = True
             open_ms = decided_ms - start_ms  # across the clocks of two coordinators, as the scan compares them
             verdict = abort_verdict(bumped=bumped, v2_client=v2_client, open_ms=open_ms, timeout_ms=timeout_ms)
-        # As Ended(...), whose constructor takes twice as long.
-        who = (owner, entry.previous_epoch if known else decided_epoch, entry.client_version)
+        commit = status == _COMPLETE
+        client_epoch = entry.previous_epoch if known else decided_epoch
+        tagged = entry.client_version >= V2
+        epochs = one_epoch(client_epoch) if known else client_epochs(client_epoch, tagged=tagged, commit=commit)
+        # The record of an exhausted epoch has that of the next producer id.
+        marked = one_epoch(decided_epoch) if owner != producer_id else marker_epochs(decided_epoch, epoch)
         begun_ms = start_ms - entry.begun_ahead_ms if start_ms >= 0 else -1
-        times = (begun_ms, entry.prepared_ms, record_ms, timeout_ms)
-        row = (entry, *who, verdict.outcome, *times, offset, entry.section, entry.layout, self.ahead_ms)
-        transaction = tuple.__new__(Ended, row)
+        partitions = decode_section(entry.section, entry.layout) if same or entry.section else None
+        who = (entry.transactional_id, owner, epochs, marked, commit, entry.application, client_epoch)
+        how = (entry.client_version, verdict.outcome, begun_ms, entry.prepared_ms, record_ms, timeout_ms, partitions)
+        # As Transaction(...), whose constructor takes twice as long.
+        row = (*who, *how, self.number, offset, self.ahead_ms, -1, False, False)
+        transaction = tuple.__new__(Transaction, row)
         entry.ended_start_ms = start_ms
         passed_on = self._counted.pop(entry.transactional_id, None) if self._counted else None
         if passed_on is not None and start_ms <= passed_on:
             return events
         if verdict.fence_window_ms is None:
             return (*events, transaction) if events else (transaction,)
-        self._pending.add(transaction, record_ms + verdict.fence_window_ms)
+        self._pending.add(entry, transaction, record_ms + verdict.fence_window_ms)
         return events
+
+    def prepared(self) -> Iterator[Transaction]:
+        """The transactions that are decided and not completed."""
+        for entry in self.open.values():
+            if entry.status > 1:
+                commit, tagged = entry.status == _PREPARE_COMMIT, entry.client_version >= V2
+                known = entry.previous_epoch != UNKNOWN_EPOCH
+                yield Transaction(
+                    entry.transactional_id,
+                    entry.producer_id,
+                    one_epoch(entry.previous_epoch)
+                    if known
+                    else client_epochs(entry.epoch, tagged=tagged, commit=commit),
+                    one_epoch(entry.epoch),
+                    commit,
+                    entry.application,
+                    client_version=entry.client_version,
+                    begun_ms=entry.begun_ms,
+                    prepared_ms=entry.prepared_ms,
+                    partitions=entry.partitions(),
+                    log_partition=self.number,
+                    offset=entry.offset,
+                )
 
     def _initialise(self, entry: Entry, offset: int, record_ms: int, producer_id: int, epoch: int) -> Iterable[Event]:
         if entry.pending is not None:
-            due_ms = self._pending.due_ms(entry.pending)
-            fenced = record_ms <= due_ms and displaced((entry.producer_id, entry.epoch), (producer_id, epoch))
+            fenced = record_ms <= entry.due_ms and displaced((entry.producer_id, entry.epoch), (producer_id, epoch))
             yield from self._settle(entry, fenced=fenced)
         yield Initialised(entry, offset)
 

@@ -15,14 +15,13 @@ from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.census import Census, release_times
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.counting.log_series import LogSeries
-from exporter.transactions.decided.recent_decisions import ClocksApart
+from exporter.transactions.decided.fate import ClocksApart
 from exporter.transactions.facts import (
     CoordinatorTime,
     LoggedTransactions,
     OpenTransaction,
     OpenTransactions,
     ReleaseTimes,
-    UncleanEnds,
 )
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.source.log_partitions import LogPartitions
@@ -92,8 +91,7 @@ class LogFacts:
         yield LoggedTransactions(opened, self._time, frozenset(self._aggregates.applications.by_name))
         if (ends := self._partitions.known_ends()) is not None:
             yield ends
-        unclean = self._aggregates.unclean
-        yield UncleanEnds(unclean.latest(log_now), *unclean.ids.last_hour(log_now))
+        yield self._aggregates.ends.unclean_ends(log_now)
         yield self._aggregates.expired.last_hour(log_now)
         clock = self._cluster.clock
         skews = self._log.coordinators.skews(clock.monotonic(), clock.wall())

@@ -15,7 +15,6 @@ from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, 
 from exporter.model import Deadline, Fault, KnownLogEnd, KnownLogEnds, Reason, TopicPartition
 from exporter.transactions.counting.aggregates import HOUR, Aggregates
 from exporter.transactions.known_log import STUCK_SECONDS
-from exporter.transactions.machine.entries import Ended
 from exporter.transactions.machine.log_changes import BEFORE, NO_CHANGES, LogChanges, Window
 from exporter.transactions.machine.progress import NO_EPOCH, PartitionProgress
 from exporter.transactions.machine.records import TOPIC
@@ -50,12 +49,10 @@ class LogPartitions:
         aggregates: Aggregates,
         saved: SavedLog,
         open_tail: Callable[[Properties, str], TailReader],
-        ended: Callable[[Ended], None],
     ) -> None:
-        """``ended`` is as for ``LogTail``."""
         self._cluster = cluster
         self._saved = saved
-        self.tail = LogTail(aggregates, lambda: open_tail(cluster.properties, TOPIC), cluster.clock, ended)
+        self.tail = LogTail(aggregates, lambda: open_tail(cluster.properties, TOPIC), cluster.clock)
         self.log = self.tail.known
         self.seen = 0
         self.is_new = False

@@ -78,15 +78,15 @@ class LogSeed:
             if known.started is not None:
                 log.coordinators.stamped(None, known.started, received, live=False)
             number = coordinator_partition(known.transactional_id, partitions)
-            log.take(number, log.machine(number).seed(known))
+            log.machine(number).seed(known)
         for transactional_id, number in asked.ids:
-            log.take(number, log.machine(number).seed_id(transactional_id))
+            log.machine(number).seed_id(transactional_id)
+        log.changed()
         self._unseeded = set(asked.silent)
         if not asked.faults:
             self._aggregates.applications.new.complete_since(log_now())
         for number in log.unknown.keys() - self._unseeded:
             log.machine(number).settle_unknown()
-            log.take(number, ())
         if not self._unseeded and now >= self._forget_at:
             self._forget_at = float("inf")
             self._aggregates.ids_are_known()

@@ -12,18 +12,13 @@ from exporter.kafka.properties.client import Properties
 from exporter.lso.facts import Stalls
 from exporter.model import Deadline, Fact, Facts, Fault, IgnoredSource, Notes, Reason, Sample, SampleBatch
 from exporter.settings.sections import TransactionsConfig
-from exporter.transactions.counting.aggregates import UNDECIDED, Aggregates, unclean_end
-from exporter.transactions.decided.recent_decisions import DecisionTail
-from exporter.transactions.facts import (
-    CoordinatorTime,
-    LogRefused,
-    TransactionsElsewhere,
-    UncleanEnd,
-)
+from exporter.transactions.counting.aggregates import Aggregates
+from exporter.transactions.facts import CoordinatorTime, LogRefused, TransactionsElsewhere
 from exporter.transactions.source.log_facts import LogFacts
 from exporter.transactions.source.log_partitions import CHECK_INTERVAL, LogPartitions
 from exporter.transactions.source.log_seed import LogSeed
 from exporter.transactions.source.saved_log import SavedLog
+from exporter.transactions.transaction import Transaction
 
 PACE = 1.0
 """Seconds from one read to the next: a settled outcome is on /metrics within two of them."""
@@ -57,21 +52,20 @@ class TxnlogSource(KafkaSource):
         self.pace = PACE
         self._aggregates = Aggregates(cluster.grouping, settings)
         self._saved = SavedLog(cluster, self._aggregates, self.name)
-        self._decisions = DecisionTail()
-        self._partitions = LogPartitions(cluster, self._aggregates, self._saved, open_tail, self._decisions.take)
+        self._partitions = LogPartitions(cluster, self._aggregates, self._saved, open_tail)
         self._log = self._partitions.log
         self._tail = self._partitions.tail
         self._seed = LogSeed(cluster, self._aggregates)
         self._facts = LogFacts(self.name, cluster, self._aggregates, self._partitions, self._seed)
 
     @property
-    def unsettled(self) -> tuple[UncleanEnd, ...]:
+    def unsettled(self) -> tuple[Transaction, ...]:
         """The aborts that were read and may still be fences: log time decides it (``transactions.outcome``)."""
-        waits = (waiting.transaction for machine in self._log.machines.values() for waiting in machine.unsettled)
+        waits = (entry.pending for machine in self._log.machines.values() for entry in machine.unsettled)
         return tuple(
-            unclean_end(transaction, UNDECIDED)
+            transaction._replace(outcome=None)
             for transaction in waits
-            if transaction.entry.application != catalogue.CANARY
+            if transaction is not None and transaction.application != catalogue.CANARY
         )
 
     def close(self) -> None:
@@ -127,8 +121,7 @@ class TxnlogSource(KafkaSource):
             if gauges:
                 yield from self._facts.gauges()
             yield from self._facts.flink(facts.get(CoordinatorTime) or CoordinatorTime(), gauges=gauges)
-        yield self._decisions.read(clock.monotonic())
-        yield self._aggregates.unclean.logged()
+        yield self._aggregates.ends.read(clock.monotonic())
         self._save()
         if trouble := self._saved.trouble:
             yield Notes((f"state.dir is not written ({trouble}): a restart goes on from what was written before",))

@@ -11,15 +11,18 @@ from exporter.audit_results.torn_markers import MOST_EXAMPLES, markers_result, t
 from exporter.kafka.log.control import Marker
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.model import TopicPartition
-from exporter.transactions.decided.torn import Decision, MarkerComparison, Torn
+from exporter.transactions.decided.torn import MarkerComparison, Torn
 from exporter.words import AuditVerdict, FoundMarker
+from tests.helpers.transactions import decision_of
 
 NOW = 1_790_000_000.0
 ONE = frozenset({0})
 
 
 def torn(number: int, *, commit: bool = True, marker: bool | None = None, topic: str = "orders") -> Torn:
-    decision = Decision(f"pay-{number}", number, commit, ONE, ONE, 1_000, 2_000, 3_000 + number, frozenset(), v2=True)
+    decision = decision_of(
+        f"pay-{number}", number, ONE, ONE, commit=commit, v2=True, begun=1.0, at=2.0, completed=3.0 + number / 1000
+    )
     written = None if marker is None else Marker(99, 2_500, number, 0, marker, 0)
     return Torn(decision, TopicPartition(topic, number % 3), written)
 

@@ -10,8 +10,9 @@ import pytest
 from exporter.commands import log_hour
 from exporter.commands.log_hour import LogHour, read_hour
 from exporter.model import Deadline
-from exporter.transactions.facts import UncleanEnd, UncleanEnds
+from exporter.transactions.facts import UncleanEnds
 from exporter.transactions.source.txnlog import TxnlogSource
+from exporter.transactions.transaction import Transaction
 from tests.helpers.cluster import FakeKafka, read
 from tests.helpers.sources import txnlog_source
 from tests.unit.transactions.source.test_txnlog import LogScript, log_world
@@ -47,7 +48,7 @@ def dead(world: FakeKafka, *, v2: bool = True, timeout: bool = True) -> LogScrip
 
 def ends(hour: LogHour) -> list[tuple[str, str]]:
     unclean = hour.facts.get(UncleanEnds)
-    return [] if unclean is None else [(end.transactional_id, end.outcome) for end in unclean.ends]
+    return [] if unclean is None else [(end.transactional_id, end.outcome_word) for end in unclean.ends]
 
 
 @pytest.mark.parametrize("v2", [True, False])
@@ -65,14 +66,14 @@ def test_it_says_what_an_agent_says(look: Callable[..., LogHour]) -> None:
     world = log_world()
     dead(world)
     source = txnlog_source(world)
-    known: tuple[UncleanEnd, ...] = ()
+    known: tuple[Transaction, ...] = ()
     for _ in range(10):
         found = read(world, source).facts[UncleanEnds]
         assert isinstance(found, UncleanEnds)
         known = found.ends
         world.time.pass_(READ_SECONDS)
     hour = look(world)
-    assert ends(hour) == [(end.transactional_id, end.outcome) for end in known] == [("pay-1", "timed_out")]
+    assert ends(hour) == [(end.transactional_id, end.outcome_word) for end in known] == [("pay-1", "timed_out")]
 
 
 def test_a_fence_that_the_next_record_shows_is_not_called_a_timeout(look: Callable[..., LogHour]) -> None:
@@ -92,7 +93,7 @@ def test_what_is_not_settled_in_time_is_listed_as_undecided(look: Callable[..., 
     dead(world)
     hour = look(world, seconds=1.5)
     assert ends(hour) == []
-    assert [(end.transactional_id, end.outcome) for end in hour.undecided] == [("pay-1", "undecided")]
+    assert [(end.transactional_id, end.outcome_word) for end in hour.undecided] == [("pay-1", "undecided")]
 
 
 def test_where_the_log_s_end_is_not_said_nothing_waits_for_ever(look: Callable[..., LogHour]) -> None:

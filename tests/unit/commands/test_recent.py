@@ -14,27 +14,29 @@ from exporter.commands.log_hour import LogHour
 from exporter.commands.runner import ClusterReport
 from exporter.config import ClusterConfig
 from exporter.model import Deadline, Facts
-from exporter.transactions.facts import ExpiredId, ExpiredIds, UncleanEnd, UncleanEnds
+from exporter.transactions.facts import ExpiredId, ExpiredIds, UncleanEnds
+from exporter.transactions.transaction import Transaction
 from exporter.views.transactions import unclean_end_document
 from tests.helpers.one_broker import OneBroker
+from tests.helpers.transactions import unclean_end
 
 NOW = 1_795_255_200.0
 
 
-def ends(number: int, application: str = "pay", outcome: str = "fenced") -> tuple[UncleanEnd, ...]:
+def ends(number: int, application: str = "pay", outcome: str = "fenced") -> tuple[Transaction, ...]:
     return tuple(
-        UncleanEnd(f"{application}-{n % 3}", application, 1, n, outcome, NOW - n, NOW - n - 5) for n in range(number)
+        unclean_end(f"{application}-{n % 3}", application, 1, n, outcome, NOW - n, NOW - n - 5) for n in range(number)
     )
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     def command(
-        found: tuple[UncleanEnd, ...],
+        found: tuple[Transaction, ...],
         *,
         every: bool = False,
         not_asked: tuple[str, ...] = (),
-        undecided: tuple[UncleanEnd, ...] = (),
+        undecided: tuple[Transaction, ...] = (),
     ) -> int:
         look = ClusterReport(OneBroker().cluster(), found, not_asked, undecided).of_views(
             lambda end: unclean_end_document(end, NOW)
@@ -70,12 +72,12 @@ def test_all_lists_each(run: Callable[..., int], capsys: pytest.CaptureFixture[s
 def test_what_is_not_settled_yet_is_listed_and_is_not_none(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run((), undecided=ends(1, outcome="undecided")) == 2
+    assert run((), undecided=(ends(1)[0]._replace(outcome=None),)) == 2
     printed = capsys.readouterr().out
     assert "pay-0" in printed
     assert "undecided: it was aborted" in printed
     assert "no unclean ends" not in printed
-    assert run(ends(90), undecided=ends(1, outcome="undecided")) == 1
+    assert run(ends(90), undecided=(ends(1)[0]._replace(outcome=None),)) == 1
     assert "undecided: it was aborted" in capsys.readouterr().out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +13,10 @@ from exporter.flink.jobs import COMPLETION_SECONDS, MOST_JOBS, Jobs, judge
 from exporter.flink.kafka_sink_job import MOST_SUBTASKS, KafkaSinkJob
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
+from exporter.transactions.transaction import Transaction
 from exporter.words import Outcome, Precommit, TransactionState
 from tests.helpers.calls import calls_of
+from tests.helpers.transactions import finished
 
 T0 = 1_790_000_000.0
 INTERVAL = 60.0
@@ -61,7 +62,7 @@ class SimulatedSink:
         for subtask in subtasks or range(SUBTASKS):
             who = self.id(subtask, self.checkpoint - 1)
             begun = self.precommitted[subtask]
-            self.jobs.ended(who, "orders", Outcome.COMMITTED, 100 + subtask, begun, self.now + 0.5)
+            self.jobs.ended(finished(who, "orders", Outcome.COMMITTED, 100 + subtask, begun, self.now + 0.5))
 
     def run(self, checkpoints: int, interval: float = INTERVAL) -> SimulatedSink:
         for _ in range(checkpoints):
@@ -85,7 +86,7 @@ class SimulatedSink:
 
     def ends(self, opened: OpenTransaction, outcome: Outcome, after: float = 0.0) -> None:
         who = (opened.transactional_id, "orders", outcome, opened.producer_id)
-        self.jobs.ended(*who, opened.started, self.now + after)
+        self.jobs.ended(finished(*who, opened.started, self.now + after))
 
 
 @pytest.fixture(params=[False, True], ids=["incrementing", "pooling"])
@@ -286,7 +287,7 @@ def test_producers_that_work_beside_each_other_in_any_order_are_no_job(
         begun = at - lasts - 60 * number
         disorder |= begun <= newest
         newest = max(newest, begun)
-        jobs.ended(f"pod-0-{number}", "pod", Outcome.COMMITTED, number, begun, at)
+        jobs.ended(finished(f"pod-0-{number}", "pod", Outcome.COMMITTED, number, begun, at))
         if disorder:
             assert list(jobs) == []
     assert jobs.judge((), at) == {}
@@ -298,7 +299,7 @@ def test_memory_is_bounded_whatever_ids_there_are() -> None:
         jobs.initialised(f"x{number}-0-1", "x", T0)
     assert len(jobs._jobs) == MOST_JOBS
     for number in range(2 * MOST_SUBTASKS):
-        jobs.ended(f"y-{number}-1", "y", Outcome.COMMITTED, 1, T0, T0 + 1)
+        jobs.ended(finished(f"y-{number}-1", "y", Outcome.COMMITTED, 1, T0, T0 + 1))
     assert len(jobs._jobs["y"].subtasks) == MOST_SUBTASKS
 
 
@@ -317,9 +318,9 @@ def test_a_log_that_is_read_partition_by_partition_shows_the_job_that_a_live_one
             live_jobs.initialised(transactional_id, application, instant)
             note(transactional_id, lambda: replayed.initialised(transactional_id, application, instant))
 
-        def ended(self, transactional_id: str, *rest: Any) -> None:
-            live_jobs.ended(transactional_id, *rest)
-            note(transactional_id, lambda: replayed.ended(transactional_id, *rest))
+        def ended(self, transaction: Transaction) -> None:
+            live_jobs.ended(transaction)
+            note(transaction.transactional_id, lambda: replayed.ended(transaction))
 
     def note(transactional_id: str, event: Event) -> None:
         who = FlinkId.parse(transactional_id)
@@ -361,7 +362,7 @@ def test_an_open_transaction_of_a_job_is_not_a_look_at_all_its_subtasks() -> Non
         for subtask in range(subtasks):
             jobs.initialised(f"p-{subtask}-{checkpoint + 1}", "p", now - 0.5)
             if checkpoint < 6 or not subtask:
-                jobs.ended(f"p-{subtask}-{checkpoint}", "p", Outcome.COMMITTED, subtask, now - 10, now)
+                jobs.ended(finished(f"p-{subtask}-{checkpoint}", "p", Outcome.COMMITTED, subtask, now - 10, now))
         now += 10
     waits = [
         OpenTransaction(f"p-{number}-6", "p", number, 0, TransactionState.ONGOING, now - 20, 900.0, None, frozenset())
@@ -370,5 +371,7 @@ def test_an_open_transaction_of_a_job_is_not_a_look_at_all_its_subtasks() -> Non
     found = calls_of(lambda: jobs.judge(waits, now))
     assert found["Subtask.reused"] <= 2 * subtasks
     assert all(transaction.committing for transaction in jobs.judge(waits, now).values())
-    jobs.ended("p-1-2", "p", Outcome.COMMITTED, 1, now - 15, now)  # a number that was used before: they are pooled
+    jobs.ended(
+        finished("p-1-2", "p", Outcome.COMMITTED, 1, now - 15, now)
+    )  # a number that was used before: they are pooled
     assert not any(transaction.committing for transaction in jobs.judge(waits, now).values())

@@ -14,44 +14,58 @@ from exporter.journal.findings import MOST_SEEN, FindingRules
 from exporter.journal.reading import LastReads
 from exporter.kafka.log.control import Marker
 from exporter.model import Fact, TopicPartition
-from exporter.transactions.decided.torn import Decision, MarkerComparison, Torn
-from exporter.transactions.facts import LoggedEnds, UncleanEnd
+from exporter.transactions.decided.torn import MarkerComparison, Torn
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
-from exporter.words import EventKind
+from exporter.transactions.recent import Newest, Recent
+from exporter.transactions.transaction import Transaction
+from exporter.words import EventKind, Outcome
+from tests.helpers.transactions import unclean_end
 
 NOW = 1_795_255_200.0
-END = UncleanEnd("pay-3", "pay", 4711, 5, "timed_out", NOW - 3, NOW - 60)
+END = unclean_end("pay-3", "pay", 4711, 5, "timed_out", NOW - 3, NOW - 60)
 
 
 def events(rules: FindingRules, *facts: Fact) -> list[Event]:
     return list(rules.events(LastReads(NOW, NOW - 100, (SourceState("txnlog", "p", "p", up=True, facts=facts),))))
 
 
+def logged(*ends: Transaction, first: int = 0) -> Recent:
+    """The unclean ends that a process read, of which the first ones are not handed on any more."""
+    return Recent(unclean=Newest(first, (ends,)))
+
+
 def test_an_unclean_end_is_told_once_at_the_time_of_the_log() -> None:
     rules = FindingRules()
-    (event,) = events(rules, LoggedEnds(1, (END,)))
+    (event,) = events(rules, logged(END))
     assert (event.kind, event.at, event.duration) == (EventKind.TIMED_OUT, NOW - 3, 57.0)
-    assert events(rules, LoggedEnds(1, (END,))) == []
-    fenced = END._replace(outcome="fenced", producer_epoch=6)
-    (event,) = events(rules, LoggedEnds(2, (END, fenced)))
+    assert events(rules, logged(END)) == []
+    fenced = END._replace(outcome=Outcome.FENCED, producer_epoch=6)
+    (event,) = events(rules, logged(END, fenced))
     assert (event.kind, event.subject.producer_epoch) == (EventKind.FENCED, 6)
 
 
 def test_an_end_is_told_once_by_the_timestamp_of_its_record_whatever_the_clocks_are_taken_for() -> None:
-    rules, later = FindingRules(), END._replace(ended=END.ended - 90.012, stamp_ahead=90.012)
-    assert len(events(rules, LoggedEnds(1, (END,)))) == 1
-    assert events(rules, LoggedEnds(2, (END, later))) == []
+    rules, later = FindingRules(), END._replace(completed_ms=round(1000 * END.ended) - 90_012, ahead_ms=90_012)
+    assert len(events(rules, logged(END))) == 1
+    assert events(rules, logged(END, later)) == []
 
 
 def test_ends_that_came_faster_than_they_are_handed_on_are_counted_as_lost() -> None:
-    *_, lost = events(FindingRules(), LoggedEnds(10, (END,)))
+    *_, lost = events(FindingRules(), logged(END, first=9))
     assert (lost.kind, lost.count) == (EventKind.EVENTS_LOST, 9)
 
 
 def test_a_torn_transaction_is_told_with_what_its_partition_has() -> None:
-    decision = Decision(
-        "pay-3", 4711, True, frozenset({6}), frozenset({5}), 1_000, 2_000, 3_000, frozenset(), v2=True
-    )  # fmt: skip
+    decision = Transaction(
+        "pay-3",
+        4711,
+        frozenset({5}),
+        frozenset({6}),
+        commit=True,
+        begun_ms=1_000,
+        prepared_ms=2_000,
+        completed_ms=3_000,
+    )
     marker = Torn(decision, TopicPartition("orders", 7), Marker(99, 1_500, 4711, 6, False, 0))
     torn = AuditResults((markers_result(MarkerComparison((marker,), 12, ()), (), "prod", 9.0),))
     rules = FindingRules()
@@ -60,8 +74,8 @@ def test_a_torn_transaction_is_told_with_what_its_partition_has() -> None:
     assert (event.evidence["marker_offset"], event.at) == (99, 3.0)
     assert events(rules, torn) == []
     ends = [END._replace(producer_id=number) for number in range(MOST_SEEN)]
-    for taken, end in enumerate(ends, 1):
-        assert not [event for event in events(rules, torn, LoggedEnds(taken, (end,))) if event.kind == "torn"]
+    for taken, end in enumerate(ends):
+        assert not [event for event in events(rules, torn, logged(end, first=taken)) if event.kind == "torn"]
 
 
 def test_a_loss_of_flink_is_told_once() -> None:
@@ -95,7 +109,7 @@ def test_lost_records_of_the_log_are_an_event() -> None:
 def test_a_burst_is_listed_up_to_a_budget_and_counted_beyond_it_by_application() -> None:
     bursts = Bursts()
     ends = [END._replace(transactional_id=f"pay-{number}", producer_id=number) for number in range(BURST + 100)]
-    found = events(FindingRules(), LoggedEnds(len(ends), tuple(ends)))
+    found = events(FindingRules(), logged(*ends))
     assert len(list(bursts.events(found, NOW))) == BURST
     (more,) = bursts.events((), NOW + TELL_SECONDS)
     assert (more.kind, more.count, more.subject.application) == (EventKind.TIMED_OUT, 100, "pay")
@@ -109,15 +123,17 @@ def test_ends_that_the_process_before_only_counted_are_not_told_when_they_are_re
 
     ends = tuple(END._replace(producer_id=number, again=True) for number in range(BURST + 100))
     before, bursts = FindingRules(), Bursts()
-    told = [*bursts.events(events(before, LoggedEnds(len(ends), ends)), NOW), *bursts.close(NOW)]
+    told = [*bursts.events(events(before, logged(*ends)), NOW), *bursts.close(NOW)]
     counted = [document for document in map(count, told) if document.get("count")]
     after = FindingRules()
     after.restore([event.key for event in told], counted)
-    assert events(after, LoggedEnds(len(ends), ends)) == []
+    assert events(after, logged(*ends)) == []
     new = END._replace(producer_id=9999)  # it was not read before
-    late = END._replace(ended=NOW + 1, again=True)  # read, and neither listed nor counted: the process was killed
+    late = END._replace(
+        completed_ms=round(1000 * NOW) + 1000, again=True
+    )  # read, and neither listed nor counted: the process was killed
     other = END._replace(application="etl", producer_id=9998, again=True)
-    assert len(events(after, LoggedEnds(len(ends) + 3, (*ends, new, late, other)))) == 3
+    assert len(events(after, logged(*ends, new, late, other))) == 3
 
 
 def test_torn_transactions_beyond_the_budget_are_counted_by_partition_and_of_no_application() -> None:

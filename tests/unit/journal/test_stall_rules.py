@@ -13,11 +13,11 @@ from exporter.journal.reading import LastReads
 from exporter.journal.stall_rules import SETTLE_SECONDS, OpenStall, StallRules
 from exporter.lso.facts import Blocker, Stall, Stalls, StallWatch
 from exporter.model import Fact, TopicPartition
-from exporter.transactions.decided.recent_decisions import RecentDecisions
-from exporter.transactions.decided.torn import Decision
 from exporter.transactions.facts import CoordinatorTime
+from exporter.transactions.recent import Newest, Recent
 from exporter.words import BlockerKind, EventKind, Outcome, StallEnd
 from tests.helpers.calls import calls_of
+from tests.helpers.transactions import decision_of
 
 NOW = 1_795_255_200.0
 ORDERS = TopicPartition("orders", 7)
@@ -40,13 +40,17 @@ def reading(*facts: Fact, wall: float = NOW, up: bool = True) -> LastReads:
     )
 
 
-def decided(*, commit: bool, completed: float, producer_id: int = 4711, begun: float = NOW - 60) -> RecentDecisions:
-    made = Decision(
-        *("pay-3", producer_id, commit, frozenset({6}), frozenset({5})),
-        *(int(begun * 1000), int(completed * 1000) - 5, int(completed * 1000)),
-        *(frozenset({ORDERS}), True),
+def decided(*, commit: bool, completed: float, producer_id: int = 4711, begun: float = NOW - 60) -> Recent:
+    made = decision_of(
+        *("pay-3", producer_id, frozenset({5}), frozenset({6})),
+        commit=commit,
+        v2=True,
+        begun=begun,
+        at=completed - 0.005,
+        completed=completed,
+        partitions=frozenset({ORDERS}),
     )
-    return RecentDecisions(0, ((made,),))
+    return Recent(Newest(0, ((made,),)))
 
 
 def kinds(events: Sequence[Event]) -> list[EventKind]:
@@ -117,16 +121,16 @@ def test_a_proof_about_the_holder_is_an_event(kind: BlockerKind, told: EventKind
     ],
 )
 def test_how_a_stall_ended_is_what_the_log_decided(outcome: Outcome, how: StallEnd) -> None:
-    (decision,) = decided(commit=outcome is Outcome.COMMITTED, completed=NOW + 3).since(0)
-    log = RecentDecisions(0, ((decision._replace(outcome=outcome),),))
+    (decision,) = decided(commit=outcome is Outcome.COMMITTED, completed=NOW + 3).ended.since(0)
+    log = Recent(Newest(0, ((decision._replace(outcome=outcome),),)))
     (event,) = begun().events(reading(Stalls(()), log, wall=NOW + 5))
     assert (event.kind, event.how, event.at) == (EventKind.STALL_ENDED, how, NOW + 3)
     assert event.duration == pytest.approx(33)
 
 
 def test_a_fence_that_decides_with_the_next_epoch_ends_the_stall_of_the_same_begin() -> None:
-    (fenced,) = decided(commit=False, completed=NOW + 3).since(0)
-    log = RecentDecisions(0, ((fenced._replace(client_epochs=frozenset({6}), v2=False),),))
+    (fenced,) = decided(commit=False, completed=NOW + 3).ended.since(0)
+    log = Recent(Newest(0, ((fenced._replace(client_epochs=frozenset({6}), client_version=0),),)))
     (event,) = begun().events(reading(Stalls(()), log, wall=NOW + 5))
     assert (event.how, event.at) == (StallEnd.ABORTED, NOW + 3)
 
@@ -175,8 +179,8 @@ def test_a_later_decision_that_differs_may_have_ended_the_stall_of_a_holder_that
     for later, how in ((True, StallEnd.UNKNOWN), (False, StallEnd.ABORTED)):
         rules = begun(unknown)
         own = decided(commit=False, completed=NOW + 3)
-        (other,) = decided(commit=later, completed=NOW + 3.2, begun=NOW + 3.1).since(0)
-        both = RecentDecisions(0, (*own.reads, (other._replace(client_epochs=frozenset({11})),)))
+        (other,) = decided(commit=later, completed=NOW + 3.2, begun=NOW + 3.1).ended.since(0)
+        both = Recent(Newest(0, (*own.ended.reads, (other._replace(client_epochs=frozenset({11})),))))
         first = list(rules.events(reading(Stalls(()), both, wall=NOW + 5)))
         assert len(first) == (not later)
         [event] = first or rules.events(reading(Stalls(()), both, wall=NOW + 6 + SETTLE_SECONDS))
@@ -215,8 +219,8 @@ def test_a_commit_that_lacks_its_marker_ends_with_the_next_transaction_of_its_pr
     rules = begun(STALL._replace(blocker=HOLDER._replace(kind=BlockerKind.UNMARKED)))
     own = decided(commit=True, completed=NOW + 1)
     assert list(rules.events(reading(Stalls(()), own, wall=NOW + 5))) == []
-    (next_one,) = decided(commit=False, completed=NOW + 4, begun=NOW + 2).since(0)
-    both = RecentDecisions(0, (*own.reads, (next_one,)))
+    (next_one,) = decided(commit=False, completed=NOW + 4, begun=NOW + 2).ended.since(0)
+    both = Recent(Newest(0, (*own.ended.reads, (next_one,))))
     (event,) = rules.events(reading(Stalls(()), both, wall=NOW + 6))
     assert (event.how, event.at) == (StallEnd.PRODUCER_BACK, NOW + 4)
 

@@ -18,9 +18,10 @@ from exporter.lso.next_step import MEANING, clock_time, next_step
 from exporter.lso.proof.evidence import HangingProof
 from exporter.lso.shell import quoted, shown
 from exporter.model import TopicPartition
-from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
+from exporter.transactions.decided.fate import Fate, Judgement
 from exporter.words import BlockerKind, MarkerWait, Precommit, TransactionState
 from tests.helpers.proofs import committed, logged, proof_of, proven
+from tests.helpers.transactions import decision_of
 
 ROOT = Path(__file__).parents[3]
 NOW = 1_795_255_200.0  # 2026-11-21 10:00:00 UTC
@@ -157,7 +158,7 @@ def test_a_hanging_transaction_has_its_evidence_that_nothing_was_promised() -> N
     proof = case.blocker.evidence
     assert isinstance(proof, HangingProof)
     epochs = frozenset({0}), frozenset({1})
-    abort = DecidedTransaction("pay-1", 4711, *epochs, False, True, None, NOW, NOW, None)
+    abort = decision_of("pay-1", 4711, *epochs, commit=False, v2=True, at=NOW, completed=NOW)
     aborted = HangingProof(proof.first, replace(proof.second, judgement=Judgement(Fate.ABORTED, abort)))
     step = next_step(case._replace(blocker=case.blocker._replace(evidence=aborted)), "b1:9092", NOW)
     assert f"The log has the ABORT of pay-1 since {clock_time(NOW)}." in step.text

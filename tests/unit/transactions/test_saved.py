@@ -42,29 +42,28 @@ def test_open_ids_and_waiting_aborts_come_back_as_they_were(history: GeneratedLo
             progress.read(record.offset)
     kept = read(document({"0": partition_document(progress, machine)}), ()).partitions[0]
     assert (kept.position.offset, kept.taken_at) == (progress.next, progress.next)
-    assert kept.position.unsettled == {decision.transaction.offset for decision in machine.unsettled}
+    assert kept.position.unsettled == {entry.pending.offset for entry in machine.unsettled if entry.pending}
     again = read(document({"0": kept_document(kept)}), ()).partitions[0]
     for saved in (kept, again):
         fresh = StateMachine(0)
         fresh.restore(saved.ids)
-        assert states(fresh, fresh.entries.values()) == states(
-            machine, [entry for entry in machine.entries.values() if entry.open or entry.pending is not None]
+        assert states(fresh.entries.values()) == states(
+            entry for entry in machine.entries.values() if entry.open or entry.pending is not None
         )
         assert fresh.open.keys() == machine.open.keys()
 
 
-def states(machine: StateMachine, entries: Any) -> dict[str, Any]:
-    due = {decision.transaction.entry.transactional_id: decision.due_ms for decision in machine.unsettled}
-    return {entry.transactional_id: (fields(entry), due.get(entry.transactional_id)) for entry in entries}
+def states(entries: Any) -> dict[str, Any]:
+    return {entry.transactional_id: fields(entry) for entry in entries}
 
 
 def fields(entry: Entry) -> tuple[Any, ...]:
     kept = [
         getattr(entry, name)
         for name in Entry.__slots__
-        if name not in ("view", "pending", "application", "ended_start_ms")
+        if name not in ("view", "application", "ended_start_ms", "due_ms")
     ]
-    return (*kept, entry.pending and entry.pending[1:])
+    return (*kept, entry.due_ms if entry.pending else None)
 
 
 def test_the_journal_of_the_same_generation_goes_on_from_the_snapshot() -> None:
@@ -127,14 +126,14 @@ ONE_ID = ["a", [1] * 13, ""]
         [None, *ONE_ID[1:]],
         [[], *ONE_ID[1:]],
         [*ONE_ID[:2], "/w=="],
-        [*ONE_ID, [1, "committed", [1] * 9, "/w=="]],
+        [*ONE_ID, [1, "committed", [1] * 9, "/w==", [1], [1]]],
     ],
 )
 def test_an_id_that_is_no_text_and_a_section_without_partitions_are_refused(row: list[Any]) -> None:
     def saved(row: list[Any]) -> dict[str, Any]:
         return document({"0": {"position": [1, 0, [], 0, [], -1, [[], []]], "taken_at": 0, "ids": [row]}})
 
-    assert read(saved([*ONE_ID, [1, "committed", [1] * 9, ""]]), ()).partitions[0].ids
+    assert read(saved([*ONE_ID, [1, "committed", [1] * 9, "", [1], [1]]]), ()).partitions[0].ids
     with pytest.raises(UnusableState):
         read(saved(row), ())
 

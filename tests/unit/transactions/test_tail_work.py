@@ -41,6 +41,7 @@ CALLS = {
     "PartitionProgress.count": 1,
     "Aggregates.take": 1,
     "Aggregates._ended": 1,
+    "_Ring.take": 1,
     "Jobs.ended": 0,
     "ApplicationCounters.count": 1,
     "Histogram.observe": 2,

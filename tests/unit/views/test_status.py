@@ -29,7 +29,6 @@ from exporter.transactions.facts import (
     CoordinatorTime,
     OpenTransaction,
     OpenTransactions,
-    UncleanEnd,
     UncleanEnds,
     UncleanId,
 )
@@ -39,6 +38,7 @@ from exporter.words import BlockerKind, MarkerWait, Outcome, TransactionState
 from tests.helpers.pages import page
 from tests.helpers.proofs import proven
 from tests.helpers.schemas import conform
+from tests.helpers.transactions import unclean_end
 
 NOW = 1_795_255_200.0
 EVIL = "</pre><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
@@ -57,7 +57,7 @@ PREPARED = OpenTransaction(
 STALL = Stall(
     TopicPartition("orders", 7), NOW - 190, 100, 142, 2, Blocker("pay-3", "pay", 4711, 5, 100, BlockerKind.OPEN)
 )
-END = UncleanEnd("pay-9", "pay", 4713, 6, "fenced", NOW - 30, NOW - 90)
+END = unclean_end("pay-9", "pay", 4713, 6, "fenced", NOW - 30, NOW - 90)
 
 
 def facts(*given: Fact) -> Facts:
@@ -385,7 +385,7 @@ def evil_facts() -> tuple[Fact, ...]:
     transaction = OPEN._replace(
         transactional_id=EVIL, application=EVIL, partitions=frozenset({TopicPartition(EVIL, 1)})
     )
-    evil_end = END._replace(transactional_id=EVIL, application=EVIL, outcome=EVIL)
+    evil_end = END._replace(transactional_id=EVIL, application=EVIL)
     return (
         ClusterIdentity(EVIL, EVIL, None, 1),
         Stalls((stall,)),
@@ -411,7 +411,7 @@ def test_no_id_can_put_markup_into_the_page() -> None:
 
 
 def test_a_loop_of_fences_is_one_row_and_what_is_not_listed_is_counted() -> None:
-    loop = END._replace(transactional_id="loop-1", outcome="fenced")
+    loop = END._replace(transactional_id="loop-1", outcome=Outcome.FENCED)
     ids = [UncleanId(loop, 180, loop.ended - 3_500), *(UncleanId(END, 2, END.ended) for _ in range(60))]
     found = Elements(page(status(IDENTITY, UncleanEnds((loop,), tuple(ids), of_other_ids=7))))
     assert found.text.count("loop-1") == 1

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.applications.applications import Grouping
-from exporter.jobs.history.fold import KEEP_MS, FoldState, Kept, PartitionFold, Row, day_of
+from exporter.jobs.history.fold import KEEP_MS, FoldState, PartitionFold, Row, day_of
 from exporter.jobs.history.table import COLUMNS, KEPT_FIELDS, SCHEMA, RowFiles, read_kept, table_of, write_kept
 from exporter.model import TopicPartition
 from exporter.settings.sections import TransactionsConfig
@@ -39,7 +39,7 @@ def fold_in_batches(
     edges = [0, *sorted(cuts), len(records)]
     rows: list[Row] = []
     standings: dict[int, FoldState] = {}
-    kept: dict[int, list[Kept]] = {}
+    kept: dict[int, list[Entry]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for batch, (first, last) in enumerate(pairwise(edges)):
             numbers = sorted({record.partition for record in records})
@@ -92,7 +92,8 @@ def test_rows_of_real_logs_agree_with_the_agents_counters(captured: Sequence[tup
         CoordinatorRecord(0, at, ms, bytes.fromhex(key), bytes.fromhex(value))
         for at, (_, _, ms, key, value) in enumerate(captured)
     ]
-    aggregates, machine = Aggregates(Grouping(), TransactionsConfig()), StateMachine(0)
+    aggregates = Aggregates(Grouping(), TransactionsConfig())
+    machine = StateMachine(0, aggregates.appeared)
     events = [
         event for record in records for event in machine.apply(record.offset, record.ms, record.key, record.value)
     ]
@@ -189,11 +190,12 @@ def test_an_id_that_is_idle_for_an_hour_is_forgotten_and_an_open_one_never() -> 
     fold = PartitionFold(0, FoldState(), (), group)
     for record in merge([idle, busy, other], 1).records:
         fold.record(record.offset, record.ms, record.key, record.value)
-    assert {kept_id.entry.transactional_id for kept_id in fold.kept()} == {"pay-2", "pay-3"}
+    assert {kept_id.transactional_id for kept_id in fold.kept()} == {"pay-2", "pay-3"}
 
 
 def test_every_field_of_an_entry_is_kept_or_made_anew() -> None:
-    assert {*KEPT_FIELDS, "application", "begun_ahead_ms", "ended_start_ms", "pending", "view"} == set(Entry.__slots__)
+    made_anew = {"application", "begun_ahead_ms", "ended_start_ms", "view"}
+    assert {*KEPT_FIELDS, *made_anew, "pending", "due_ms"} == set(Entry.__slots__)
 
 
 def test_rows_are_files_by_day_with_every_column(tmp_path: Path) -> None:

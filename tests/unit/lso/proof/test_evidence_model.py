@@ -23,8 +23,8 @@ from exporter.lso.source.lso import LsoSource
 from exporter.model import TopicPartition
 from exporter.settings.sections import LsoConfig, TopicsConfig
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
-from exporter.transactions.machine.record_fields import V2
 from exporter.transactions.machine.records import NO_TIMEOUT_MS, Status
+from exporter.transactions.transaction import V2
 from exporter.words import BlockerKind, TransactionState
 from tests.helpers.cluster import LOG, FakeKafka, FakeTransaction, OpenWriter, SourceRead, read, world_of
 from tests.helpers.coordinator import CoordinatorRecord

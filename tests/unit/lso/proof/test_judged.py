@@ -10,13 +10,14 @@ from exporter.lso.proof.evidence import OpenStart, WriterState
 from exporter.lso.proof.judged import MOST, JudgedRecords
 from exporter.lso.proof.log_history import MARGIN_SECONDS, LogHistory
 from exporter.model import KnownLogEnd, KnownLogEnds, TopicPartition
-from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement
+from exporter.transactions.decided.fate import Fate, Judgement
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window
 from exporter.transactions.machine.records import Status
 from exporter.words import BlockerKind
 from tests.helpers.cluster import LOG, FakeKafka, world_of
 from tests.helpers.scenes import go_on, stand
 from tests.helpers.sources import lso_source
+from tests.helpers.transactions import decision_of
 from tests.unit.lso.source.test_lso import ABORT, opened, stalls, steps, write
 
 FOLLOWED = LogChanges({})
@@ -25,9 +26,9 @@ PLACE = TopicPartition("orders", 0)
 HELD = OpenStart(PLACE, 7, 10)
 WRITER = WriterState(0, 1_700_000_000.0, 4)
 READ = {0: KnownLogEnd(40, 3)}
-COMMIT = DecidedTransaction(
-    "pay-1", 7, frozenset({0}), frozenset({0}), True, False, 1.0, 2.0, None, frozenset({PLACE}), 5, 1
-)
+COMMIT = decision_of(
+    "pay-1", 7, frozenset({0}), frozenset({0}), commit=True, v2=False, begun=1.0, at=2.0, partitions=frozenset({PLACE})
+)._replace(offset=5, leader_epoch=1)
 
 
 def kinds(world: FakeKafka, directory: Path, seconds: float, facts: LogChanges | None) -> list[BlockerKind]:

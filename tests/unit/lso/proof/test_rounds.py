@@ -11,16 +11,18 @@ from exporter.kafka.log.control import Marker
 from exporter.kafka.log.open_records import OpenTrace
 from exporter.lso.proof.rounds import Rounds
 from exporter.model import TopicPartition
-from exporter.transactions.decided.fate import DecidedTransaction, Fate, ProducerLog
+from exporter.transactions.decided.fate import Fate, ProducerLog
+from exporter.transactions.transaction import Transaction
 from tests.helpers.cluster import FakeKafka
+from tests.helpers.transactions import decision_of
 
 PLACE = TopicPartition("orders", 0)
 ONE = frozenset({0})
 
 
-def committed(offset: int, at: float) -> DecidedTransaction:
-    ends = at, at + 0.1
-    return DecidedTransaction("pay-1", 7, ONE, ONE, True, False, at - 20, *ends, frozenset({PLACE}), offset, 0, True)
+def committed(offset: int, at: float) -> Transaction:
+    made = decision_of("pay-1", 7, ONE, ONE, commit=True, v2=False, begun=at - 20, at=at, completed=at + 0.1)
+    return made._replace(partitions=frozenset({PLACE}), offset=offset, leader_epoch=0, sure=True)
 
 
 @pytest.mark.parametrize(

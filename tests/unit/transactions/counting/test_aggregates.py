@@ -16,11 +16,12 @@ from exporter.model import Distribution, Metric, Sample, TopicPartition
 from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
 from exporter.transactions.counting.application_counters import application_samples, counter_samples, last_samples
-from exporter.transactions.counting.partition_lists import MOST_BYTES
+from exporter.transactions.counting.partition_lists import MOST_NAMES
 from exporter.transactions.facts import CommitDurations
-from exporter.transactions.machine.entries import Appeared, Ended, Entry, Forgotten, Initialised, encode_section
+from exporter.transactions.machine.entries import Entry, Forgotten, Initialised
 from exporter.words import Outcome
 from tests.helpers.calls import calls_of
+from tests.helpers.transactions import finished
 
 NOW = 1_790_000_000.0
 
@@ -31,13 +32,14 @@ def aggregates_of(caps: TransactionsConfig | None = None) -> Aggregates:
 
 def entry_of(aggregates: Aggregates, transactional_id: str) -> Entry:
     entry = Entry(transactional_id, 0)
-    aggregates.take(Appeared(entry), new=True)
+    aggregates.appeared(entry)
     return entry
 
 
 def finish(aggregates: Aggregates, entry: Entry, outcome: Outcome, *, ago: float = 0.0, new: bool = True) -> None:
-    ms = round((NOW - ago) * 1000)
-    aggregates.take(Ended(entry, 7, 1, 2, outcome, ms - 700, ms - 200, ms, 60_000, 0), new=new)
+    end = NOW - ago
+    who = entry.transactional_id, entry.application, outcome, 7
+    aggregates.take(finished(*who, end - 0.7, end, prepared=end - 0.2, version=2), new=new)
 
 
 def values(samples: Sequence[Sample], metric: Metric) -> dict[tuple[str, ...], object]:
@@ -91,7 +93,7 @@ def test_what_is_not_counted_is_dated_all_the_same() -> None:
 def appear(aggregates: Aggregates, transactional_id: str, ago: float) -> None:
     entry = Entry(transactional_id, 0)
     entry.record_ms = round((NOW - ago) * 1000)
-    aggregates.take(Appeared(entry), new=False)
+    aggregates.appeared(entry)
 
 
 def test_applications_that_appear_count_for_an_hour_once_those_before_are_known() -> None:
@@ -114,12 +116,12 @@ def test_a_flink_job_is_fenced_only_while_it_starts_and_does_not_commit() -> Non
     aggregates = aggregates_of()
     entries = [entry_of(aggregates, f"sums-0-{number}") for number in range(12)]
     for number, entry in enumerate(entries[:8]):  # each id is initialised while the one before is open
-        begun = round((NOW - 600 + 60 * number) * 1000)
+        begun = NOW - 600 + 60 * number
         following = entries[number + 1]
-        following.record_ms = begun + 60_000
+        following.record_ms = round((begun + 60) * 1000)
         aggregates.take(Initialised(following, 1), new=True)
-        ended = Ended(entry, 7, 1, 0, Outcome.COMMITTED, begun + 100, begun + 60_400, begun + 60_500, 900_000, 0)
-        aggregates.take(ended, new=True)
+        who = entry.transactional_id, entry.application, Outcome.COMMITTED, 7
+        aggregates.take(finished(*who, begun + 0.1, begun + 60.5, prepared=begun + 60.4), new=True)
     last = -600 + 60 * 8 + 0.5
     for restart in range(3):
         finish(aggregates, entries[8 + restart], Outcome.FENCED, ago=-last - 20 * (restart + 1))
@@ -201,7 +203,6 @@ def test_an_application_goes_with_its_last_id_and_leaves_nothing_behind() -> Non
     assert counter_list(aggregates) == []
     later = NOW + 7_200
     assert gauge_list(aggregates, later) == []
-    assert not aggregates._fences
 
 
 def test_the_ids_fenced_most_in_ten_minutes_are_shown() -> None:
@@ -220,10 +221,10 @@ def test_the_latest_unclean_ends_of_the_last_hour_are_shown_newest_first() -> No
     for number in range(5):
         finish(aggregates, entry_of(aggregates, f"pay-{number}"), Outcome.TIMED_OUT, ago=number * 60)
     finish(aggregates, entry_of(aggregates, "own-1"), Outcome.ABORTED)
-    ends = aggregates.unclean.latest(NOW)
+    ends = aggregates.ends.latest(NOW)
     assert [end.transactional_id for end in ends] == ["pay-0", "pay-1", "pay-2"]
     assert {end.outcome for end in ends} == {"timed_out"}
-    assert aggregates.unclean.latest(NOW + 3_601) == ()
+    assert aggregates.ends.latest(NOW + 3_601) == ()
 
 
 def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() -> None:
@@ -232,7 +233,7 @@ def test_one_id_that_is_fenced_again_and_again_takes_one_place_for_each_epoch() 
     finish(aggregates, other, Outcome.TIMED_OUT, ago=60)
     for _ in range(50):
         finish(aggregates, loop, Outcome.FENCED)
-    assert [end.transactional_id for end in aggregates.unclean.latest(NOW)] == ["loop-1", "pay-1"]
+    assert [end.transactional_id for end in aggregates.ends.latest(NOW)] == ["loop-1", "pay-1"]
 
 
 def test_ids_seen_in_the_last_hour_are_counted() -> None:
@@ -352,14 +353,14 @@ def test_what_a_client_has_learned_does_not_cost_a_pass_over_all_applications() 
 def test_lists_of_thousands_of_partitions_are_not_all_remembered() -> None:
     aggregates = aggregates_of()
     entry = entry_of(aggregates, "pay-1")
-    first = (0).to_bytes(4)
-    base = encode_section(frozenset(TopicPartition("orders", number) for number in range(2000)))
-    for number in range(2 * MOST_BYTES // len(base)):
-        section = base.replace(first, (3000 + number).to_bytes(4), 1)
-        ended = Ended(entry, 7, 1, 2, Outcome.COMMITTED, 0, 0, number, 60_000, number, section)
-        aggregates.take(ended, new=True)
-    kept = sum(map(len, aggregates._lists.known))
-    assert kept <= MOST_BYTES + len(base)
+    same = [TopicPartition("orders", number) for number in range(2000)]
+    places = frozenset(same)
+    for number in range(2 * MOST_NAMES // len(same)):
+        places = frozenset([*same, TopicPartition("orders", 3000 + number)])
+        who = entry.transactional_id, entry.application, Outcome.COMMITTED, 7
+        aggregates.take(finished(*who, NOW, NOW, places=places), new=True)
+    kept = sum(len(known) for _, known in aggregates._lists.known)
+    assert kept <= MOST_NAMES + len(places)
     assert aggregates.topics == {"orders"}
 
 
@@ -371,8 +372,7 @@ def test_durations_are_the_bucket_of_999_of_1000_commits() -> None:
     finish(own, entry, Outcome.TIMED_OUT)
     [found] = own.durations().values()
     assert found == CommitDurations(999, 0.5)
-    ms = round(NOW * 1000)
     for _ in range(2):
-        own.take(Ended(entry, 7, 1, 2, Outcome.COMMITTED, ms - 5_000_000, ms, ms, 60_000, 0), new=True)
+        own.take(finished("pay-1", entry.application, Outcome.COMMITTED, 7, NOW - 5000, NOW), new=True)
     [longer] = own.durations().values()
     assert longer == CommitDurations(1001, None), "two of a thousand are above the last bound"

@@ -27,8 +27,8 @@ class Log:
     """One partition of the log, and the aggregates of an agent that knew every id at ``START_MS``."""
 
     def __init__(self, caps: TransactionsConfig | None = None) -> None:
-        self.machine = StateMachine(0)
         self.aggregates = Aggregates(Grouping(), caps or TransactionsConfig())
+        self.machine = StateMachine(0, self.aggregates.appeared)
         self._offset = 0
         self._producer_ids = count(1000)
         self._ids: dict[str, CoordinatorId] = {}

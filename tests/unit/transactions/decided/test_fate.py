@@ -13,7 +13,9 @@ from exporter.kafka.log.control import Marker
 from exporter.model import KnownLogEnd, TopicPartition
 from exporter.transactions.decided import fate
 from exporter.transactions.decided.decisions import LogRun, passed_offset
-from exporter.transactions.decided.fate import DecidedTransaction, Fate, Judgement, OpenRecords, ProducerLog, judge
+from exporter.transactions.decided.fate import Fate, Judgement, OpenRecords, ProducerLog, judge
+from exporter.transactions.transaction import Transaction
+from tests.helpers.transactions import decision_of
 from tests.model import explore as explore_module
 from tests.model import observer
 from tests.model.explore import explore
@@ -23,11 +25,11 @@ HERE, ELSEWHERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 NO_FAULTS = Bounds((False, False), (0, 0), ((0,), (0,)), 0, 0, 0, 0, 0, 0)
 
 
-def decided(epoch: int, *, commit: bool, v2: bool, offset: int = 5, at: float = 1000.0) -> DecidedTransaction:
+def decided(epoch: int, *, commit: bool, v2: bool, offset: int = 5, at: float = 1000.0) -> Transaction:
     marked = frozenset({epoch + 1 if v2 else epoch})
-    return DecidedTransaction(
-        "pay-1", 7, frozenset({epoch}), marked, commit, v2, at - 60, at, at + 1, frozenset({HERE}), offset, 0, sure=True
-    )
+    who = "pay-1", 7, frozenset({epoch}), marked
+    made = decision_of(*who, commit=commit, v2=v2, begun=at - 60, at=at, completed=at + 1)
+    return made._replace(partitions=frozenset({HERE}), offset=offset, leader_epoch=0, sure=True)
 
 
 def opened(epoch: int, *, first: int | None = None, marker: Marker | None = None) -> OpenRecords:
@@ -60,7 +62,7 @@ def test_a_commit_of_an_older_client_is_its_own_only_by_the_marker_below_it() ->
     assert judge(opened(0, marker=marker(0, commit=True, at=900)), log).fate is Fate.COMMITTED
     assert judge(opened(0, marker=marker(0, commit=True, at=1000)), log).fate is Fate.NEVER
     assert judge(opened(0, marker=marker(0, commit=True, at=950)), log).fate is Fate.COMMITTED
-    short = ProducerLog((log.decisions[0]._replace(begun=999.0),), 0)  # within the difference of two clocks
+    short = ProducerLog((log.decisions[0]._replace(begun_ms=999_000),), 0)  # within the difference of two clocks
     assert judge(opened(0, marker=marker(0, commit=True, at=1000)), short).fate is Fate.UNKNOWN
     assert judge(opened(0), log._replace(passed=6)).fate is Fate.NEVER
 

@@ -6,16 +6,18 @@ import math
 
 from exporter.kafka.log.control import Marker
 from exporter.model import TopicPartition
-from exporter.transactions.decided.fate import DecidedTransaction
 from exporter.transactions.decided.record_owner import NOT_EXCLUDED, EndedRecord, LogWindow, owner_of
+from exporter.transactions.transaction import Transaction
+from tests.helpers.transactions import decision_of
 
 HERE, ELSEWHERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-def decided(epoch: int, *, v2: bool, at: float = 1000.0, commit: bool = True, here: bool = True) -> DecidedTransaction:
+def decided(epoch: int, *, v2: bool, at: float = 1000.0, commit: bool = True, here: bool = True) -> Transaction:
     marked = frozenset({epoch + 1 if v2 else epoch})
     places = frozenset({HERE, ELSEWHERE} if here else {ELSEWHERE})
-    return DecidedTransaction("pay-1", 7, frozenset({epoch}), marked, commit, v2, at - 1, at, at + 0.01, places)
+    who = "pay-1", 7, frozenset({epoch}), marked
+    return decision_of(*who, commit=commit, v2=v2, begun=at - 1, at=at, completed=at + 0.01, partitions=places)
 
 
 def marker(epoch: int, *, at: float, commit: bool = True) -> Marker:

@@ -16,15 +16,16 @@ from exporter.transactions.decided import torn
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import (
     ComparisonStopped,
-    Decision,
-    DecisionLog,
+    DecidedLog,
     MarkerComparison,
     Torn,
     clocks_apart_ms,
     judge,
 )
-from exporter.transactions.machine.records import LogValue, Status, Tags
+from exporter.transactions.machine.records import Status
+from exporter.transactions.transaction import Transaction
 from tests.helpers.marker_comparison import compare_all
+from tests.helpers.strategies import encode_key, encode_value, kafka_tags
 
 A, B = TopicPartition("orders", 0), TopicPartition("payments", 1)
 START = 1_000_000
@@ -39,17 +40,20 @@ class TornCluster:
     now: int = START
     epoch: int = 0
     skew: int = 0
-    log: DecisionLog = field(default_factory=DecisionLog)
+    log: DecidedLog = field(default_factory=DecidedLog)
+    records: int = 0
     markers: dict[TopicPartition, list[Marker]] = field(default_factory=lambda: {A: [], B: []})
 
-    def value(self, status: Status, epoch: int, started: int, partitions: Iterable[TopicPartition] | None) -> LogValue:
-        tags = Tags(client_version=2 if self.v2 else 0)
-        named = None if partitions is None else tuple(partitions)
-        return LogValue(1, PID, epoch, 60_000, status, named, self.now, started, tags)
+    def record(self, status: Status, epoch: int, started: int, partitions: Iterable[TopicPartition] = ()) -> None:
+        topics = [(place.topic, [place.partition]) for place in partitions]
+        tags = kafka_tags(0, -1, 2 if self.v2 else 0)
+        value = encode_value(1, PID, epoch, 60_000, status, topics, self.now, started, tags)
+        self.log.take(0, self.records, self.now, encode_key("pay-1"), value)
+        self.records += 1
 
     def begin(self, *partitions: TopicPartition) -> int:
         started = self.now
-        self.log.take("pay-1", self.value(Status.ONGOING, self.epoch, started, partitions), self.now)
+        self.record(Status.ONGOING, self.epoch, started, partitions)
         self.now += 100
         return started
 
@@ -64,12 +68,12 @@ class TornCluster:
         prepare, complete = (
             (Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT) if commit else (Status.PREPARE_ABORT, Status.COMPLETE_ABORT)
         )
-        self.log.take("pay-1", self.value(prepare, marked, started, partitions), self.now)
+        self.record(prepare, marked, started, partitions)
         for partition in partitions:
             if partition not in left_out:
                 self.mark(partition, commit=commit, epoch=marked)
         self.now += 10
-        self.log.take("pay-1", self.value(complete, marked, started, None), self.now)
+        self.record(complete, marked, started)
         self.epoch = marked
         self.now += 10
 
@@ -82,7 +86,7 @@ class TornCluster:
     def judged(self, **read: PartitionMarkers) -> MarkerComparison:
         known = {place: PartitionMarkers(0, markers=found) for place, found in self.markers.items()}
         return judge(
-            self.log.decisions(), {**known, **{{"a": A, "b": B}[key]: markers for key, markers in read.items()}}, 0
+            self.log.transactions(), {**known, **{{"a": A, "b": B}[key]: markers for key, markers in read.items()}}, 0
         )
 
 
@@ -155,8 +159,8 @@ def test_markers_of_another_producer_or_of_a_transaction_the_log_does_not_know_g
 def test_a_transaction_that_is_not_completed_or_before_the_window_is_not_judged(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A), A, left_out=(A,))
     started = cluster.begin(A)
-    cluster.log.take("pay-1", cluster.value(Status.PREPARE_COMMIT, 1, started, (A,)), cluster.now)
-    assert judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, cluster.now) == MarkerComparison((), 0, ())
+    cluster.record(Status.PREPARE_COMMIT, 1, started, (A,))
+    assert judge(cluster.log.transactions(), {A: PartitionMarkers(0)}, cluster.now) == MarkerComparison((), 0, ())
 
 
 def test_what_was_not_read_in_full_is_a_question_and_no_missing_marker(cluster: TornCluster) -> None:
@@ -171,7 +175,7 @@ def test_what_was_not_read_in_full_is_a_question_and_no_missing_marker(cluster: 
 
 def test_a_missing_marker_in_a_compacted_topic_proves_nothing(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A), A, left_out=(A,))
-    judged = judge(cluster.log.decisions(), {A: PartitionMarkers(0)}, 0, frozenset({"orders"}))
+    judged = judge(cluster.log.transactions(), {A: PartitionMarkers(0)}, 0, frozenset({"orders"}))
     assert judged.torn == ()
     assert judged.judged == 0
     assert "proves nothing" in judged.open_questions[0]
@@ -180,7 +184,7 @@ def test_a_missing_marker_in_a_compacted_topic_proves_nothing(cluster: TornClust
 def test_markers_that_are_in_a_compacted_topic_are_compared(cluster: TornCluster) -> None:
     cluster.end(cluster.begin(A), A)
     judged = judge(
-        cluster.log.decisions(), {A: PartitionMarkers(0, markers=cluster.markers[A])}, 0, frozenset({"orders"})
+        cluster.log.transactions(), {A: PartitionMarkers(0, markers=cluster.markers[A])}, 0, frozenset({"orders"})
     )
     assert judged == MarkerComparison((), 1, ())
 
@@ -188,15 +192,15 @@ def test_markers_that_are_in_a_compacted_topic_are_compared(cluster: TornCluster
 def test_a_prepare_that_is_written_twice_with_a_raised_epoch_may_be_marked_with_either() -> None:
     cluster = TornCluster(v2=False)
     started = cluster.begin(A)
-    cluster.log.take("pay-1", cluster.value(Status.PREPARE_ABORT, 1, started, (A,)), cluster.now)
+    cluster.record(Status.PREPARE_ABORT, 1, started, (A,))
     cluster.end(started, A, commit=False)
     assert cluster.judged() == MarkerComparison((), 1, ())
 
 
 def test_a_complete_record_whose_prepare_was_compacted_is_counted() -> None:
     cluster = TornCluster()
-    cluster.log.take("pay-1", cluster.value(Status.COMPLETE_COMMIT, 1, START, None), START)
-    assert cluster.log.decisions() == ()
+    cluster.record(Status.COMPLETE_COMMIT, 1, START)
+    assert cluster.log.transactions() == ()
     assert cluster.log.without_partitions == 1
 
 
@@ -224,7 +228,7 @@ def test_a_lost_marker_is_not_hidden_by_others_of_its_producer_within_seconds(lo
     cluster = TornCluster(v2=False)
     busy(cluster, 20, lost)
     judged = cluster.judged()
-    decision = cluster.log.decisions()[lost]
+    decision = cluster.log.transactions()[lost]
     assert judged == MarkerComparison((Torn(decision, A, None),), 20, ())
 
 
@@ -269,20 +273,30 @@ READ = st.builds(
 
 
 @st.composite
-def decided(draw: st.DrawFn) -> Decision:
+def decided(draw: st.DrawFn) -> Transaction:
     begun, prepared, completed = sorted(draw(st.tuples(TIMES, TIMES, TIMES)))
-    return Decision(
+    return Transaction(
         draw(st.sampled_from(("pay-1", "pay-2"))),
         draw(st.integers(1, 2)),
-        draw(st.booleans()),
         draw(EPOCHS),
         draw(EPOCHS),
-        begun,
-        prepared,
-        draw(st.sampled_from((completed, None))),
-        draw(st.frozensets(st.sampled_from((A, B)))),
         draw(st.booleans()),
+        begun_ms=begun,
+        prepared_ms=prepared,
+        completed_ms=draw(st.sampled_from((completed, None))),
+        partitions=draw(st.frozensets(st.sampled_from((A, B)))),
+        client_version=draw(st.sampled_from((0, 2))),
     )
+
+
+def one_place(
+    epochs: tuple[frozenset[int], frozenset[int]], times_ms: tuple[int, int, int], *, commit: bool = True, v2: bool
+) -> Transaction:
+    """A transaction of one partition; the epochs are those of its records and of its markers."""
+    begun, prepared, completed = times_ms
+    version = 2 if v2 else 0
+    made = Transaction("pay-1", PID, *epochs, commit, client_version=version, partitions=frozenset({A}))
+    return made._replace(begun_ms=begun, prepared_ms=prepared, completed_ms=completed)
 
 
 @given(
@@ -292,7 +306,7 @@ def decided(draw: st.DrawFn) -> Decision:
     compacted=st.frozensets(st.just("orders")),
 )
 def test_the_findings_are_those_of_comparing_every_marker_with_every_decision(
-    decisions: list[Decision],
+    decisions: list[Transaction],
     read: dict[TopicPartition, PartitionMarkers],
     since_ms: int,
     compacted: frozenset[str],
@@ -325,7 +339,7 @@ def test_the_only_transaction_of_a_producer_is_judged_as_by_the_index(
     v2: bool,
 ) -> None:
     begun, prepared, completed = sorted(times)
-    one = Decision("pay-1", PID, commit, *epochs, begun, prepared, completed, frozenset({A}), v2)
+    one = one_place(epochs, (begun, prepared, completed), commit=commit, v2=v2)
     read = {A: PartitionMarkers(0, markers=markers)}
     found = judge([one], read, 0)
     with patch.object(torn, "_has_only_its_own", return_value=False):
@@ -339,7 +353,7 @@ def test_the_time_of_a_comparison_grows_with_the_number_of_transactions_not_with
         at = START + 10 * number
         epoch = number % 30_000 if v2 else 0
         one = frozenset({epoch})
-        decisions.append(Decision("pay-1", PID, True, one, one, at, at + 4, at + 8, frozenset({A}), v2))
+        decisions.append(one_place((one, one), (at, at + 4, at + 8), v2=v2))
         markers.append(Marker(number, at + 5, PID, epoch, True, 1))
     judged = judge(decisions, {A: PartitionMarkers(0, markers=markers)}, 0)  # the slow form takes minutes
     assert judged == MarkerComparison((), 20_000, ())
@@ -347,7 +361,7 @@ def test_the_time_of_a_comparison_grows_with_the_number_of_transactions_not_with
 
 def test_a_comparison_that_is_stopped_says_what_was_not_compared() -> None:
     one = frozenset({1})
-    decisions = [Decision("pay-1", PID, True, one, one, 0, 1, 2, frozenset({A}), True)] * 10_000
+    decisions = [one_place((one, one), (0, 1, 2), v2=True)] * 10_000
 
     def over() -> None:
         raise ComparisonStopped("the time is over")
@@ -363,7 +377,7 @@ def test_markers_of_v2_show_how_far_the_clocks_of_a_leader_and_a_coordinator_are
         cluster.end(cluster.begin(A, B), A, B, commit=commit)
     cluster.end(cluster.begin(A, B), A, B, left_out=(B,))
     read = {place: PartitionMarkers(0, markers=own) for place, own in cluster.markers.items()}
-    assert abs(clocks_apart_ms(cluster.log.decisions(), read) - abs(skew)) <= 10
+    assert abs(clocks_apart_ms(cluster.log.transactions(), read) - abs(skew)) <= 10
 
 
 def test_a_client_that_falls_back_to_the_older_protocol_shows_no_distance_of_clocks_and_nothing_torn() -> None:
@@ -374,7 +388,7 @@ def test_a_client_that_falls_back_to_the_older_protocol_shows_no_distance_of_clo
         cluster.now += 60_000
         cluster.end(cluster.begin(A), A, commit=commit)
     read = {place: PartitionMarkers(0, markers=own) for place, own in cluster.markers.items()}
-    assert clocks_apart_ms(cluster.log.decisions(), read) == 0
+    assert clocks_apart_ms(cluster.log.transactions(), read) == 0
     assert cluster.judged() == MarkerComparison((), 4, ())
 
 
@@ -383,4 +397,4 @@ def test_markers_of_an_older_client_do_not_show_the_distance_of_clocks() -> None
     cluster = TornCluster(v2=False, skew=90_000)
     cluster.end(cluster.begin(A), A)
     read = {place: PartitionMarkers(0, markers=own) for place, own in cluster.markers.items()}
-    assert clocks_apart_ms(cluster.log.decisions(), read) == 0
+    assert clocks_apart_ms(cluster.log.transactions(), read) == 0

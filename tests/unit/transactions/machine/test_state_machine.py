@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction
 from exporter.transactions.machine import state_machine
-from exporter.transactions.machine.entries import (
-    Appeared,
-    Ended,
-    Entry,
-    Event,
-    Expired,
-    Forgotten,
-    Initialised,
-    decode_section,
-)
+from exporter.transactions.machine.entries import Entry, Event, Expired, Forgotten, Initialised
 from exporter.transactions.machine.records import Status, UndecodableRecord, decode_value
 from exporter.transactions.machine.state_machine import StateMachine
+from exporter.transactions.transaction import Transaction
 from exporter.words import Outcome, TransactionState
 from tests.helpers.coordinator import BEGIN_MS, CoordinatorId, CoordinatorRecord, GeneratedLog, histories
 from tests.helpers.recorded_log import JAVA_ON_4_3_1, RDKAFKA_ON_3_9_2, RDKAFKA_ON_4_3_1
@@ -35,13 +27,17 @@ class MachineEvents:
     """The events of the machines of a log, in order, with the partition of the log."""
 
     machines: dict[int, StateMachine] = field(default_factory=dict)
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[Transaction] = field(default_factory=list)
     inits: list[tuple[int, int]] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     expired: list[str] = field(default_factory=list)
 
     def machine(self, number: int = 0) -> StateMachine:
-        return self.machines.setdefault(number, StateMachine(number))
+        return self.machines.setdefault(number, StateMachine(number, self._appeared))
+
+    def _appeared(self, entry: Entry) -> None:
+        assert entry.transactional_id not in self.known
+        self.known.add(entry.transactional_id)
 
     def apply(self, offset: int, record_ms: int, key: bytes, value: bytes | None, number: int = 0) -> None:
         self.take(self.machine(number).apply(offset, record_ms, key, value))
@@ -51,13 +47,10 @@ class MachineEvents:
 
     def take(self, events: Iterable[Event]) -> None:
         for event in events:
-            if isinstance(event, Ended):
+            if isinstance(event, Transaction):
                 self.ended.append(event)
             elif isinstance(event, Initialised):
                 self.inits.append((event.entry.log_partition, event.offset))
-            elif isinstance(event, Appeared):
-                assert event.entry.transactional_id not in self.known
-                self.known.add(event.entry.transactional_id)
             elif isinstance(event, Expired):
                 self.expired.append(event.transactional_id)
             else:
@@ -65,7 +58,7 @@ class MachineEvents:
                 self.known.remove(event.entry.transactional_id)
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[Outcome | None]:
         return [ended.outcome for ended in self.ended]
 
 
@@ -84,13 +77,13 @@ def read(records: Iterable[CoordinatorRecord]) -> MachineEvents:
     return seen
 
 
+def place(ended: Transaction) -> tuple[int, int]:
+    return ended.log_partition, ended.offset
+
+
 def settle(seen: MachineEvents, history: GeneratedLog) -> None:
     for number in seen.machines:
         seen.reached(history.last_ms + 6_000, number)
-
-
-def partitions_of(ended: Ended) -> frozenset[TopicPartition]:
-    return frozenset(decode_section(ended.section, ended.layout))
 
 
 @settings(max_examples=300)
@@ -98,12 +91,12 @@ def partitions_of(ended: Ended) -> frozenset[TopicPartition]:
 def test_every_transaction_ends_once_with_its_true_outcome(history: GeneratedLog) -> None:
     seen = read(history.records)
     settle(seen, history)
-    found = {(ended.entry.log_partition, ended.offset): ended for ended in seen.ended}
+    found = {(ended.log_partition, ended.offset): ended for ended in seen.ended}
     assert len(found) == len(seen.ended)
     assert found.keys() == {(end.partition, end.offset) for end in history.ends}
     for end in history.ends:
         ended = found[end.partition, end.offset]
-        assert ended.entry.transactional_id == end.transactional_id
+        assert ended.transactional_id == end.transactional_id
         assert ended.outcome == end.outcome
         assert (ended.producer_id, ended.producer_epoch) == (end.producer_id, end.producer_epoch)
         assert (ended.begun_ms, ended.prepared_ms, ended.completed_ms) == (
@@ -111,7 +104,7 @@ def test_every_transaction_ends_once_with_its_true_outcome(history: GeneratedLog
             end.decided_ms,
             end.completed_ms,
         )
-        assert partitions_of(ended) == end.partitions
+        assert ended.partitions == end.partitions
     assert seen.inits == [(record.partition, record.offset) for record in history.records if record.initialised]
 
 
@@ -128,7 +121,7 @@ def test_compaction_loses_transactions_but_never_counts_one_twice_or_invents_a_c
     seen = read(kept)
     settle(seen, history)
     truth = {(end.partition, end.offset): end for end in history.ends}
-    places = [(ended.entry.log_partition, ended.offset) for ended in seen.ended]
+    places = [(ended.log_partition, ended.offset) for ended in seen.ended]
     assert len(set(places)) == len(places)
     for ended, place in zip(seen.ended, places, strict=True):
         if place in truth:
@@ -154,7 +147,7 @@ def test_one_log_gives_the_same_outcomes_wherever_it_is_cut_and_whenever_its_end
             live.machines[record.partition] = restored(machine)
         live.apply(record.offset, record.ms, record.key, record.value, record.partition)
     settle(live, history)
-    assert sorted(map(facts, live.ended)) == sorted(map(facts, whole.ended))
+    assert sorted(live.ended, key=place) == sorted(whole.ended, key=place)
     assert live.inits == whole.inits
 
 
@@ -176,28 +169,27 @@ def test_what_was_put_away_comes_back_as_it_was(history: GeneratedLog, data: st.
                 machine.tidy(10**15)
             live.apply(record.offset, record.ms, record.key, record.value, record.partition)
         settle(live, history)
-    assert sorted(map(facts, live.ended)) == sorted(map(facts, whole.ended))
+    assert sorted(live.ended, key=place) == sorted(whole.ended, key=place)
     assert live.inits == whole.inits
     for number, machine in whole.machines.items():
         put_away = {producer.transactional_id: _numbers(producer) for producer in live.machines[number].known()}
         assert put_away == {entry.transactional_id: _numbers(entry) for entry in machine.entries.values()}
 
 
+OF_THE_PROCESS = {"pending", "due_ms", "view", "ended_start_ms"}
+
+
 def _numbers(entry: Entry) -> dict[str, object]:
-    return {name: getattr(entry, name) for name in Entry.__slots__ if name not in {"pending", "view", "ended_start_ms"}}
+    return {name: getattr(entry, name) for name in Entry.__slots__ if name not in OF_THE_PROCESS}
 
 
 def restored(machine: StateMachine) -> StateMachine:
     """The machine of a process that starts with what the one before it saved of every id."""
     fresh = StateMachine(machine.number)
     fresh.log_ms = machine.log_ms
-    due = {decision.transaction.entry.transactional_id: decision.due_ms for decision in machine.unsettled}
-    fresh.restore((entry, due.get(entry.transactional_id)) for entry in list(machine.entries.values()))
+    fresh.restore(list(machine.entries.values()))
+    fresh._appeared = machine._appeared
     return fresh
-
-
-def facts(ended: Ended) -> tuple[object, ...]:
-    return (ended.entry.log_partition, ended.offset, ended.entry.transactional_id, *ended[1:])
 
 
 @given(st.lists(st.tuples(values(), st.booleans()), min_size=1, max_size=12))
@@ -218,7 +210,7 @@ def test_the_fast_path_reads_what_the_decoder_reads(sequence: list[tuple[tuple[b
         assert again or found == (meant.producer_id, meant.producer_epoch, meant.last_update_ms)
         decided = (meant.status, meant.start_ms)
         if entry.open:
-            assert entry.partitions() == (meant.partitions or ())
+            assert entry.partitions() == frozenset(meant.partitions or ())
 
 
 @given(values(), values(), st.data())
@@ -265,7 +257,7 @@ def test_the_partitions_of_one_layout_are_never_read_with_the_other() -> None:
     machine, key = StateMachine(0), encode_key("app-1")
     machine.apply(0, BEGIN_MS, key, encode_value(0, 7, 1, 60_000, 1, [("orders", [3])], BEGIN_MS, BEGIN_MS))
     machine.apply(1, BEGIN_MS, key, encode_value(1, 7, 2, 60_000, 0, None, BEGIN_MS, -1))
-    assert machine.entries[key].partitions() == (TopicPartition("orders", 3),)
+    assert machine.entries[key].partitions() == {TopicPartition("orders", 3)}
 
 
 @pytest.mark.parametrize(
@@ -288,9 +280,9 @@ def test_what_real_brokers_wrote_is_reported_as_it_happened(
     seen = read(records)
     for number, machine in seen.machines.items():
         seen.reached(machine.log_ms + 6_000, number)
-    assert [outcome.value for outcome in seen.outcomes] == outcomes
+    assert [ended.outcome_word for ended in seen.ended] == outcomes
     assert len(seen.inits) == inits
-    assert all(partitions_of(ended) <= {("t", 0), ("t", 1)} and ended.section for ended in seen.ended)
+    assert all(ended.partitions and ended.partitions <= {("t", 0), ("t", 1)} for ended in seen.ended)
 
 
 def test_an_abort_waits_five_seconds_of_its_own_partitions_log_time() -> None:
@@ -516,12 +508,12 @@ def test_what_the_coordinator_said_at_the_start_yields_to_what_the_log_says() ->
         None,
         frozenset({TopicPartition("orders", 3)}),
     )
-    seen.take(seen.machine().seed(said))
+    seen.machine().seed(said)
     assert [entry.transaction() for entry in seen.machine().open.values()] == [said]
     for offset, record in enumerate(one_abort(v2=False)[1:]):
         seen.apply(offset, record[0], encode_key("app-1"), record[1])
     assert [(transaction.outcome, transaction.producer_epoch) for transaction in seen.ended] == [(Outcome.ABORTED, 0)]
-    seen.take(seen.machine().seed(said))
+    seen.machine().seed(said)
     assert not seen.machine().open
 
 

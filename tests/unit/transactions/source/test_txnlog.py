@@ -20,7 +20,6 @@ from exporter.model import Fact, Fault, Reason
 from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.facts import (
     KnownIds,
-    LoggedEnds,
     LoggedTransactions,
     OpenTransaction,
     ReleaseTimes,
@@ -29,6 +28,7 @@ from exporter.transactions.facts import (
 from exporter.transactions.machine.log_changes import LogChanges
 from exporter.transactions.machine.records import Status, decode_key, decode_value
 from exporter.transactions.outcome import is_overdue
+from exporter.transactions.recent import Recent
 from exporter.transactions.source.log_partitions import SCANS_INTERVAL
 from exporter.transactions.source.txnlog import TxnlogSource
 from exporter.words import Outcome
@@ -734,12 +734,12 @@ def test_what_ended_is_dated_by_one_clock_whoever_wrote_it(agent: str, tmp_path:
     write_here(world, story)
     world.time.pass_(4.0)
     read(world, source)
-    (end,) = fact(read(world, source), LoggedEnds).ends
+    (end,) = fact(read(world, source), Recent).unclean.since(0)
     assert end.outcome == "fenced"
     assert end.started == pytest.approx(began, abs=0.5)
     assert end.ended == pytest.approx(began + 3.0, abs=0.5)
     stamped = producer.written[-2].ms / 1000
-    assert end.ended + end.stamp_ahead == stamped, "it is the same end whatever the distance is estimated to be"
+    assert end.ended + end.ahead_ms / 1000 == stamped, "it is the same end whatever the distance is estimated to be"
 
 
 def test_what_a_broker_wrote_whose_clock_is_not_known_is_dated_between_what_was_before_and_now() -> None:
@@ -760,7 +760,7 @@ def test_what_a_broker_wrote_whose_clock_is_not_known_is_dated_between_what_was_
         world.time.pass_(1.0)
         read(world, source)
         if ahead:
-            end = fact(read(world, source), LoggedEnds).ends[-1]
+            *_, end = fact(read(world, source), Recent).unclean.since(0)
             assert before - 7.0 <= end.ended <= world.time.wall
 
 
@@ -1539,9 +1539,9 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
     def sizes() -> dict[str, int]:
         machine, counted = source._log.machine(0), source._aggregates
         held = {"entries": machine.entries, "open": machine.open, "applications": counted._by_name}
-        held |= {"fences": counted._fences, "seen": counted.applications.seen, "unread": unread_of(source)}
+        held |= {"seen": counted.applications.seen, "unread": unread_of(source)}
         held |= {
-            "ends": counted.unclean._ends,
+            "ends": tuple(counted.ends.unclean),
             "folded": counted.applications.folded,
             "counted ids": counted.applications.ids[0],
         }
