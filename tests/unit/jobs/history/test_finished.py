@@ -100,7 +100,8 @@ def test_rows_of_real_logs_agree_with_the_agents_counters(captured: Sequence[tup
         CoordinatorRecord(0, at, ms, bytes.fromhex(key), bytes.fromhex(value))
         for at, (_, _, ms, key, value) in enumerate(captured)
     ]
-    aggregates, machine = Aggregates(Grouping(), TransactionsConfig()), StateMachine(0)
+    aggregates = Aggregates(Grouping(), TransactionsConfig())
+    machine = StateMachine(0, aggregates.appeared)
     events = [
         event for record in records for event in machine.apply(record.offset, record.ms, record.key, record.value)
     ]
