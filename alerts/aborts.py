@@ -30,25 +30,26 @@ BUDGET = Record(
 """The share of an application's transactions that may be lost; absent where all may be, or it is ignored."""
 
 
-def _ended(window: str, counter: str = str(catalogue.TRANSACTIONS_TOTAL)) -> str:
-    """How many transactions of each application and outcome ended in a window.
+def _ended(window: str, counter: str, by: str) -> str:
+    """How many transactions of each application, or of each outcome of it, ended in a window.
 
     An increase starts at the first sample, so that what a new application had lost by then would not count. In the
     slow window, all of an application count that was not known before.
     """
-    increase = f"max by ({_BY}, outcome) (increase({counter}[{window}]))"
+    increase = f"max by ({by}) (increase({counter}[{window}]))"
     if window != "1d":
         return increase
     return f"""\
-max by ({_BY}, outcome) ({counter}) unless on ({_BY}) last_over_time({catalogue.TRANSACTIONS_TOTAL}[1d] offset 1d)
+max by ({by}) ({counter}) unless on ({_BY}) last_over_time({catalogue.TRANSACTIONS_TOTAL}[1d] offset 1d)
   or
   {increase}"""
 
 
 def finished(window: str) -> Record:
     """How many transactions of an application ended in a window."""
+    ended = _ended(window, str(catalogue.TRANSACTIONS_TOTAL), f"{_BY}, outcome")
     return Record(
-        f"kafka_cluster_application:kafka_eos_transactions:increase{window}", f"sum by ({_BY}) (\n  {_ended(window)}\n)"
+        f"kafka_cluster_application:kafka_eos_transactions:increase{window}", f"sum by ({_BY}) (\n  {ended}\n)"
     )
 
 
@@ -56,7 +57,7 @@ def unclean_ratio(window: str) -> Record:
     """The share of the transactions of an application that ended in a window without a commit."""
     return Record(
         f"kafka_cluster_application:kafka_eos_transactions_unclean:ratio_rate{window}",
-        f"1 - sum by ({_BY}) (\n  {_ended(window, _COMMITTED)}\n) / {finished(window)}",
+        f"1 - (\n  {_ended(window, _COMMITTED, _BY)}\n) / {finished(window)}",
     )
 
 

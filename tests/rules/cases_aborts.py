@@ -93,6 +93,8 @@ def _fast(share: float, allowed: float) -> Iterator[Case]:
     def part(steps: int, of_share: float, traffic: float = 1000) -> Phase:
         return steps, traffic * (1 - of_share * share), traffic * of_share * share
 
+    replicas = [budget(allowed, agent=agent) for agent in "ab"]
+    yield of("two replicas with one budget", [*finished([part(LONG + 40, 1.5)]), *replicas], {HOLD + 2: True})
     more, less = [part(LONG + 40, 1.02)], [part(LONG + 40, 0.98)]
     yield of("more than its share", finished(more), {HOLD: False, HOLD + 2: True})
     yield of("no more than its share", finished(less), {HOLD + 1: False, LONG: False})
