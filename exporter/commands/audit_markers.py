@@ -20,7 +20,7 @@ from exporter.commands.settings import add_duration_flag
 from exporter.config import ClusterConfig
 from exporter.core.durations import instant, seconds_of
 from exporter.kafka.client import AskError
-from exporter.kafka.log.control import OffsetRange, look_back, read_markers
+from exporter.kafka.log.markers import OffsetRange, look_back, read_markers
 from exporter.kafka.log.tail import Polled
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata

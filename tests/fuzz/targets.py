@@ -44,8 +44,8 @@ from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.jolokia import read_answer
 from exporter.jvm.mbeans import MBean, MBeanQuery, parse_object_name
 from exporter.kafka.auth.jaas import parse_jaas
-from exporter.kafka.log.control import OffsetRange, read_markers
-from exporter.kafka.log.offset_commits import CommitReader
+from exporter.kafka.log.markers import OffsetRange, read_markers
+from exporter.kafka.log.offset_commits import read_commits
 from exporter.kafka.log.unread_records import count_records
 from exporter.kafka.properties.client import Properties, PropertiesError
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
@@ -377,20 +377,19 @@ def stalls_state(data: bytes) -> None:
 def fetched_batches(data: bytes) -> None:
     """Batches of an answer to Fetch, which hold records of anybody: commits of groups, markers, what is unread."""
     count_records(data, [(7, 3), (9, 0)], 0, 100)
-    reader = CommitReader()
-    reader.positions = {0: 0}
     answer = SimpleNamespace(error_code=0, records=data, high_watermark=100, partition_index=0)
-    show_all = [str(item[:2]) for item in reader._take(0, data, 100, Deadline.after(0.2))]
-    "".join(show_all).encode()
-    show(reader.faults)
     place = TopicPartition("orders", 0)
-    fetched = SimpleNamespace(responses=[SimpleNamespace(partitions=[answer])])
+    fetched = SimpleNamespace(responses=[SimpleNamespace(topic=place.topic, partitions=[answer])])
     silent = Fault(Reason.TIMEOUT, "no answer to ListOffsets")
     metadata = Metadata("id", {1: "k1:9092"}, {"orders": {0: PartitionMetadata(1, (1,), (1,))}}, frozenset(), {})
     client: Any = SimpleNamespace(
         ask=lambda asked, _: {1: fetched if isinstance(asked[1], FetchRequest) else silent},
         metadata=lambda *_: metadata,
     )
+    faults: list[Fault] = []
+    commits = read_commits(client, metadata, {place: 0}, {place: 100}, faults, Deadline.after(0.2))
+    "".join(str(item[:2]) for item in commits).encode()
+    show(faults)
     for found in read_markers(client, metadata, {place: OffsetRange(0, 100)}, Deadline.after(0.2)).values():
         show([found.fault] if found.fault else [])
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from exporter.kafka.log.control import Marker, PartitionMarkers
+from exporter.kafka.log.batches import Marker
+from exporter.kafka.log.markers import PartitionMarkers
 from exporter.model import TopicPartition
 from exporter.transactions.decided.shared_epoch import AGREEING, CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import MarkerComparison, Torn

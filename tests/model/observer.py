@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.model import KnownLogEnd, TopicPartition
 from exporter.transactions.decided.decisions import LogRecord, LogRun, decisions_of, passed_offset, whole_since
 from exporter.transactions.decided.fate import Judgement, OpenRecords, ProducerLog, judge

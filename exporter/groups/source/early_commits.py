@@ -13,11 +13,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exporter.cluster import Cluster
 from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.log.batch_writers import sample_batches
+from exporter.kafka.log.batches import Batch
 from exporter.kafka.log.offset_commits import OffsetCommits
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.model import Deadline, TopicPartition
@@ -49,12 +50,12 @@ class _Markers:
     early: bool = False
     _open: set[int] = field(default_factory=set)
 
-    def take(self, batch: Any) -> None:  # noqa: ANN401 -- kafka-python ships no types
-        if batch.is_control_batch:
+    def take(self, batch: Batch) -> None:
+        if batch.control:
             if batch.producer_id in self._open and batch.leader_epoch == self.leader_epoch:
-                self.early = self.early or batch.max_timestamp >= self.commit.at_ms + MARGIN_MS
+                self.early = self.early or batch.max_ms >= self.commit.at_ms + MARGIN_MS
             self._open.discard(batch.producer_id)
-        elif batch.is_transactional and batch.base_offset < self.commit.offset:
+        elif batch.transactional and batch.base_offset < self.commit.offset:
             self._open.add(batch.producer_id)
 
 

@@ -16,7 +16,7 @@ from exporter.bounds.text import some
 from exporter.jobs.audit.positions import OFFSET_BITS, OffsetSpan
 from exporter.kafka.ask import Answers
 from exporter.kafka.client import AskError, ClusterClient
-from exporter.kafka.log.control import OffsetRange, read_markers
+from exporter.kafka.log.markers import OffsetRange, read_markers
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, offsets_at, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition

@@ -10,13 +10,11 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kafka.protocol.consumer import FetchRequest
-from kafka.record.default_records import DefaultRecordBatch
-
 from exporter.bounds.text import cut
 from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import refusal
-from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request, records_of
+from exporter.kafka.log.batches import UNREADABLE, Batch, batches, records_of
+from exporter.kafka.log.fetch import fetch_each
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -24,7 +22,6 @@ from exporter.model import Deadline, Fault, Reason, TopicPartition
 NEWEST = 5_000
 """Offsets before the end of a partition from which the newest commits are read."""
 PARTITION_BYTES = 1 << 20
-REQUEST_BYTES = 8 << 20
 OFFSET_OUT_OF_RANGE = 1
 _VERSION = struct.Struct(">h")
 _NUMBER = struct.Struct(">i")
@@ -65,118 +62,84 @@ def newest_commits(
     places = [TopicPartition(CONSUMER_OFFSETS, number) for number in numbers]
     ends = end_offsets(client, metadata, places, Isolation.READ_UNCOMMITTED, deadline)
     starts = start_offsets(client, metadata, ends.values, deadline)
-    reader = CommitReader()
-    reader.positions = {
-        place.partition: max(start, ends.values[place] - newest) for place, start in starts.values.items()
-    }
-    wanted = {place.partition: end for place, end in ends.values.items() if place in starts.values}
-    yield from reader.read(client, metadata, wanted, deadline)
-    faults += dict.fromkeys((*ends.faults, *starts.faults, *reader.faults))
-    if not reader.faults and any(reader.positions[number] < end for number, end in wanted.items()):
+    positions = {place: max(start, ends.values[place] - newest) for place, start in starts.values.items()}
+    found: list[Fault] = []
+    yield from read_commits(client, metadata, positions, ends.values, found, deadline)
+    faults += dict.fromkeys((*ends.faults, *starts.faults, *found))
+
+
+def read_commits(
+    client: BrokerAccess,
+    metadata: Metadata,
+    positions: dict[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    faults: list[Fault],
+    deadline: Deadline,
+) -> Iterator[OffsetCommits]:
+    """Yield the commits from these positions, which move on, up to the ends, in the order of each partition."""
+    unreadable: dict[TopicPartition, Fault] = {}
+    left = {place for place, at in positions.items() if at < ends[place]}
+    while left and not deadline.over:
+        before = dict(positions)
+        starts = {place: positions[place] for place in sorted(left)}
+        for item in fetch_each(client, metadata, starts, PARTITION_BYTES, Isolation.READ_UNCOMMITTED, deadline):
+            if isinstance(item, Fault):
+                faults.append(item)
+                continue
+            place, part = item
+            if part.error_code:
+                faults.append(_refusal(place, part.error_code, positions[place]))
+                left.discard(place)
+            else:
+                yield from _commits_in(place, bytes(part.records or b""), positions, ends[place], unreadable, deadline)
+        left = {place for place in left if positions[place] < ends[place]}
+        if before == positions:
+            break
+    faults += unreadable.values()
+    if left and not faults:
         faults.append(Fault(Reason.TIMEOUT, "not all of the newest commits were read in time"))
 
 
-class CommitReader:
-    """Reads every partition of ``__consumer_offsets`` from its last position. Not thread-safe."""
+def _refusal(place: TopicPartition, code: int, at: int) -> Fault:
+    if code == OFFSET_OUT_OF_RANGE:
+        return Fault(Reason.LOST, f"{place} does not have offset {at} any more: its newest commits are not counted")
+    return refusal(f"Fetch of {place}", code, f"READ on Topic:{CONSUMER_OFFSETS}")
 
-    def __init__(self) -> None:
-        self.positions: dict[int, int] = {}
-        self.faults: list[Fault] = []
-        self._broken: set[int] = set()
 
-    def read(
-        self, client: BrokerAccess, metadata: Metadata, ends: Mapping[int, int], deadline: Deadline
-    ) -> Iterator[OffsetCommits]:
-        """Yield what was committed up to these ends, in the order of each partition. One without a position is left
-        out.
-
-        ``faults`` are those of this call, also offsets that were deleted before they were read.
-        """
-        self.faults = []
-        self._broken = set()
-        left = {number for number, end in ends.items() if self.positions.get(number, end) < end}
-        while left and not deadline.over:
-            by_leader: dict[int, dict[TopicPartition, int]] = {}
-            for number in sorted(left):
-                leader = metadata.leader(CONSUMER_OFFSETS, number)
-                if leader is None:
-                    self.faults.append(Fault(Reason.NO_LEADER, f"{CONSUMER_OFFSETS}-{number} has no leader"))
-                    left.discard(number)
-                else:
-                    place = TopicPartition(CONSUMER_OFFSETS, number)
-                    by_leader.setdefault(leader, {})[place] = self.positions[number]
-            requests = {
-                leader: fetch_request(places, deadline, PARTITION_BYTES, REQUEST_BYTES)
-                for leader, places in by_leader.items()
-            }
-            before = dict(self.positions)
-            yield from self._ask(client, requests, ends, left, deadline)
-            left = {number for number in left if self.positions[number] < ends[number]}
-            if before == self.positions:
-                break
-
-    def _ask(
-        self,
-        client: BrokerAccess,
-        requests: Mapping[int, FetchRequest],
-        ends: Mapping[int, int],
-        left: set[int],
-        deadline: Deadline,
-    ) -> Iterator[OffsetCommits]:
-        for answer in client.ask(requests, deadline).values():
-            if isinstance(answer, Fault):
-                self.faults.append(answer)
+def _commits_in(
+    place: TopicPartition,
+    data: bytes,
+    positions: dict[TopicPartition, int],
+    end: int,
+    unreadable: dict[TopicPartition, Fault],
+    deadline: Deadline,
+) -> Iterator[OffsetCommits]:
+    """Yield the commits of a partition's answer; ``unreadable`` gets one fault of a partition."""
+    try:
+        for batch in batches(data):
+            if deadline.over:
+                return
+            if batch.last_offset < positions[place]:
                 continue
-            for partition in (part for topic in answer.responses for part in topic.partitions):
-                number = partition.partition_index
-                if number not in left:
-                    continue
-                if partition.error_code == OFFSET_OUT_OF_RANGE:
-                    place = f"{CONSUMER_OFFSETS}-{number}"
-                    what = f"{place} does not have offset {self.positions[number]} any more"
-                    self.faults.append(Fault(Reason.LOST, f"{what}: commits before {ends[number]} are not counted"))
-                    self.positions[number] = ends[number]
-                elif partition.error_code:
-                    what = f"Fetch of {CONSUMER_OFFSETS}-{number}"
-                    self.faults.append(refusal(what, partition.error_code, f"READ on Topic:{CONSUMER_OFFSETS}"))
-                    left.discard(number)
-                else:
-                    yield from self._take(number, bytes(partition.records or b""), ends[number], deadline)
-
-    def _take(self, number: int, data: bytes, end: int, deadline: Deadline) -> Iterator[OffsetCommits]:
-        if not data:  # the answer was full before this partition's turn
-            return
-        try:
-            for batch in batches(data):
-                if deadline.over:  # the rest is read next time
-                    return
-                if batch.last_offset >= self.positions[number]:
-                    found = self._commits(number, batch)
-                    self.positions[number] = batch.last_offset + 1
-                    yield from found
-        except UNREADABLE as error:  # where the next batch begins is unknown
-            self._unreadable(number, self.positions[number], error)
-            self.positions[number] = end
-
-    def _commits(self, number: int, batch: DefaultRecordBatch) -> list[OffsetCommits]:
-        """The commits of a batch; none, and a fault, for one that cannot be read."""
-        try:
-            return list(commits_of(batch))
-        except UNREADABLE as error:
-            self._unreadable(number, max(self.positions[number], batch.base_offset), error)
-            return []
-
-    def _unreadable(self, number: int, offset: int, error: Exception) -> None:
-        """One fault for each partition in each read."""
-        if number not in self._broken:
-            self._broken.add(number)
-            what = f"{CONSUMER_OFFSETS}-{number} at {offset}: a batch that cannot be read: {cut(str(error), 100)}"
-            self.faults.append(Fault(Reason.MALFORMED, what))
+            at, positions[place] = max(positions[place], batch.base_offset), batch.last_offset + 1
+            try:
+                found = list(commits_of(batch))
+            except UNREADABLE as error:
+                unreadable.setdefault(place, _unreadable(place, at, error))
+                continue
+            yield from found
+    except UNREADABLE as error:  # where the next batch begins is unknown
+        unreadable.setdefault(place, _unreadable(place, positions[place], error))
+        positions[place] = end
 
 
-def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
+def _unreadable(place: TopicPartition, at: int, error: Exception) -> Fault:
+    return Fault(Reason.MALFORMED, f"{place} at {at}: a batch that cannot be read: {cut(str(error), 100)}")
+
+
+def commits_of(batch: Batch) -> Iterator[OffsetCommits]:
     """The commits in a batch, by group and topic; not the groups' own records."""
-    if batch.is_control_batch:
+    if batch.control:
         return
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for record in records_of(batch):
@@ -186,9 +149,9 @@ def commits_of(batch: DefaultRecordBatch) -> Iterator[OffsetCommits]:
         yield OffsetCommits(
             group,
             topic,
-            batch.is_transactional,
+            batch.transactional,
             len(positions),
-            batch.max_timestamp,
+            batch.max_ms,
             batch.producer_id,
             tuple(positions),
             batch.leader_epoch,

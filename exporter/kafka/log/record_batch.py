@@ -6,15 +6,11 @@ transaction whose first offset is at or below the one that was asked for has its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-from kafka.record.default_records import DefaultRecordBatch
+from typing import NamedTuple
 
 from exporter.kafka.ask import BrokerAccess
-from exporter.kafka.log.batches import UNREADABLE, batches, records_of
-from exporter.kafka.log.control import Marker, PartitionMarkers, take_batches
-from exporter.kafka.log.partition_fetch import fetch_partition
+from exporter.kafka.log.batches import UNREADABLE, Batch, Marker, batches, markers_of, records_of
+from exporter.kafka.log.fetch import fetch_partition
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation
 from exporter.model import Deadline, Fault, Reason, TopicPartition
@@ -73,37 +69,28 @@ def batch_at(
 
 def _covering(data: bytes, offset: int) -> RecordBatch | None:
     for batch in batches(data):
-        if batch.base_offset + batch.last_offset_delta < offset:
-            continue
-        return _read(batch, offset) if batch.base_offset <= offset else None
+        if batch.last_offset >= offset:
+            return _read(batch, offset) if batch.base_offset <= offset else None
     return None
 
 
-def _read(batch: Any, offset: int) -> RecordBatch:  # noqa: ANN401 -- kafka-python ships no types
+def _read(batch: Batch, offset: int) -> RecordBatch:
     known = batch.producer_id >= 0
+    markers = markers_of(batch) if batch.control else ()
     return RecordBatch(
         batch.producer_id if known else None,
         batch.producer_epoch if known else None,
-        batch.is_transactional,
-        batch.is_control_batch,
-        _marker(batch, offset),
+        batch.transactional,
+        batch.control,
+        next((marker for marker in markers if marker.offset == offset), None),
         _is_removed(batch, offset),
-        batch.max_timestamp,
+        batch.max_ms,
         batch.leader_epoch,
     )
 
 
-def _marker(batch: DefaultRecordBatch, offset: int) -> Marker | None:
-    if not batch.is_control_batch:
-        return None
-    found = PartitionMarkers(offset, reached=offset)
-    take_batches(found, bytes(batch._buffer), offset + 1)  # noqa: SLF001 -- its bytes have no other access
-    markers: Sequence[Marker] = [marker for marker in found.markers if marker.offset == offset]
-    return markers[0] if markers else None
-
-
-def _is_removed(batch: Any, offset: int) -> bool | None:  # noqa: ANN401 -- as above
-    if batch.records_count == batch.last_offset_delta + 1:
+def _is_removed(batch: Batch, offset: int) -> bool | None:
+    if batch.records == batch.last_delta + 1:
         return False
     try:
         return all(record.offset != offset for record in records_of(batch))

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import TOPIC_AUTHORIZATION_FAILED
-from exporter.kafka.log.batches import UNREADABLE, batches, fetch_request
+from exporter.kafka.log.batches import UNREADABLE, batches
+from exporter.kafka.log.fetch import fetch_each
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation
 from exporter.model import Deadline, Fault, TopicPartition
@@ -41,37 +42,26 @@ class Unread(NamedTuple):
 
 def count_unread(client: BrokerAccess, metadata: Metadata, pieces: Iterable[UnreadSpan], deadline: Deadline) -> Unread:
     """Count the records of short ranges with one Fetch for each leader. A range without an answer is left out."""
-    by_leader: dict[int, list[UnreadSpan]] = {}
-    short = sorted(piece for piece in set(pieces) if 0 < piece.end - piece.start <= MOST_OFFSETS)
-    for piece in short[:MOST_PIECES]:
-        if (leader := metadata.leader(*piece.partition)) is not None:
-            by_leader.setdefault(leader, []).append(piece)
+    short = sorted(piece for piece in set(pieces) if 0 < piece.end - piece.start <= MOST_OFFSETS)[:MOST_PIECES]
+    # When a partition has two ranges, the one that starts first is requested: it covers the other.
+    starts = {piece.partition: piece.start for piece in reversed(short)}
     counts: dict[UnreadSpan, int] = {}
     refused: set[str] = set()
-    # When a partition has two ranges, the one that starts first is requested: it covers the other.
-    requests = {}
-    for leader, mine in by_leader.items():
-        starts = _earliest(mine)
-        most = PARTITION_BYTES * len(starts)
-        requests[leader] = fetch_request(starts, deadline, PARTITION_BYTES, most, Isolation.READ_COMMITTED)
-    for leader, response in client.ask(requests, deadline).items() if requests else ():
-        if isinstance(response, Fault) or response.error_code:
+    for item in fetch_each(client, metadata, starts, PARTITION_BYTES, Isolation.READ_COMMITTED, deadline):
+        if isinstance(item, Fault):
             continue
-        for topic in response.responses:
-            for part in topic.partitions:
-                if part.error_code == TOPIC_AUTHORIZATION_FAILED:
-                    refused.add(topic.topic)
-                if part.error_code or not part.records:
-                    continue
-                aborted = [
-                    (transaction.producer_id, transaction.first_offset)
-                    for transaction in part.aborted_transactions or ()
-                ]
-                place = TopicPartition(topic.topic, part.partition_index)
-                for piece in (unread for unread in by_leader[leader] if unread.partition == place):
-                    count = count_records(part.records, aborted, piece.start, piece.end)
-                    if count is not None:
-                        counts[piece] = count
+        place, part = item
+        if part.error_code == TOPIC_AUTHORIZATION_FAILED:
+            refused.add(place.topic)
+        if part.error_code or not part.records:
+            continue
+        aborted = [
+            (transaction.producer_id, transaction.first_offset) for transaction in part.aborted_transactions or ()
+        ]
+        for piece in (piece for piece in short if piece.partition == place):
+            count = count_records(part.records, aborted, piece.start, piece.end)
+            if count is not None:
+                counts[piece] = count
     return Unread(counts, frozenset(refused))
 
 
@@ -88,23 +78,16 @@ def count_records(data: bytes, aborted: Sequence[tuple[int, int]], start: int, e
         for batch in batches(data):
             if reached >= end:
                 break
-            last = batch.base_offset + batch.last_offset_delta
+            last = batch.last_offset
             while waiting and waiting[-1][1] <= last:
                 active.add(waiting.pop()[0])
-            if batch.is_control_batch:
+            if batch.control:
                 # The marker of an aborted transaction: producers of commits are not in the list.
                 active.discard(batch.producer_id)
-            elif not (batch.is_transactional and batch.producer_id in active):
+            elif not (batch.transactional and batch.producer_id in active):
                 offsets = min(end - 1, last) - max(start, batch.base_offset) + 1
-                count += max(0, min(offsets, batch.records_count))
+                count += max(0, min(offsets, batch.records))
             reached = max(reached, last + 1)
     except UNREADABLE:
         return None
     return count if reached >= end else None
-
-
-def _earliest(pieces: Iterable[UnreadSpan]) -> dict[TopicPartition, int]:
-    starts: dict[TopicPartition, int] = {}
-    for piece in pieces:
-        starts.setdefault(piece.partition, piece.start)  # sorted by their start
-    return starts

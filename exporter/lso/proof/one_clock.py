@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.kafka.ask import BrokerAccess
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.kafka.log.record_batch import batch_at
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.kafka.log.record_batch import RecordBatch
 from exporter.model import TopicPartition
 from exporter.words import RecordState

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from exporter.cluster import Cluster
 from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
-from exporter.kafka.log.control import Marker, NextMarker, OffsetRange, next_marker
-from exporter.kafka.log.open_records import read_trace
+from exporter.kafka.log.batches import Marker
+from exporter.kafka.log.markers import NextMarker, OffsetRange, next_marker, read_trace
 from exporter.kafka.log.record_batch import BatchAtOffset, RecordBatch, batch_at
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offsets

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from exporter.cluster import Cluster
 from exporter.kafka.client import AskError
-from exporter.kafka.log.open_records import OpenTrace, read_trace
+from exporter.kafka.log.markers import OpenTrace, read_trace
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, epoch_ends
 from exporter.kafka.requests.transactions import Probes, ProducerState, describe_producers, probe_coordinators

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from exporter.cluster import Cluster
 from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.client import AskError
-from exporter.kafka.log.control import Marker
-from exporter.kafka.log.open_records import OpenTrace, read_trace
+from exporter.kafka.log.batches import Marker
+from exporter.kafka.log.markers import OpenTrace, read_trace
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets
 from exporter.kafka.requests.transactions import PollResult, ask_coordinators

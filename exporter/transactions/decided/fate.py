@@ -32,7 +32,7 @@ from exporter.model import Fact, TopicPartition, Word
 from exporter.transactions.transaction import Transaction
 
 if TYPE_CHECKING:  # it imports kafka-python, which the page does not need
-    from exporter.kafka.log.control import Marker
+    from exporter.kafka.log.batches import Marker
 
 CLOCK_SLACK_SECONDS = 5.0
 """Allowed difference of two brokers' clocks, for the order of a decision and a marker."""

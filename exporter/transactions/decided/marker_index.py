@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 
 _TIMESTAMP = attrgetter("timestamp_ms")
 

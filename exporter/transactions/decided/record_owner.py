@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.model import TopicPartition
 from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS
 from exporter.transactions.transaction import Transaction

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.transactions.decided.fate import CLOCK_SLACK_SECONDS
 from exporter.transactions.transaction import Transaction
 

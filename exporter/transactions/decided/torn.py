@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from exporter.kafka.log.control import Marker, PartitionMarkers
+from exporter.kafka.log.batches import Marker
+from exporter.kafka.log.markers import PartitionMarkers
 from exporter.model import TopicPartition
 from exporter.transactions.decided import fate
 from exporter.transactions.decided.marker_index import AskedMarkers, MarkerIndex, MarkerWindow

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.audit_results.result import AuditResults, dump_result, parse_result
 from exporter.audit_results.torn_markers import MOST_EXAMPLES, markers_result, torn_markers
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.kafka.requests.metadata import TRANSACTION_STATE
 from exporter.model import TopicPartition
 from exporter.transactions.decided.torn import MarkerComparison, Torn

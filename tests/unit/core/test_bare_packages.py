@@ -14,7 +14,7 @@ def run(program: str) -> str:
 
 
 def test_requests_are_imported_without_the_clients() -> None:
-    program = "import sys, exporter.kafka.client, exporter.kafka.log.control\nprint(*sys.modules)"
+    program = "import sys, exporter.kafka.client, exporter.kafka.log.markers\nprint(*sys.modules)"
     modules = set(run(program).split())
     assert "kafka.protocol.admin" in modules
     assert modules.isdisjoint({"kafka.admin", "kafka.consumer", "kafka.producer", "kafka.net"})

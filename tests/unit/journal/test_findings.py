@@ -12,7 +12,7 @@ from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
 from exporter.journal.facts import Event
 from exporter.journal.findings import MOST_SEEN, FindingRules
 from exporter.journal.reading import LastReads
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.model import Fact, TopicPartition
 from exporter.transactions.decided.torn import MarkerComparison, Torn
 from exporter.transactions.machine.log_changes import LogChanges, PartitionChanges, Window

@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 import pytest
 import zstandard
-from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.util import encode_varint
 
-from exporter.kafka.log.batches import MOST_DECODED, MOST_RECORDS, UNREADABLE, BatchRecord, records_of
+from exporter.kafka.log.batches import MOST_DECODED, UNREADABLE, BatchRecord, batches, records_of
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
@@ -57,8 +56,7 @@ CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
 
 
 def read(data: bytes) -> list[BatchRecord]:
-    found = MemoryRecords(data).next_batch()
-    assert isinstance(found, DefaultRecordBatch)
+    (found,) = batches(data)
     return list(records_of(found))
 
 
@@ -121,11 +119,23 @@ def test_headers_are_passed_over() -> None:
     assert peak < 4 * MOST_DECODED
 
 
-def test_a_batch_that_announces_too_many_records_is_refused() -> None:
+def test_a_batch_that_announces_more_records_than_it_has_is_refused() -> None:
     data = bytearray(plain((b"k", b"v")))
-    struct.pack_into(">i", data, 57, MOST_RECORDS + 1)
-    with pytest.raises(ValueError, match="more than 150000 records"):
+    struct.pack_into(">i", data, 57, 2**31 - 1)
+    with pytest.raises(UNREADABLE):
         read(bytes(data))
+
+
+def test_headers_of_batches_are_what_the_library_reads() -> None:
+    data = plain((b"k", b"v"), (b"k", b"w"))
+    (found,), theirs = batches(data + data[:-1]), DefaultRecordBatch(data)
+    assert (found.base_offset, found.last_delta, found.leader_epoch) == (0, 1, theirs.leader_epoch)
+    assert (found.first_ms, found.max_ms) == (theirs.first_timestamp, theirs.max_timestamp)
+    assert (found.producer_id, found.producer_epoch) == (theirs.producer_id, theirs.producer_epoch)
+    assert (found.records, found.transactional, found.control) == (2, False, False)
+    assert [(record.offset, record.timestamp, record.key, record.value) for record in records_of(found)] == [
+        (record.offset, record.timestamp, record.key, record.value) for record in theirs
+    ]
 
 
 def test_frames_of_zstd_with_a_wide_window_are_refused() -> None:

@@ -7,19 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.record import MemoryRecords
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from exporter.kafka.log.offset_commits import (
-    CommitReader,
-    OffsetCommits,
-    commits_of,
-    decode_commit_key,
-)
+from exporter.kafka.log.batches import batches
+from exporter.kafka.log.offset_commits import OffsetCommits, commits_of, decode_commit_key, read_commits
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
-from exporter.model import Deadline, Reason
+from exporter.model import Deadline, Fault, Reason, TopicPartition
 
-ENDS = {0: 10}
+PLACE, END = TopicPartition("__consumer_offsets", 0), 10
 VALUE = struct.pack(">hqh", 1, 12, -1)
 LED = {0: PartitionMetadata(1, (1,), (1,))}
 METADATA = Metadata("c", {1: "k1:9092"}, {"__consumer_offsets": LED}, frozenset(), {}, {})
@@ -51,8 +46,7 @@ def batch(*records: tuple[bytes, bytes | None], transactional: bool = False, bas
 
 
 def read(data: bytes) -> list[OffsetCommits]:
-    found = MemoryRecords(data).next_batch()
-    assert isinstance(found, DefaultRecordBatch)
+    (found,) = batches(data)
     return list(commits_of(found))
 
 
@@ -100,70 +94,60 @@ def answer(records: bytes, code: int = 0) -> Any:
     return SimpleNamespace(responses=[SimpleNamespace(topic="__consumer_offsets", partitions=[part])])
 
 
-def reader(at: int = 0) -> CommitReader:
-    made = CommitReader()
-    made.positions[0] = at
-    return made
+class Reading:
+    """What is read of partition 0, from an offset to ``END``."""
+
+    def __init__(self, client: FetchClient, at: int = 0, deadline: Deadline | None = None) -> None:
+        positions, self.faults = {PLACE: at}, list[Fault]()
+        until = deadline or Deadline.after(5)
+        self.commits = list(read_commits(client, METADATA, positions, {PLACE: END}, self.faults, until))
+        self.position = positions[PLACE]
 
 
 def test_reading_goes_on_to_the_end_and_counts_nothing_twice() -> None:
     first = batch((key("pay", "orders"), VALUE), base=0)
     second = batch((key("pay", "orders"), VALUE), base=9, transactional=True)
-    own = reader()
-    client = FetchClient(answer(first), answer(first + second))
-    found = own.read(client, METADATA, ENDS, Deadline.after(5))
-    assert [commits.transactional for commits in found] == [False, True]
-    assert own.positions == {0: 10}
-    assert list(own.read(client, METADATA, ENDS, Deadline.after(5))) == []
+    read = Reading(FetchClient(answer(first), answer(first + second)))
+    assert [commits.transactional for commits in read.commits] == [False, True]
+    assert (read.position, read.faults) == (10, [])
 
 
-def test_a_refusal_names_the_grant_and_keeps_the_position() -> None:
-    own = reader(3)
-    assert list(own.read(FetchClient(answer(b"", 29)), METADATA, ENDS, Deadline.after(5))) == []
-    assert "grant READ on Topic:__consumer_offsets" in own.faults[0].detail
-    assert own.positions == {0: 3}
+def test_a_refusal_names_the_grant() -> None:
+    read = Reading(FetchClient(answer(b"", 29)), 3)
+    assert read.commits == []
+    assert "grant READ on Topic:__consumer_offsets" in read.faults[0].detail
 
 
-def test_what_retention_took_is_a_fault_once_and_the_reading_goes_on_at_the_end() -> None:
-    own = reader(3)
-    assert list(own.read(FetchClient(answer(b"", 1)), METADATA, ENDS, Deadline.after(5))) == []
-    assert [fault.reason for fault in own.faults] == [Reason.LOST]
-    assert "__consumer_offsets-0 does not have offset 3 any more" in own.faults[0].detail
-    assert own.positions == {0: 10}
-    assert list(own.read(FetchClient(), METADATA, ENDS, Deadline.after(5))) == []
-    assert own.faults == []
+def test_what_retention_took_is_a_fault() -> None:
+    read = Reading(FetchClient(answer(b"", 1)), 3)
+    assert [fault.reason for fault in read.faults] == [Reason.LOST]
+    assert "__consumer_offsets-0 does not have offset 3 any more" in read.faults[0].detail
 
 
-def test_bytes_that_are_no_batch_are_a_fault_and_do_not_stop_the_reading_for_ever() -> None:
-    own = reader()
-    list(own.read(FetchClient(answer(b"\xff" * 100)), METADATA, ENDS, Deadline.after(5)))
-    assert "cannot be read" in own.faults[0].detail
-    assert own.positions == {0: 10}
+def test_bytes_that_are_no_batch_are_a_fault_and_end_the_reading_of_the_partition() -> None:
+    read = Reading(FetchClient(answer(b"\xff" * 100)))
+    assert "cannot be read" in read.faults[0].detail
+    assert read.position == 10
 
 
 def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
-    own = reader()
     good = batch((key("pay", "orders"), VALUE), base=9)
     broken = [batch((b"\0", VALUE), base=at) for at in (4, 5)]
-    found = list(own.read(FetchClient(answer(b"".join([*broken, good]))), METADATA, ENDS, Deadline.after(5)))
-    assert [commits[0] for commits in found] == ["pay"]
-    assert [fault.detail.split(" a batch")[0] for fault in own.faults] == ["__consumer_offsets-0 at 4:"]
-    assert own.positions == {0: 10}
+    read = Reading(FetchClient(answer(b"".join([*broken, good]))))
+    assert [commits[0] for commits in read.commits] == ["pay"]
+    assert [fault.detail.split(" a batch")[0] for fault in read.faults] == ["__consumer_offsets-0 at 4:"]
+    assert read.position == 10
 
 
-def test_what_the_deadline_leaves_is_read_next_time() -> None:
-    own = reader()
-    times = iter([0.0, 0.0, 0.0, 10.0])
-    deadline = Deadline(5.0, lambda: next(times, 10.0))
+def test_what_the_deadline_leaves_is_a_fault() -> None:
+    times = iter([0.0, 0.0, 0.0, 0.0, 10.0])
     data = b"".join(batch((key("pay", "orders"), VALUE), base=at) for at in (8, 9))
-    first = list(own.read(FetchClient(answer(data)), METADATA, ENDS, deadline))
-    rest = list(own.read(FetchClient(answer(data)), METADATA, ENDS, Deadline.after(5)))
-    assert (len(first), len(rest), own.faults, own.positions) == (1, 1, [], {0: 10})
+    read = Reading(FetchClient(answer(data)), deadline=Deadline(5.0, lambda: next(times, 10.0)))
+    assert (len(read.commits), read.position) == (1, 9)
+    assert [fault.reason for fault in read.faults] == [Reason.TIMEOUT]
 
 
-def test_a_partition_that_was_left_out_of_a_full_answer_is_read_next_time() -> None:
-    own = reader()
-    assert list(own.read(FetchClient(answer(b"")), METADATA, ENDS, Deadline.after(5))) == []
-    assert (own.faults, own.positions) == ([], {0: 0})
-    again = batch((key("pay", "orders"), VALUE), base=9)
-    assert len(list(own.read(FetchClient(answer(again)), METADATA, ENDS, Deadline.after(5)))) == 1
+def test_a_partition_that_was_left_out_of_a_full_answer_is_not_passed_over() -> None:
+    read = Reading(FetchClient(answer(b"")))
+    assert (read.commits, read.position) == ([], 0)
+    assert [fault.reason for fault in read.faults] == [Reason.TIMEOUT]

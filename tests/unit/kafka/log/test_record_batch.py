@@ -14,8 +14,8 @@ from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.offsets import Isolation
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from tests.helpers.batches import batch, data
-from tests.unit.kafka.log.test_control import COMMIT, CONTROL, marker_body
-from tests.unit.kafka.log.test_control import batch as whole_batch
+from tests.unit.kafka.log.test_markers import COMMIT, CONTROL, marker_body
+from tests.unit.kafka.log.test_markers import batch as whole_batch
 
 PLACE = TopicPartition("orders", 0)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata, PartitionMetadata
 from exporter.lso.proof.one_clock import is_one_clock
 from exporter.model import Deadline
-from tests.unit.kafka.log.test_control import COMMIT, CONTROL, batch, marker_body
+from tests.unit.kafka.log.test_markers import COMMIT, CONTROL, batch, marker_body
 from tests.unit.kafka.log.test_record_batch import PLACE, AnsweringBroker
 
 WRITTEN_IN, DECIDED_IN = 7, 3

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from exporter.kafka.log.control import Marker
-from exporter.kafka.log.open_records import OpenTrace
+from exporter.kafka.log.batches import Marker
+from exporter.kafka.log.markers import OpenTrace
 from exporter.lso.proof.rounds import Rounds
 from exporter.model import TopicPartition
 from exporter.transactions.decided.fate import Fate, ProducerLog

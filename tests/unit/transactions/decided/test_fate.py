@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.model import KnownLogEnd, TopicPartition
 from exporter.transactions.decided import fate
 from exporter.transactions.decided.decisions import LogRun, passed_offset

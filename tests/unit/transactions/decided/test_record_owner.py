@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from exporter.kafka.log.control import Marker
+from exporter.kafka.log.batches import Marker
 from exporter.model import TopicPartition
 from exporter.transactions.decided.record_owner import NOT_EXCLUDED, EndedRecord, LogWindow, owner_of
 from exporter.transactions.transaction import Transaction

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.kafka.log.control import Marker, PartitionMarkers
+from exporter.kafka.log.batches import Marker
+from exporter.kafka.log.markers import PartitionMarkers
 from exporter.model import Fault, Reason, TopicPartition
 from exporter.transactions.decided import torn
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS

@@ -1,4 +1,4 @@
-"""The markers of an answer to Fetch: the usual control batch is taken apart here, others by the library."""
+"""The markers of an answer to Fetch: of the usual control batch, and of any other."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import struct
 import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
-from exporter.kafka.log.batches import UNREADABLE, records_of
-from exporter.kafka.log.control import BEGINS_MS, Marker, PartitionMarkers, take_batches
+from exporter.kafka.log.batches import UNREADABLE, Marker
+from exporter.kafka.log.markers import BEGINS_MS, PartitionMarkers, take_batches
 
 ABORT, COMMIT = 0, 1
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -37,7 +37,7 @@ def taken(data: bytes, end: int = 100, start: int = 0) -> PartitionMarkers:
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
 def test_a_marker_of_the_usual_form_is_what_the_library_reads(kind: int) -> None:
     data = batch(7, CONTROL, marker_body(kind))
-    (record,) = records_of(DefaultRecordBatch(data))
+    (record,) = DefaultRecordBatch(data)
     assert (record.offset, record.timestamp, record.key) == (7, 5, struct.pack(">hh", 0, kind))
     assert taken(data).markers == [Marker(7, 5, 9, 4, kind == COMMIT, 3)]
 

@@ -1,29 +1,23 @@
 """The control batches of partitions: the COMMIT and ABORT markers that transactions end with (EndTransactionMarker).
 
-Batches are read by Fetch, read_uncommitted; of those with records only the header is looked at. The layout of a control
-record is in KIP-98: its key has a version and the type, its value a version and the coordinator's epoch. Headers are
-taken apart here, as the hot path of ``audit markers``; the library decodes unusual control batches only.
+Batches are read by Fetch, read_uncommitted; of those with records only the header is looked at.
 """
 
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka.record.default_records import DefaultRecordBatch
-
 from exporter.kafka.ask import BrokerAccess
-from exporter.kafka.log.batches import UNREADABLE, records_of
-from exporter.kafka.log.partition_fetch import fetch_partition
+from exporter.kafka.log.batches import UNREADABLE, Marker, batches, markers_of
+from exporter.kafka.log.fetch import fetch_partition
+from exporter.kafka.log.record_batch import batch_at
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
-ABORT, COMMIT = 0, 1
-_TYPES = frozenset({ABORT, COMMIT})
 FETCH_BYTES = 8 << 20
 """Read at once of one partition."""
 BEGINS_MS = 10_000
@@ -34,26 +28,6 @@ LOOK_BACK = 1_000
 """Offsets before what was read in which a marker is looked for."""
 MOST_READS = 32
 """Reads of one search: 256 MiB."""
-_KEY = struct.Struct(">hh")
-_VALUE = struct.Struct(">hi")
-_SIZE = struct.Struct(">qi")
-_HEADER = struct.Struct(">qiib4xhiqqqh")
-"""DefaultRecordBatch.java: base offset, length, leader epoch, magic, attributes, last offset delta, timestamps of the
-first and the newest record, producer id and epoch.
-"""
-_MAGIC = 2
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_LOG_APPEND_TIME = 0x08
-_BODY = struct.Struct(">5shhB2xi")
-"""The record of a control batch: all before its key, key version, type, length of the value, coordinator epoch."""
-_BODY_AT = 61
-_BODY_START = b"\x20\x00\x00\x00\x08"
-"""16 bytes that follow, no attributes, both deltas 0, a key of 4 bytes."""
-_VALUE_LENGTH = 12
-_USUAL_SIZE = 78
-_FROM_LENGTH = 12
-_OLD_MAGIC_AT = 16
 
 
 class OffsetRange(NamedTuple):
@@ -61,17 +35,6 @@ class OffsetRange(NamedTuple):
 
     start: int
     end: int
-
-
-class Marker(NamedTuple):
-    """One control record. ``timestamp_ms`` is Unix milliseconds by the clock of the partition's leader."""
-
-    offset: int
-    timestamp_ms: int
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
 
 
 @dataclass(slots=True)
@@ -207,55 +170,69 @@ def _read_on(
 
 
 def take_batches(own: PartitionMarkers, data: bytes, end: int) -> None:
-    """Take the batches of an answer, the last of which may be cut off; those of before Kafka 0.11 have no producer.
+    """Take the batches of an answer up to an offset. Raises one of ``UNREADABLE``."""
+    for batch in batches(data):
+        last = batch.base_offset + batch.last_delta
+        if last < own.reached or batch.base_offset >= end:
+            own.reached = max(own.reached, min(batch.base_offset, end))
+            continue
+        own.reached = min(end, last + 1)
+        own.leader_epoch = batch.leader_epoch
+        if batch.control:
+            for marker in markers_of(batch):
+                own.marked(marker.producer_id, marker.timestamp_ms)
+                own.markers.append(marker)
+        elif own.begun is not None and batch.transactional:
+            who = batch.producer_id, batch.producer_epoch
+            if own.begun.get(who[0]) != who[1]:
+                own.begun[who[0]] = who[1]
+                own.begins.append((*who, batch.max_ms))
 
-    Raises one of ``UNREADABLE``.
+
+# --- The open records of a producer ---
+
+REACHES = (1_000, 20_000)
+"""Offsets below the first open record that are read for the producer's last marker, the shorter distance first."""
+
+
+class OpenTrace(NamedTuple):
+    """The open records of a producer in the partition's log.
+
+    ``first_epoch`` is the producer epoch of the first one, None where it could not be read. ``marker`` is the last
+    marker of the producer below it, as far as the partition was read; ``unmarked``: it was read from offset 0 and has
+    none.
     """
-    at, size = 0, len(data)
-    while at + _FROM_LENGTH <= size:
-        _, length = _SIZE.unpack_from(data, at)
-        after = at + _FROM_LENGTH + length
-        if length < 0:
-            raise ValueError("a batch of negative length")
-        if after > size:
-            return
-        if after - at > _OLD_MAGIC_AT and data[at + _OLD_MAGIC_AT] == _MAGIC:
-            _take(own, data, at, after, end)
-        at = after
+
+    first_epoch: int | None = None
+    marker: Marker | None = None
+    unmarked: bool = False
 
 
-def _take(own: PartitionMarkers, data: bytes, at: int, after: int, end: int) -> None:
-    base, _, leader_epoch, _, attributes, last_delta, first_ms, max_ms, producer_id, epoch = _HEADER.unpack_from(
-        data, at
-    )
-    last = base + last_delta
-    if last < own.reached or base >= end:
-        own.reached = max(own.reached, min(base, end))
-        return
-    own.reached = min(end, last + 1)
-    own.leader_epoch = leader_epoch
-    if not attributes & _CONTROL:
-        if own.begun is not None and attributes & _TRANSACTIONAL and own.begun.get(producer_id) != epoch:
-            own.begun[producer_id] = epoch
-            own.begins.append((producer_id, epoch, max_ms))
-        return
-    if after - at == _USUAL_SIZE:
-        start, _, kind, length, coordinator_epoch = _BODY.unpack_from(data, at + _BODY_AT)
-        if start == _BODY_START and length == _VALUE_LENGTH:
-            if kind in _TYPES:
-                written_ms = max_ms if attributes & _LOG_APPEND_TIME else first_ms
-                own.marked(producer_id, written_ms)
-                own.markers.append(Marker(base, written_ms, producer_id, epoch, kind == COMMIT, coordinator_epoch))
-            return
-    for marker in _decoded(data[at:after], producer_id, epoch):
-        own.marked(producer_id, marker.timestamp_ms)
-        own.markers.append(marker)
-
-
-def _decoded(batch: bytes, producer_id: int, epoch: int) -> Iterator[Marker]:
-    """The markers of a control batch in any form. Raises one of ``UNREADABLE``."""
-    for record in records_of(DefaultRecordBatch(batch)):
-        _, kind = _KEY.unpack_from(record.key or b"")
-        if kind in _TYPES:
-            coordinator_epoch = _VALUE.unpack_from(record.value)[1] if record.value else -1
-            yield Marker(record.offset, record.timestamp, producer_id, epoch, kind == COMMIT, coordinator_epoch)
+def read_trace(
+    client: BrokerAccess,
+    metadata: Metadata,
+    place: TopicPartition,
+    producer_id: int,
+    start_offset: int,
+    deadline: Deadline,
+) -> OpenTrace:
+    """Read the partition at the first open record, and backwards from it. What cannot be read is left out."""
+    at = batch_at(client, metadata, place, start_offset, Isolation.READ_UNCOMMITTED, deadline)
+    first = None if isinstance(at, Fault) else at.batch
+    first_epoch = first.producer_epoch if first is not None and first.producer_id == producer_id else None
+    log_start = start_offsets(client, metadata, [place], deadline).values.get(place)
+    if log_start is None or log_start > start_offset:
+        return OpenTrace(first_epoch)
+    end = start_offset
+    for reach in REACHES:
+        start = max(log_start, start_offset - reach)
+        read = read_markers(client, metadata, {place: OffsetRange(start, end)}, deadline)[place]
+        own = [marker for marker in read.markers if marker.producer_id == producer_id and marker.offset < start_offset]
+        if read.fault is not None:
+            break
+        if own:
+            return OpenTrace(first_epoch, own[-1])
+        if start == log_start:
+            return OpenTrace(first_epoch, None, unmarked=log_start == 0)
+        end = start
+    return OpenTrace(first_epoch)

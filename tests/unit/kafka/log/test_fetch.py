@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from exporter.kafka.log.control import OffsetRange, read_markers
-from exporter.kafka.log.partition_fetch import MOST_TRIES, fetch_partition
+from exporter.kafka.log.fetch import MOST_TRIES, fetch_partition
+from exporter.kafka.log.markers import OffsetRange, read_markers
 from exporter.kafka.requests.metadata import Metadata, PartitionMetadata
 from exporter.kafka.requests.offsets import Isolation
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 from tests.helpers.kafka import offsets
-from tests.unit.kafka.log.test_control import COMMIT, CONTROL, batch, marker_body
+from tests.unit.kafka.log.test_markers import COMMIT, CONTROL, batch, marker_body
 
 PLACE = TopicPartition("orders", 0)
 METADATA = Metadata("id", {1: "a:1"}, {"orders": {0: PartitionMetadata(1, (1,), (1,))}}, frozenset(), {})
