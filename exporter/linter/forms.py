@@ -237,6 +237,7 @@ def _below(tree: Tree, name: str) -> Iterator[ClientPart]:
         )
     else:
         own = [key for key, value in tree.items() if key in _ROOTS or _is_setting(key, value)]
+        own += [key for key in ("acks", "retries") if own and isinstance(tree.get(key), Scalar)]  # no dots show it
         yield from _partial(_of_settings([setting for key in own for setting in flat(tree[key], key)], name))
         for key, value in tree.items():
             if key not in own:

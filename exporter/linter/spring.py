@@ -114,7 +114,7 @@ def by_binder(profiles: Sequence[Sequence[Setting]]) -> dict[str, Sequence[Seque
             whole += [setting._replace(name=match[2]) for match, setting in own if match[1] == binder]
             if kind in {"kafka", *_TOPOLOGIES}:
                 found[binder] = (*found.get(binder, ()), tuple(whole))
-    return found or {"": profiles}
+    return found if any(_OF_BINDER.fullmatch(one.name) for settings in profiles for one in settings) else {"": profiles}
 
 
 def _is_shared(name: str, binder: str, kind: str, values: Mapping[str, str]) -> bool:

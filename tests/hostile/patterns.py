@@ -87,6 +87,8 @@ FOREIGN: dict[str, Use] = {
     "exporter.kafka.auth.jaas:_OPTION": ("match", "a=", ("a=", 'a="', "a = ", '\\"')),
     "exporter.kafka.auth.oauth:_ERROR_CODE": ("fullmatch", "", ()),
     "exporter.lso.saved_stalls:_PARTITION": ("fullmatch", "", ()),
+    "exporter.groups.source.holder_groups:_UUID": ("finditer", "", ("00000000-", "0000-", "0")),
+    "exporter.posture.offsets:_WORD": ("finditer", "", ("a", "a1", "_")),
     "exporter.posture.software_version:_CONFLUENT": ("search", "", ("-cc", "-c")),
     "exporter.posture.software_version:_NUMBERS": ("match", "", ("1.", "1", "v1.1")),
     "exporter.posture.stable_ids:_CHECKPOINT": ("fullmatch", "a", ("-1", "-1-", "1-11")),

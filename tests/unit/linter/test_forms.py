@@ -292,6 +292,16 @@ def test_each_binder_with_an_environment_has_its_bindings(lines: str, found: dic
     assert failures(TWO + lines, "application.properties") == {f"binder {name}": it for name, it in found.items()}
 
 
+def test_an_application_with_binders_of_other_brokers_alone_is_not_understood() -> None:
+    text = f"{STREAM}binders.r.type=rabbit\n{STREAM}binders.r.environment.spring.rabbitmq.host=h\n"
+    assert failures(text, "application.properties") == {"": {"-"}}
+
+
+def test_names_without_dots_belong_to_the_settings_beside_them() -> None:
+    text = "kafka:\n  producers:\n    default:\n      acks: 1\n      transactional.id: x\njob: {retries: 3}\n"
+    assert failures(text, "application.yml") == {"kafka.producers.default": {"acks-not-all"}}
+
+
 def test_a_binder_of_topologies_is_an_application_of_streams() -> None:
     text = f"{BINDER}brokers=k:1\n{STREAM}binders.t.type=kstream\n{READS}{WRITES}"
     text += f"{STREAM}binders.t.environment.{STREAM}kafka.streams.binder.configuration.commit.interval.ms=100\n"
