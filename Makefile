@@ -218,7 +218,6 @@ bench: $(READY) ## the speed tables, side by side with Kafka's own tools and Spa
 	@$(PY) -m tests.bench
 	@$(PY) -m tests.bench.log_read
 	@$(PY) -m tests.bench.audit
-	@$(PY) -m tests.bench.history
 
 generate: $(READY) ## write what is generated from the catalogue
 	$(BIN)/kafka-eos-exporter generate

@@ -100,6 +100,13 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     add_agent_flags(parser)
     add("--examples", type=int, default=5, metavar="N", help="findings of each kind to show, the worst first (5)")
     add_duration_flag(group, "--timeout", 30.0, "how long each answer of a broker may take")
+    group = parser.add_argument_group("an audit that goes on")
+    group.add_argument(
+        "--follow", action="store_true", help="audit new records by id, or key and sequence, until stopped"
+    )
+    group.add_argument("--state", default="", metavar="URL", help="folder of what --follow knows, for this audit alone")
+    add_duration_flag(group, "--interval", 60.0, "from one batch to the next (1m)")
+    add_duration_flag(group, "--window", 86_400.0, "records further apart are not compared (1d)")
 
 
 def _command(options: argparse.Namespace) -> int:
@@ -108,6 +115,8 @@ def _command(options: argparse.Namespace) -> int:
         raise UsageError("audit needs SPEC.yml or --topic NAME, or is `audit markers`")
     if options.spec is not None and flags:
         raise UsageError(f"{', '.join(flags)}: belongs into {options.spec}")
+    if options.follow != bool(options.state):
+        raise UsageError("--follow and --state URL belong together")
     connector = kafka_connector()
     from exporter.commands.audit_run import run_audit  # noqa: PLC0415 -- pyspark, of which there is one now, is an extra
 

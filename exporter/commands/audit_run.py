@@ -6,18 +6,19 @@ import argparse
 import logging
 
 from exporter.commands.audit_output import print_report, spark_progress
-from exporter.commands.audit_post import agent_of, exit_code, post
+from exporter.commands.audit_post import AgentAddress, agent_of, exit_code, post
 from exporter.commands.audit_spec import audit_of, spec_of_file
 from exporter.commands.clusters import one_cluster
 from exporter.commands.output import say
 from exporter.commands.settings import UsageError
-from exporter.commands.spark import spark_conf
+from exporter.commands.spark import spark_conf, until_stopped
 from exporter.jobs.audit.definition import Audit
+from exporter.jobs.audit.follow import FollowedAudit
 from exporter.jobs.audit.offset_range import described
-from exporter.jobs.audit.outcome import EVIDENCE_FILE, AuditSettings, audit_once, is_name
-from exporter.jobs.audit.read import TopicAccess, tasks_of
-from exporter.jobs.audit.spark_settings import JAVA_OPTIONS, PLAIN_SHUFFLE
+from exporter.jobs.audit.outcome import EVIDENCE_FILE, AuditReport, AuditSettings, audit_once, is_name
+from exporter.jobs.audit.read import JAVA_OPTIONS, PLAIN_SHUFFLE, TopicAccess, tasks_of
 from exporter.jobs.session import is_local, spark_module, spark_session
+from exporter.jobs.streams import follow, trigger
 
 
 def run_audit(options: argparse.Namespace, connector: str) -> int:
@@ -32,17 +33,34 @@ def run_audit(options: argparse.Namespace, connector: str) -> int:
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         packages, conf = _spark_settings(options, audit, connector)
         say("starting Spark ...")
-        with (
-            spark_session(
-                "kafka-eos-audit", master=options.master, packages=packages, conf=conf, java_options=JAVA_OPTIONS
-            ) as session,
-            spark_progress(lambda: tasks_of(session)) as tell,
-        ):
-            report = audit_once(session, access, audit, settings, tell)
+        with spark_session(
+            "kafka-eos-audit", master=options.master, packages=packages, conf=conf, java_options=JAVA_OPTIONS
+        ) as session:
+            if options.follow:
+                return _follow(
+                    options, agent, FollowedAudit(session, access, audit, settings, options.state, options.window)
+                )
+            with spark_progress(lambda: tasks_of(session)) as tell:
+                report = audit_once(session, access, audit, settings, tell)
     print_report(report, options.output)
     if settings.folder is not None:
         say(f"written to {settings.folder}: {settings.name}.json, .html and {EVIDENCE_FILE}")
     return exit_code(report.result.verdict, delivered=agent is None or post(agent, report.result))
+
+
+def _follow(options: argparse.Namespace, agent: AgentAddress | None, followed: FollowedAudit) -> int:
+    """Print and post the result after each batch, until stopped; the exit code is that of the last one."""
+    codes = [0]
+
+    def deliver(report: AuditReport) -> None:
+        print_report(report, options.output)
+        delivered = agent is None or post(agent, report.result)
+        codes.append(exit_code(report.result.verdict, delivered=delivered))
+
+    with until_stopped() as over:
+        every = trigger(once=False, interval=options.interval)
+        follow(lambda: followed.start(every, deliver), over, lambda _: None)
+    return codes[-1]
 
 
 def _spark_settings(options: argparse.Namespace, audit: Audit, connector: str) -> tuple[list[str], dict[str, str]]:

@@ -16,7 +16,7 @@ from exporter.jobs.audit.columns import Shape
 from exporter.jobs.audit.definition import Audit, KeyedSink, NullId, Outbox
 from exporter.jobs.audit.offset_range import Bound, BoundError, parse_bound
 from exporter.jobs.audit.tables import SinkTable
-from exporter.jobs.lakes.formats import LAKES
+from exporter.jobs.lakes import LAKES
 from exporter.settings.file_text import read_file_text
 from exporter.settings.layers import Problem
 from exporter.settings.reading import read

@@ -1,23 +1,22 @@
-"""``history report``: reports for incidents, from the table that ``history run`` writes."""
+"""``history report``: reports for incidents, from the table that ``history`` writes."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporter.commands.instants import parse_instant
 from exporter.commands.output import print_advice, print_json, print_table, say
 from exporter.commands.settings import UsageError
-from exporter.commands.spark import add_format_flag, add_spark_flags, opened_lake
+from exporter.commands.spark import add_spark_flags, spark_conf
+from exporter.jobs.session import SessionError, pyspark_version, spark_session
 
 if TYPE_CHECKING:
-    from exporter.jobs.history.report import HistoryReport, HistorySource
+    from exporter.jobs.history.report import HistoryReport
 
+FORMATS = ("parquet", "delta", "iceberg")
+OLDEST_SPARK = 4
 MOST_LISTED = 10
 _EXAMPLES = """\
 examples:
@@ -25,8 +24,7 @@ examples:
   kafka-eos-exporter history report --input /data/eos --from 2026-11-21T14:00 --application billing
   kafka-eos-exporter history report --input /data/eos --from 2h --output html > report.html
 
-Needs pip install 'kafka-eos-exporter[report]', no Java and no Spark; with --format iceberg or delta the extra
-[spark] and Java. Instants are UTC unless they carry a zone.
+Needs Spark 4.0 or later and Java. Instants are UTC unless they carry a zone.
 
 exit codes: 0 every transaction ended by its own client's will, 1 some were fenced or timed out, 2 could not
 read the history
@@ -41,7 +39,7 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
         description="Report how transactions of a time range ended: of all applications, or of one.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument("--input", required=True, metavar="DIR|URL|TABLE", help="the --output of `history run`")
+    parser.add_argument("--input", required=True, metavar="URL|TABLE", help="the --output of `history`")
     add_format_flag(parser)
     parser.add_argument("--from", dest="begin", metavar="TIME", help="2026-11-21T14:00, or 2h for two hours ago")
     parser.add_argument("--to", dest="end", metavar="TIME", help="as --from; until the newest")
@@ -53,10 +51,16 @@ def add_to(jobs: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have no 
     parser.set_defaults(command=_command)
 
 
-def check_pyarrow() -> None:
-    """Raise UsageError without the package of the extra ``report``."""
-    if find_spec("pyarrow") is None:
-        raise UsageError("pyarrow is not installed: pip install 'kafka-eos-exporter[report]'")
+def add_format_flag(parser: argparse.ArgumentParser) -> None:
+    """``--format``, of a history's table."""
+    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help=f"of the table ({FORMATS[0]})")
+
+
+def check_spark() -> None:
+    """Raise SessionError without a Spark that has data sources in Python."""
+    version = pyspark_version()
+    if int(version.partition(".")[0]) < OLDEST_SPARK:
+        raise SessionError(f"history needs Spark 4.0 or later, and this is {version}: pip install 'pyspark>=4'")
 
 
 def _command(options: argparse.Namespace) -> int:
@@ -66,16 +70,17 @@ def _command(options: argparse.Namespace) -> int:
     )
     if begin is not None and end is not None and begin >= end:
         raise UsageError("--from must be before --to")
-    check_pyarrow()
-    from exporter.jobs.history.files import ReportRange  # noqa: PLC0415 -- pyarrow is an extra
-    from exporter.jobs.history.report import report  # noqa: PLC0415 -- as above
+    check_spark()
+    from exporter.jobs.history.report import ReportRange, report  # noqa: PLC0415 -- pyspark is an extra
     from exporter.jobs.history.report_document import document  # noqa: PLC0415 -- as above
+    from exporter.jobs.history.table import HistoryTable  # noqa: PLC0415 -- as above
 
-    try:
-        with _opened(options) as history:
-            found = report(history, ReportRange(begin, end, options.application))
-    except OSError as error:
-        raise UsageError(f"--input {options.input}: cannot be read: {error.strerror}") from None
+    table = HistoryTable(options.format, options.input)
+    conf = {**table.conf, **spark_conf(options)}
+    say("starting Spark ...")
+    job = "kafka-eos-history-report"
+    with spark_session(job, master=options.master, packages=table.packages, conf=conf) as spark:
+        found = report(table.rows(spark), ReportRange(begin, end, options.application), options.input)
     if options.output == "json":
         print_json(document(found))
     elif options.output == "html":
@@ -85,31 +90,14 @@ def _command(options: argparse.Namespace) -> int:
         print(render(page_of(found)))
     else:
         _print(found)
-    for caveat in found.caveats if options.output != "html" else ():
-        say(f"beware: {caveat}")
     return 1 if found.unclean_found else 0
-
-
-@contextmanager
-def _opened(options: argparse.Namespace) -> Iterator[HistorySource]:
-    """The history in its format. Raises OSError, HistoryError and SessionError."""
-    if options.format == "parquet":
-        from exporter.jobs.history.files import HistoryFiles  # noqa: PLC0415 -- pyarrow is an extra
-
-        yield HistoryFiles(Path(options.input))
-        return
-    with opened_lake("kafka-eos-history-report", options, options.input) as lake:
-        from exporter.jobs.history.lake_report import LakeHistory  # noqa: PLC0415 -- pyspark is an extra
-        from exporter.jobs.history.lake_table import LakeTable  # noqa: PLC0415 -- as above
-
-        yield LakeHistory(LakeTable(lake))
 
 
 def _print(found: HistoryReport) -> None:
     from exporter.jobs.history import report_page as shown  # noqa: PLC0415 -- as above
 
     _, text = shown.verdict(found)
-    print(f"{found.cluster}, {shown.second_of(found.begin_ms)} to {shown.second_of(found.end_ms)} UTC: {text}")
+    print(f"{found.table}, {shown.second_of(found.begin_ms)} to {shown.second_of(found.end_ms)} UTC: {text}")
     if not found.counts.total and not found.unclean_found:
         return
     print()

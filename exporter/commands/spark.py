@@ -1,18 +1,15 @@
-"""The flags of commands that run on Spark: where, with which settings, and on tables of which format."""
+"""Commands that run on Spark: where, with which settings, and until when."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import signal
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from exporter.commands.output import say
-from exporter.jobs.lakes.formats import LAKES
-from exporter.jobs.session import check_installed, spark_session
-
-if TYPE_CHECKING:
-    from exporter.jobs.lakes.lake import Lake
 
 
 def add_spark_flags(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +30,6 @@ def add_spark_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_format_flag(parser: argparse.ArgumentParser) -> None:
-    """``--format``, of a history's table."""
-    parser.add_argument("--format", choices=("parquet", *LAKES), default="parquet", help="of the table (parquet)")
-
-
 def spark_conf(options: argparse.Namespace) -> dict[str, str]:
     """The settings of ``--conf``; the last one of a key counts."""
     return dict(options.conf)
@@ -51,11 +43,18 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def opened_lake(job: str, options: argparse.Namespace, url: str, java_options: Sequence[str] = ()) -> Iterator[Lake]:
-    """A session with a table of ``--format`` in it. Raises SessionError."""
-    check_installed()
-    lake = LAKES[options.format]
-    packages, conf = lake.packages(url), {**lake.conf(url), **spark_conf(options)}
-    say("starting Spark ...")
-    with spark_session(job, master=options.master, packages=packages, conf=conf, java_options=java_options) as spark:
-        yield lake(spark, url)
+def until_stopped() -> Iterator[threading.Event]:
+    """An event that SIGTERM and Ctrl-C set; a second one ends the process."""
+    over = threading.Event()
+
+    def stop(number: int, _: FrameType | None) -> None:
+        over.set()
+        signal.signal(number, signal.SIG_DFL)
+        say("stopping ...")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield over
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -13,7 +13,7 @@ open at its start is read again from the log before it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -80,6 +80,12 @@ class KafkaTransactions(DataSource):
         if settings.ending_ms is not None:
             raise OptionError(f"{ENDING} is for a batch: a stream has no end")
         return _StreamReader(settings)
+
+
+def source_options(properties: Properties, patterns: Sequence[str]) -> dict[str, str]:
+    """The options for these properties and patterns of applications. They hold secrets."""
+    kafka = {f"{_KAFKA}{name}": value for name, value in properties.settings().items()}
+    return {**kafka, APPLICATIONS: json.dumps(list(patterns))}
 
 
 class _Settings(NamedTuple):
@@ -266,18 +272,21 @@ class _StreamReader(_SpanReader, DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogTask]:
         """What is new. Raises OptionError for another cluster, or a log that ends before the checkpoint."""
-        if start["cluster"] != end["cluster"]:
+        before, self._marks = _marks(start), _marks(end)
+        # A batch that is run again has the end of another run, which may have asked other brokers.
+        now = self._connected().ends(whole=False)
+        if {start["cluster"], end["cluster"]} != {now.cluster_id}:
             raise OptionError(
-                f"the checkpoint is of cluster {start['cluster']}, and the brokers are those of {end['cluster']}: give"
+                f"the checkpoint is of cluster {start['cluster']}, and the brokers are those of {now.cluster_id}: give"
                 " each cluster a checkpoint and a table of its own"
             )
-        before, self._marks = _marks(start), _marks(end)
         spans = []
         for number, mark in self._marks.items():
             first = before.get(number, _START)
-            if mark.next < first.next:
+            planned_end = max(first.next, mark.next)
+            if (last := min(mark.next, now.ends.get(number, planned_end))) < planned_end:
                 raise OptionError(
-                    f"partition {number} of the log ends at {mark.next}, before the checkpoint's {first.next}: the"
+                    f"partition {number} of the log ends at {last}, before the checkpoint's {planned_end}: the"
                     " broker is behind, or the log lost records or was made anew"
                 )
             if mark != first:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 # The last line of a traceback of a task's Python process, in a Java exception.
-_RAISED = re.compile(r"(?:TransactionLogError|HistoryError): (.+)")
+_RAISED = re.compile(r"(?:TransactionLogError|OptionError): (.+)")
 
 
 def error_line(error: Exception) -> str:

@@ -42,7 +42,7 @@ MARKERS = "run `audit markers --agent URL`"
 ARGUMENTS: Mapping[str, str] = {
     "audit --output junit": "use --output json",
     **{f"audit --{flag}": f"write {key} in audit SPEC.yml" for flag, key in _AUDIT_KEYS.items()},
-    **{f"audit --{flag}": "run audits on a schedule" for flag in ("follow", "checkpoint", "window", "interval")},
+    "audit --checkpoint": "give --state",
     "check connection --connect": "kafka-acls.sh --list shows the grants",
     "check connection --connector": "kafka-acls.sh --list shows the grants",
     "check connection --topic": "kafka-acls.sh --list shows the grants",
@@ -58,7 +58,8 @@ ARGUMENTS: Mapping[str, str] = {
     "generate man": "use --help",
     "generate slo": "use the recording rules of objectives, and their dashboard",
     "top --agents": "give the address of one agent",
-    "history run --markers": MARKERS,
+    "history run": "give its flags to `history`",
+    "history --max-records-per-batch": "the first batch has all that the log has",
 }
 """By the words of the command line: ``"name"`` for a command, ``"generate man"`` for one of another command,
 ``"name --flag"`` for its flag, ``"audit --output junit"`` for a value of its flag, ``"--flag"`` for one of any command.

@@ -411,10 +411,10 @@ class HeldSeconds(TypedDict):
 HistoryOutput = TypedDict(
     "HistoryOutput",
     {
-        "kafka_cluster": str,
+        "table": str,
         "from": float,
         "to": float,
-        "written_until": float | None,
+        "newest": float | None,
         "transactions": int,
         "outcomes": HistoryCounts,
         "applications": list[HistoryApplication],
@@ -425,7 +425,6 @@ HistoryOutput = TypedDict(
         "holds": list[HistoryHold],
         "holds_found": int,
         "held": list[HeldSeconds],
-        "caveats": list[str],
     },
 )
 """``history report``; instants are Unix seconds."""

@@ -33,11 +33,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from exporter.jobs.audit.columns import Shape
 from exporter.jobs.audit.definition import Audit
-from exporter.jobs.audit.offset_range import parse_bound
+from exporter.jobs.audit.offset_range import OffsetSpan, parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, audit_once
-from exporter.jobs.audit.positions import OffsetSpan
-from exporter.jobs.audit.read import Reader, TopicAccess
-from exporter.jobs.audit.spark_settings import DIRECT_READ, JAVA_OPTIONS, PLAIN_SHUFFLE, with_settings
+from exporter.jobs.audit.read import DIRECT_READ, JAVA_OPTIONS, PLAIN_SHUFFLE, Reader, TopicAccess, with_settings
 from exporter.jobs.session import is_local, kafka_connector, spark_module, spark_session
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties

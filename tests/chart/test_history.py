@@ -52,7 +52,7 @@ def test_the_command_takes_its_arguments(charts: Charts, executors: int) -> None
 
 
 def test_driver_and_executors_share_the_claim_at_one_path(charts: Charts) -> None:
-    """Executors write the rows that the driver makes visible by renaming their folder."""
+    """Executors write the rows, the driver what makes them visible."""
     objects = charts.objects(values())
     for pod in (driver(objects)[0], executor(objects)["spec"]):
         [container] = pod["containers"]

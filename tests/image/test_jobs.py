@@ -32,6 +32,6 @@ def test_an_audit_finds_each_record_once_by_offset_and_key(broker: Kafka) -> Non
 def test_a_history_has_the_transactions_of_the_broker(broker: Kafka, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     broker.produce("orders", 200, "history-1")
-    words = ("history", "run", "--bootstrap-server", "kafka:9092", "--output", "/data/eos")
+    words = ("history", "--bootstrap-server", "kafka:9092", "--output", "/data/eos")
     job(broker, *words, "--once", "--conf", "spark.driver.memory=1g", volume=f"{tmp_path}:/data")
-    assert list((tmp_path / "eos" / "transactions").rglob("*.parquet"))
+    assert list((tmp_path / "eos").glob("day=*/*.parquet"))

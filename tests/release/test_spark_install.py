@@ -42,7 +42,7 @@ def test_a_fresh_install_writes_a_history_and_audits_a_topic(tmp_path: Path) -> 
         producer.close()
         where = ("--bootstrap-server", kafka.bootstrap)
         for name in ("parquet", "delta"):
-            run(command, "history", "run", *where, "--once", "--format", name, "--output", f"{tmp_path}/{name}")
+            run(command, "history", *where, "--once", "--format", name, "--output", f"{tmp_path}/{name}")
             said = run(
                 command, "history", "report", "--format", name, "--input", f"{tmp_path}/{name}", "--output", "json"
             )

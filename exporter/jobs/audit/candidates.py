@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import identity, sequence_number
-from exporter.jobs.audit.positions import OffsetSpan, offset_of, partition_of, place, position_column
+from exporter.jobs.audit.offset_range import OffsetSpan, offset_of, partition_of, place, position_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from exporter.jobs.audit.columns import Shape
-from exporter.jobs.audit.offset_range import BEGINNING, Bound, Covered
-from exporter.jobs.audit.positions import OffsetSpan
+from exporter.jobs.audit.offset_range import BEGINNING, Bound, Covered, OffsetSpan
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.audit.upsert import KINDS
 from exporter.model import Word
@@ -172,7 +171,7 @@ class AuditOutcome:
     """
 
     records: int
-    aborted: int
+    aborted: int | None
     spans: Mapping[int, OffsetSpan]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]

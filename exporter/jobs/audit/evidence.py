@@ -11,7 +11,7 @@ from pyspark.sql import Column, Window
 from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import identity, sequence_number
-from exporter.jobs.audit.positions import offset_of, partition_of
+from exporter.jobs.audit.offset_range import offset_of, partition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

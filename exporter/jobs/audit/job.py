@@ -40,11 +40,20 @@ from exporter.jobs.audit.candidates import (
 from exporter.jobs.audit.columns import checked, chosen_by, condition, identity, named, reason, uses_headers
 from exporter.jobs.audit.definition import Audit, AuditOutcome, FindingFrame, NullId, Remarks
 from exporter.jobs.audit.evidence import duplicates, located, rows, sequence_findings
-from exporter.jobs.audit.offset_range import Bound, Covered, cover, lost_since, markers_in
-from exporter.jobs.audit.positions import OffsetSpan, before, offset_of, partition_of, position_column
-from exporter.jobs.audit.read import Reader, TopicAccess
+from exporter.jobs.audit.offset_range import (
+    Bound,
+    Covered,
+    OffsetSpan,
+    before,
+    cover,
+    lost_since,
+    markers_in,
+    offset_of,
+    partition_of,
+    position_column,
+)
+from exporter.jobs.audit.read import DIRECT_READ, LOCAL_ROWS, Reader, TopicAccess, with_settings
 from exporter.jobs.audit.source_compared import AuditedSource
-from exporter.jobs.audit.spark_settings import DIRECT_READ, LOCAL_ROWS, with_settings
 from exporter.jobs.audit.tables import SinkTable, positions_of
 from exporter.jobs.audit.tables_compared import AuditedTables
 from exporter.jobs.session import SessionError

@@ -1,4 +1,4 @@
-"""Which offsets an audit covers, and what remains unknown.
+"""Places in a topic, which offsets an audit covers, and what remains unknown.
 
 The end is the last stable offset at the start, so that a topic that is being written to has an exact answer.
 """
@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from pyspark.sql import functions as f
 
 from exporter.bounds.text import some
-from exporter.jobs.audit.positions import OFFSET_BITS, OffsetSpan
 from exporter.kafka.ask import Answers
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.log.markers import OffsetRange, read_markers
@@ -21,10 +22,60 @@ from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import NONE_LATER, Isolation, end_offsets, offsets_at, start_offsets
 from exporter.model import Deadline, Fault, Reason, TopicPartition
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
 POLICY = "cleanup.policy"
 RETRY_SECONDS = 0.5
 T = TypeVar("T")
 _PLACES = re.compile(r"\d+:\d+(,\d+:\d+)*")
+
+
+OFFSET_BITS = 44
+"""A position is one integer: the partition above, the offset below. 17 trillion offsets, half a million partitions."""
+_OFFSETS = (1 << OFFSET_BITS) - 1
+
+
+class OffsetSpan(NamedTuple):
+    """Half-open range of offsets of one partition."""
+
+    partition: int
+    start: int
+    end: int
+
+
+def place(packed: int) -> tuple[int, int]:
+    """Partition and offset of a position."""
+    return packed >> OFFSET_BITS, packed & _OFFSETS
+
+
+def position_column() -> Column:
+    """The position of a record with the columns ``partition`` and ``offset``."""
+    return f.shiftleft(f.col("partition").cast("bigint"), OFFSET_BITS).bitwiseOR(f.col("offset")).alias("position")
+
+
+def partition_of(position: str) -> Column:
+    """The partition of a position in this column."""
+    return f.shiftright(position, OFFSET_BITS).cast("int")
+
+
+def offset_of(position: str) -> Column:
+    """The offset of a position in this column."""
+    return f.col(position).bitwiseAND(_OFFSETS)
+
+
+def up_to(newest: Mapping[int, int]) -> str:
+    """A condition on ``partition`` and ``offset``: not after the newest of its partition."""
+    return before({number: offset + 1 for number, offset in newest.items()})
+
+
+def before(ends: Mapping[int, int]) -> str:
+    """A condition on ``partition`` and ``offset``: before the end of its partition."""
+    tests = [f"(partition = {number} AND offset < {end})" for number, end in ends.items()]
+    return " OR ".join(tests) or "false"
+
+
+# --- The range of an audit ---
 
 
 class BoundError(ValueError):

@@ -62,7 +62,9 @@ def sentence(result: AuditResult) -> str:
 
 def aborted(result: AuditResult) -> str:
     """The cost of aborts, in words."""
-    records, lost = result.records or 0, result.aborted_records or 0
+    if result.aborted_records is None:
+        return "an unknown number"
+    records, lost = result.records or 0, result.aborted_records
     share = f" ({100 * lost / (records + lost):.2g} % of all that was written)" if lost else ""
     return f"{lost:,}{share}"
 

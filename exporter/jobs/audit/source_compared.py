@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING
 from exporter.jobs.audit.candidates import ABSENT, UNSOURCED, Summary, newest_matched
 from exporter.jobs.audit.columns import checked, chosen_by, named
 from exporter.jobs.audit.evidence import located
-from exporter.jobs.audit.offset_range import Bound, Covered, cover, described, lost_since
-from exporter.jobs.audit.positions import OffsetSpan, before, offset_of, partition_of, up_to
+from exporter.jobs.audit.offset_range import (
+    Bound,
+    Covered,
+    OffsetSpan,
+    before,
+    cover,
+    described,
+    lost_since,
+    offset_of,
+    partition_of,
+    up_to,
+)
 from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.kafka.client import AskError
 from exporter.kafka.requests.groups import committed_offsets

@@ -11,9 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import ExpressionError, columns_of, reason
-from exporter.jobs.audit.positions import OFFSET_BITS
-from exporter.jobs.lakes.formats import LAKES
-from exporter.jobs.lakes.lake import Lake
+from exporter.jobs.audit.offset_range import OFFSET_BITS
+from exporter.jobs.lakes import LAKES, Lake
 from exporter.jobs.session import POSTGRESQL, SessionError
 from exporter.jobs.spark_error import error_line
 
@@ -118,8 +117,7 @@ def pinned(session: SparkSession, table: SinkTable) -> SinkTable:
     if not table.lake:
         return table
     try:
-        snapshots = islice(table.lake(session, table.url).snapshots(), MOST_SNAPSHOTS)
-        ids = [snapshot.id for snapshot in snapshots]
+        ids = list(islice(table.lake(session, table.url).snapshots(), MOST_SNAPSHOTS))
     except (PySparkException, Py4JError) as error:
         raise SessionError(f"{table.name} cannot be read: {error_line(error)}") from None
     if table.snapshot and table.snapshot not in ids:

@@ -9,8 +9,7 @@ from pyspark.sql import functions as f
 
 from exporter.jobs.audit.columns import checked, chosen_by, condition, identity, named, sequence_number
 from exporter.jobs.audit.evidence import shown
-from exporter.jobs.audit.offset_range import Covered, cover
-from exporter.jobs.audit.positions import OffsetSpan, before
+from exporter.jobs.audit.offset_range import Covered, OffsetSpan, before, cover
 from exporter.jobs.audit.tables import column, rows_of
 from exporter.jobs.audit.upsert import (
     AHEAD,

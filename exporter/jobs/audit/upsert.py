@@ -13,7 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from exporter.jobs.audit.evidence import shown
-from exporter.jobs.audit.positions import OFFSET_BITS
+from exporter.jobs.audit.offset_range import OFFSET_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,31 +1,82 @@
 """A report of a history over a time range: outcomes, fences, the longest transactions, holders of partitions.
 
-By pyarrow, without a JVM: only the columns and days that are needed are read, a part of them at a time.
+By SQL over the table. All rows are read for few columns only; whole rows are read of the notable ones, which lasted,
+did not end by their client's will, or were open longest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
 
-from exporter.jobs.history.files import ReportRange
-from exporter.jobs.history.holds import Hold, Lasting, holds_of
-from exporter.jobs.history.index import HistoryError
-from exporter.jobs.history.tally import LEAST_HOLD_MS, MOST, MOST_LASTING, Cell, HistoryTally
+from exporter.jobs.history.table import DAY, HistoryError
 from exporter.jobs.report.plots import bucket_ms
+from exporter.jobs.spark_error import error_line
 from exporter.model import TopicPartition
 from exporter.transactions.suggested_timeout import LEAST_TRANSACTIONS, QUANTILE, suggested_timeout
 from exporter.words import Outcome
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+MOST = 50
+"""Rows of a list in a report; the others are counted."""
 MOST_HOLDS = 2_000
-_WHO = ("transactional_id", "application", "producer_id", "producer_epoch", "outcome")
-_ROWS_AT_ONCE = 10_000
+LEAST_HOLD_MS = 1000
+UNCLEAN = (Outcome.TIMED_OUT.value, Outcome.FENCED.value)
+
+_COUNTS = """
+SELECT application, outcome, step, open_ms, count(*) AS transactions
+FROM (
+  SELECT application, outcome, unix_millis(complete) div {width_ms} AS step,
+         CAST(rint(open_seconds * 1000) AS bigint) AS open_ms
+  FROM {rows}
+)
+GROUP BY GROUPING SETS ((application, outcome, step), (application, open_ms))
+"""
+_QUANTILES = """
+SELECT application, percentile(open_ms, array(0.5, 0.99, {quantile}, 1.0), transactions) AS quantiles
+FROM {counts} WHERE step IS NULL AND open_ms IS NOT NULL GROUP BY application
+"""
+_LONGEST_MS = """
+SELECT max(open_ms) FROM (
+  SELECT open_ms, sum(sum(transactions)) OVER (ORDER BY open_ms DESC) AS as_long
+  FROM {counts} WHERE step IS NULL AND open_ms IS NOT NULL GROUP BY open_ms
+) WHERE as_long >= {most}
+"""
+_FENCED = """
+SELECT transactional_id, application, count(*) AS times, unix_millis(max(complete)) AS last_ms
+FROM {rows} WHERE outcome = 'fenced' GROUP BY transactional_id, application
+ORDER BY times DESC, last_ms DESC, transactional_id, application LIMIT {most}
+"""
+# The LSO of a partition is the first offset of its oldest open transaction. The log has the times at which transactions
+# began and completed, not their offsets: the one that began first is the holder, from the end of the previous holder. A
+# transaction may have written to a partition later than it began; then it held it for less.
+_HOLDS = """
+SELECT *, end_ms - begin_ms AS held_ms FROM (
+  SELECT place.topic, place.partition, transactional_id, application, producer_id, producer_epoch, outcome,
+         unix_millis(complete) AS end_ms,
+         unix_millis(greatest(begin, max(complete) OVER (
+           PARTITION BY place ORDER BY begin, complete, log_partition, log_offset
+           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+         ))) AS begin_ms
+  FROM (
+    SELECT *, explode(partitions) AS place FROM {rows} WHERE unix_millis(complete) - unix_millis(begin) >= {least_ms}
+  )
+) WHERE end_ms - begin_ms >= {least_ms}
+"""
+
+
+class ReportRange(NamedTuple):
+    """What is asked for: instants in Unix milliseconds, the end exclusive; None is unbounded."""
+
+    begin_ms: int | None = None
+    end_ms: int | None = None
+    application: str | None = None
 
 
 class Counts(NamedTuple):
@@ -94,16 +145,39 @@ class Fenced(NamedTuple):
     last_ms: int
 
 
+class Holder(NamedTuple):
+    """The transaction that held a partition."""
+
+    transactional_id: str
+    application: str
+    producer_id: int
+    producer_epoch: int
+    outcome: str
+
+
+class Hold(NamedTuple):
+    """One holder of one partition's LSO, from ``begin_ms`` to ``end_ms``."""
+
+    partition: TopicPartition
+    begin_ms: int
+    end_ms: int
+    holder: Holder
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ms - self.begin_ms) / 1000
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
     """A report. Lists have the worst first, at most ``MOST`` (``MOST_HOLDS``); ``holds_found`` counts all.
 
-    ``begin_ms`` and ``end_ms`` bound what was found, ``width_ms`` is the width of a step of the timelines. ``until_ms``
-    is when the last batch was written, ``caveats`` has sentences on what may be missing.
+    ``begin_ms`` and ``end_ms`` bound what was found, ``width_ms`` is the width of a step of the timelines.
+    ``newest_ms`` is when the newest transaction completed, None without one.
     """
 
-    cluster: str
-    until_ms: int | None
+    table: str
+    newest_ms: int | None
     begin_ms: int
     end_ms: int
     width_ms: int
@@ -117,7 +191,6 @@ class HistoryReport:
     holds: tuple[Hold, ...]
     holds_found: int
     held_seconds: tuple[tuple[TopicPartition, float], ...]
-    caveats: tuple[str, ...]
 
     @property
     def unclean_found(self) -> int:
@@ -125,99 +198,123 @@ class HistoryReport:
         return self.counts.timed_out + self.counts.fenced
 
 
-class HistorySource(Protocol):
-    """A history in one format, as it is when it is read."""
+class _Cell(NamedTuple):
+    """The key by which transactions are counted; ``step`` is the instant of completion in widths of the timeline."""
 
-    @property
-    def cluster(self) -> str:
-        """The name of its cluster."""
-
-    def bounds(self, span: ReportRange) -> tuple[int, int]:
-        """Instants between which all that is asked for completed, as close as is known without reading rows."""
-
-    def counted(self, span: ReportRange, width_ms: int) -> HistoryTally:
-        """Count all that is asked for."""
-
-    def coverage(self) -> tuple[int | None, tuple[str, ...]]:
-        """When the last batch was written, and what is missing according to the batches."""
+    application: str
+    outcome: str
+    step: int
 
 
-def report(history: HistorySource, span: ReportRange) -> HistoryReport:
-    """Read the history. Raises HistoryError."""
+def report(rows: DataFrame, span: ReportRange, table: str) -> HistoryReport:
+    """Read the rows of a history; ``table`` is its name. Raises HistoryError."""
     try:
-        tally = history.counted(span, _width(history.bounds(span)))
-        begin_ms, end_ms = _found(tally, span)
-        if (width := _width((begin_ms, end_ms))) != tally.width_ms:
-            # One application may have a shorter history than all of them, and so narrower steps.
-            tally = history.counted(span._replace(begin_ms=begin_ms, end_ms=end_ms), width)
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"the history cannot be read: {str(error).partition(chr(10))[0]}") from None
+        return _report(_chosen(rows, span), span, table)
+    except PySparkException as error:
+        raise HistoryError(f"{table}: cannot be read: {error_line(error)}") from None
+
+
+def _report(rows: DataFrame, span: ReportRange, table: str) -> HistoryReport:
+    sql = rows.sparkSession.sql
+    first_ms, last_ms = _one(rows.selectExpr("unix_millis(min(complete))", "unix_millis(max(complete))"))
+    begin_ms = span.begin_ms if span.begin_ms is not None else first_ms or 0
+    end_ms = span.end_ms if span.end_ms is not None else (last_ms or 0) + 1
+    width = bucket_ms(begin_ms, max(end_ms, begin_ms + 1))
+    counts = sql(_COUNTS, rows=rows, width_ms=width).persist()
+    cells = {
+        _Cell(row.application, row.outcome, row.step): row.transactions
+        for row in counts.where("step IS NOT NULL").collect()
+    }
+    quantiles = {row.application: row.quantiles for row in sql(_QUANTILES, counts=counts, quantile=QUANTILE).collect()}
+    longest_ms, *_ = _one(sql(_LONGEST_MS, counts=counts, most=MOST))
+    notable = rows.where(
+        (f.unix_millis("complete") - f.unix_millis("begin") >= LEAST_HOLD_MS)
+        | f.col("outcome").isin(*UNCLEAN)
+        | (f.col("open_seconds") * 1000 >= (longest_ms or 0) - 0.5)
+    ).persist()
+    holds = sql(_HOLDS, rows=notable, least_ms=LEAST_HOLD_MS).persist()
+    held = holds.groupBy("topic", "partition").agg(f.count("*").alias("times"), f.sum("held_ms").alias("held_ms"))
+    held_rows = held.collect()
     starts = tuple(range(begin_ms // width * width, max(end_ms, begin_ms + 1), width))
-    holds = sorted(
-        (hold for found in _lasting(tally) for hold in found),
-        key=lambda hold: (-hold.seconds, hold.begin_ms, hold.partition),
-    )
-    held: dict[TopicPartition, float] = {}
-    for hold in holds:
-        held[hold.partition] = held.get(hold.partition, 0.0) + hold.seconds
-    until_ms, caveats = history.coverage()
-    if tally.lasting_found > MOST_LASTING:
-        caveats += (f"holds rest on the {MOST_LASTING:,} transactions that were open longest",)
-    return HistoryReport(
-        history.cluster,
-        until_ms,
+    found = HistoryReport(
+        table,
+        last_ms,
         begin_ms,
         end_ms,
         width,
-        _counts(tally.cells),
+        _counts(cells),
         starts,
-        _timeline(tally.cells, starts, width),
-        _applications(tally, starts),
-        _fenced(tally),
-        _rows(tally.longest),
-        _rows(tally.unclean),
-        tuple(holds[:MOST_HOLDS]),
-        len(holds),
-        tuple(sorted(held.items(), key=lambda item: (-item[1], item[0]))[:MOST]),
-        caveats,
+        _timeline(cells, starts, width),
+        _applications(cells, quantiles, starts, width),
+        tuple(Fenced(*row) for row in sql(_FENCED, rows=notable, most=MOST).collect()),
+        _transactions(notable.where("open_seconds IS NOT NULL"), "open_seconds"),
+        _transactions(notable.where(f.col("outcome").isin(*UNCLEAN)), "complete"),
+        tuple(
+            Hold(
+                TopicPartition(row.topic, row.partition),
+                row.begin_ms,
+                row.end_ms,
+                Holder(row.transactional_id, row.application, row.producer_id, row.producer_epoch, row.outcome),
+            )
+            for row in holds.orderBy(f.desc("held_ms"), "begin_ms", "topic", "partition").limit(MOST_HOLDS).collect()
+        ),
+        sum(row.times for row in held_rows),
+        tuple(
+            (TopicPartition(row.topic, row.partition), row.held_ms / 1000)
+            for row in sorted(held_rows, key=lambda row: (-row.held_ms, row.topic, row.partition))[:MOST]
+        ),
     )
+    for frame in (holds, notable, counts):
+        frame.unpersist()
+    return found
 
 
-def _width(bounds: tuple[int, int]) -> int:
-    begin_ms, end_ms = bounds
-    return bucket_ms(begin_ms, max(end_ms, begin_ms + 1))
+def _chosen(rows: DataFrame, span: ReportRange) -> DataFrame:
+    """The rows that are asked for; of other days no file is read."""
+    if span.begin_ms is not None:
+        begin = f.timestamp_millis(f.lit(span.begin_ms))
+        rows = rows.where((f.col("complete") >= begin) & (f.col(DAY) >= f.to_date(begin)))
+    if span.end_ms is not None:
+        end = f.timestamp_millis(f.lit(span.end_ms))
+        rows = rows.where((f.col("complete") < end) & (f.col(DAY) <= f.to_date(end)))
+    if span.application is not None:
+        rows = rows.where(f.col("application") == span.application)
+    return rows
 
 
-def _found(tally: HistoryTally, span: ReportRange) -> tuple[int, int]:
-    begin_ms = span.begin_ms if span.begin_ms is not None else tally.first_ms or 0
-    return begin_ms, span.end_ms if span.end_ms is not None else (tally.last_ms or 0) + 1
+def _one(rows: DataFrame) -> Row:
+    [row] = rows.collect()
+    return row
 
 
-def _counts(cells: Mapping[Cell, int]) -> Counts:
+def _counts(cells: Mapping[_Cell, int]) -> Counts:
     found = dict.fromkeys(Outcome, 0)
     for cell, count in cells.items():
         found[Outcome(cell.outcome)] += count
     return Counts(*(found[outcome] for outcome in Outcome))
 
 
-def _timeline(cells: Mapping[Cell, int], starts: Sequence[int], width: int) -> tuple[Counts, ...]:
+def _timeline(cells: Mapping[_Cell, int], starts: Sequence[int], width: int) -> tuple[Counts, ...]:
     """Counts by outcome in each step."""
-    by_step: dict[int, dict[Cell, int]] = {}
+    by_step: dict[int, dict[_Cell, int]] = {}
     for cell, count in cells.items():
         by_step.setdefault(cell.step, {})[cell] = count
     return tuple(_counts(by_step.get(start // width, {})) for start in starts)
 
 
-def _applications(tally: HistoryTally, starts: Sequence[int]) -> tuple[ApplicationSummary, ...]:
+def _applications(
+    cells: Mapping[_Cell, int], quantiles: Mapping[str, Sequence[float]], starts: Sequence[int], width: int
+) -> tuple[ApplicationSummary, ...]:
     """The ones with unclean ends first, then the busiest."""
-    by_name: dict[str, dict[Cell, int]] = {}
-    for cell, number in tally.cells.items():
+    by_name: dict[str, dict[_Cell, int]] = {}
+    for cell, number in cells.items():
         by_name.setdefault(cell.application, {})[cell] = number
     found = []
-    for name, cells in by_name.items():
-        median, p99, p999, longest = tally.open_seconds(name, (0.5, 0.99, QUANTILE, 1.0))
-        timeline = _timeline(cells, starts, tally.width_ms)
-        found.append(ApplicationSummary(name, _counts(cells), median, p99, p999, longest, timeline))
+    for name, own in by_name.items():
+        known: Sequence[float | None] = [millis / 1000 for millis in quantiles.get(name, ())] or (None,) * 4
+        median, p99, p999, longest = known
+        timeline = _timeline(own, starts, width)
+        found.append(ApplicationSummary(name, _counts(own), median, p99, p999, longest, timeline))
     found.sort(
         key=lambda application: (
             -(application.counts.fenced + application.counts.timed_out),
@@ -228,53 +325,17 @@ def _applications(tally: HistoryTally, starts: Sequence[int]) -> tuple[Applicati
     return tuple(found)
 
 
-def _fenced(tally: HistoryTally) -> tuple[Fenced, ...]:
-    found = (Fenced(identifier, name, *known) for (identifier, name), known in tally.fences.items())
-    return tuple(sorted(found, key=lambda fenced: (-fenced.times, -fenced.last_ms, fenced))[:MOST])
-
-
-def _rows(table: pa.Table) -> tuple[TransactionSummary, ...]:
-    return tuple(
-        TransactionSummary(
-            row["transactional_id"],
-            row["application"],
-            row["producer_id"],
-            row["producer_epoch"],
-            row["outcome"],
-            None if row["begin"] is None else _ms(row["begin"]),
-            _ms(row["complete"]),
-            row["open_seconds"],
-            row["completion_seconds"],
-            row["timeout_ms"],
-            _named(row["partitions"]),
-        )
-        for row in table.to_pylist()
+def _transactions(rows: DataFrame, column: str) -> tuple[TransactionSummary, ...]:
+    """The rows with the highest values of a column, these first; of equal ones, those earlier in the log."""
+    top = rows.orderBy(f.desc(column), "log_partition", "log_offset").limit(MOST)
+    named = top.select(
+        *("transactional_id", "application", "producer_id", "producer_epoch", "outcome"),
+        f.unix_millis("begin").alias("begin_ms"),
+        f.unix_millis("complete").alias("complete_ms"),
+        *("open_seconds", "completion_seconds", "timeout_ms", "partitions"),
     )
+    return tuple(TransactionSummary._make((*row[:-1], _places(row.partitions))) for row in named.collect())
 
 
-def _lasting(tally: HistoryTally) -> Iterator[list[Hold]]:
-    """The holds of each partition, from the transactions that lasted."""
-    by_partition: dict[tuple[str, int], list[Lasting]] = {}
-    for batch in tally.most_lasting().to_batches(max_chunksize=_ROWS_AT_ONCE):
-        begins, completes = (batch[name].cast(pa.int64()).to_pylist() for name in ("begin", "complete"))
-        who = (batch[name].to_pylist() for name in _WHO)
-        rows = map(Lasting, begins, completes, *who)
-        # Columns, not rows: a row as a dictionary takes several times as long.
-        places = batch["partitions"].flatten()
-        partitions = zip(places.field("topic").to_pylist(), places.field("partition").to_pylist(), strict=True)
-        lengths = pc.fill_null(pc.list_value_length(batch["partitions"]), 0).to_pylist()
-        for row, length in zip(rows, lengths, strict=True):
-            for partition in islice(partitions, length):
-                by_partition.setdefault(partition, []).append(row)
-    for partition, found in by_partition.items():
-        yield holds_of(TopicPartition(*partition), found, LEAST_HOLD_MS)
-
-
-def _named(partitions: list[dict[str, Any]] | None) -> tuple[TopicPartition, ...] | None:
-    if partitions is None:
-        return None
-    return tuple(TopicPartition(partition["topic"], partition["partition"]) for partition in partitions)
-
-
-def _ms(instant: datetime) -> int:
-    return round(instant.timestamp() * 1000)
+def _places(partitions: Sequence[Row] | None) -> tuple[TopicPartition, ...] | None:
+    return None if partitions is None else tuple(TopicPartition(*place) for place in partitions)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from exporter.core.documents import document_of
 from exporter.core.durations import seconds_of
-from exporter.jobs.history.holds import Hold
-from exporter.jobs.history.report import ApplicationSummary, HistoryReport, TransactionSummary
+from exporter.jobs.history.report import ApplicationSummary, HistoryReport, Hold, TransactionSummary
 from exporter.views.command_documents import (
     HeldSeconds,
     HistoryApplication,
@@ -22,8 +21,7 @@ def document(found: HistoryReport) -> HistoryOutput:
         HistoryOutput,
         found,
         **{"from": found.begin_ms / 1000, "to": found.end_ms / 1000},
-        kafka_cluster=found.cluster,
-        written_until=seconds_of(found.until_ms),
+        newest=seconds_of(found.newest_ms),
         transactions=found.counts.total,
         outcomes=found.counts._asdict(),
         applications=list(map(_application, found.applications)),

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from exporter import __version__
 from exporter.bounds.text import some
 from exporter.core.durations import format_age
-from exporter.jobs.history.holds import Hold
 from exporter.jobs.history.report import (
+    MOST,
     ApplicationSummary,
     Counts,
     Fenced,
     HistoryReport,
+    Hold,
     TransactionSummary,
 )
-from exporter.jobs.history.tally import MOST
 from exporter.jobs.report.html_page import Block, Note, PageSection, Plot, ReportPage, Table
 from exporter.jobs.report.plots import PlotSpan, bars, lanes
 from exporter.model import TopicPartition
@@ -51,15 +51,14 @@ def page_of(found: HistoryReport) -> ReportPage:
     level, text = verdict(found)
     counts = found.counts
     details = [
-        f"{counts.total:,} transactions of {len(found.applications):,} applications on {found.cluster}.",
+        f"{counts.total:,} transactions of {len(found.applications):,} applications in {found.table}.",
         f"Completed from {second_of(found.begin_ms)} to {second_of(found.end_ms)} (UTC).",
-        *(f"Beware: {caveat}." for caveat in found.caveats),
     ]
     facts = [(name.replace("_", " "), f"{getattr(counts, name):,}") for name in Outcome]
     facts.append(("not committed", ratio(counts.not_committed)))
-    facts.append(("last batch written", "never" if found.until_ms is None else second_of(found.until_ms)))
+    facts.append(("newest transaction", "none" if found.newest_ms is None else second_of(found.newest_ms)))
     return ReportPage(
-        f"kafka-eos-exporter · history · {found.cluster}",
+        f"kafka-eos-exporter · history · {found.table}",
         level,
         text,
         details,

@@ -86,13 +86,15 @@ class Properties:
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Properties) and self._settings() == other._settings()
+        return isinstance(other, Properties) and self.settings() == other.settings()
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._settings().items()))
+        return hash(frozenset(self.settings().items()))
 
-    def _settings(self) -> dict[str, str]:
-        """The properties that were set, without the values of files."""
+    def settings(self) -> dict[str, str]:
+        """The properties for ``parse``, with the paths of files in place of what was read from them. Holds secrets that
+        were not in a file: never log it.
+        """
         settings = dict(self.raw)
         for name, path in self.secret_files.items():
             settings[f"{name}.file"] = path

@@ -15,10 +15,8 @@ from exporter.audit_results.result import AuditResult, Finding
 from exporter.jobs.audit.definition import Audit
 from exporter.jobs.audit.outcome import AuditReport, AuditSettings, audit_once
 from exporter.jobs.audit.read import TopicAccess
-from exporter.jobs.lakes.lake import Lake
+from exporter.jobs.lakes import Lake
 from exporter.jobs.session import spark_session
-from exporter.kafka.client import ClusterClient
-from exporter.kafka.properties.client import Properties
 from testkit.cluster import KafkaCluster
 from tests.e2e.spark.packages import all_packages
 
@@ -56,8 +54,7 @@ class Auditor:
 @contextmanager
 def auditor(kafka: KafkaCluster, lakes: Collection[type[Lake]] = ()) -> Iterator[Auditor]:
     """A Spark of two cores with all that an audit may need, and these table formats."""
-    properties = Properties.parse(kafka.client_properties())
-    client = ClusterClient(properties)
+    access = TopicAccess.of(kafka.client_properties())
     # Few records, many small stages: one task each is what they need.
     conf = {"spark.sql.ansi.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
     packages = all_packages()
@@ -68,9 +65,9 @@ def auditor(kafka: KafkaCluster, lakes: Collection[type[Lake]] = ()) -> Iterator
         conf["spark.sql.extensions"] = ",".join(lake.conf("")["spark.sql.extensions"] for lake in lakes)
     try:
         with spark_session("audits", master="local[2]", packages=packages, conf=conf) as session:
-            yield Auditor(session, kafka, TopicAccess(client, properties))
+            yield Auditor(session, kafka, access)
     finally:
-        client.close()
+        access.client.close()
 
 
 def write(kafka: KafkaCluster, topic: str, transactions: Iterable[tuple[Iterable[PlannedRecord], bool]]) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exporter.jobs.lakes.formats import LAKES
-from exporter.jobs.lakes.lake import Lake
+from exporter.jobs.lakes import LAKES, Lake
 from testkit.agent import AgentProcess, Metrics
 from testkit.cluster import KafkaCluster
 from testkit.postgres import Postgres

@@ -9,8 +9,7 @@ import fcntl
 import hashlib
 from contextlib import suppress
 
-from exporter.jobs.lakes.formats import LAKES
-from exporter.jobs.lakes.lake import Lake
+from exporter.jobs.lakes import LAKES, Lake
 from exporter.jobs.session import POSTGRESQL, SessionError, kafka_connector, spark_module, spark_session
 from testkit import jars
 

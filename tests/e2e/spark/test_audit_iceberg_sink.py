@@ -8,7 +8,7 @@ import pytest
 
 from exporter.jobs.audit.source_compared import committed_by
 from exporter.jobs.audit.tables import SinkTable
-from exporter.jobs.lakes.lake import Lake
+from exporter.jobs.lakes import Lake, folder_url
 from exporter.model import Deadline
 from testkit import jars
 from testkit.connect import ConnectCluster
@@ -34,7 +34,7 @@ def connect(lake_audits: Auditor) -> Iterator[ConnectCluster]:
 
 def sink_into(connect: ConnectCluster, lake: Lake, topic: str, bootstrap: str, timeout_ms: int) -> None:
     """Start a connector of two tasks, named like its topic; a commit waits so long for the files of all tasks."""
-    warehouse, _, table = lake.location().rpartition("/")
+    warehouse, _, table = folder_url(lake.url).rpartition("/")
     connect.create(
         topic,
         {
@@ -73,7 +73,7 @@ def restart(connect: ConnectCluster, topic: str) -> None:
 def stored(lake: Lake) -> int:
     """Rows of the table, of which its session may remember an older snapshot."""
     lake.spark.catalog.refreshTable(lake.name)
-    return next((int(snapshot.notes["total-records"]) for snapshot in lake.snapshots()), 0)
+    return lake.rows().count()
 
 
 def wait(connect: ConnectCluster, what: Callable[[], bool]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from exporter.jobs.audit.tables import SinkTable
-from exporter.jobs.lakes.lake import Lake
+from exporter.jobs.lakes import Lake
 from exporter.jobs.session import SessionError
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, places, write
 
@@ -26,7 +26,7 @@ def store(lake_audits: Auditor, lake: Lake, topic: str, stored: list[Place]) -> 
     """Append rows of these records; the new snapshot."""
     rows = lake_audits.session.createDataFrame([(topic, *place) for place in stored], COLUMNS)
     rows.writeTo(lake.name).append()
-    return next(lake.snapshots()).id
+    return next(lake.snapshots())
 
 
 @pytest.mark.proof

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from exporter.jobs.kafka_transactions import NAME, KafkaTransactions
-from exporter.jobs.session import spark_session
+from exporter.jobs.session import kafka_connector, spark_session
 from testkit.access import READ_ALL
 from testkit.cluster import KafkaCluster
 from testkit.settings import Security
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 USER = "eos"
+NOTEBOOK = Path(__file__).parents[3] / "docs" / "examples" / "transactions.ipynb"
 Counts = Counter[tuple[str, str]]
 
 
@@ -36,7 +37,8 @@ def kafka() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with spark_session("transactions", master="local[2]", conf={"spark.driver.memory": "1g"}) as session:
+    conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+    with spark_session("transactions", master="local[2]", packages=[kafka_connector()], conf=conf) as session:
         session.dataSource.register(KafkaTransactions)
         yield session
 
@@ -156,3 +158,22 @@ def test_a_missing_grant_is_named(kafka: KafkaCluster, spark: SparkSession) -> N
     finally:
         kafka.access.revoke(USER, "READ", "Topic", "__transaction_state", "DENY")
     assert READ_ALL
+
+
+def test_the_notebook_runs(
+    kafka: KafkaCluster, spark: SparkSession, producers: list[Producer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for producer in producers:
+        producer.run_to_every_end(3, "orders")
+        producer.init()
+    first, *cells = [
+        "".join(cell["source"]) for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"
+    ]
+    names: dict[str, Any] = {}
+    exec(first, names)  # noqa: S102 -- the notebook of the docs
+    names["kafka"] = kafka.client_properties(USER)
+    for cell in cells:
+        exec(cell, names)  # noqa: S102 -- as above
+    shown = capsys.readouterr().out
+    assert all(producer.transactional_id in shown for producer in producers)  # both were fenced
+    assert names["result"].records > 0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.jobs.lakes.delta import DeltaLake
+from exporter.jobs.lakes import DeltaLake
 from exporter.jobs.session import kafka_connector
 from testkit.agent import COMMAND
 from testkit.cluster import KafkaCluster
@@ -65,7 +65,7 @@ def test_history_and_audit_run_on_the_workers_of_a_cluster(
         where, output = ("--bootstrap-server", kafka.bootstrap), f"s3a://{store.bucket}/eos"
         table = ("--format", "delta", *conf_flags(store.conf))
         run = partial(submit, spark, tmp_path)
-        run(DeltaLake.packages(output), "history", "run", *where, "--once", *table, "--output", output)
+        run(DeltaLake.packages(output), "history", *where, "--once", *table, "--output", output)
         assert spark.executors() == {f"worker-{number}" for number in range(WORKERS)}
         report = [str(COMMAND), "history", "report", *table, "--input", output, "--output", "json"]
         done = subprocess.run(report, capture_output=True, text=True, timeout=SECONDS, check=False)

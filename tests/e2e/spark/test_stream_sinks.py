@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.jobs.audit.tables import SinkTable
-from exporter.jobs.lakes.lake import Lake
+from exporter.jobs.lakes import Lake
 from tests.e2e.spark.auditing import Auditor, PlannedRecord, by_kind, places, write
 from tests.e2e.spark.test_audit_lakes import COLUMNS, created
 
@@ -49,7 +49,7 @@ def test_a_batch_that_the_table_has_twice_or_not_at_all_is_found(
         stream(lake_audits, lake, topic, tmp_path / checkpoint)
 
     batch("first")
-    whole = next(lake.snapshots()).id
+    whole = next(lake.snapshots())
     batch("first")
     assert lake_audits.audit(topic, sink=sink).verdict == "clean"
     # The table is set back, and the checkpoint is not: the second batch is lost. A marker is between two batches.

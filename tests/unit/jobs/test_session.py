@@ -229,13 +229,14 @@ def test_spark_settings_are_given_as_for_spark_submit(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--output", "s3a://bucket/eos"], "object stores cannot do at once"),
-        (["--output", "o", "--max-records-per-batch", "0"], "is no number of 1 or more"),
-        ([], "--output"),
+        (["--output", "catalog.db.eos", "--format", "delta"], "needs --checkpoint URL"),
+        (["--output", "o", "--max-records-per-batch", "5"], "was removed"),
+        (["run", "--output", "o"], "history run was removed"),
+        ([], "history needs --output"),
     ],
 )
 def test_flags_that_cannot_be_meant_are_refused(
     flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["history", "run", "--bootstrap-server", "127.0.0.1:1", *flags]) == 2
+    assert main(["history", *flags, "--bootstrap-server", "127.0.0.1:1"]) == 2
     assert said in capsys.readouterr().err

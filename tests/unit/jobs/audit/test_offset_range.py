@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from exporter.jobs.audit import offset_range
-from exporter.jobs.audit.offset_range import cover, lost_since, parse_bound
-from exporter.jobs.audit.positions import OffsetSpan
+from exporter.jobs.audit.offset_range import OffsetSpan, cover, lost_since, parse_bound
 from exporter.kafka.client import AskError
 from exporter.model import Deadline, Fault, Reason
 from tests.helpers.kafka import FakeCluster, cluster_of, offsets

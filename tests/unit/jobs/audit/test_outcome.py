@@ -21,9 +21,8 @@ from exporter.jobs.audit import job
 from exporter.jobs.audit.definition import Audit, AuditOutcome
 from exporter.jobs.audit.findings import worst_of
 from exporter.jobs.audit.job import failure
-from exporter.jobs.audit.offset_range import BoundError, parse_bound
+from exporter.jobs.audit.offset_range import BoundError, OffsetSpan, parse_bound
 from exporter.jobs.audit.outcome import AuditSettings, is_name, report_of, unfinished
-from exporter.jobs.audit.positions import OffsetSpan
 from exporter.jobs.audit.tables import SinkTable
 from exporter.jobs.session import SessionError
 from exporter.words import AuditVerdict
@@ -225,7 +224,8 @@ def test_all_problems_of_a_spec_are_named_at_once(tmp_path: Path, capsys: pytest
         (("orders.yml", "--id", "key"), "--id: belongs into orders.yml"),
         (("no.yml",), "no.yml: cannot be read"),
         (("--topic", "orders", "--sink", "d"), "write sink.url in audit SPEC.yml; see docs/upgrading.md"),
-        (("--topic", "orders", "--follow"), "see docs/upgrading.md"),
+        (("--topic", "orders", "--checkpoint", "d"), "give --state; see docs/upgrading.md"),
+        (("--topic", "orders", "--id", "key", "--follow"), "--follow and --state URL belong together"),
     ],
 )
 def test_flags_that_cannot_be_used_are_refused_in_one_line(

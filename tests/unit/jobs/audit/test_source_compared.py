@@ -8,8 +8,7 @@ import pytest
 
 from exporter.jobs.audit import source_compared
 from exporter.jobs.audit.definition import Audit, Remarks
-from exporter.jobs.audit.offset_range import Covered
-from exporter.jobs.audit.positions import OffsetSpan
+from exporter.jobs.audit.offset_range import Covered, OffsetSpan
 from exporter.jobs.audit.read import Reader, TopicAccess
 from exporter.jobs.audit.source_compared import AuditedSource
 from exporter.kafka.ask import Answers

@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.jobs.history.index import HistoryError, Index
-from exporter.jobs.history.lake_table import Commit
-from exporter.jobs.lakes import lake as lakes
-from exporter.jobs.lakes.delta import DeltaLake
-from exporter.jobs.lakes.formats import LAKES
-from exporter.jobs.lakes.iceberg import IcebergLake
+from exporter.jobs import lakes
+from exporter.jobs.lakes import LAKES, DeltaLake, IcebergLake
 from exporter.jobs.session import TRIED_PYSPARK, SessionError
 from exporter.jobs.spark_error import error_line
 
@@ -47,19 +43,11 @@ def test_an_object_store_brings_its_client() -> None:
     assert any("hadoop-aws" in package for package in DeltaLake.packages("s3a://lake/eos"))
 
 
-def test_the_end_of_a_batch_is_the_same_after_its_way_through_a_commit() -> None:
-    commit = Commit("c1", "prod", "file:///x/0-a", Index.after(None, [], 5))
-    assert Commit.from_json(commit.to_json()) == commit
-    for damaged in ("", "[]", "{}", '{"cluster_id": 1, "cluster_name": "", "state": "", "index": {"format": 9}}'):
-        with pytest.raises(HistoryError, match="cannot be used"):
-            Commit.from_json(damaged)
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
         (
-            "org.apache.spark.SparkException: Job aborted\n  exporter.x.HistoryError: ids: damaged\n\tat java",
+            "org.apache.spark.SparkException: Job aborted\n  exporter.x.TransactionLogError: ids: damaged\n\tat java",
             "ids: damaged",
         ),
         ("An error occurred\n: java.io.IOException: no space\n\tat java.io", ": java.io.IOException: no space"),

@@ -1,1 +1,0 @@
-"""Formats of tables that Spark writes: Iceberg and Delta. What is different between them is here, and nowhere else."""
