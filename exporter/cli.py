@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import exporter
 from exporter.bounds.text import printable
-from exporter.exposition.process_metrics import revision
+from exporter.exposition.revision import revision
 from exporter.model import CommandError
 from exporter.settings.layers import ConfigError
 from exporter.settings.removed import removed_argument

@@ -178,7 +178,7 @@ FOREIGN: dict[str, Use] = {
 }
 
 ELSEWHERE = {
-    "exporter.exposition.process_metrics:_COMMIT": "reads git's own files",
+    "exporter.exposition.revision:_COMMIT": "reads git's own files",
     "exporter.kafka.auth.msk:_REGION": "reads an address of the settings",
     "exporter.standalone.listener:_EXCEPTION": "is terminations:_CLASS, in a file that imports nothing of ours",
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import bcrypt
 import pytest
@@ -27,6 +29,25 @@ def test_every_package_is_in_the_wheel() -> None:
     linked = (ROOT / "exporter" / name for name in ("", "alerts", "dashboards"))  # rglob follows no links
     folders = {file.parent.relative_to(ROOT) for top in linked for file in top.rglob("*.py")}
     assert {".".join(folder.parts) for folder in folders} == set(PROJECT["tool"]["setuptools"]["packages"])
+
+
+def test_every_file_of_data_is_in_the_wheel() -> None:
+    data = PROJECT["tool"]["setuptools"]["package-data"]
+    patterns = [f"{package.replace('.', '/')}/{glob}" for package, globs in data.items() for glob in globs]
+    command = ["git", "ls-files", "exporter", "alerts", "dashboards"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    files = [PurePath(name if name.startswith("exporter/") else f"exporter/{name}") for name in listed]
+    of_data = [file for file in files if file.suffix not in {".py", ""} and file.name != "py.typed"]
+    assert of_data
+    assert [str(file) for file in of_data if not any(map(file.match, patterns))] == []
+
+
+def test_the_file_that_the_build_runs_needs_nothing_else() -> None:
+    run = "import runpy, sys; print(runpy.run_path(sys.argv[1])['revision'].__name__)"
+    file = ROOT / "exporter" / "exposition" / "revision.py"
+    assert str(file.name) in (ROOT / "setup.py").read_text()
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", run, str(file)], capture_output=True, check=True)
+    assert done.stdout == b"revision\n"
 
 
 def test_every_dependency_has_its_tested_version() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.exposition.process_metrics import revision
+from exporter.exposition.revision import revision
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
