@@ -69,7 +69,6 @@ def parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
     """
     whole = _Parser(prog="kafka-eos-exporter", description=_DESCRIPTION, epilog=_EXAMPLES)
     whole.add_argument("--version", action="version", version=version())
-    whole.set_defaults(whole=parser)  # makes the command line of all, for the commands that print it
     commands = whole.add_subparsers(title="commands", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         if name in names:

@@ -21,7 +21,7 @@ from exporter.roll.coordination import logged_evidence
 from exporter.roll.facts import BrokerRoll
 from exporter.roll.partitions import roll_of
 from exporter.roll.source import read_evidence
-from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
+from exporter.status.query_pages import ClusterQuery, RefusedQueryError
 from exporter.transactions.facts import CoordinatorTime
 from exporter.transactions.source.log_range import RangeConsumer
 from exporter.views.applications import ReadInventory, inventory_document

@@ -16,10 +16,10 @@ from exporter.core.source_state import SourceState
 from exporter.core.state import StateLock
 from exporter.core.thresholds import Owners
 from exporter.core.worker import SnapshotSink
-from exporter.journal.documents import EventsDocument
+from exporter.journal.documents import EventDocument, EventsDocument
 from exporter.journal.journal import Instants, JournalSettings
 from exporter.journal.keeper import JournalKeeper, States
-from exporter.journal.query import EventQuery, filled, page_of
+from exporter.journal.query import EventQuery, page_of
 from exporter.journal.segments import KeptLimits
 from exporter.model import Clock, Sample, Snapshot
 
@@ -104,10 +104,10 @@ class Journals:
         kept = [since for since in (journal.kept_since for journal in journals) if since is not None]
         return page_of(query, [journal.lines for journal in journals], min(kept, default=None))
 
-    def newest(self) -> list[dict[str, Any]]:
-        """Return the events that are in memory, the newest first, with every key."""
+    def newest(self) -> list[EventDocument]:
+        """Return the events that are in memory, the newest first."""
         found = [event for keeper in self._by_key.values() for event in keeper.journal.newest()]
-        return [filled(event) for event in sorted(found, key=lambda event: -event["recorded_timestamp"])]
+        return sorted(found, key=lambda event: -event["recorded_timestamp"])
 
     def _run(self) -> None:
         asleep = self._clock.monotonic()

@@ -102,6 +102,7 @@ def add_to(audits: Any) -> None:  # noqa: ANN401 -- argparse's subparsers have n
         examples=_EXAMPLES,
         timeout=600.0,
     )
+    parser.set_defaults(timeout=600.0, output="text")  # `audit` has defaults of its own
     add_duration_flag(parser, "--since", 3600.0, "how far back (1h)")
     text = "bytes of partitions to read at most, such as 1GiB; what was not compared then is said (no limit)"
     parser.add_argument("--max-bytes", type=_size, default=math.inf, metavar="SIZE", help=text)

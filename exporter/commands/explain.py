@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exporter.bounds.text import printable, some
@@ -19,7 +19,7 @@ from exporter.lso.proof.record_fate import RecordFate
 from exporter.lso.proof.record_reader import RecordReader
 from exporter.model import Deadline, TopicPartition
 from exporter.transactions.source.log_range import RangeConsumer
-from exporter.views.command_documents import ExplainedRecordDocument, ExplainOutput
+from exporter.views.command_documents import ExplainedRecordDocument
 from exporter.words import RecordState
 
 MOST_NAMES = 20
@@ -105,7 +105,7 @@ def _command(options: argparse.Namespace) -> int:
 class Explanations:
     """What became of the record in each cluster."""
 
-    def document(self, reports: Sequence[ClusterReport[Explanation]]) -> ExplainOutput:
+    def document(self, reports: Sequence[ClusterReport[Explanation]]) -> Mapping[str, object]:
         """The record of each cluster that answered."""
         return {
             "records": [

@@ -18,7 +18,6 @@ from exporter.alerts import reference as alert_tables
 from exporter.alerts.files import generated
 from exporter.commands import (
     generate_alerts,
-    generate_completion,
     generate_dashboards,
     generate_reference,
 )
@@ -57,7 +56,7 @@ def add_to(commands: Any, summary: str) -> None:  # noqa: ANN401 -- argparse's s
     parser.add_argument("--directory", type=Path, metavar="DIR", default=Path(), help="the checkout (.)")
     parser.set_defaults(command=_generate)
     what = parser.add_subparsers(title="for your own use", metavar="WHAT")
-    for printed in (generate_alerts, generate_dashboards, generate_completion):
+    for printed in (generate_alerts, generate_dashboards):
         printed.add_to(what)
 
 

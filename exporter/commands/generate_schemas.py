@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict, get_type_hints
 
 from exporter.commands import audit_spec
 from exporter.commands.generate_reference import field_texts
@@ -20,24 +21,60 @@ FOLDER = Path("docs/schemas")
 MODULES = (status, applications, rolls, commands, journal, incident, audit_spec)
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+
+def _list(text: str, key: str, view: type, *, undecided: bool = False) -> Any:  # noqa: ANN401 -- a type
+    """The output of a list of views, of all clusters: see ``runner.ListForm``."""
+    row = _row(view)
+    lists = {key: list[row], "undecided": list[row]} if undecided else {key: list[row]}  # type: ignore[valid-type]
+    return _made(text, {**lists, "not_asked": list[str]})
+
+
+def _sections(text: str, section: type) -> Any:  # noqa: ANN401 -- a type
+    """The output of a section for each cluster: see ``runner.SectionForm``."""
+    return _made(text, {"clusters": list[_row(section)]})  # type: ignore[misc]
+
+
+def _row(view: type) -> Any:  # noqa: ANN401 -- a type
+    """The view with the name of its cluster. Its title is that of the view."""
+    return _made(view.__doc__ or "", {"kafka_cluster": str, **get_type_hints(view, include_extras=True)}, view.__name__)
+
+
+def _made(text: str, keys: dict[str, Any], name: str = "Output") -> Any:  # noqa: ANN401 -- a type
+    made = TypedDict(name, keys)  # type: ignore[misc]  # mypy wants the keys in place
+    made.__doc__ = text
+    return made
+
+
+_OF_ALL = {
+    "kafka_cluster": '"" where it has no name.',
+    "not_asked": "Reads that failed: an empty list means none only where this is empty.",
+    "undecided": "Neither was shown: that it is one, or that it is none.",
+}
+"""Texts of the keys that every output has."""
+_CONNECTION = _sections("``check connection``.", commands.ConnectionSection)
+_POSTURE = _sections("``check posture``.", commands.PosturePart)
+_CHECK = "``check``; the connection and the posture are null where the settings cannot be used."
 DOCUMENTS: dict[str, Any] = {
     "status": status.StatusDocument,
     "events": journal.EventsDocument,
     "incident": incident.IncidentDocument,
-    "transactions-open": commands.OpenTransactionsOutput,
-    "transactions-stalled": commands.StalledOutput,
-    "transactions-hanging": commands.HangingOutput,
-    "transactions-recent": commands.RecentOutput,
-    "transactions-explain": commands.ExplainOutput,
+    "transactions-open": _list("``transactions``.", "transactions", commands.SeenTransactionDocument),
+    "transactions-stalled": _list("``transactions stalled``.", "stalled_partitions", commands.WaitedForStallDocument),
+    "transactions-hanging": _list("``transactions hanging``.", "hanging", status.StallDocument, undecided=True),
+    "transactions-recent": _list("``transactions recent``.", "unclean_ends", status.UncleanEndDocument, undecided=True),
+    "transactions-explain": _list("``transactions explain``.", "records", commands.ExplainedRecordDocument),
     "applications": applications.InventoryOutput,
-    "check": commands.CheckOutput,
-    "check-connection": commands.ConnectionOutput,
-    "check-posture": commands.PostureOutput,
+    "check": _made(
+        _CHECK,
+        {"settings": dict[str, list[str]], "connection": _CONNECTION | None, "posture": _POSTURE | None},
+    ),
+    "check-connection": _CONNECTION,
+    "check-posture": _POSTURE,
     "check-roll": rolls.RollOutput,
     "check-client": commands.ClientOutput,
     "audit": commands.AuditOutput,
     "audit-spec": audit_spec.AuditSpec,
-    "audit-markers": commands.MarkersOutput,
+    "audit-markers": _sections("``audit markers``.", commands.MarkersSection),
     "history-report": commands.HistoryOutput,
 }
 """By name of the file: the page's document, what each command prints, and files that a command reads."""
@@ -68,7 +105,8 @@ def schema(name: str) -> dict[str, Any]:
     for title, part in ((found["title"], found), *found.get("$defs", {}).items()):
         for key, value in part.get("properties", {}).items():
             value.pop("title", None)
-            if text := field_texts(classes[title]).get(key) if title in classes else None:
+            texts = field_texts(classes[title]) if title in classes else {}
+            if text := texts.get(key) or _OF_ALL.get(key):
                 value["description"] = text.replace("``", "`")
         part.pop("title", None)
         if name in READ:

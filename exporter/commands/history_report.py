@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from exporter.commands.instants import parse_instant
+from exporter.commands.incident import parse_instant
 from exporter.commands.output import print_advice, print_json, print_table, say
 from exporter.commands.settings import UsageError
 from exporter.commands.spark import add_spark_flags, spark_conf

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -15,15 +17,37 @@ from urllib.parse import urlencode
 from exporter.bounds.text import printable
 from exporter.commands.agent_access import add_access_flags, agent_endpoint
 from exporter.commands.incident_text import markdown
-from exporter.commands.instants import CLOCK, parse_instant
 from exporter.commands.settings import UsageError
+from exporter.core.durations import parse_duration
 from exporter.http_client import Endpoint, HttpError, ask
+from exporter.journal.documents import EventDocument, event_of
 from exporter.journal.incident import Wanted, incident
-from exporter.journal.query import MOST_EVENTS
+from exporter.journal.query import MOST_EVENTS, QueryError, instant_of
 from exporter.journal.rebuild import LASTING_KINDS, KeptJournal
-from exporter.journal.segments import DAY, FOLDER, began, is_event, lines, parsed, segments, touched
+from exporter.journal.segments import DAY, FOLDER, began, lines, read_event, segments, touched
 from exporter.model import CommandError, Deadline, Fault, Reason
 from exporter.status.json_lines import json_lines
+
+CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
+"""A time of the day in UTC: the last one that is past."""
+
+
+def parse_instant(text: str, now: float) -> float:
+    """Return Unix seconds of a time of the day, a duration before now, RFC 3339, or Unix seconds. Raises UsageError."""
+    if (clock := CLOCK.fullmatch(text)) is not None:
+        today = datetime.fromtimestamp(now, UTC)
+        hour, minute, second = (int(part or 0) for part in clock.groups())
+        found = today.replace(hour=hour, minute=minute, second=second, microsecond=0)
+        return (found if found <= today else found - timedelta(days=1)).timestamp()
+    try:
+        return now - parse_duration(text)
+    except ValueError:
+        pass
+    try:
+        return instant_of(text)
+    except QueryError as error:
+        raise UsageError(str(error)) from None
+
 
 ANSWER_SECONDS = 30.0
 AGENT_SECONDS = 120.0
@@ -116,7 +140,7 @@ class AgentJournals(NamedTuple):
     read, "" where all were.
     """
 
-    events: dict[str, list[Mapping[str, Any]]]
+    events: dict[str, list[EventDocument]]
     ids: dict[str, set[str]]
     since: dict[str, float]
     until: dict[str, float]
@@ -148,12 +172,10 @@ def of_folder(folder: Path, since: float) -> AgentJournals:
             event
             for number, path in enumerate(paths)
             for line in lines(path)
-            if (number >= first or any(kind in line for kind in _LASTING))
-            and (event := parsed(line)) is not None
-            and is_event(event)
+            if (number >= first or any(kind in line for kind in _LASTING)) and (event := read_event(line)) is not None
         ]
         if events:
-            name = str(events[-1].get("cluster") or journal.parent.name)
+            name = events[-1]["cluster"] or journal.parent.name
             found.events.setdefault(name, []).extend(events[-MOST_READ:])
             cut = cut or len(events) > MOST_READ
             found.ids.setdefault(name, set()).add(journal.parent.name)
@@ -184,7 +206,7 @@ def _read_pages(endpoint: Endpoint, query: str, limit: Deadline, found: AgentJou
             page = json.loads(reply.body)
             events, following, goes_on = page["events"], page["next"], page["truncated"]
             kept = page["kept_since_timestamp"]
-            for event in filter(is_event, events):
+            for event in filter(None, map(event_of, events)):
                 found.events.setdefault(event["cluster"], []).append(event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             why = "is no list of events: is the path right, and the agent new enough?"

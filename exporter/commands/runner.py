@@ -112,7 +112,7 @@ def run(options: argparse.Namespace, read: Read[T], form: OutputForm[T]) -> int:
 
 def read_all(options: argparse.Namespace, read: Read[T]) -> list[ClusterReport[T]]:
     """Read each cluster in turn, ``--timeout`` each. One that does not answer is in its report as not read."""
-    seconds = vars(options).get("timeout", options.usual_timeout)
+    seconds = vars(options).setdefault("timeout", options.usual_timeout)  # of the command, unless a flag says
     reports: list[ClusterReport[T]] = []
     with opened(options) as clusters:
         for cluster, settings in clusters:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from exporter.connect.facts import ConnectState
 from exporter.core.durations import format_age
 from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkTransactions
-from exporter.journal.facts import Event, EventSubject, Text
-from exporter.journal.reading import LastReads
+from exporter.journal.documents import EventDocument
+from exporter.journal.facts import Event, EventSubject, LastReads, Text
 from exporter.posture.check import CheckResult
 from exporter.posture.evidence import Posture
 from exporter.transactions.counting.last_hour import LastHour
@@ -29,6 +29,7 @@ ENDS: Mapping[EventKind, EventKind] = {
     EventKind.FLINK_AT_RISK: EventKind.FLINK_RISK_ENDED,
 }
 """The kinds that begin something, each with the kind of its end."""
+_BEGINS = {end: begin for begin, end in ENDS.items()}
 
 
 class Condition(NamedTuple):
@@ -48,6 +49,12 @@ class OpenCondition(NamedTuple):
     since: float
     told: bool = True
 
+    @property
+    def begin(self) -> Event:
+        """The event of its begin."""
+        kind, name, what, subject, evidence = self.condition
+        return Event(kind, self.since, f"{kind.value}:{name}", what, subject, evidence=evidence)
+
 
 class ConditionRules:
     """Compares the conditions of a reading with those before. What a reading does not know is left as it is."""
@@ -56,23 +63,23 @@ class ConditionRules:
         self._open: dict[tuple[EventKind, str], OpenCondition] = {}
 
     @property
-    def open(self) -> list[list[Any]]:
-        """The conditions without an end as JSON, for the state of the journal."""
-        return [
-            [known.condition.kind.value, known.condition.name, known.since, known.condition.subject.document()]
-            for known in self._open.values()
-            if known.told
-        ]
+    def open(self) -> list[Event]:
+        """The begin of each condition without an end, for the header of a segment."""
+        return [known.begin for known in self._open.values() if known.told]
 
-    def restore(self, saved: Iterable[Any]) -> None:
-        """Take the conditions that were open when the process before this one ended; what is no such list is left."""
-        for row in saved:
-            try:
-                kind, name, since, subject = row
-                found = Condition(EventKind(kind), str(name), "", EventSubject(**subject))
-                self._open.setdefault((found.kind, found.name), OpenCondition(found, float(since)))
-            except (TypeError, ValueError):
-                continue
+    def restore(self, events: Iterable[EventDocument]) -> None:
+        """Take the conditions that these events of the process before this one leave open."""
+        found: dict[tuple[EventKind, str], OpenCondition] = {}
+        for event in events:
+            kind = event["kind"]
+            name = event["key"].removeprefix(f"{kind}:")
+            if kind in ENDS:
+                subject = EventSubject.of(event["subject"])
+                begun = Condition(EventKind(kind), name, event["what"], subject, event["evidence"])
+                found[begun.kind, name] = OpenCondition(begun, event["timestamp"])
+            elif kind in _BEGINS:
+                found.pop((_BEGINS[kind], name), None)
+        self._open = found | self._open
 
     def events(self, reading: LastReads) -> Iterator[Event]:
         """Compare with the last reading."""
@@ -97,8 +104,7 @@ class ConditionRules:
         due = condition.kind is not EventKind.SOURCE_DOWN or wall - since >= DOWN_SECONDS
         self._open[key] = OpenCondition(condition, since, told or due)
         if due and not told:
-            name = f"{condition.kind.value}:{condition.name}"
-            yield Event(condition.kind, since, name, condition.what, condition.subject, evidence=condition.evidence)
+            yield self._open[key].begin
 
     def _end(self, ended: OpenCondition, wall: float) -> Iterator[Event]:
         if not ended.told:

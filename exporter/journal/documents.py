@@ -1,11 +1,13 @@
-"""The document of ``/api/v1/events`` and of ``incident --format json``."""
+"""The events of ``/api/v1/events``, of ``incident --format json`` and of the journal, read in one way."""
 
 from __future__ import annotations
 
-from typing import NotRequired
+from typing import NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from exporter.core.documents import is_of
+from exporter.core.durations import instant
 from exporter.words import EventKind, StallEnd
 
 
@@ -81,3 +83,23 @@ class EventsDocument(TypedDict):
     """The search ended at its limit of bytes: the next page goes on from there."""
     kept_since_timestamp: float | None
     """The oldest event that is kept; null where there is none."""
+
+
+MOST_RECORDED = 1e10
+"""Unix seconds that the name of a segment has room for."""
+
+
+def event_of(document: object) -> EventDocument | None:
+    """Return the event of a line or of a page with every key: what a line leaves out is null, empty or 1. None for
+    anything else: a line that is torn, or of something else.
+    """
+    if not isinstance(document, dict):
+        return None
+    usual: dict[str, object] = {"cluster": "", "agent": "", "what": "", "partitions": [], "evidence": {}, "count": 1}
+    event = {key: (usual | document).get(key) for key in EventDocument.__annotations__} | {"time": None}
+    if not is_of(EventDocument)(event):
+        return None
+    found = cast("EventDocument", event)
+    if not 0 <= found["recorded_timestamp"] < MOST_RECORDED:
+        return None
+    return {**found, "time": instant(found["timestamp"])}

@@ -1,13 +1,15 @@
-"""Events: what happened, when, to what, with the evidence. Frozen."""
+"""Events: what happened, when, to what, with the evidence; and the facts that the rules of events compare. Frozen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from exporter.bounds.text import cut
+from exporter.core.source_state import SourceState
+from exporter.model import Fact
 from exporter.words import EventKind, StallEnd
 
 LONGEST_NAME = 300
@@ -16,6 +18,7 @@ LONGEST_TEXT = 600
 MOST_PARTITIONS = 100
 """Partitions of one event. More of one holder are further events."""
 
+F = TypeVar("F", bound=Fact)
 Text = str | int | float | bool
 
 
@@ -40,6 +43,11 @@ class EventSubject(NamedTuple):
         """Return the fields that are known."""
         found = zip(self._fields, self, strict=True)
         return {name: _short(value) for name, value in found if value is not None and value != ""}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> EventSubject:
+        """Return the subject of an event's document."""
+        return cls(**{name: document.get(name) for name in cls._fields})
 
 
 NOTHING = EventSubject()
@@ -112,3 +120,22 @@ class Event:
 
 def _short(value: Any, longest: int = LONGEST_NAME) -> Any:  # noqa: ANN401 -- a text or a number
     return cut(value, longest) if isinstance(value, str) else value
+
+
+class LastReads(NamedTuple):
+    """The last read of each source. ``wall`` is the present, ``since`` when this process began: Unix seconds."""
+
+    wall: float
+    since: float
+    states: Sequence[SourceState]
+
+    def fact(self, kind: type[F]) -> F | None:
+        """Return the fact of this type, None where no last read has one."""
+        return next((found for _, found in self.facts(kind)), None)
+
+    def facts(self, kind: type[F]) -> Iterator[tuple[SourceState, F]]:
+        """Yield the facts of this type with the read that gave each."""
+        for state in self.states:
+            for fact in state.facts:
+                if isinstance(fact, kind):
+                    yield state, fact

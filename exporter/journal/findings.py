@@ -1,16 +1,18 @@
-"""Events without an end: fences and timeouts, torn transactions, losses of Flink, elections of the log. Pure rules."""
+"""Events without an end: fences and timeouts, torn transactions, losses of Flink, elections of the log. Pure rules.
+
+Many of one kind at once are listed up to a budget, and counted beyond it.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from exporter.audit_results.result import AuditResults
 from exporter.audit_results.torn_markers import torn_markers
 from exporter.flink.facts import FlinkLosses
-from exporter.journal.facts import Event, EventSubject, Text
-from exporter.journal.reading import LastReads
+from exporter.journal.documents import EventDocument
+from exporter.journal.facts import Event, EventSubject, LastReads, Text
 from exporter.journal.rebuild import counted_since
 from exporter.model import TopicPartition
 from exporter.transactions.machine.log_changes import BEFORE, LogChanges
@@ -30,7 +32,7 @@ class FindingRules:
     def __init__(self) -> None:
         self._taken = 0
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
-        self._counted: tuple[Mapping[str, Any], ...] = ()  # events of the process before, of ends that it did not list
+        self._counted: tuple[EventDocument, ...] = ()  # events of the process before, of ends that it did not list
         self._windows: dict[tuple[str, int], float] = {}
 
     def events(self, reading: LastReads) -> Iterator[Event]:
@@ -40,11 +42,11 @@ class FindingRules:
         yield from self._losses(reading)
         yield from self._log_changes(reading)
 
-    def restore(self, keys: Iterable[str], counted: Iterable[Mapping[str, Any]]) -> None:
-        """Take the keys of findings that are in the journal, and the events of ends that were only counted."""
-        for key in keys:
-            self._new(key)
-        self._counted = tuple(counted)
+    def restore(self, events: Sequence[EventDocument]) -> None:
+        """Take the findings of the process before this one, and its events of ends that were only counted."""
+        for event in events:
+            self._new(event["key"])
+        self._counted = tuple(event for event in events if counted_since(event) is not None)
 
     def _new(self, key: Hashable) -> bool:
         if key in self._seen:
@@ -135,3 +137,62 @@ class FindingRules:
                 key = f"{kind.value}:{shown}:{reading.wall:.0f}"
                 evidence: dict[str, Text] = {"log_partitions": shown, "log_partitions_count": len(numbers)}
                 yield Event(kind, reading.wall, key, text, evidence=evidence)
+
+
+BURST = 200
+"""Events of one kind that are listed at once."""
+REFILL_SECONDS = 30.0
+"""Seconds for one more."""
+TELL_SECONDS = 600.0
+"""Seconds between events of the others, by application."""
+MOST_APPLICATIONS = 10
+COALESCED: Mapping[EventKind, str] = {
+    EventKind.FENCED: "Fenced transactions",
+    EventKind.TIMED_OUT: "Timed out transactions",
+    EventKind.TORN: "Partitions with torn transactions",
+    EventKind.FLINK_LOST: "Lost transactions of Flink",
+}
+
+
+class Bursts:
+    """The budget of each kind, and what is beyond it: how many of which application. Instants are Unix seconds."""
+
+    def __init__(self) -> None:
+        self._left = dict.fromkeys(COALESCED, float(BURST))
+        self._filled: float | None = None
+        self._others: dict[EventKind, Counter[str]] = {kind: Counter() for kind in COALESCED}
+        self._since: float | None = None
+
+    def events(self, events: Iterable[Event], wall: float) -> Iterator[Event]:
+        """Yield the events within the budget, and what is beyond it once in ``TELL_SECONDS``."""
+        if self._filled is not None:
+            more = max(0.0, wall - self._filled) / REFILL_SECONDS
+            self._left = {kind: min(float(BURST), left + more) for kind, left in self._left.items()}
+        self._filled = wall
+        for event in events:
+            if event.kind not in COALESCED or self._spend(event, wall):
+                yield event
+        if self._since is not None and wall - self._since >= TELL_SECONDS:
+            yield from self.close(wall)
+
+    def close(self, wall: float) -> Iterator[Event]:
+        """Yield what was counted and not told yet."""
+        for kind, others in self._others.items():
+            shown = others.most_common(MOST_APPLICATIONS)
+            rest = others.total() - sum(count for _, count in shown)
+            named = [(application, f" of {application}" if application else "", count) for application, count in shown]
+            for application, whose, count in [*named, ("", " of other applications", rest)] if rest else named:
+                what = f"{COALESCED[kind]}{whose}: {count} more"
+                evidence: dict[str, Text] = {"since_timestamp": round(self._since or wall, 3)}
+                key = f"{kind.value}:more:{application}:{wall:.3f}"
+                yield Event(kind, wall, key, what, EventSubject(application or None), evidence=evidence, count=count)
+            others.clear()
+        self._since = None
+
+    def _spend(self, event: Event, wall: float) -> bool:
+        if self._left[event.kind] >= 1:
+            self._left[event.kind] -= 1
+            return True
+        self._others[event.kind][event.subject.application or ""] += event.count
+        self._since = wall if self._since is None else self._since
+        return False

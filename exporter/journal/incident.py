@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
 from exporter.core.documents import document_of
 from exporter.core.durations import format_age, instant
 from exporter.journal.documents import EventDocument
-from exporter.journal.query import filled
 from exporter.journal.rebuild import (
     Event,
     Gap,
@@ -130,7 +129,7 @@ def incident(journals: Sequence[KeptJournal], wanted: Wanted) -> IncidentDocumen
         "blocked": blocked,
         "ends": dict(ends),
         "unclean_ends": unclean,
-        "timeline": [_shown(event) for event in timeline],
+        "timeline": timeline,
         "gaps": [_gap(gap) for gap in gaps],
         "unknown": list(_unknown(stalls, gaps, events, timeline)),
     }
@@ -143,7 +142,7 @@ def _is_meant(application: str, wanted: Wanted) -> bool:
 
 def _is_late(event: Event, wanted: Wanted) -> bool:
     """Return whether an agent that is named recorded this in the time of the report, or in the day before it."""
-    return bool(event.get("agent")) and event["recorded_timestamp"] >= wanted.begin - DAY
+    return bool(event["agent"]) and event["recorded_timestamp"] >= wanted.begin - DAY
 
 
 def _is_shown(event: Event, wanted: Wanted) -> bool:
@@ -154,7 +153,7 @@ def _unclean(timeline: Iterable[Event]) -> dict[str, dict[str, int]]:
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for event in timeline:
         if event["kind"] in {EventKind.FENCED.value, EventKind.TIMED_OUT.value}:
-            found[event["subject"].get("application", "")][event["kind"]] += event.get("count", 1)
+            found[event["subject"].get("application", "")][event["kind"]] += event["count"]
     return {application: dict(counts) for application, counts in sorted(found.items())}
 
 
@@ -183,7 +182,7 @@ def _summary(
             (event["subject"].get("transactional_id"), event["subject"].get("producer_id"), event["timestamp"])
             for event in torn
         }
-        places = sum(event.get("count", 1) for event in torn)
+        places = sum(event["count"] for event in torn)
         least = "At least " if places > len(torn) else ""  # some are only counted
         what = _count(len(whole), "torn transaction", "torn transactions")
         yield f"{least}{what}, in {_count(places, 'partition', 'partitions')}."
@@ -191,7 +190,7 @@ def _summary(
         (EventKind.FLINK_LOST, "transactions of Flink were lost"),
         (EventKind.LOG_RECORDS_LOST, "times the transaction log lost records"),
     ):
-        if number := sum(event.get("count", 1) for event in timeline if event["kind"] == kind.value):
+        if number := sum(event["count"] for event in timeline if event["kind"] == kind.value):
             yield f"{number} {text}."
 
 
@@ -209,7 +208,7 @@ def _unknown(
             f"How {_count(unknown, 'stall', 'stalls')} ended is not known: no decision of the transaction was read, as"
             " after a marker that was written by hand, or after records that were deleted."
         )
-    if len({event.get("agent") for event in timeline if counted_since(event) is not None}) > 1:
+    if len({event["agent"] for event in timeline if counted_since(event) is not None}) > 1:
         yield "Some ends were only counted, and by more than one agent: the numbers may have them twice."
 
 
@@ -243,10 +242,6 @@ def _gap(gap: Gap) -> GapDocument:
         "end_timestamp": gap.end,
         "why": gap.why,
     }
-
-
-def _shown(event: Event) -> Any:  # noqa: ANN401 -- an EventDocument, from JSON
-    return filled(event)
 
 
 def _count(number: int, one: str, several: str) -> str:

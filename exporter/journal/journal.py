@@ -19,20 +19,18 @@ from typing import Any, NamedTuple
 
 from exporter import __version__
 from exporter.core.state import StateLock
-from exporter.journal.conditions import ENDS
+from exporter.journal.documents import EventDocument, event_of
 from exporter.journal.facts import Event
 from exporter.journal.query import Line
-from exporter.journal.rebuild import counted_since
 from exporter.journal.segments import (
     DAY,
     KeptLimits,
     SegmentWriter,
     began,
     encode,
-    is_event,
-    is_plain,
     lines,
     parsed,
+    read_event,
     segments,
     touched,
 )
@@ -87,15 +85,12 @@ class JournalSettings(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The journal's record of the process before: its open stalls and conditions, keys of its findings, its events of
-    findings that were only counted, when it was last known to run (Unix seconds, None for none), whether it stopped by
-    itself, and how many lines were unreadable.
+    """The journal's record of the process before: the begins of what was open at its last header, and the events since;
+    when it was last known to run (Unix seconds, None for none), whether it stopped by itself, and how many lines were
+    unreadable.
     """
 
-    stalls: tuple[Any, ...] = ()
-    conditions: tuple[Any, ...] = ()
-    keys: tuple[str, ...] = ()
-    counted: tuple[Mapping[str, Any], ...] = ()
+    events: tuple[EventDocument, ...] = ()
     last: float | None = None
     stopped: bool = False
     torn: int = 0
@@ -105,12 +100,12 @@ class Journal:
     """See the module. ``cluster`` gives the name of the cluster, "" while it is not known."""
 
     def __init__(
-        self, settings: JournalSettings, cluster: Callable[[], str], state: Callable[[], Mapping[str, Any]]
+        self, settings: JournalSettings, cluster: Callable[[], str], begun: Callable[[float], Iterable[Event]]
     ) -> None:
-        """``state`` returns what is open, for the header of a segment."""
+        """``begun`` returns the begins of what is open at an instant, for the header of a segment."""
         self._settings = settings
         self._cluster = cluster
-        self._state = state
+        self._begun = begun
         self._agent = socket.gethostname()
         self._lock = threading.Lock()  # guards what readers look at: the kept lines
         self._kept: deque[tuple[float, bytes]] = deque()
@@ -174,12 +169,11 @@ class Journal:
             unwritten = _in_order(waiting, since, before)
             yield from chain(unwritten, written) if since is None else chain(written, unwritten)
 
-    def newest(self) -> list[dict[str, Any]]:
+    def newest(self) -> list[EventDocument]:
         """Return the events in memory, the newest first."""
         with self._lock:
             kept = list(self._kept)
-        found = (parsed(line) for _, line in reversed(kept))
-        return [event for event in found if event is not None and is_event(event)]
+        return [event for _, line in reversed(kept) if (event := read_event(line)) is not None]
 
     @property
     def kept_since(self) -> float | None:
@@ -261,7 +255,9 @@ class Journal:
 
     def _header(self, wall: float) -> bytes:
         known = {"journal": 1, "version": __version__, "agent": self._agent, "cluster": self._cluster()}
-        return encode({**known, "recorded_timestamp": round(wall, 6), **self._state()})
+        begun = [event.document() for event in self._begun(wall)]
+        # It does not begin as an event does: readers of events pass it over.
+        return encode({**known, "recorded_timestamp": round(wall, 6), "open": begun})
 
 
 def restored(folder: Path, *, torn: bool = False) -> Restored:
@@ -269,69 +265,27 @@ def restored(folder: Path, *, torn: bool = False) -> Restored:
     found = segments(folder)
     if not found:
         return Restored()
-    stalls: dict[tuple[object, ...], Any] = {}
-    conditions: dict[str, Any] = {}
-    keys: list[str] = []
-    counted: list[Mapping[str, Any]] = []
-    bad, last_kind, recorded = int(torn), "", 0.0
+    events: list[EventDocument] = []
+    bad, recorded = int(torn), 0.0
     try:
         for number, line in enumerate(lines(found[-1])):
             document = parsed(line)
             if number == 0 and document is not None and "journal" in document:
-                stalls = {tuple(row[:3]): row for row in _rows(document, "open_stalls") if all(map(is_plain, row))}
-                conditions = {
-                    f"{row[0]}:{row[1]}": row for row in _rows(document, "open") if all(map(is_plain, row[:3]))
-                }
-            elif document is not None and is_event(document):
-                _replay(document, stalls, conditions)
-                keys.append(document["key"])
-                if counted_since(document) is not None:
-                    counted.append(document)
-                last_kind, recorded = document["kind"], float(document["recorded_timestamp"])
+                begun = document.get("open")
+                entries = begun if isinstance(begun, list) else []
+                events += filter(
+                    None, (event_of({**document, **entry}) for entry in entries if isinstance(entry, dict))
+                )
+            elif (event := event_of(document)) is not None:
+                events.append(event)
+                recorded = event["recorded_timestamp"]
             else:
                 bad += 1
     except OSError as error:
         log.warning("the journal %s cannot be read: %s", found[-1], error)
     last = max(recorded, touched(found[-1]) or 0.0) or None
-    stopped = last_kind == EventKind.AGENT_STOPPED.value
-    return Restored(tuple(stalls.values()), tuple(conditions.values()), tuple(keys), tuple(counted), last, stopped, bad)
-
-
-_STALLED = frozenset(
-    {EventKind.STALL_BEGUN, EventKind.STALL_NAMED, EventKind.HANGING_PROVEN, EventKind.UNMARKED_COMMIT}
-)
-_BEGINS = {str(end): str(begin) for begin, end in ENDS.items()}
-
-
-def _replay(event: Mapping[str, Any], stalls: dict[tuple[object, ...], Any], conditions: dict[str, Any]) -> None:
-    """Apply an event to what is open."""
-    kind, key, subject = event["kind"], event["key"], event["subject"]
-    if kind in _STALLED or kind == EventKind.STALL_ENDED:
-        for partition in event.get("partitions") or ():
-            place = (partition.get("topic"), partition.get("partition"), partition.get("offset"))
-            if kind == EventKind.STALL_ENDED:
-                stalls.pop(place, None)
-            else:
-                stalls[place] = [
-                    *place,
-                    partition.get("since_timestamp"),
-                    subject.get("application", ""),
-                    subject.get("transactional_id", ""),
-                    subject.get("producer_id"),
-                    subject.get("producer_epoch"),
-                    (event.get("evidence") or {}).get("holder", ""),
-                    partition.get("records", 0),
-                    (event.get("evidence") or {}).get("transaction_began_timestamp"),
-                ]
-    elif kind in _BEGINS.values():
-        conditions[key] = [kind, key.removeprefix(f"{kind}:"), event["timestamp"], subject]
-    elif kind in _BEGINS:
-        conditions.pop(f"{_BEGINS[kind]}:{key.removeprefix(f'{kind}:')}", None)
-
-
-def _rows(document: Mapping[str, Any], key: str) -> list[list[Any]]:
-    found = document.get(key)
-    return [row for row in found if isinstance(row, list) and len(row) > 1] if isinstance(found, list) else []
+    stopped = recorded > 0 and events[-1]["kind"] == EventKind.AGENT_STOPPED
+    return Restored(tuple(events), last, stopped, bad)
 
 
 def _recorded(line: bytes) -> float:
@@ -344,15 +298,10 @@ def _recorded(line: bytes) -> float:
         return float("-inf")
 
 
-def _event(line: bytes) -> Mapping[str, Any] | None:
-    found = parsed(line)
-    return found if found is not None and is_event(found) else None
-
-
 def _in_order(kept: list[tuple[float, bytes]], since: float | None, before: float | None) -> Iterator[Line]:
     for recorded, line in kept if since is not None else reversed(kept):
         if (since is None or recorded > since) and (before is None or recorded < before):
-            yield recorded, len(line), partial(_event, line)
+            yield recorded, len(line), partial(read_event, line)
 
 
 def _on_disk(folder: Path, since: float | None, before: float | None) -> Iterator[Line]:

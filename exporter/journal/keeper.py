@@ -8,13 +8,11 @@ from exporter import __version__, catalogue
 from exporter.cluster import Cluster
 from exporter.core.durations import format_age
 from exporter.core.source_state import SourceState
-from exporter.journal.burst import Bursts
 from exporter.journal.conditions import ConditionRules
-from exporter.journal.facts import Event, Text
-from exporter.journal.findings import FindingRules
+from exporter.journal.facts import Event, LastReads, Text
+from exporter.journal.findings import Bursts, FindingRules
 from exporter.journal.journal import Journal, JournalSettings, Restored
-from exporter.journal.reading import LastReads
-from exporter.journal.stall_rules import OpenStall, StallRules
+from exporter.journal.stall_rules import StallRules
 from exporter.model import Fault, Reason, Sample
 from exporter.words import EventKind
 
@@ -68,19 +66,19 @@ class JournalKeeper:
         began = self._began or wall
         if self._keeps and not self.journal.opened and self._cluster.cluster_id:
             found = self.journal.open(self._cluster.state.folder(self._cluster.cluster_id))
-            self._stalls.restore(filter(None, map(OpenStall.read, found.stalls)))
-            self._conditions.restore(found.conditions)
-            self._findings.restore(found.keys, found.counted)
+            stalls = self._stalls.restore(found.events)
+            self._conditions.restore(found.events)
+            self._findings.restore(found.events)
             if found.last is not None or not self._told:  # also after a start that was told without the journal
-                self.journal.record([started(found, began)], wall)
+                self.journal.record([started(found, began, stalls)], wall)
             self._told = True
         elif not self._told and (not self._keeps or wall - began >= ID_SECONDS):
             self._told = True
             self.journal.record([started(None if self._keeps else Restored(), began)], wall)
         return self._told
 
-    def _open(self) -> dict[str, object]:
-        return {"open_stalls": [list(row) for row in self._stalls.open], "open": self._conditions.open}
+    def _open(self, wall: float) -> list[Event]:
+        return [*self._stalls.open(wall), *self._conditions.open]
 
     @property
     def state(self) -> SourceState | None:
@@ -111,9 +109,9 @@ def slept(wall: float, seconds: float) -> Event:
     return Event(EventKind.AGENT_PAUSED, wall, key, what, evidence=evidence, duration=seconds)
 
 
-def started(found: Restored | None, began: float) -> Event:
+def started(found: Restored | None, began: float, stalls: int = 0) -> Event:
     """Return the event of a start, with what is not known of the time before. ``found`` is None while the journal
-    cannot be opened.
+    cannot be opened, ``stalls`` is how many were open.
     """
     evidence: dict[str, Text] = {"version": __version__}
     what = "The agent started, without a journal from before"
@@ -123,7 +121,7 @@ def started(found: Restored | None, began: float) -> Event:
     elif found.last is not None:
         duration = max(0.0, began - found.last)
         how = "stopped" if found.stopped else "ended without a word"
-        evidence |= {"previous": how, "not_seen_from_timestamp": round(found.last, 3), "open_stalls": len(found.stalls)}
+        evidence |= {"previous": how, "not_seen_from_timestamp": round(found.last, 3), "open_stalls": stalls}
         what = (
             f"The agent started; the one before {how} {format_age(duration)} earlier: what happened then was not seen"
         )

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
-from exporter.core.durations import instant
-from exporter.journal.documents import EventsDocument
+from exporter.journal.documents import EventDocument, EventsDocument
 from exporter.words import EventKind
 
 MOST_VALUES = 20
@@ -21,7 +20,7 @@ MOST_SCANNED_BYTES = 16 * 1024 * 1024
 LATE_SECONDS = 3_600.0
 """An event that was recorded so much after ``to`` is not looked at: it happened later."""
 
-Line = tuple[float, int, Callable[[], Mapping[str, Any] | None]]
+Line = tuple[float, int, Callable[[], EventDocument | None]]
 """When a line was recorded, its bytes, and what it says; None for one that is no event."""
 Lines = Callable[[float | None, float | None], Iterable[Line]]
 """The lines of a journal: after an instant in the order in which they were recorded, or before one, the newest first.
@@ -88,7 +87,7 @@ class EventQuery(NamedTuple):
 
     def matches(self, event: Mapping[str, Any]) -> bool:
         """Return whether an event is asked for."""
-        if self.clusters and event.get("cluster") not in self.clusters:
+        if self.clusters and event["cluster"] not in self.clusters:
             return False
         if self.kinds and event["kind"] not in self.kinds:
             return False
@@ -98,18 +97,14 @@ class EventQuery(NamedTuple):
         subject = event["subject"]
         if self.applications and subject.get("application") not in self.applications:
             return False
-        if self.owners and event.get("owner") not in self.owners:
+        if self.owners and event["owner"] not in self.owners:
             return False
         return not self.topics or bool(self.topics & topics_of(event))
 
 
 def topics_of(event: Mapping[str, Any]) -> set[str]:
     """Return the topics that an event names."""
-    named = {
-        partition["topic"]
-        for partition in event.get("partitions") or ()
-        if isinstance(partition, dict) and "topic" in partition
-    }
+    named = {partition["topic"] for partition in event["partitions"]}
     topic = event["subject"].get("topic")
     return named if topic is None else {topic, *named}
 
@@ -130,7 +125,7 @@ def page_of(query: EventQuery, journals: Iterable[Lines], kept_since: float | No
     ascending = query.since is not None
     streams = [journal(query.since, query.before) for journal in journals]
     merged = heapq.merge(*streams, key=lambda line: line[0] if ascending else -line[0])
-    found: list[Any] = []
+    found: list[EventDocument] = []
     scanned, last, more, truncated = 0, None, False, False
     for recorded, size, read in merged:
         if truncated or len(found) >= query.limit:
@@ -144,7 +139,7 @@ def page_of(query: EventQuery, journals: Iterable[Lines], kept_since: float | No
         last = recorded
         event = read()
         if event is not None and query.matches(event):
-            found.append(filled(event))
+            found.append(event)
         truncated = scanned > MOST_SCANNED_BYTES
     # Whoever follows asks again from the last event on, also where there is none after it yet.
     follow = last if last is not None else query.since
@@ -154,25 +149,4 @@ def page_of(query: EventQuery, journals: Iterable[Lines], kept_since: float | No
         "next": query.next(follow) if following and follow is not None else None,
         "truncated": truncated and more,
         "kept_since_timestamp": kept_since,
-    }
-
-
-def filled(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the event with every key: what a line leaves out is null, empty or 1."""
-    return {
-        "recorded_timestamp": event["recorded_timestamp"],
-        "time": instant(event["timestamp"]),
-        "timestamp": event["timestamp"],
-        "cluster": event.get("cluster", ""),
-        "agent": event.get("agent", ""),
-        "kind": event["kind"],
-        "key": event["key"],
-        "what": event.get("what", ""),
-        "subject": event["subject"],
-        "partitions": event.get("partitions", []),
-        "evidence": event.get("evidence", {}),
-        "how": event.get("how"),
-        "duration_seconds": event.get("duration_seconds"),
-        "count": event.get("count", 1),
-        "owner": event.get("owner"),
     }

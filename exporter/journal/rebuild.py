@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from exporter.journal.documents import EventDocument, HeldPartitionDocument
 from exporter.words import EventKind, StallEnd
 
-Event = Mapping[str, Any]
+Event = EventDocument
 SEEING = frozenset({"lso", "txnlog"})
 """Sources without which stalls and their ends are not seen."""
 OF_ONE_AGENT = frozenset(
@@ -91,8 +92,8 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
     found: list[Event] = []
     for event in sorted((entry for journal in journals for entry in journal), key=_order):
         if event["kind"] not in OF_ONE_AGENT:
-            places = frozenset(map(_place, event.get("partitions") or ()))
-            identity = event["kind"], event["key"], event.get("how"), places
+            places = frozenset(map(_place, event["partitions"]))
+            identity = event["kind"], event["key"], event["how"], places
             if (before := seen.get(identity)) is not None and _is_same(event, before):
                 continue
             seen[identity] = event
@@ -103,13 +104,13 @@ def merged(journals: Iterable[Sequence[Event]]) -> list[Event]:
 def _is_same(event: Event, before: Event) -> bool:
     """Return whether two events of one key are one: of two agents about then, or told again by one agent."""
     seconds = event["timestamp"] - before["timestamp"]
-    return bool(seconds == 0 or (seconds < REPEATED_SECONDS and event.get("agent") != before.get("agent")))
+    return bool(seconds == 0 or (seconds < REPEATED_SECONDS and event["agent"] != before["agent"]))
 
 
 def counted_since(event: Event) -> float | None:
     """Since when ends were counted that are not listed; None for any other event."""
-    since = (event.get("evidence") or {}).get("since_timestamp")
-    return float(since) if event.get("count", 1) > 1 and isinstance(since, int | float) else None
+    since = event["evidence"].get("since_timestamp")
+    return float(since) if event["count"] > 1 and isinstance(since, int | float) else None
 
 
 def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
@@ -119,7 +120,7 @@ def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
     found: list[RebuiltStall] = []
     for event in sorted(events, key=_order):
         if event["kind"] in _OF_STALLS:
-            for partition in event.get("partitions") or ():
+            for partition in event["partitions"]:
                 stall = by_place.get(_place(partition))
                 if stall is None or (
                     stall.end is not None
@@ -130,7 +131,7 @@ def stalls_of(events: Iterable[Event]) -> list[RebuiltStall]:
                     found.append(stall)
                 _note(stall, event, partition)
         elif event["kind"] == EventKind.STALL_ENDED.value:
-            for partition in event.get("partitions") or ():
+            for partition in event["partitions"]:
                 stall = by_place.get(_place(partition))
                 if stall is None:  # its begin is no longer kept
                     stall = by_place[_place(partition)] = RebuiltStall(*_place(partition), partition["since_timestamp"])
@@ -149,7 +150,7 @@ def gaps_of(journal: KeptJournal, end: float) -> list[Gap]:
     for event in sorted(journal.events, key=lambda entry: (entry["timestamp"], entry["recorded_timestamp"])):
         kind, at = event["kind"], float(event["timestamp"])
         if kind in {EventKind.AGENT_STARTED.value, EventKind.AGENT_PAUSED.value}:
-            since = (event.get("evidence") or {}).get("not_seen_from_timestamp")
+            since = event["evidence"].get("not_seen_from_timestamp")
             if isinstance(since, int | float) and since < at:
                 found.append(Gap(float(since), at, "the agent did not run"))
             elif since is None and stopped is not None:
@@ -164,7 +165,7 @@ def gaps_of(journal: KeptJournal, end: float) -> list[Gap]:
             if begun is not None:
                 found.append(Gap(float(begun["timestamp"]), at, _not_read(begun)))
         elif kind == EventKind.EVENTS_LOST.value:
-            found.append(Gap(at, at, event.get("what", "")))
+            found.append(Gap(at, at, event["what"]))
     found += [Gap(float(begun["timestamp"]), end, _not_read(begun)) for begun in down.values()]
     if stopped is not None and stopped < end:
         found.append(Gap(stopped, end, "the agent has stopped"))
@@ -200,35 +201,35 @@ def _was_before(event: Event, end: Event) -> bool:
     return bool(event["recorded_timestamp"] < end["recorded_timestamp"])
 
 
-def _end_of(held: Mapping[str, Any]) -> float:
+def _end_of(held: HeldPartitionDocument) -> float:
     return float(held["since_timestamp"] + held["seconds"])
 
 
-def _place(held: Mapping[str, Any]) -> tuple[str, int, int]:
+def _place(held: HeldPartitionDocument) -> tuple[str, int, int]:
     return held["topic"], held["partition"], held["offset"]
 
 
-def _note(stall: RebuiltStall, event: Event, held: Mapping[str, Any]) -> None:
+def _note(stall: RebuiltStall, event: Event, held: HeldPartitionDocument) -> None:
     """Take what the event knows of the stall."""
-    subject, evidence = event["subject"], event.get("evidence") or {}
+    subject, evidence = event["subject"], event["evidence"]
     stall.since = min(stall.since, held["since_timestamp"])
     stall.records = max(stall.records, held["records"])
     stall.application = subject.get("application") or stall.application
     stall.transactional_id = subject.get("transactional_id") or stall.transactional_id
     if subject.get("producer_id") is not None:
         stall.producer_id, stall.producer_epoch = subject["producer_id"], subject.get("producer_epoch")
-    stall.kind = evidence.get("holder") or stall.kind
-    stall.waiting_groups = evidence.get("waiting_groups") or stall.waiting_groups
+    stall.kind = str(evidence.get("holder") or stall.kind)
+    stall.waiting_groups = str(evidence.get("waiting_groups") or stall.waiting_groups)
 
 
-def _end(stall: RebuiltStall, event: Event, held: Mapping[str, Any]) -> None:
+def _end(stall: RebuiltStall, event: Event, held: HeldPartitionDocument) -> None:
     """Take the end that is known best: with its reason, then the earliest."""
-    how = event.get("how") or StallEnd.UNKNOWN.value
+    how = event["how"] or StallEnd.UNKNOWN.value
     end = _end_of(held)
     better = stall.end is None or (stall.how == StallEnd.UNKNOWN.value != how)
     if better or (stall.how == how and stall.end is not None and end < stall.end):
         stall.end, stall.how = end, how
-        stall.end_seen = (event.get("evidence") or {}).get("end_seen") is not False
+        stall.end_seen = event["evidence"].get("end_seen") is not False
 
 
 def _not_read(begun: Event) -> str:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from exporter.bounds.files import open_regular
 from exporter.bounds.json_text import JsonError, parse_json
 from exporter.core.files import PRIVATE_FOLDER, append_line
+from exporter.journal.documents import EventDocument, event_of
 
 FOLDER = "journal"
 SUFFIX = ".jsonl"
@@ -34,8 +35,6 @@ BLOCK = 256 * 1024
 DAY = 86_400.0
 DIGITS = 16
 """Of the microseconds in the name of a segment."""
-MOST_RECORDED = 10.0 ** (DIGITS - 6)
-MOST_NUMBER = 2.0**63
 _NAME = re.compile(rf"[0-9]{{{DIGITS}}}{re.escape(SUFFIX)}")
 
 
@@ -180,51 +179,9 @@ def encode(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":")).replace("\x7f", r"\u007f").encode() + b"\n"
 
 
-_SUBJECT_TEXTS = frozenset({
-    "application", "transactional_id", "topic", "connect", "connector", "task", "source", "target", "check",
-})  # fmt: skip
-"""Keys of ``documents.SubjectDocument`` whose values are sorted and joined as texts; never null."""
-
-
-def is_event(document: Mapping[str, Any]) -> bool:
-    """Return whether a line is an event, whose keys have the types of ``documents.EventDocument``."""
-    known = {key: value for key, value in document.items() if value is not None}
-    recorded, partitions = known.get("recorded_timestamp"), known.get("partitions", [])
-    return (
-        _is_number(recorded)
-        and 0 <= recorded < MOST_RECORDED
-        and _is_number(known.get("timestamp"))
-        and _is_number(known.get("duration_seconds", 0))
-        and isinstance(document.get("count", 1), int)
-        and all(isinstance(document.get(key), str) for key in ("kind", "key"))
-        and all(isinstance(document.get(key, ""), str) for key in ("cluster", "agent", "what"))
-        and all(isinstance(known.get(key, ""), str) for key in ("how", "owner"))
-        and all(
-            isinstance(fields, dict) and all(map(is_plain, fields.values()))
-            for fields in (known.get("subject"), known.get("evidence", {}))
-        )
-        and all(isinstance(document["subject"].get(name, ""), str) for name in _SUBJECT_TEXTS)
-        and isinstance(partitions, list)
-        and all(map(_is_held, partitions))
-    )
-
-
-def is_plain(value: object) -> bool:
-    """Return whether this is a text, a finite number or null."""
-    return value is None or isinstance(value, str | int) or _is_number(value)
-
-
-def _is_held(partition: object) -> bool:
-    return (
-        isinstance(partition, dict)
-        and isinstance(partition.get("topic"), str)
-        and all(isinstance(partition.get(key), int) for key in ("partition", "offset", "records"))
-        and all(_is_number(partition.get(key)) for key in ("since_timestamp", "seconds"))
-    )
-
-
-def _is_number(value: Any) -> TypeGuard[float]:  # noqa: ANN401 -- JSON
-    return isinstance(value, int | float) and abs(value) < MOST_NUMBER
+def read_event(line: bytes) -> EventDocument | None:
+    """Return the event of a line, None for one that is none."""
+    return event_of(parsed(line))
 
 
 def _last_byte(path: Path) -> bytes:

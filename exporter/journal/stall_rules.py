@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from exporter.groups.facts import GroupsHeld
-from exporter.journal.facts import MOST_PARTITIONS, Event, EventSubject, HeldPartition, Text
-from exporter.journal.reading import LastReads
+from exporter.journal.documents import EventDocument, HeldPartitionDocument
+from exporter.journal.facts import MOST_PARTITIONS, Event, EventSubject, HeldPartition, LastReads, Text
 from exporter.lso.facts import Stall, Stalls, StallWatch
 from exporter.model import TopicPartition
 from exporter.transactions.facts import CoordinatorTime
@@ -36,30 +36,12 @@ SAME_INSTANT_SECONDS = 1.0
 MILLISECOND = 0.002
 """Both are the coordinator's own begin of a transaction."""
 
+_BEGUN = frozenset({EventKind.STALL_BEGUN, EventKind.STALL_NAMED, EventKind.HANGING_PROVEN, EventKind.UNMARKED_COMMIT})
+"""Kinds of events with what is known of stalls that have not ended."""
 _RELEASED_BY_THE_NEXT = frozenset({BlockerKind.HANGING.value, BlockerKind.UNMARKED.value})
 
 Place = tuple[str, int, int]
 """Topic, partition and last stable offset of a stall."""
-
-
-def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else kind(value)
-
-
-_KINDS: tuple[Callable[[Any], Any], ...] = (
-    str,
-    int,
-    int,
-    float,
-    str,
-    str,
-    _or_none(int),
-    _or_none(int),
-    str,
-    int,
-    _or_none(float),
-)
-"""Types of the fields of an ``OpenStall``."""
 
 
 class OpenStall(NamedTuple):
@@ -108,13 +90,23 @@ class OpenStall(NamedTuple):
         )
 
     @classmethod
-    def read(cls, saved: Any) -> OpenStall | None:  # noqa: ANN401 -- JSON
-        """Return the stall that was saved as a list, None for anything else."""
-        try:
-            stall = cls(*(kind(value) for kind, value in zip(_KINDS, saved, strict=True)))
-        except (TypeError, ValueError, OverflowError):
-            return None
-        return stall if math.isfinite(stall.since) and math.isfinite(stall.started or 0.0) else None
+    def told(cls, event: EventDocument, held: HeldPartitionDocument) -> OpenStall:
+        """Return the stall of one partition of an event."""
+        subject, evidence = event["subject"], event["evidence"]
+        started = evidence.get("transaction_began_timestamp")
+        return cls(
+            held["topic"],
+            held["partition"],
+            held["offset"],
+            held["since_timestamp"],
+            subject.get("application", ""),
+            subject.get("transactional_id", ""),
+            subject.get("producer_id"),
+            subject.get("producer_epoch"),
+            str(evidence.get("holder", "")),
+            held["records"],
+            float(started) if isinstance(started, int | float) else None,
+        )
 
 
 class _Instant(NamedTuple):
@@ -150,17 +142,28 @@ class StallRules:
         self._noted: Stalls | None = None
         self._next = 0  # the number of the first decision that was not looked at
 
-    @property
-    def open(self) -> tuple[OpenStall, ...]:
-        """The stalls without an end, for the state of the journal."""
-        return (*self._open.values(), *(ending.stall for ending in self._ending.values()))
+    def open(self, now: float) -> Iterator[Event]:
+        """The begin of each stall without an end, by holder, for the header of a segment."""
+        holders: defaultdict[tuple[EventSubject, str, float], list[OpenStall]] = defaultdict(list)
+        for stall in (*self._open.values(), *(ending.stall for ending in self._ending.values())):
+            holders[stall.subject, stall.kind, stall.started or 0.0].append(stall)
+        for several in holders.values():
+            yield from _of_holder(EventKind.STALL_BEGUN, several, _evidence(several[0]), now)
 
-    def restore(self, stalls: Iterable[OpenStall]) -> None:
-        """Take the stalls that were open when the process before this one ended."""
-        for stall in stalls:
-            if stall.place not in self._open:
-                self._open[stall.place] = stall
-                self._restored.add(stall.place)
+    def restore(self, events: Iterable[EventDocument]) -> int:
+        """Take the stalls that these events of the process before this one leave open. Returns how many."""
+        found: dict[Place, OpenStall] = {}
+        for event in events:
+            for held in event["partitions"]:
+                stall = OpenStall.told(event, held)
+                if event["kind"] in _BEGUN:
+                    found[stall.place] = stall
+                elif event["kind"] == EventKind.STALL_ENDED:
+                    found.pop(stall.place, None)
+        for place in found.keys() - self._open.keys():
+            self._open[place] = found[place]
+            self._restored.add(place)
+        return len(found)
 
     def events(self, reading: LastReads) -> Iterator[Event]:
         """Compare with the last reading."""
@@ -215,12 +218,10 @@ class StallRules:
                 found[what].append(stall)
                 groups[what].update(waiting.get(TopicPartition(stall.topic, stall.partition), ()))
         for (kind, subject, _), several in found.items():
-            evidence: dict[str, Text] = {"holder": several[0].kind}
+            evidence = _evidence(several[0])
             if named := sorted(groups[kind, subject, several[0].kind]):
                 evidence["waiting_groups"] = ", ".join(named[:MOST_GROUPS])
                 evidence["waiting_groups_count"] = len(named)
-            if several[0].started is not None:
-                evidence["transaction_began_timestamp"] = round(several[0].started, 3)
             yield from _of_holder(kind, several, evidence, _shown(reading))
 
     # --- Ended ---
@@ -358,6 +359,12 @@ _WHAT: Mapping[EventKind, str] = {
     EventKind.HANGING_PROVEN: "held by a transaction that is proven to hang",
     EventKind.UNMARKED_COMMIT: "held by a committed transaction that lacks its marker",
 }
+
+
+def _evidence(stall: OpenStall) -> dict[str, Text]:
+    """What is known of a holder, but for its names."""
+    began = {} if stall.started is None else {"transaction_began_timestamp": round(stall.started, 3)}
+    return {"holder": stall.kind, **began}
 
 
 def _of_holder(

@@ -55,6 +55,7 @@ ARGUMENTS: Mapping[str, str] = {
     "incident --output html": "use --format markdown or json",
     "generate alerts --format grafana": "load the rules into Prometheus or Mimir",
     "generate alerts --format relabel": "alerts have the label owner",
+    "generate completion": "use `shtab --shell=bash exporter.cli.parser`",
     "generate man": "use --help",
     "generate slo": "use the recording rules of objectives, and their dashboard",
     "top --agents": "give the address of one agent",

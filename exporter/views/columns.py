@@ -28,9 +28,10 @@ _MINUTES = 20
 class ViewColumn(NamedTuple):
     """One column. ``write`` makes the text of the field's value, or of the whole view where ``whole``.
 
-    ``style`` is its class on the page: ``now`` is not broken, ``id`` anywhere. ``mark`` returns the level of a view's
-    cell, "" for none. ``links`` is the name of the page's filter that the cell leads to. ``page_only`` leaves it out of
-    terminals, which have no room for it. ``by_minute`` is of a list of numbers, which the page draws.
+    ``style`` is its class on the page: ``now`` is not broken, ``id`` anywhere, "" between words. ``mark`` returns the
+    level of a view's cell, "" for none. ``links`` is the name of the page's filter that the cell leads to.
+    ``page_only`` leaves it out of terminals, which have no room for it. ``by_minute`` is of a list of numbers, which
+    the page draws.
     """
 
     heading: str
@@ -90,7 +91,7 @@ def ago(heading: str, unknown: str = "?") -> ViewColumn:
 
 def clock(heading: str) -> ViewColumn:
     """The column of an instant in Unix seconds."""
-    return ViewColumn(heading, lambda seconds: "?" if seconds is None else clock_time(seconds))
+    return ViewColumn(heading, lambda seconds: "?" if seconds is None else clock_time(seconds), "")
 
 
 def blocks(numbers: Sequence[int]) -> str:

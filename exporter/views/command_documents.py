@@ -15,7 +15,6 @@ from exporter.views.documents import (
     OpenTransactionDocument,
     StallDocument,
     TopicAndPartition,
-    UncleanEndDocument,
 )
 from exporter.words import AuditVerdict, RecordState
 
@@ -29,70 +28,12 @@ class SeenTransactionDocument(OpenTransactionDocument):
     next_step: NextStepDocument | None
 
 
-class OpenRow(SeenTransactionDocument):
-    """An open transaction of one of the clusters."""
-
-    kafka_cluster: str
-    """"" where it has no name."""
-
-
-class StallRow(StallDocument):
-    """A partition whose last stable offset is held, in one of the clusters."""
-
-    kafka_cluster: str
-
-
-class UncleanEndRow(UncleanEndDocument):
-    """An unclean end in one of the clusters."""
-
-    kafka_cluster: str
-
-
-class OpenTransactionsOutput(TypedDict):
-    """``transactions``."""
-
-    transactions: list[OpenRow]
-    not_asked: list[str]
-    """Reads that failed: an empty list means none only where this is empty."""
-
-
 class WaitedForStallDocument(StallDocument):
     """A stalled partition, with the groups that it keeps from their own offsets."""
 
     waiting_groups: list[str]
     """Of a partition of __consumer_offsets: groups whose offsets are committed in the transaction."""
     holder: HolderDocument
-
-
-class WatchedStallRow(WaitedForStallDocument):
-    """Such a partition of one of the clusters."""
-
-    kafka_cluster: str
-
-
-class StalledOutput(TypedDict):
-    """``transactions stalled``."""
-
-    stalled_partitions: list[WatchedStallRow]
-    not_asked: list[str]
-
-
-class HangingOutput(TypedDict):
-    """``transactions hanging``."""
-
-    hanging: list[StallRow]
-    undecided: list[StallRow]
-    """Held partitions for which neither was shown: that the transaction hangs, or that it does not."""
-    not_asked: list[str]
-
-
-class RecentOutput(TypedDict):
-    """``transactions recent``."""
-
-    unclean_ends: list[UncleanEndRow]
-    undecided: list[UncleanEndRow]
-    """Aborts of the last seconds: whether by the client, by the timeout or by a fence is not known yet."""
-    not_asked: list[str]
 
 
 class WaitingGroupDocument(TypedDict):
@@ -141,19 +82,6 @@ class ExplainedRecordDocument(TypedDict):
     """Facts that are not known, and how to find out."""
 
 
-class ExplainedRecordRow(ExplainedRecordDocument):
-    """A record in one of the clusters."""
-
-    kafka_cluster: str
-
-
-class ExplainOutput(TypedDict):
-    """``transactions explain``."""
-
-    records: list[ExplainedRecordRow]
-    not_asked: list[str]
-
-
 class CapabilityDocument(TypedDict):
     """One kind of request, and whether the cluster answers it."""
 
@@ -187,50 +115,12 @@ class ConnectionSection(TypedDict):
     works: list[FeatureDocument]
 
 
-class ConnectionDocument(ConnectionSection):
-    """One cluster, with its name."""
-
-    kafka_cluster: str
-
-
-class ConnectionOutput(TypedDict):
-    """``check connection``."""
-
-    clusters: list[ConnectionDocument]
-
-
 class PosturePart(TypedDict):
     """One cluster."""
 
     checks: list[CheckDocument]
     faults: list[str]
     """Reads that failed."""
-
-
-class ClusterPostureDocument(PosturePart):
-    """One cluster, with its name."""
-
-    kafka_cluster: str
-
-
-class PostureOutput(TypedDict):
-    """``check posture``."""
-
-    clusters: list[ClusterPostureDocument]
-
-
-class SettingsProblems(TypedDict):
-    """The problems of the settings."""
-
-    problems: list[str]
-
-
-class CheckOutput(TypedDict):
-    """``check``; the connection and the posture are null where the settings cannot be used."""
-
-    settings: SettingsProblems
-    connection: ConnectionOutput | None
-    posture: PostureOutput | None
 
 
 class ClientFindingDocument(TypedDict):
@@ -302,18 +192,6 @@ class MarkersSection(TypedDict):
     """Number of offsets whose batch headers were read."""
     torn: list[TornDocument]
     not_compared: list[str]
-
-
-class MarkersDocument(MarkersSection):
-    """One cluster, with its name."""
-
-    kafka_cluster: str
-
-
-class MarkersOutput(TypedDict):
-    """``audit markers``."""
-
-    clusters: list[MarkersDocument]
 
 
 class HistoryCounts(TypedDict):

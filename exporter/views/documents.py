@@ -369,7 +369,7 @@ class UncleanIdDocument(TypedDict):
     newest: Annotated[
         UncleanEndDocument,
         ViewColumn("newest", lambda newest: f"{format_age(newest['seconds_ago'])} ago", number=True),
-        ViewColumn("at", lambda newest: clock_time(newest["ended_timestamp"]), page_only=True),
+        ViewColumn("at", lambda newest: clock_time(newest["ended_timestamp"]), "", page_only=True),
         ViewColumn("producer id", lambda newest: str(newest["producer_id"]), number=True),
         ViewColumn("epoch", lambda newest: str(newest["producer_epoch"]), number=True),
     ]

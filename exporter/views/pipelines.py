@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from exporter.audit_results.result import AuditResult, Finding
 from exporter.connect.facts import ConnectState
 from exporter.connect.rest import Connector, Task
-from exporter.core.documents import document_of
+from exporter.core.documents import LateDocuments, document_of
 from exporter.posture.connect import interval_hint
 from exporter.spark.queries import Lag, QueryKey, StreamingQuery
 from exporter.views import documents as docs
-from exporter.views.late import LateDocuments
 from exporter.words import FailureCause, QueryState
 
 

@@ -9,7 +9,7 @@ from exporter.audit_results.result import AuditResults
 from exporter.audit_results.torn_markers import torn_markers
 from exporter.cluster import ClusterIdentity
 from exporter.connect.facts import ConnectState
-from exporter.core.documents import document_of
+from exporter.core.documents import LateDocuments, document_of
 from exporter.core.durations import instant
 from exporter.core.runner import GroupState
 from exporter.core.source_state import SourceState
@@ -17,23 +17,69 @@ from exporter.core.thresholds import Owners
 from exporter.flink.facts import FlinkTransactions
 from exporter.lso.facts import Stalls, StallWatch
 from exporter.model import IgnoredSubject, IgnoredSubjects
+from exporter.posture.check import CheckResult
 from exporter.posture.evidence import Posture
 from exporter.spark.queries import SparkView
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.facts import CoordinatorTime, ExpiredIds, OpenTransaction, OpenTransactions, UncleanEnds
 from exporter.views import documents as docs
-from exporter.views.hour import last_hour_document, posture_document
-from exporter.views.late import LateDocuments
 from exporter.views.pipelines import audit_document, connect_document, query_document
 from exporter.views.stalls import Links, StallContext
 from exporter.views.transactions import (
-    expired_id_document,
     open_transaction_document,
-    torn_marker_document,
     unclean_end_document,
     unclean_id_document,
 )
-from exporter.words import AuditVerdict, QueryState
+from exporter.words import AuditVerdict, Outcome, QueryState
+
+
+def last_hour_document(noted: LastHour | None) -> docs.LastHourDocument | None:
+    """How transactions ended in the last hour: None where the transaction log is not read.
+
+    Lists by minute have ``minutes`` numbers, the oldest first; the last minute is not over. ``stopped_minutes`` is for
+    how long an application that used to commit has not, else None.
+    """
+    view = noted.view() if noted is not None else None
+    if view is None:
+        return None
+    applications: list[docs.ApplicationHourDocument] = [
+        {
+            "application": name,
+            "outcomes": {outcome: minutes.total(outcome) for outcome in Outcome},
+            "committed_per_minute": list(minutes.counts[Outcome.COMMITTED]),
+            "stopped_minutes": minutes.stopped(),
+        }
+        for name, minutes in view.applications.items()
+    ]
+    return {
+        "minutes": len(view.together.counts[Outcome.COMMITTED]),
+        "outcomes_per_minute": {outcome: list(view.together.counts[outcome]) for outcome in Outcome},
+        "applications": sorted(applications, key=_most_trouble),
+        "applications_left_out": view.left_out,
+        "fence_storms": [document_of(docs.FenceStormDocument, storm) for storm in view.storms],
+    }
+
+
+def _most_trouble(application: docs.ApplicationHourDocument) -> tuple[int, int, str]:
+    """Most ends that are no commit first, then most commits."""
+    outcomes = application["outcomes"]
+    committed = outcomes[Outcome.COMMITTED]
+    return committed - sum(outcomes.values()), -committed, application["application"]
+
+
+def posture_document(posture: Posture | None) -> docs.PostureDocument | None:
+    """The checks that failed or could not be made, and the number of each verdict; None before they were made."""
+    if posture is None:
+        return None
+    return {
+        "verdicts": {result: sum(check.verdict is result for check in posture.checks) for result in CheckResult},
+        "failed": [
+            document_of(docs.CheckDocument, check) for check in posture.checks if check.verdict is CheckResult.FAILED
+        ],
+        "unknown": [
+            document_of(docs.CheckDocument, check) for check in posture.checks if check.verdict is CheckResult.UNKNOWN
+        ],
+    }
 
 
 class ClusterSettings(NamedTuple):
@@ -112,10 +158,17 @@ def _cluster(group: GroupState, settings: ClusterSettings, now: float) -> docs.C
         "stalled_partitions": LateDocuments(stalls.stalls if stalls else (), context.document),
         "open_transactions": LateDocuments(transactions, open_transaction),
         "unclean_ends": [unclean_end_document(end, theirs) for end in (ends.ends if ends else ())],
-        "torn_markers": None if torn is None else [torn_marker_document(marker) for marker in torn],
+        "torn_markers": None
+        if torn is None
+        else [
+            document_of(
+                docs.TornMarkerDocument, marker, completed_timestamp=marker.completed, audited_timestamp=marker.audited
+            )
+            for marker in torn
+        ],
         "unclean_ids": [unclean_id_document(unclean, theirs) for unclean in (ends.ids if ends else ())],
         "unclean_ends_of_other_ids": ends.of_other_ids if ends else 0,
-        "expired_ids": [expired_id_document(found) for found in (expired.ids if expired else ())],
+        "expired_ids": [document_of(docs.ExpiredIdDocument, found) for found in (expired.ids if expired else ())],
         "connect": [
             connect_document(state) for state in sorted(group.facts.all(ConnectState), key=lambda connect: connect.name)
         ],

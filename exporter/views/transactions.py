@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from exporter.audit_results.torn_markers import TornMarker
 from exporter.core.documents import document_of
 from exporter.core.durations import instant, seconds_of
 from exporter.flink.facts import FlinkTransaction
 from exporter.lso.facts import Blocker, Completion, Stall
 from exporter.lso.next_step import NextStep, next_step
 from exporter.lso.proof.evidence import Committed, HangingProof
-from exporter.transactions.facts import CoordinatorTime, ExpiredId, OpenTransaction, UncleanId
+from exporter.transactions.facts import CoordinatorTime, OpenTransaction, UncleanId
 from exporter.transactions.transaction import Transaction
 from exporter.views import documents as docs
 
@@ -125,13 +124,6 @@ def _checkpoint(found: FlinkTransaction) -> docs.FlinkCheckpointDocument:
     }
 
 
-def torn_marker_document(found: TornMarker) -> docs.TornMarkerDocument:
-    """A transaction and a partition whose marker is not that of its decision."""
-    return document_of(
-        docs.TornMarkerDocument, found, completed_timestamp=found.completed, audited_timestamp=found.audited
-    )
-
-
 def unclean_end_document(end: Transaction, now: float) -> docs.UncleanEndDocument:
     """A transaction that did not end by its client's own commit or abort."""
     return document_of(
@@ -140,11 +132,6 @@ def unclean_end_document(end: Transaction, now: float) -> docs.UncleanEndDocumen
         outcome=end.outcome_word,
         seconds_ago=max(0.0, now - end.ended),
     )
-
-
-def expired_id_document(found: ExpiredId) -> docs.ExpiredIdDocument:
-    """A transactional.id that expired."""
-    return document_of(docs.ExpiredIdDocument, found)
 
 
 def unclean_id_document(found: UncleanId, now: float) -> docs.UncleanIdDocument:

@@ -33,13 +33,13 @@ from exporter.core.target_files import LeftOut, TargetFileError, parse_targets
 from exporter.exposition.text_format import block
 from exporter.ingest.latest import RefusedError
 from exporter.journal.conditions import ConditionRules
+from exporter.journal.facts import LastReads
 from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.keeper import started
 from exporter.journal.query import EventQuery, page_of
-from exporter.journal.reading import LastReads
 from exporter.journal.rebuild import KeptJournal, gaps_of, merged, stalls_of
 from exporter.journal.segments import DAY, KeptLimits
-from exporter.journal.stall_rules import OpenStall, StallRules
+from exporter.journal.stall_rules import StallRules
 from exporter.jvm.jmx_exporter import read_page
 from exporter.jvm.jolokia import read_answer
 from exporter.jvm.mbeans import MBean, MBeanQuery, parse_object_name
@@ -347,18 +347,19 @@ def state_files(data: bytes) -> None:
 def event_journal(data: bytes) -> None:
     """The last segment of a journal: gone on with, shown, and told by ``incident``."""
     path = scratch().file("cluster/journal/1795255200000000.jsonl", data)
-    made = Journal(JournalSettings(path.parents[2], KeptLimits(2**20, 2 * DAY), Instants()), lambda: "prod", dict)
+    settings = JournalSettings(path.parents[2], KeptLimits(2**20, 2 * DAY), Instants())
+    made = Journal(settings, lambda: "prod", lambda _: ())
     found = made.open("cluster")
     conditions = ConditionRules()
-    conditions.restore(found.conditions)
+    conditions.restore(found.events)
     made.record([started(found, NOW)], NOW)
     page = page_of(EventQuery(topics=frozenset({"t"})), [made.lines], made.kept_since)
     page_of(EventQuery(since=0.0), [made.lines], made.kept_since)
     reading = LastReads(NOW, NOW - 100.0, ())
     stalls = StallRules()
-    stalls.restore(stall for stall in map(OpenStall.read, found.stalls) if stall is not None)
+    stalls.restore(found.events)
     told = [event.document() for event in (*conditions.events(reading), *stalls.close(reading))]
-    json.dumps((page, told, list(map(list, stalls.open)), made.newest()), allow_nan=False).encode()
+    json.dumps((page, told, [event.document() for event in stalls.open(NOW)], made.newest()), allow_nan=False).encode()
     gaps_of(KeptJournal(merged([made.newest()]), made.kept_since), NOW)
     stalls_of(made.newest())
 

@@ -13,7 +13,7 @@ from exporter.journal.query import QueryError
 from exporter.kafka.client import ClusterClient
 from exporter.kafka.properties.client import Properties
 from exporter.model import Facts
-from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
+from exporter.status.query_pages import ClusterQuery, RefusedQueryError
 from tests.helpers.schemas import conform
 
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.commands.connection import FORM
+from exporter.commands.connection import FORM, NEEDS, Capability, features
 from exporter.commands.runner import ClusterReport
-from exporter.commands.works import NEEDS, Capability, features
 from tests.helpers.one_broker import OneBroker
 
 

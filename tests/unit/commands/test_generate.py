@@ -50,7 +50,7 @@ def test_a_setting_without_a_text_is_refused() -> None:
 
 
 def test_a_schema_has_the_texts_of_keys_whose_class_extends_one_of_another_module() -> None:
-    rows = schema("transactions-open")["$defs"]["OpenRow"]["properties"]
+    rows = schema("transactions-open")["$defs"]["SeenTransactionDocument"]["properties"]
     assert rows["seconds"]["description"] == "For how long, in seconds of the coordinators' clock."
     assert rows["kafka_cluster"]["description"] == '"" where it has no name.'
 

@@ -28,7 +28,7 @@ SPAN = ("--from", str(NOW - 60), "--to", str(NOW + 600))
 
 
 def journal(folder: Path, name: str = "prod", cluster_id: str = "id-1", *, over: bool = True) -> Journal:
-    made = Journal(JournalSettings(folder, KeptLimits(50 * 1024**2, 30 * DAY), Instants()), lambda: name, dict)
+    made = Journal(JournalSettings(folder, KeptLimits(50 * 1024**2, 30 * DAY), Instants()), lambda: name, lambda _: ())
     made.open(cluster_id)
     begun = Event(EventKind.STALL_BEGUN, NOW, "stall_begun:orders-7@100", EVIL, HOLDER, (HELD._replace(seconds=0),))
     ended = Event(
@@ -75,7 +75,7 @@ def test_the_records_of_a_stall_that_lasts_are_those_of_its_last_event_or_more(
 def test_a_stall_and_a_gap_that_have_lasted_for_days_are_in_the_report_of_the_last_hour(
     by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Journal(JournalSettings(tmp_path, KeptLimits(2**20, 30 * DAY), Instants()), lambda: "prod", dict)
+    made = Journal(JournalSettings(tmp_path, KeptLimits(2**20, 30 * DAY), Instants()), lambda: "prod", lambda _: ())
     made.open("id-1")
     held = HELD._replace(since=NOW - 4 * DAY, seconds=0.0)
     down = EventSubject(source="txnlog", target="prod")

@@ -3,11 +3,14 @@ from __future__ import annotations
 import argparse
 import io
 import json
+from contextlib import nullcontext
 from typing import Annotated
 
 import pytest
 from typing_extensions import TypedDict
 
+from exporter.cli import parser
+from exporter.cluster import Cluster
 from exporter.commands import runner
 from exporter.commands.output import print_advice, print_next_step, print_table
 from exporter.commands.runner import ClusterReport, ListForm, found_or_unknown, worst
@@ -69,6 +72,30 @@ def test_exit_codes_tell_clean_found_and_could_not_tell_apart(seen: ClusterRepor
 
 def test_what_one_cluster_has_is_not_hidden_by_another_that_does_not_answer() -> None:
     assert [worst(codes) for codes in ((0, 2, 1), (0, 2), (0, 0), ())] == [1, 2, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("transactions", 30.0),
+        ("transactions --timeout 5s stalled", 5.0),
+        ("transactions stalled --timeout 7s", 7.0),
+        ("check roll --all", 60.0),
+        ("audit markers", 600.0),
+    ],
+)
+def test_each_command_has_its_usual_timeout_unless_a_flag_says(
+    line: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = parser().parse_args(line.split())
+    monkeypatch.setattr(runner, "opened", lambda _: nullcontext([(OneBroker().cluster(), None)]))
+
+    def read(cluster: Cluster, _: object, deadline: Deadline) -> ClusterReport[View]:
+        assert options.timeout == seconds
+        assert seconds - 5 < deadline.remaining() <= seconds
+        return ClusterReport(cluster)
+
+    assert len(runner.read_all(options, read)) == 1
 
 
 def test_nothing_found_is_said_only_when_all_could_be_asked(capsys: pytest.CaptureFixture[str]) -> None:

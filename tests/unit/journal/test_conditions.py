@@ -10,14 +10,15 @@ from exporter.connect.rest import Connector, Task
 from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkId, FlinkTransaction, FlinkTransactions
 from exporter.journal.conditions import DOWN_SECONDS, ConditionRules
-from exporter.journal.facts import Event
-from exporter.journal.reading import LastReads
+from exporter.journal.documents import EventDocument
+from exporter.journal.facts import Event, EventSubject, LastReads
 from exporter.model import Clock, Fact, Fault, Reason
 from exporter.posture.check import CheckResult, PostureCheck
 from exporter.posture.evidence import Posture
 from exporter.transactions.counting.last_hour import LastHour
 from exporter.transactions.facts import OpenTransaction, OpenTransactions
 from exporter.words import EventKind, Precommit, TransactionState
+from tests.helpers.journal_events import read_back
 
 NOW = 1_795_255_200.0
 DOWN = SourceState("groups", "prod", "prod", up=False, faults=(Fault(Reason.TIMEOUT, "no answer of broker 3"),))
@@ -55,9 +56,16 @@ def test_a_source_that_may_be_down_by_the_settings_is_no_event() -> None:
     assert events(rules, ignored) == events(rules, ignored, wall=NOW + 60) == []
 
 
+def down(name: str) -> list[EventDocument]:
+    """What the process before recorded a minute ago."""
+    of, target = name.split("/")
+    subject = EventSubject(source=of, target=target)
+    return read_back([Event(EventKind.SOURCE_DOWN, NOW - 60, f"source_down:{name}", "", subject)])
+
+
 def test_a_source_that_was_not_read_yet_or_is_ignored_while_it_fails_is_not_back() -> None:
     rules = ConditionRules()
-    rules.restore([["source_down", "groups/prod", NOW - 60, {"source": "groups", "target": "prod"}]])
+    rules.restore(down("groups/prod"))
     unread = SourceState("groups", "prod", "prod")
     ignored = replace(DOWN, ignored="maintenance")
     assert (
@@ -69,7 +77,7 @@ def test_a_source_that_was_not_read_yet_or_is_ignored_while_it_fails_is_not_back
 
 def test_a_source_that_is_no_longer_read_ends_once_all_others_were_read() -> None:
     rules = ConditionRules()
-    rules.restore([["source_down", "connect/old", NOW - 60, {"source": "connect", "target": "old"}]])
+    rules.restore(down("connect/old"))
     assert events(rules, source("lso"), SourceState("groups", "prod", "prod")) == []
     assert [event.kind for event in events(rules, source("lso"), DOWN)] == [EventKind.SOURCE_BACK]
 
@@ -135,7 +143,7 @@ def test_what_is_open_goes_on_over_a_restart() -> None:
     events(rules, DOWN)
     events(rules, DOWN, wall=NOW + 60)
     again = ConditionRules()
-    again.restore([*rules.open, ["no kind", "x", 1, {}], 7, ["source_down", "x", "no number", {}]])
+    again.restore(read_back([*rules.open, Event(EventKind.FENCED, NOW, "fenced:x", "")]))
     assert events(again, DOWN, wall=NOW + 90) == []
     (back,) = events(again, source("groups"), wall=NOW + 100)
     assert (back.kind, back.duration) == (EventKind.SOURCE_BACK, 100.0)

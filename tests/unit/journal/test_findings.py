@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from exporter.audit_results.result import AuditResults
 from exporter.audit_results.torn_markers import markers_result
 from exporter.core.source_state import SourceState
 from exporter.flink.facts import FlinkId, FlinkLosses, Loss
-from exporter.journal.burst import BURST, TELL_SECONDS, Bursts
-from exporter.journal.facts import Event
-from exporter.journal.findings import MOST_SEEN, FindingRules
-from exporter.journal.reading import LastReads
+from exporter.journal.facts import Event, LastReads
+from exporter.journal.findings import BURST, MOST_SEEN, TELL_SECONDS, Bursts, FindingRules
 from exporter.kafka.log.batches import Marker
 from exporter.model import Fact, TopicPartition
 from exporter.transactions.decided.torn import MarkerComparison, Torn
@@ -19,6 +15,7 @@ from exporter.transactions.machine.log_changes import LogChanges, PartitionChang
 from exporter.transactions.recent import Newest, Recent
 from exporter.transactions.transaction import Transaction
 from exporter.words import EventKind, Outcome
+from tests.helpers.journal_events import read_back
 from tests.helpers.transactions import unclean_end
 
 NOW = 1_795_255_200.0
@@ -118,15 +115,11 @@ def test_a_burst_is_listed_up_to_a_budget_and_counted_beyond_it_by_application()
 
 
 def test_ends_that_the_process_before_only_counted_are_not_told_when_they_are_read_again() -> None:
-    def count(event: Event) -> dict[str, Any]:
-        return {"recorded_timestamp": NOW, **event.document()}
-
     ends = tuple(END._replace(producer_id=number, again=True) for number in range(BURST + 100))
     before, bursts = FindingRules(), Bursts()
     told = [*bursts.events(events(before, logged(*ends)), NOW), *bursts.close(NOW)]
-    counted = [document for document in map(count, told) if document.get("count")]
     after = FindingRules()
-    after.restore([event.key for event in told], counted)
+    after.restore(read_back(told))
     assert events(after, logged(*ends)) == []
     new = END._replace(producer_id=9999)  # it was not read before
     late = END._replace(

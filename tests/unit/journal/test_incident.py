@@ -6,20 +6,22 @@ from typing import Any
 
 import pytest
 
+from exporter.journal.documents import EventDocument
 from exporter.journal.incident import IncidentDocument, Wanted, incident
 from exporter.journal.keeper import slept
 from exporter.journal.rebuild import Gap, KeptJournal, common_gaps, gaps_of, merged, stalls_of
+from tests.helpers.journal_events import document_of_event
 from tests.helpers.schemas import conform
 
 NOW = 1_795_255_200.0
 
 
-def event(kind: str, at: float, key: str = "", **more: Any) -> dict[str, Any]:
+def event(kind: str, at: float, key: str = "", **more: Any) -> EventDocument:
     found = {"recorded_timestamp": NOW + at + 1, "timestamp": NOW + at, "kind": kind, "key": key or f"{kind}:{at}"}
-    return {**found, "cluster": "prod", "agent": "a", "what": kind, "subject": {}, **more}
+    return document_of_event({**found, "cluster": "prod", "agent": "a", "what": kind, "subject": {}, **more})
 
 
-def held(*partitions: int, seconds: float = 0.0, since: float = 0.0, records: int = 42) -> list[dict[str, Any]]:
+def held(*partitions: int, seconds: float = 0.0, since: float = 0.0, records: int = 42) -> list[Any]:
     common = {"topic": "orders", "offset": 100, "since_timestamp": NOW + since, "records": records, "seconds": seconds}
     return [{**common, "partition": partition} for partition in partitions]
 
@@ -38,7 +40,7 @@ OTHER = [
 
 
 def report(
-    *journals: list[dict[str, Any]],
+    *journals: list[EventDocument],
     begin: float = -10,
     end: float = 600,
     of: str = "",
@@ -60,7 +62,7 @@ def test_stalls_are_rebuilt_with_holder_and_end() -> None:
 
 
 def test_a_holder_that_was_named_later_is_that_of_the_stall() -> None:
-    nameless = {**BEGUN, "subject": {}}
+    nameless = document_of_event({**BEGUN, "subject": {}})
     named = event("stall_named", 20, subject=PAY, partitions=held(7, 8), evidence={"holder": "open"})
     assert {stall.transactional_id for stall in stalls_of([nameless, named, ENDED])} == {"pay-3"}
 
@@ -76,7 +78,7 @@ def test_two_agents_tell_a_stall_once_with_the_end_that_is_known_best() -> None:
 def test_equal_events_of_two_journals_are_one() -> None:
     fenced = event("fenced", 5, "fenced:pay-1:1:1:5", subject=PAY)
     journal = [BEGUN, fenced, ENDED]
-    later = [{**found, "agent": "b", "timestamp": found["timestamp"] + 2} for found in journal]
+    later = [document_of_event({**found, "agent": "b", "timestamp": found["timestamp"] + 2}) for found in journal]
     assert merged([journal, later]) == journal
     assert [found_event["kind"] for found_event in merged([journal, OTHER])] == [
         *("stall_begun", "stall_begun", "stall_begun", "fenced", "stall_ended", "stall_ended")
@@ -87,16 +89,16 @@ def test_equal_events_of_two_journals_are_one() -> None:
 
 def test_a_task_that_fails_again_within_minutes_has_failed_twice() -> None:
     journal = [event(kind, at, f"{kind}:sink/0") for at in (0, 120) for kind in ("task_failed", "task_back")]
-    other = [{**found, "agent": "b", "timestamp": found["timestamp"] + 2} for found in journal]
+    other = [document_of_event({**found, "agent": "b", "timestamp": found["timestamp"] + 2}) for found in journal]
     assert merged([journal, other]) == journal
     fenced = event("fenced", 5, "fenced:pay-1:1:1:5")
     assert merged([[fenced, {**fenced, "recorded_timestamp": NOW + 400}]]) == [fenced]
 
 
 def test_ends_that_two_agents_only_counted_may_be_counted_twice_and_the_report_says_so() -> None:
-    def more(agent: str, at: float, count: int) -> dict[str, Any]:
+    def more(agent: str, at: float, count: int) -> EventDocument:
         found = event("fenced", at, key=f"fenced:more:pay:{at}", evidence={"since_timestamp": NOW})
-        return {**found, "agent": agent, "count": count, "subject": {"application": "pay"}}
+        return document_of_event({**found, "agent": agent, "count": count, "subject": {"application": "pay"}})
 
     twice = "Some ends were only counted, and by more than one agent: the numbers may have them twice."
     both, one = report([more("one", 500, 40)], [more("two", 510, 50)]), report([more("one", 500, 40)])
@@ -110,7 +112,7 @@ def test_a_partition_that_stands_again_is_another_stall() -> None:
     assert [stall.end for stall in stalls_of([BEGUN, ENDED, again]) if stall.partition == 7] == [NOW + 60, None]
     ended = event("stall_ended", 130, partitions=held(7, since=100, seconds=30), how="committed")
     journal = [BEGUN, ENDED, again, ended]
-    other = [{**found, "agent": "b"} for found in journal]
+    other = [document_of_event({**found, "agent": "b"}) for found in journal]
     blocked = [stall["ended_timestamp"] for stall in report(journal, other)["blocked"] if stall["partition"] == 7]
     assert blocked == [NOW + 60, NOW + 130]
     assert merged([journal, other]) == journal
@@ -154,7 +156,7 @@ def test_a_source_that_is_down_and_an_agent_that_stopped_are_gaps_up_to_the_end(
 def test_the_time_in_which_the_process_did_not_run_is_a_gap() -> None:
     paused = slept(NOW + 40, 25.0).document()
     assert paused["what"] == "The agent's process did not run for 25s: what happened then was not seen"
-    recorded = {"recorded_timestamp": NOW + 40, **paused}
+    recorded = document_of_event({"recorded_timestamp": NOW + 40, **paused})
     assert gaps_of(KeptJournal([STARTED, recorded]), NOW + 600) == [Gap(NOW + 15, NOW + 40, "the agent did not run")]
     assert merged([[recorded], [{**recorded, "recorded_timestamp": NOW + 41}]]) != [recorded]
 
@@ -209,8 +211,8 @@ def test_the_report_of_an_application_has_its_own_and_what_no_application_is_kno
 
 
 def test_what_is_not_known_is_said() -> None:
-    nameless = {**BEGUN, "subject": {}}
-    ended = {**ENDED, "subject": {}, "how": "unknown", "evidence": {"end_seen": False}}
+    nameless = document_of_event({**BEGUN, "subject": {}})
+    ended = document_of_event({**ENDED, "subject": {}, "how": "unknown", "evidence": {"end_seen": False}})
     found = report([STARTED, nameless, ended])
     assert [blocked["end_seen"] for blocked in found["blocked"]] == [False, False]
     assert len(found["unknown"]) == 2
@@ -233,7 +235,7 @@ def test_what_is_not_known_is_said() -> None:
     ],
 )
 def test_a_stall_without_an_end_is_counted_up_to_when_an_agent_looked_last(
-    events: list[dict[str, Any]], until: float | None, seconds: float, gaps: list[str]
+    events: list[EventDocument], until: float | None, seconds: float, gaps: list[str]
 ) -> None:
     found = report([STARTED, BEGUN, *events], until=until)
     assert {found_event["seconds"] for found_event in found["blocked"]} == {seconds}

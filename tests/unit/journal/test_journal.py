@@ -7,7 +7,7 @@ import os
 import resource
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 
 from exporter.core.state import lock_state
+from exporter.journal.conditions import ConditionRules
 from exporter.journal.facts import Event, EventSubject, HeldPartition
 from exporter.journal.journal import MOST_WAITING_BYTES, Instants, Journal, JournalSettings, restored
 from exporter.journal.query import EventQuery, page_of
+from exporter.journal.rebuild import counted_since
 from exporter.journal.segments import DAY, LEAST_SEGMENT_BYTES, KeptLimits, segments
+from exporter.journal.stall_rules import StallRules
 from exporter.words import EventKind, StallEnd
 
 NOW = 1_795_255_200.0
@@ -43,10 +46,14 @@ def event(number: int, kind: EventKind = EventKind.FENCED) -> Event:
     return Event(kind, NOW + number, f"{kind}:{number}", f"event {number}", EventSubject("pay", f"pay-{number}"))
 
 
-def journal(folder: Path | None, limits: KeptLimits = LIMITS, state: dict[str, object] | None = None) -> Journal:
-    made = Journal(JournalSettings(folder, limits, Instants()), lambda: "prod", lambda: state or {})
+def journal(folder: Path | None, limits: KeptLimits = LIMITS, begun: Iterable[Event] = ()) -> Journal:
+    made = Journal(JournalSettings(folder, limits, Instants()), lambda: "prod", lambda _: begun)
     made.open("id-1")
     return made
+
+
+def nothing_open(_: float) -> list[Event]:
+    return []
 
 
 def keys(query: EventQuery, *journals: Journal) -> list[str]:
@@ -60,7 +67,7 @@ def files(folder: Path) -> list[Path]:
 def test_events_wait_while_another_process_has_locked_the_folder(tmp_path: Path) -> None:
     held = lock_state(tmp_path)
     assert held is not None
-    made = Journal(JournalSettings(tmp_path, LIMITS, Instants(), held=held), lambda: "prod", dict)
+    made = Journal(JournalSettings(tmp_path, LIMITS, Instants(), held=held), lambda: "prod", nothing_open)
     made.open("id-1")
     shutil.rmtree(tmp_path)
     other = lock_state(tmp_path)
@@ -99,7 +106,7 @@ def test_a_reader_that_follows_gets_each_event_once(tmp_path: Path) -> None:
 
 def test_pages_of_several_journals_go_back_in_one_order_without_gap_or_double(tmp_path: Path) -> None:
     instants = Instants()
-    both = [Journal(JournalSettings(tmp_path / name, LIMITS, instants), lambda: "c", dict) for name in "ab"]
+    both = [Journal(JournalSettings(tmp_path / name, LIMITS, instants), lambda: "c", nothing_open) for name in "ab"]
     for number in range(20):
         both[number % 2].open("id") if number < 2 else None
         both[number % 2].record([event(number)], NOW)  # at one instant
@@ -138,7 +145,7 @@ def test_a_torn_last_line_is_skipped_and_said_and_the_next_one_is_whole(tmp_path
     journal(tmp_path).record([event(1), event(2)], NOW)
     (path,) = files(tmp_path)
     os.truncate(path, path.stat().st_size - cut)
-    again = Journal(JournalSettings(tmp_path, LIMITS, Instants()), lambda: "prod", dict)
+    again = Journal(JournalSettings(tmp_path, LIMITS, Instants()), lambda: "prod", nothing_open)
     assert again.open("id-1").torn == 1
     again.record([event(3)], NOW + 10)
     assert files(tmp_path) == [path]
@@ -174,19 +181,28 @@ def test_a_link_in_place_of_the_file_is_not_written_to(tmp_path: Path) -> None:
 
 
 def test_what_is_open_is_restored_from_the_header_and_the_events_after_it(tmp_path: Path) -> None:
-    other = ["billing", 1, 5, NOW, "", "", None, None, "unknown", 3, None]
-    down = ["source_down", "lso/prod", NOW, {"source": "lso"}]
-    made = journal(tmp_path, state={"open_stalls": [other], "open": [down]})
+    place = HELD._replace(topic="billing", partition=1, offset=5)
+    other = replace(BEGUN, key="stall_begun:billing-1@5", partitions=(place,))
+    down = Event(EventKind.SOURCE_DOWN, NOW, "source_down:lso/prod", "", EventSubject(source="lso"))
+
+    def open_after() -> tuple[list[str], list[str]]:
+        events = restored(files(tmp_path)[0].parent).events
+        stalls, conditions = StallRules(), ConditionRules()
+        stalls.restore(events)
+        conditions.restore(events)
+        return sorted(event.key for event in stalls.open(NOW)), [event.key for event in conditions.open]
+
+    made = journal(tmp_path, begun=[other, down])
     made.record([BEGUN], NOW)
-    found = restored(files(tmp_path)[0].parent)
-    assert [tuple(stall[:3]) for stall in found.stalls] == [("billing", 1, 5), ("orders", 7, 100)]
-    assert found.conditions == (down,)
+    # Of one holder, as the header has them, are both.
+    assert open_after() == (["stall_begun:billing-1@5"], ["source_down:lso/prod"])
+    stalls = StallRules()
+    assert stalls.restore(restored(files(tmp_path)[0].parent).events) == 2
     made.record([ENDED, Event(EventKind.SOURCE_BACK, NOW, "source_back:lso/prod", "")], NOW)
-    found = restored(files(tmp_path)[0].parent)
-    assert [tuple(stall[:3]) for stall in found.stalls] == [("billing", 1, 5)]
-    assert (found.conditions, found.counted) == ((), ())
+    assert open_after() == (["stall_begun:billing-1@5"], [])
+    assert StallRules().restore(restored(files(tmp_path)[0].parent).events) == 1
     made.record([replace(event(7), evidence={"since_timestamp": NOW}, count=40)], NOW)
-    assert [counted["count"] for counted in restored(files(tmp_path)[0].parent).counted] == [40]
+    assert counted_since(restored(files(tmp_path)[0].parent).events[-1]) == NOW
 
 
 def test_the_end_of_the_process_before_is_known_from_the_last_write_or_the_last_sign_of_life(tmp_path: Path) -> None:

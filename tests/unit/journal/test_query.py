@@ -7,17 +7,19 @@ from typing import Any
 import pytest
 
 from exporter.journal import query as module
+from exporter.journal.documents import EventDocument
 from exporter.journal.query import EventQuery, Line, QueryError, instant_of, page_of
+from tests.helpers.journal_events import document_of_event
 
 NOW = 1_795_255_200.0
 
 
-def event(number: int, **more: Any) -> dict[str, Any]:
+def event(number: int, **more: Any) -> EventDocument:
     found = {"recorded_timestamp": NOW + number, "timestamp": NOW + number, "kind": "fenced", "key": str(number)}
-    return {**found, "cluster": "prod", "subject": {"application": "pay"}, **more}
+    return document_of_event({**found, "cluster": "prod", "subject": {"application": "pay"}, **more})
 
 
-def journal(*events: dict[str, Any]) -> Any:
+def journal(*events: EventDocument) -> Any:
     def lines(since: float | None, before: float | None) -> list[Line]:
         order = sorted(events, key=lambda event: event["recorded_timestamp"], reverse=since is None)
         kept = [
@@ -31,11 +33,12 @@ def journal(*events: dict[str, Any]) -> Any:
     return lines
 
 
+HELD = {"topic": "orders", "partition": 2, "offset": 1, "since_timestamp": NOW, "records": 1, "seconds": 1.0}
 EVENTS = (
     event(1),
     event(2, cluster="test"),
     event(3, kind="torn", subject={"topic": "orders", "partition": 1}),
-    event(4, kind="stall_begun", partitions=[{"topic": "orders", "partition": 2}], owner="team-a"),
+    event(4, kind="stall_begun", partitions=[HELD], owner="team-a"),
     event(5, subject={"application": "billing"}),
 )
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from exporter.journal.burst import Bursts
 from exporter.journal.facts import Event, EventSubject, HeldPartition
+from exporter.journal.findings import Bursts
 from exporter.journal.journal import Instants, Journal, JournalSettings
 from exporter.journal.query import EventQuery, page_of
 from exporter.journal.rebuild import KeptJournal, gaps_of, merged, stalls_of
@@ -34,7 +34,7 @@ EVENTS = 30
 
 
 def journal(folder: Path) -> Journal:
-    made = Journal(JournalSettings(folder, DEFAULT, Instants()), lambda: "prod", dict)
+    made = Journal(JournalSettings(folder, DEFAULT, Instants()), lambda: "prod", lambda _: ())
     made.open("id-1")
     return made
 

@@ -24,7 +24,7 @@ from exporter.exposition.text_format import Format
 from exporter.journal.query import QueryError
 from exporter.model import Clock, Deadline, Snapshot
 from exporter.status.app import BODIES, LARGE_ANSWERS, App
-from exporter.status.cluster_query import ClusterQuery, RefusedQueryError
+from exporter.status.query_pages import ClusterQuery, RefusedQueryError
 from exporter.status.reloads import RELOAD_SECONDS
 from exporter.views.applications import InventoryOutput
 from exporter.views.rolls import RollOutput, cluster_roll_document

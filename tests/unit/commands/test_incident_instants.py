@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.commands.instants import parse_instant
+from exporter.commands.incident import parse_instant
 from exporter.commands.settings import UsageError
 
 NOW = 1_795_255_200.0

@@ -6,12 +6,12 @@ import json
 import tracemalloc
 from typing import Any
 
+from exporter.core.documents import LateDocuments
 from exporter.core.runner import GroupState
 from exporter.lso.facts import Stalls
 from exporter.model import Facts, TopicPartition
 from exporter.status.json_lines import json_lines
 from exporter.transactions.facts import OpenTransactions
-from exporter.views.late import LateDocuments
 from exporter.views.status import ClusterSettings, document
 from tests.helpers.pages import page
 from tests.unit.views.test_status import NOW, OPEN, STALL

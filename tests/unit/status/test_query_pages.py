@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.journal.query import MOST_CHARACTERS, QueryError
-from exporter.status.cluster_query import OF_INVENTORY, OF_ROLL, ClusterQuery
+from exporter.status.query_pages import OF_INVENTORY, OF_ROLL, ClusterQuery
 
 
 @pytest.mark.parametrize(
