@@ -28,7 +28,7 @@ from tests.e2e.conftest import StartAgent
 
 LONG, SHORT = 0.25, 0.015
 """Seconds for which the transactions of a feed stay open after their records are written."""
-CHECKS = ("group_isolation", "offsets_in_transaction", "producer_reuse", "plain_writers")
+CHECKS = ("group_isolation", "offsets_in_transaction", "producer_reuse", "plain_writers", "suggested_timeout")
 TEN_MINUTES = 600.0
 
 
@@ -49,8 +49,8 @@ class Workload:
         thread.start()
         self._stack.callback(thread.join, 30)
 
-    def producer(self, make: ProducerClass, transactional_id: str) -> Producer:
-        producer = self._stack.enter_context(make(self.kafka, transactional_id))
+    def producer(self, make: ProducerClass, transactional_id: str, timeout: float = 60.0) -> Producer:
+        producer = self._stack.enter_context(make(self.kafka, transactional_id, timeout=timeout))
         producer.init()
         return producer
 
@@ -64,7 +64,7 @@ class Workload:
         return consumer
 
     def feed(self, make: ProducerClass, transactional_id: str, topic: str, pause: float) -> None:
-        producer = self.producer(make, transactional_id)
+        producer = self.producer(make, transactional_id, timeout=900.0)
 
         def transaction() -> None:
             producer.begin()
@@ -162,6 +162,7 @@ def test_each_mistake_is_found_and_whoever_does_it_right_is_not_accused(
             ("offsets_in_transaction", "ledger-copy-consumer"),
             ("producer_reuse", "forgetful"),
             ("plain_writers", "misc"),
+            ("suggested_timeout", "feed"),  # a dead producer would hold readers for a quarter of an hour
         }
         began, seen = time.monotonic(), dict[tuple[str, str], float]()
 

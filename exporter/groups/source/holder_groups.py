@@ -27,6 +27,8 @@ MOST_GROUPS = 5
 MOST_MEMBERS = 10
 """Members of a group that are listed, a matched one first."""
 READ_SECONDS = 5.0
+AGAIN_SECONDS = 120.0
+"""Between two searches for the groups of the same holders."""
 LEAST_NAME = 4
 """Letters of a name that may show which member an id is of."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -39,6 +41,9 @@ class HolderGroupReader:
         self._cluster = cluster
         self._groups: dict[int, tuple[str, ...]] = {}
         self._empty_since: dict[str, float] = {}
+        self._without: frozenset[int] = frozenset()  # those that the last search found no group of
+        self._searched = 0.0
+        self._missing = ""
 
     def read(
         self,
@@ -55,7 +60,10 @@ class HolderGroupReader:
         every = {who.producer_id: who for who in (stall.blocker for stall in stalls) if who.producer_id is not None}
         holders = dict(islice(every.items(), MOST_HOLDERS))
         self._groups = {producer_id: groups for producer_id, groups in self._groups.items() if producer_id in holders}
-        missing = self._find(metadata, holders, opened, used, deadline) if holders.keys() - self._groups.keys() else ""
+        left, now = frozenset(holders.keys() - self._groups.keys()), self._cluster.clock.monotonic()
+        if left - self._without or (left and now >= self._searched + AGAIN_SECONDS):
+            self._missing = self._find(metadata, holders, opened, used, deadline)
+            self._searched, self._without = now, left - self._groups.keys()
         named = sorted({group for groups in self._groups.values() for group in groups})
         described = group_members(
             self._cluster.client, metadata, {name: kinds.get(name, GroupKind.CLASSIC) for name in named}, deadline
@@ -63,7 +71,7 @@ class HolderGroupReader:
         self._empty_since = {
             name: self._empty_since.get(name, self._cluster.clock.wall())
             for name in named
-            if name in described.values and not described.values[name]
+            if (name in self._empty_since if name in described.unanswered else not described.values.get(name))
         }
         found: dict[int, tuple[HolderGroup, ...] | str] = {}
         for producer_id, blocker in holders.items():
@@ -75,7 +83,7 @@ class HolderGroupReader:
                     for name in groups
                 )
             else:
-                found[producer_id] = missing
+                found[producer_id] = self._missing
         return HolderGroups(found)
 
     def _find(

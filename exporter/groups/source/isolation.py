@@ -31,6 +31,11 @@ AGAIN_SECONDS = 3600.0
 """After so many rounds of looks, ten minutes by default, a group has one in this time."""
 ANSWER_SECONDS = 3.0
 """Of a read, for what is asked after the looks."""
+MOST_CREDIT = 40.0
+CREDIT_SECONDS = 300.0
+"""Rounds of looks of all groups together at once, and seconds until there may be one more: a round takes some 0.3 s of
+CPU time, and a cluster may have thousands of groups.
+"""
 LEAST_PAUSE = 0.005
 SHARE = 2.0
 """Between two looks is a pause of so many times what a look takes, so that brokers are not asked all the time."""
@@ -62,6 +67,8 @@ class IsolationLooks:
         self._pause = pause
         self._proven: dict[str, Proof] = {}
         self._looks: dict[str, Looks] = {}
+        self._credit = MOST_CREDIT
+        self._credited = cluster.clock.monotonic()
 
     def look(
         self,
@@ -79,7 +86,7 @@ class IsolationLooks:
         chosen = sorted(
             (group for group, looks in self._looks.items() if _is_due(looks, now)),
             key=lambda group: (self._looks[group].rounds, self._looks[group].last, group),
-        )[:MOST_AT_ONCE]
+        )[: MOST_AT_ONCE if self._may_look(now) else 0]
         described = self._members({*chosen, *self._proven}, kinds, metadata, deadline)
         self._proven = {
             group: proof
@@ -92,6 +99,8 @@ class IsolationLooks:
             looks.last = now
             looks.running = bool(described.get(group))
         running = {group: readers[group] for group in chosen if described.get(group)}
+        if running:
+            self._credit -= 1
         beyond = self._beyond(metadata, running, deadline) if running else {}
         again = self._members(beyond.keys(), kinds, metadata, deadline)
         for group, topics in beyond.items():
@@ -102,6 +111,11 @@ class IsolationLooks:
             frozenset((group, topic) for group, proof in self._proven.items() for topic in proof.topics),
             {group: looks.commits for group, looks in sorted(self._looks.items()) if looks.running},
         )
+
+    def _may_look(self, now: float) -> bool:
+        self._credit = min(MOST_CREDIT, self._credit + (now - self._credited) / CREDIT_SECONDS)
+        self._credited = now
+        return self._credit >= 1
 
     def _members(
         self, groups: AbstractSet[str], kinds: Mapping[str, GroupKind], metadata: Metadata, deadline: Deadline

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from exporter import catalogue
 from exporter.groups.facts import HolderGroup, HolderGroups, HolderMember
 from exporter.groups.source.groups import GroupsSource
-from exporter.groups.source.holder_groups import MOST_MEMBERS, member_match
+from exporter.groups.source.holder_groups import AGAIN_SECONDS, MOST_MEMBERS, member_match
 from exporter.kafka.requests.groups import GroupMember
 from exporter.lso.facts import Blocker, Stall, Stalls
 from exporter.model import TopicPartition
@@ -22,6 +24,10 @@ UUID = "2c5ea4c0-4067-11e9-8b5d-9b1f6f1f6f1f"
 HELD = Stalls(
     (Stall(TopicPartition("orders", 0), 0.0, 80, 100, 1, Blocker("pay-1", "pay", 7, 0, 80, BlockerKind.OPEN)),)
 )
+
+
+def held_by(producer_id: int) -> Stalls:
+    return Stalls((HELD.stalls[0]._replace(blocker=HELD.stalls[0].blocker._replace(producer_id=producer_id)),))
 
 
 def used(*partitions: int) -> TransactionUse:
@@ -96,6 +102,21 @@ def test_what_is_not_known_is_said_with_the_reason() -> None:
     assert group_of_holder(world, groups_source(world), used(0)) == (
         "none of the newest offset commits is of its producer id"
     )
+
+
+def test_a_holder_without_a_group_is_searched_for_seldom_and_another_one_at_once() -> None:
+    world = committing_world()
+    world.topics[OFFSETS][0].batches = offset_commit("other", "orders", 8)
+    world.topics[OFFSETS][0].high_watermark = 1
+    source = groups_source(world)
+    searches = []
+    for stalls in (HELD, HELD, held_by(8), HELD):
+        read(world, source, stalls, used(0))
+        searches.append(len(world.requests("Fetch")))
+    world.time.pass_(AGAIN_SECONDS)
+    read(world, source, HELD, used(0))
+    searches.append(len(world.requests("Fetch")))
+    assert [after - before for before, after in pairwise(searches)] == [0, 1, 1, 1]
 
 
 def test_of_many_members_some_are_listed_and_all_are_counted() -> None:

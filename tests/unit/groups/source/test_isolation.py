@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from exporter.groups.facts import GroupsBeyondLso
 from exporter.groups.source.groups import GroupsSource
-from exporter.groups.source.isolation import AGAIN_SECONDS, MOST_AT_ONCE, MOST_ROUNDS
+from exporter.groups.source.isolation import AGAIN_SECONDS, CREDIT_SECONDS, MOST_AT_ONCE, MOST_CREDIT, MOST_ROUNDS
 from exporter.transactions.facts import TransactionUse
 from tests.helpers.cluster import FakeGroup, FakeKafka, read
 from tests.helpers.scenes import held_world
@@ -103,6 +103,21 @@ def test_groups_that_read_no_topic_of_transactions_are_not_looked_at() -> None:
     fact = read(world, source).facts[GroupsBeyondLso]
     assert fact == GroupsBeyondLso(frozenset())
     assert len(world.requests("OffsetFetch")) == 1
+
+
+def test_rounds_of_looks_are_few_once_there_were_many_whatever_groups_come() -> None:
+    world = held_world()
+    source = groups_source(world)
+    before = 0
+    for number in range(2 * round(MOST_CREDIT)):
+        world.groups = {f"g-{number}": reader(70)}
+        looked(world, source)
+        if number == MOST_CREDIT:
+            before = len(world.requests("OffsetFetch"))
+    assert len(world.requests("OffsetFetch")) == before + MOST_CREDIT - 1, "only the lag is read"
+    world.time.pass_(CREDIT_SECONDS)
+    looked(world, source)
+    assert len(world.requests("OffsetFetch")) > before + MOST_CREDIT
 
 
 def test_of_many_groups_all_are_looked_at_in_turn_and_then_seldom() -> None:
