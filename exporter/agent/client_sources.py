@@ -18,7 +18,7 @@ from exporter.core.runner import Group, GroupState, Runner
 from exporter.core.target_files import TargetFiles
 from exporter.model import Clock, Deadline, Source
 from exporter.settings.root import Config
-from exporter.settings.targets import Broker, Producers, Streams
+from exporter.settings.targets import BrokerJvm, Producers, Streams
 
 if TYPE_CHECKING:
     from exporter.agent.jvm_sources import WatchedJvm
@@ -143,13 +143,15 @@ class Clients:
                 "streams", key, [stream for stream in self._config.streams if stream.cluster in {"", key}]
             )
 
-    def _jvms(self, source: str, cluster: str, entries: Sequence[Broker | Producers | Streams]) -> Iterator[WatchedJvm]:
+    def _jvms(
+        self, source: str, cluster: str, entries: Sequence[BrokerJvm | Producers | Streams]
+    ) -> Iterator[WatchedJvm]:
         if not entries:
             return
         from exporter.agent.jvm_sources import WatchedJvm, listed  # noqa: PLC0415 -- see there
 
         for entry in entries:
-            node_id = entry.id if isinstance(entry, Broker) else None
+            node_id = entry.id if isinstance(entry, BrokerJvm) else None
             if not entry.file_sd:
                 yield WatchedJvm(source, cluster, entry.target(), entry.interval, node_id)
                 continue
@@ -162,6 +164,6 @@ class Clients:
 _INGEST = "ingest"
 
 
-def _entries(config: Config) -> list[Broker | Producers | Streams]:
+def _entries(config: Config) -> list[BrokerJvm | Producers | Streams]:
     brokers = [broker for cluster in config.clusters for broker in cluster.brokers]
     return [*brokers, *config.producers, *config.streams]

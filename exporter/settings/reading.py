@@ -1,7 +1,7 @@
 """From a tree of texts to frozen dataclasses by their types, with every problem, and back to a tree without secrets.
 
 A section is a frozen dataclass: its fields are its keys, and the text below a field is its row in
-docs/configuration.md. ``Annotated`` gives a field the ``Form`` in which its value is written. What the keys of a
+docs/configuration.md. ``Annotated`` gives a field the ``ValueForm`` in which its value is written. What the keys of a
 section mean together is checked by its method ``contradictions``, which yields pairs of a path below the section and
 the end of a sentence.
 
@@ -64,7 +64,7 @@ def _same(value: Any) -> Any:  # noqa: ANN401 -- a value is anything
     return value
 
 
-class Form(NamedTuple):
+class ValueForm(NamedTuple):
     """How a setting is written: ``before`` makes what its type is read from, ``after`` takes and returns its value.
 
     Both may raise ValueError, whose text is the end of a sentence that holds no secret. ``write`` makes what is
@@ -89,7 +89,7 @@ def read(kind: type[T], tree: object, origins: Mapping[Path, str]) -> tuple[T | 
 
     ``origins`` are where settings come from: a problem has that of the nearest setting at or above it.
     """
-    reader = _Reader()
+    reader = _TreeReader()
     value = reader.value(kind, tree, ())
     problems = tuple(Problem(path, text, _origin(path, origins)) for path, text in reader.problems)
     return None if problems else cast("T", value), problems
@@ -112,14 +112,14 @@ def keys_of(kind: type) -> Mapping[str, Key]:
     }
 
 
-def form_of(annotation: Any) -> tuple[Any, Form]:  # noqa: ANN401 -- an annotation is anything
+def form_of(annotation: Any) -> tuple[Any, ValueForm]:  # noqa: ANN401 -- an annotation is anything
     """Return the type of an annotation, without ``| None``, and its form."""
     if get_origin(annotation) in {UnionType, Union}:
         annotation = next(part for part in get_args(annotation) if part is not type(None))
     if get_origin(annotation) is not Annotated:
-        return annotation, Form()
+        return annotation, ValueForm()
     kind, *metadata = get_args(annotation)
-    return form_of(kind)[0], next((form for form in metadata if isinstance(form, Form)), Form())
+    return form_of(kind)[0], next((form for form in metadata if isinstance(form, ValueForm)), ValueForm())
 
 
 def section_of(annotation: Any) -> type | None:  # noqa: ANN401 -- an annotation is anything
@@ -146,7 +146,7 @@ def _origin(path: Path, origins: Mapping[Path, str]) -> str:
     return next((origins[path[:end]] for end in range(len(path), -1, -1) if path[:end] in origins), "")
 
 
-class _Reader:
+class _TreeReader:
     """Reads values, and collects problems. A value that is returned after a problem means nothing."""
 
     def __init__(self) -> None:

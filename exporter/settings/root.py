@@ -13,7 +13,7 @@ from exporter.core.thresholds import Override, Owners, Thresholds
 from exporter.settings.environment import from_environment, from_flags
 from exporter.settings.file_text import FileText
 from exporter.settings.layers import Layer, Path, Problem, did_you_mean, merged
-from exporter.settings.reading import Contradiction, Form, read, shape_of
+from exporter.settings.reading import Contradiction, ValueForm, read, shape_of
 from exporter.settings.sections import (
     ApplicationPattern,
     ClusterConfig,
@@ -55,7 +55,7 @@ class Config:
     journal: JournalConfig = field(default_factory=JournalConfig)
     web: EndpointConfig = field(default_factory=EndpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
-    clusters: Annotated[tuple[ClusterConfig, ...], Form(after=_some, missing=_NO_CLUSTER)]
+    clusters: Annotated[tuple[ClusterConfig, ...], ValueForm(after=_some, missing=_NO_CLUSTER)]
     applications: tuple[ApplicationPattern, ...] = ()
     producers: tuple[Producers, ...] = ()
     connect: tuple[Connect, ...] = ()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from exporter.settings.reading import Contradiction
-from exporter.settings.targets import Broker
+from exporter.settings.targets import BrokerJvm
 from exporter.settings.values import (
     DEFAULT_PORT,
     LOWER,
@@ -166,7 +166,7 @@ class ClusterConfig:
     lso: LsoConfig = LsoConfig()
     transactions: TransactionsConfig = TransactionsConfig()
     groups: GroupsConfig = GroupsConfig()
-    brokers: tuple[Broker, ...] = ()
+    brokers: tuple[BrokerJvm, ...] = ()
     posture: PostureConfig = PostureConfig()
 
     def contradictions(self) -> Iterator[Contradiction]:

@@ -88,7 +88,7 @@ class Discovered(Jvm):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Broker(Discovered):
+class BrokerJvm(Discovered):
     """The JVM of a broker. Targets in files may have a label ``id``."""
 
     interval: Duration = 15.0

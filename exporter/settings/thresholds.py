@@ -15,14 +15,14 @@ from typing import Annotated, Any, Literal
 from exporter.bounds.patterns import BoundedPattern
 from exporter.core.durations import format_duration, parse_duration
 from exporter.core.thresholds import DEFAULTS, Override, Team
-from exporter.settings.reading import Contradiction, Form
+from exporter.settings.reading import Contradiction, ValueForm
 from exporter.settings.values import Name, Pattern, text
 
 WINDOW = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _NEVER = "never"
 
 
-def _above_zero(parse: Callable[[Any], float], most: float, what: str, write: Callable[[float], object]) -> Form:
+def _above_zero(parse: Callable[[Any], float], most: float, what: str, write: Callable[[float], object]) -> ValueForm:
     """The form of a number above 0 and up to ``most``, or ``never``, which is infinite."""
 
     def before(value: object) -> float:
@@ -36,7 +36,9 @@ def _above_zero(parse: Callable[[Any], float], most: float, what: str, write: Ca
             raise ValueError(f"must be {what}, or never")
         return number
 
-    return Form(before, write=lambda value: value if value is None else _NEVER if value == math.inf else write(value))
+    return ValueForm(
+        before, write=lambda value: value if value is None else _NEVER if value == math.inf else write(value)
+    )
 
 
 Length = Annotated[float, _above_zero(parse_duration, math.inf, "a duration such as 90s or 1h30m", format_duration)]
@@ -126,7 +128,7 @@ class OwnerConfig:
     and the label `owner` of alerts have it, and `generate alerts --owners FILE` makes Alertmanager's routes of it.
     """
 
-    team: Annotated[str, Form(after=_team)]
+    team: Annotated[str, ValueForm(after=_team)]
     """Name of the team: the value of the label `owner`, and part of the names of its receivers."""
     channel: Name = ""
     """Where the team is reached, such as `#payments-oncall`: the page has it beside the team."""

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from exporter.bounds.patterns import BoundedPattern
 from exporter.core.durations import LONGEST_DURATION, format_duration, parse_duration
 from exporter.kafka.properties.client import Properties, PropertiesError
-from exporter.settings.reading import Form, SettingError
+from exporter.settings.reading import SettingError, ValueForm
 
 DEFAULT_PORT = 10618
 
@@ -167,7 +167,7 @@ def not_empty(value: tuple[object, ...]) -> tuple[object, ...]:
     return value
 
 
-def text(shortest: int = 0, longest: int = 200) -> Form:
+def text(shortest: int = 0, longest: int = 200) -> ValueForm:
     """The form of a text of so many characters."""
 
     def checked(value: str) -> str:
@@ -177,10 +177,10 @@ def text(shortest: int = 0, longest: int = 200) -> Form:
             raise ValueError(f"must have at most {longest} characters")
         return value
 
-    return Form(after=checked)
+    return ValueForm(after=checked)
 
 
-def at_least(least: int) -> Form:
+def at_least(least: int) -> ValueForm:
     """The form of a number from ``least`` on."""
 
     def checked(value: int) -> int:
@@ -188,30 +188,32 @@ def at_least(least: int) -> Form:
             raise ValueError(f"must be {least} or more")
         return value
 
-    return Form(after=checked)
+    return ValueForm(after=checked)
 
 
-ONE_OR_MORE = Form(before=one_or_more)
-LOWER = Form(before=lambda value: value.lower() if isinstance(value, str) else value)
+ONE_OR_MORE = ValueForm(before=one_or_more)
+LOWER = ValueForm(before=lambda value: value.lower() if isinstance(value, str) else value)
 Name = Annotated[str, text()]
 NotEmpty = Annotated[str, text(1, 1_000_000)]
 Count = Annotated[int, at_least(0)]
-Duration = Annotated[float, Form(before=_seconds, write=format_duration)]
+Duration = Annotated[float, ValueForm(before=_seconds, write=format_duration)]
 """In seconds."""
-Size = Annotated[int, Form(before=bytes_of, write=_size_text)]
+Size = Annotated[int, ValueForm(before=bytes_of, write=_size_text)]
 """In bytes."""
-Secret = Annotated[str, Form(write=lambda secret: "[hidden]" if secret else "")]
+Secret = Annotated[str, ValueForm(write=lambda secret: "[hidden]" if secret else "")]
 """Its field has ``repr=False``."""
-Pattern = Annotated[str, Form(after=_pattern)]
+Pattern = Annotated[str, ValueForm(after=_pattern)]
 Patterns = Annotated[tuple[Pattern, ...], ONE_OR_MORE]
-ApplicationRegex = Annotated[str, Form(after=_application_pattern)]
-Addresses = Annotated[tuple[Annotated[str, Form(after=_address)], ...], Form(before=one_or_more, after=not_empty)]
-Hosts = Annotated[tuple[Annotated[str, Form(after=_host)], ...], ONE_OR_MORE]
-Prefix = Annotated[str, Form(after=_prefix)]
-Url = Annotated[str, Form(after=_url)]
+ApplicationRegex = Annotated[str, ValueForm(after=_application_pattern)]
+Addresses = Annotated[
+    tuple[Annotated[str, ValueForm(after=_address)], ...], ValueForm(before=one_or_more, after=not_empty)
+]
+Hosts = Annotated[tuple[Annotated[str, ValueForm(after=_host)], ...], ONE_OR_MORE]
+Prefix = Annotated[str, ValueForm(after=_prefix)]
+Url = Annotated[str, ValueForm(after=_url)]
 Urls = Annotated[tuple[Url, ...], ONE_OR_MORE]
-LocalPath = Annotated[FilePath, Form(before=local_path)]
+LocalPath = Annotated[FilePath, ValueForm(before=local_path)]
 Paths = Annotated[tuple[FilePath, ...], ONE_OR_MORE]
 KafkaProperties = Annotated[
-    Properties, Form(before=_properties, write=_readable, missing="is required, with at least bootstrap.servers")
+    Properties, ValueForm(before=_properties, write=_readable, missing="is required, with at least bootstrap.servers")
 ]

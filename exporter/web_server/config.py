@@ -17,7 +17,7 @@ from exporter.bounds.files import warn_of_writers
 from exporter.core.durations import parse_go_duration
 from exporter.settings.file_text import read_file_text
 from exporter.settings.layers import Problem
-from exporter.settings.reading import Contradiction, Form, read
+from exporter.settings.reading import Contradiction, ValueForm, read
 from exporter.settings.yaml_file import layer_of
 from exporter.web_server.tls import Tls, TlsServer, build
 
@@ -61,14 +61,14 @@ class WebHttp:
     """``http_server_config``."""
 
     http2: bool | None = None
-    headers: Annotated[Mapping[str, str], Form(after=_header_values)] = field(default_factory=dict)
+    headers: Annotated[Mapping[str, str], ValueForm(after=_header_values)] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
     """``rate_limit``, a token bucket: ``burst`` requests at once, then one each ``interval`` seconds; 0 is no limit."""
 
-    interval: Annotated[float, Form(before=_go_seconds)] = 0.0
+    interval: Annotated[float, ValueForm(before=_go_seconds)] = 0.0
     burst: int = 0
 
 

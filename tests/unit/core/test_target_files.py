@@ -16,7 +16,7 @@ from exporter.agent.jvm_sources import listed
 from exporter.bounds.memory import LIGHT_BYTES
 from exporter.core import target_files
 from exporter.core.target_files import FileTarget, LeftOut, TargetFileError, TargetFiles, parse_targets
-from exporter.settings.targets import Broker
+from exporter.settings.targets import BrokerJvm
 
 TWO = [{"targets": ["app-1:8778", "[::1]:8778"], "labels": {"env": "prod", "id": 7}}, {"targets": ["app-3"]}]
 
@@ -245,5 +245,5 @@ def test_a_folder_that_cannot_be_read_keeps_its_targets_and_is_logged_once(
     ],
 )
 def test_a_target_takes_its_place_in_the_address(labels: dict[str, str], url: str) -> None:
-    entry = Broker(jmx_exporter="http://{target}/metrics", file_sd=(Path("x.yml"),))
+    entry = BrokerJvm(jmx_exporter="http://{target}/metrics", file_sd=(Path("x.yml"),))
     assert listed(entry, FileTarget("k1:9404", labels)).endpoint.url == url

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from exporter.settings.reading import Contradiction, Form, SettingError, keys_of, read, section_of, written
+from exporter.settings.reading import Contradiction, SettingError, ValueForm, keys_of, read, section_of, written
 from exporter.settings.root import Config
 from exporter.settings.values import Count, Duration, Secret
 from exporter.web_server.config import WebSettings
@@ -24,7 +24,7 @@ class Leaf:
     word: Literal["a", "b", "c"]
     seconds: Duration = 1.0
     secret: Secret = field(default="", repr=False)
-    parts: Annotated[str, Form(before=_parts)] | None = None
+    parts: Annotated[str, ValueForm(before=_parts)] | None = None
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.word == "b" and self.seconds == 1.0:

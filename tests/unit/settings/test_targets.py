@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from exporter.agent.engine_sources import engine_sources
 from exporter.config import Config, ConfigSource
 from exporter.jvm.answers import AgentKind
 from exporter.settings.layers import ConfigError
+from exporter.settings.targets import MOST_TOKEN_BYTES, read_token
 
 ONE = "clusters: [{name: prod, kafka: {bootstrap.servers: 'k1:9092'}}]\n"
 TWO = "clusters: [{name: a, kafka: {bootstrap.servers: 'a:1'}}, {name: b, kafka: {bootstrap.servers: 'b:1'}}]\n"
@@ -99,3 +101,12 @@ def test_every_engine_becomes_a_source_with_its_target(tmp_path: Path) -> None:
     assert [(source.name, source.target, source.interval) for source in sources] == [
         ("connect", "main", 30.0),
     ]
+
+
+def test_the_token_in_a_pipe_or_a_huge_file_is_refused_at_once(tmp_path: Path) -> None:
+    pipe, huge = tmp_path / "pipe", tmp_path / "huge"
+    os.mkfifo(pipe)
+    huge.write_bytes(b"x" * (MOST_TOKEN_BYTES + 1))
+    for file, why in ((pipe, "is no regular file"), (huge, "is larger than 64 kB")):
+        with pytest.raises(ValueError, match=f"token_file cannot be read: {why}"):
+            read_token(file)
