@@ -14,7 +14,7 @@ from exporter.applications.applications import Grouping
 from exporter.core.derived import Derived
 from exporter.core.thresholds import KINDS, OPTIONAL, RATIOS, Owners, Thresholds
 from exporter.lso.facts import Stalls
-from exporter.lso.holder_series import holder_samples, owner_samples
+from exporter.lso.stall_series import holder_samples, owner_samples
 from exporter.model import (
     Clock,
     Deadline,

@@ -27,8 +27,7 @@ from exporter.kafka.requests.metadata import TRANSACTION_STATE, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, log_end_offsets, offsets_at, start_offsets
 from exporter.model import Clock, Deadline, Fault, Reason, TopicPartition
 from exporter.settings.values import bytes_of
-from exporter.transactions.decided.cleaned_topics import SETTINGS, may_be_cleaned
-from exporter.transactions.decided.log_gaps import LogGaps
+from exporter.transactions.decided.log_gaps import SETTINGS, LogGaps, may_be_cleaned
 from exporter.transactions.decided.shared_epoch import CLOCK_SLACK_MS
 from exporter.transactions.decided.torn import (
     ComparisonStopped,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from exporter.core.derived import Derived, DerivedByKey
 from exporter.lso.dating import Anchor
 from exporter.lso.facts import Stall
+from exporter.lso.open_producers import Settled
 from exporter.lso.readings import Reading
 from exporter.lso.rules import (
     Coordinators,
@@ -18,7 +19,6 @@ from exporter.lso.rules import (
     name_blocker,
     stall_start,
 )
-from exporter.lso.settled import Settled
 from exporter.lso.tracker import StallTracker
 from exporter.model import TopicPartition
 from exporter.transactions.facts import OpenTransaction, ReleaseTimes

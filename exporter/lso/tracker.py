@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from exporter.core.derived import Derived, VersionedDict
 from exporter.lso.dating import Anchor, Dated, anchored
-from exporter.lso.open_producers import OpenProducers
+from exporter.lso.open_producers import OpenProducers, Settled, settled_partitions
 from exporter.lso.readings import Reading, Readings
 from exporter.lso.rules import (
     Coordinators,
@@ -23,7 +23,6 @@ from exporter.lso.rules import (
     standing,
 )
 from exporter.lso.saved_stalls import SavedStall, read_stalls, stalls_document
-from exporter.lso.settled import Settled, settled_partitions
 from exporter.model import TopicPartition
 from exporter.words import TransactionState
 

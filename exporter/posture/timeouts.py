@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from exporter.posture.check import PostureCheck, Rule, Settings
 from exporter.transactions.facts import ApplicationTimeouts, CommitDurations
-from exporter.transactions.suggested_timeout import LEAST_TRANSACTIONS, suggested_timeout
+from exporter.transactions.outcome import LEAST_TRANSACTIONS, suggested_timeout
 
 FAR = 10.0
 """A timeout that is so many times the suggested one is told."""

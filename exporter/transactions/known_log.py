@@ -220,7 +220,8 @@ class KnownLog:
 
     def _waits(self, now: float) -> Iterator[tuple[int, float]]:
         for number, progress in self.progress.items():
-            due_ms = self.machine(number).first_due_ms
+            machine = self.machines.get(number)
+            due_ms = None if machine is None else machine.first_due_ms
             if due_ms is not None and (log_ms := progress.log_ms_at(now)) is not None:
                 yield number, (due_ms + 1 - log_ms) / 1000
 

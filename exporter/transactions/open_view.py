@@ -111,12 +111,14 @@ def scans_of(
     ``monotonic`` and ``wall`` are our clocks at one instant.
     """
     at_most = coordinators.time(monotonic, wall).at_most or 0.0
-    leaders = {known.led.leader for known in progress.values()}
-    behind = {leader: coordinators.behind(leader, monotonic, wall) for leader in leaders}
+    settled: dict[int | None, CoordinatorScan] = {}  # by leader, of partitions without an election lately
     scans: dict[int, CoordinatorScan] = {}
     for number, known in progress.items():
-        leader = known.led.leader
-        recent = monotonic - known.led.since < ELECTED_SECONDS
-        elected = known.led.since - at_most if recent else -math.inf
-        scans[number] = CoordinatorScan(behind[leader], elected, 0.0 if leader is None else late.get(leader, 0.0))
+        leader, since = known.led.leader, known.led.since
+        scan = settled.get(leader)
+        if scan is None:
+            behind = coordinators.behind(leader, monotonic, wall)
+            scan = CoordinatorScan(behind, -math.inf, 0.0 if leader is None else late.get(leader, 0.0))
+            settled[leader] = scan
+        scans[number] = scan._replace(elected=since - at_most) if monotonic - since < ELECTED_SECONDS else scan
     return scans

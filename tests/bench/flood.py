@@ -25,8 +25,7 @@ from exporter.alerts.settings import Settings
 from exporter.core.thresholds import DEFAULTS
 from exporter.exposition.process_metrics import build_info
 from exporter.lso.facts import Blocker, Stall
-from exporter.lso.holder_series import holder_samples, shown
-from exporter.lso.stall_series import stall_samples
+from exporter.lso.stall_series import holder_samples, shown, stall_samples
 from exporter.model import Sample, TopicPartition
 from exporter.words import BlockerKind, TransactionState
 from testkit.monitoring import Monitoring, Pace

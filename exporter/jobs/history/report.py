@@ -17,7 +17,7 @@ from exporter.jobs.history.table import DAY, HistoryError
 from exporter.jobs.report.plots import bucket_ms
 from exporter.jobs.spark_error import error_line
 from exporter.model import TopicPartition
-from exporter.transactions.suggested_timeout import LEAST_TRANSACTIONS, QUANTILE, suggested_timeout
+from exporter.transactions.outcome import LEAST_TRANSACTIONS, QUANTILE, suggested_timeout
 from exporter.words import Outcome
 
 if TYPE_CHECKING:

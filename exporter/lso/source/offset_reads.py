@@ -9,8 +9,7 @@ from exporter.kafka.ask import NAMED_TOPICS
 from exporter.kafka.requests.metadata import Metadata
 from exporter.lso.source.partition_ends import PartitionEnds
 from exporter.lso.source.saved_tracker import SavedTracker
-from exporter.lso.source.selected import SelectedPartitions, with_answer
-from exporter.lso.sweep import Sweep
+from exporter.lso.source.selected import SelectedPartitions, Sweep, with_answer
 from exporter.lso.tracker import StallTracker
 from exporter.model import Deadline, Fault, TopicPartition
 from exporter.settings.sections import LsoConfig, TopicsConfig

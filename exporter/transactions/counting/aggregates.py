@@ -14,20 +14,81 @@ from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.core.derived import Derived
 from exporter.flink.jobs import Jobs
-from exporter.model import Sample
+from exporter.kafka.requests.metadata import CONSUMER_OFFSETS
+from exporter.model import Sample, TopicPartition
 from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.application_counters import ApplicationCounters, ApplicationCounts
-from exporter.transactions.counting.expired_ids import RecentlyExpired
+from exporter.transactions.counting.id_changes import RecentInits, RecentlyExpired
 from exporter.transactions.counting.known_applications import KnownApplications
-from exporter.transactions.counting.partition_lists import PartitionLists
-from exporter.transactions.counting.recent_inits import RecentInits
-from exporter.transactions.counting.task_commits import CommitsOfTasks
 from exporter.transactions.facts import CommitDurations, OffsetPartitions, RepeatedInits, TaskCommits
 from exporter.transactions.machine.entries import Entry, Event, Expired, Initialised
+from exporter.transactions.outcome import QUANTILE
 from exporter.transactions.recent import RecentTransactions
-from exporter.transactions.suggested_timeout import QUANTILE
 from exporter.transactions.transaction import Transaction
 from exporter.words import Outcome
+
+
+class CommitsOfTasks:
+    """The counts of all tasks, whatever application their ids are counted under."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self._changed: set[str] = set()
+
+    def appeared(self, task: str) -> None:
+        """Begin to count the commits of a task."""
+        self.counts.setdefault(task, 0)
+
+    def committed(self, task: str) -> None:
+        """Count a commit of a known task."""
+        self.counts[task] += 1
+        self._changed.add(task)
+
+    def forget(self, task: str) -> None:
+        """Drop a task whose id expired."""
+        if self.counts.pop(task, None) is not None:
+            self._changed.add(task)
+
+    def saved(self, *, everything: bool) -> Mapping[str, int | None]:
+        """The counts to save: all, or those that changed since the last call; None for a task that is gone."""
+        tasks = self.counts if everything else self._changed
+        found = {task: self.counts.get(task) for task in tasks}
+        self._changed.clear()
+        return found
+
+
+MOST_LISTS = 10_000
+MOST_NAMES = 100_000
+"""Partitions of the known lists together; a full cache is cleared. A list may have thousands of partitions."""
+
+
+class PartitionLists:
+    """Looks at each list once, as the same lists recur often."""
+
+    __slots__ = ("_names", "known", "topics")
+
+    def __init__(self) -> None:
+        self.known: set[tuple[ApplicationCounters | None, frozenset[TopicPartition]]] = set()
+        """The lists that are noted, each of an application: as an object, because one that went may come back."""
+        self._names = 0
+        self.topics: set[str] = set()
+        """All that finished transactions wrote to."""
+
+    def learn(self, partitions: frozenset[TopicPartition], application: ApplicationCounters | None) -> None:
+        """Note the partitions of a list that is not known of this application."""
+        if len(self.known) >= MOST_LISTS or self._names >= MOST_NAMES:
+            self.known.clear()
+            self._names = 0
+        self.known.add((application, partitions))
+        self._names += len(partitions)
+        topics = {partition.topic for partition in partitions}
+        self.topics |= topics
+        if application is not None:
+            application.topics |= topics
+            application.offset_partitions.update(
+                partition.partition for partition in partitions if partition.topic == CONSUMER_OFFSETS
+            )
+
 
 HOUR = 3600.0
 _WITHOUT_INPUT = frozenset({"connect_leader", "connect_task", "canary", "flink"})

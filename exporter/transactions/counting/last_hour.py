@@ -1,15 +1,15 @@
 """How transactions ended in the last hour, minute by minute, for the status page and ``top``.
 
-Made from what the exposed counters are made of, so that both agree. Memory is bounded: 60 numbers for each outcome of
-the ``MOST_APPLICATIONS`` applications that came first, and of all together.
+Made from what the exposed counters are made of, so that both agree. Memory is bounded by the applications that are
+counted. Of the ``MOST_APPLICATIONS`` that came first each is shown, and all together.
 """
 
 from __future__ import annotations
 
 import threading
-from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -71,12 +71,9 @@ class LastHour(Fact):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._minute = 0
         self._began: int | None = None
-        self._seen: dict[str, Mapping[Outcome, int]] = {}
-        self._together = _Ring()
-        self._by_application: dict[str, _Ring] = {}
-        self._left_out: set[str] = set()
+        self._ends: dict[int, Counter[tuple[str, Outcome]]] = {}  # by minute
+        self._seen: Mapping[str, Mapping[Outcome, int]] = {}
         self._storms: tuple[FenceStorm, ...] | None = None
 
     def note(self, counted: Mapping[str, Mapping[Outcome, int]], fences: Iterable[Sample] | None) -> None:
@@ -88,23 +85,20 @@ class LastHour(Fact):
             for fence in fences or ()
             if isinstance(fence.value, int | float) and fence.value >= catalogue.STORM_FENCES
         )
+        minute = self._minute()
         with self._lock:
-            self._advance()
             self._storms = None if fences is None else storms
-            first = self._began is None
-            if first:
-                self._began = self._minute
-            for gone in self._seen.keys() - counted.keys():  # its counters begin at 0 when it comes back
-                del self._seen[gone]
+            if self._began is None:
+                self._began, self._seen = minute, counted
+            ends = self._ends.setdefault(minute, Counter())
             for application, outcomes in counted.items():
-                before = self._seen.get(application, {})
-                if outcomes is before:
-                    continue
-                self._seen[application] = outcomes
-                for outcome, count in outcomes.items():
-                    more = count - before.get(outcome, 0)
-                    if more > 0 and not first:
-                        self._count(application, outcome, more)
+                before = self._seen.get(application, {})  # the counters of one that was gone begin at 0
+                for outcome, count in outcomes.items() if outcomes is not before else ():
+                    if count > before.get(outcome, 0):
+                        ends[application, outcome] += count - before.get(outcome, 0)
+            self._seen = counted
+            for over in [at for at in self._ends if at <= minute - MINUTES]:
+                del self._ends[over]
 
     @property
     def storms(self) -> tuple[FenceStorm, ...] | None:
@@ -114,55 +108,23 @@ class LastHour(Fact):
 
     def view(self) -> HourView | None:
         """The hour up to now, None before the first counters were read."""
+        last = self._minute()
         with self._lock:
             if self._began is None:
                 return None
-            self._advance()
-            covered = min(MINUTES, self._minute - self._began + 1)
-            applications = {name: ring.last(covered) for name, ring in self._by_application.items()}
-            return HourView(self._together.last(covered), applications, len(self._left_out), self._storms or ())
+            minutes = range(max(self._began, last - MINUTES + 1), last + 1)
+            found = [Counter(self._ends.get(minute)) for minute in minutes]
+            storms = self._storms or ()
+        names = list(dict.fromkeys(name for ends in found for name, _ in ends))
+        together = {outcome: [0] * len(found) for outcome in Outcome}
+        shown = {name: {outcome: [0] * len(found) for outcome in Outcome} for name in names[:MOST_APPLICATIONS]}
+        for place, ends in enumerate(found):
+            for (name, outcome), count in ends.items():
+                together[outcome][place] += count
+                if name in shown:
+                    shown[name][outcome][place] += count
+        applications = {name: Minutes(counts) for name, counts in shown.items()}
+        return HourView(Minutes(together), applications, len(names) - len(applications), storms)
 
-    def _advance(self) -> None:
-        minute = int(self._clock.monotonic() // 60)
-        steps = min(MINUTES, max(0, minute - self._minute)) if self._minute else 0
-        self._minute = max(minute, self._minute)
-        for _ in range(steps):
-            self._together.shift()
-            for ring in self._by_application.values():
-                ring.shift()
-        if steps:
-            self._by_application = {name: ring for name, ring in self._by_application.items() if ring.busy}
-            if len(self._by_application) < MOST_APPLICATIONS:
-                self._left_out.clear()  # active ones are added again with their next transaction
-
-    def _count(self, application: str, outcome: Outcome, more: int) -> None:
-        self._together.add(outcome, more)
-        ring = self._by_application.get(application)
-        if ring is None:
-            if len(self._by_application) >= MOST_APPLICATIONS:
-                self._left_out.add(application)
-                return
-            ring = self._by_application[application] = _Ring()
-        ring.add(outcome, more)
-
-
-@dataclass(slots=True)
-class _Ring:
-    counts: dict[Outcome, array[int]] = field(
-        default_factory=lambda: {outcome: array("Q", bytes(8 * MINUTES)) for outcome in Outcome}
-    )
-
-    def add(self, outcome: Outcome, more: int) -> None:
-        self.counts[outcome][-1] += more
-
-    def shift(self) -> None:
-        for counts in self.counts.values():
-            del counts[0]
-            counts.append(0)
-
-    @property
-    def busy(self) -> bool:
-        return any(any(counts) for counts in self.counts.values())
-
-    def last(self, covered: int) -> Minutes:
-        return Minutes({outcome: tuple(counts[MINUTES - covered :]) for outcome, counts in self.counts.items()})
+    def _minute(self) -> int:
+        return int(self._clock.monotonic() // 60)

@@ -9,7 +9,7 @@ an outcome that was still pending.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from exporter.transactions.machine.log_changes import NO_CHANGES, PartitionChanges, read_changes, write_changes
@@ -73,6 +73,8 @@ class LogLeaders:
         self.confirmed_at: tuple[float, float] | None = None  # when it was last known so: Unix seconds, monotonic
         self.wanted = NO_EPOCH  # that of a record that is read once its leader has confirmed what is before it
         self.brokers: dict[int, int] = {}  # the broker that leads, by epoch, of the newest
+        self.leader: int | None = None
+        """The broker that leads in the newest epoch whose leader is known."""
         self.since = -math.inf  # monotonic: when this process learned of the last election
         self.changes = changes
 
@@ -86,13 +88,12 @@ class LogLeaders:
         if broker is not None and self.brokers.get(epoch) != broker:
             if self.brokers:
                 self.since = monotonic
-            newest = dict(list(self.brokers.items())[1 - MOST_EPOCHS :])
-            self.brokers = {**newest, epoch: broker}
+            self.restore({**self.brokers, epoch: broker})
 
-    @property
-    def leader(self) -> int | None:
-        """The broker that leads in the newest epoch whose leader is known."""
-        return self.brokers[max(self.brokers)] if self.brokers else None
+    def restore(self, brokers: Mapping[int, int]) -> None:
+        """Set who led in which epoch, in their order."""
+        self.brokers = dict(list(brokers.items())[-MOST_EPOCHS:])
+        self.leader = self.brokers[max(self.brokers)] if self.brokers else None
 
     def agreed(self, asked: int, epoch: int, end: int) -> Agreement:
         """How far the leader has what was read, when it says of the leader epoch ``asked`` that its own log has records

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 from exporter import catalogue
+from exporter.applications.applications import Application
 from exporter.cluster import Cluster
+from exporter.core.derived import Derived
 from exporter.flink.facts import FlinkJobs, FlinkLosses, FlinkTransactions
 from exporter.flink.places import PrecommitPlaces
 from exporter.flink.samples import flink_samples
 from exporter.lso.facts import Stalls
-from exporter.model import Fact, Sample, SampleBatch
+from exporter.model import Fact, LateBatch, Sample, SampleBatch
 from exporter.transactions.counting.aggregates import Aggregates
+from exporter.transactions.counting.application_counters import (
+    COUNTER_FAMILIES,
+    LAST_FAMILIES,
+    ApplicationCounts,
+    application_samples,
+    counter_samples,
+    last_samples,
+)
 from exporter.transactions.counting.census import Census, release_times
 from exporter.transactions.counting.last_hour import LastHour
-from exporter.transactions.counting.log_series import LogSeries
 from exporter.transactions.decided.fate import ClocksApart
 from exporter.transactions.facts import (
     CoordinatorTime,
@@ -26,6 +36,7 @@ from exporter.transactions.facts import (
 from exporter.transactions.machine.records import TOPIC
 from exporter.transactions.source.log_partitions import LogPartitions
 from exporter.transactions.source.log_seed import LogSeed
+from exporter.words import Outcome
 
 
 class LogFacts:
@@ -47,6 +58,7 @@ class LogFacts:
         self._places = PrecommitPlaces()
         self._stalls: Stalls | None = None
         self._releases: ReleaseTimes | None = None
+        self._opened: tuple[OpenTransaction, ...] = ()
 
     def note_stalls(self, stalls: Stalls | None) -> None:
         """Note where the records of precommitted transactions are, which only their stalls show."""
@@ -82,12 +94,12 @@ class LogFacts:
         """The known ids and open transactions, and the clocks that date them."""
         log_now = self.log_now()
         yield from self._census.read(self._log, log_now)
-        transactions = self._open_transactions()
+        self._opened = self._log.opened()
         yield self._series.dated(self._cluster.name)
         yield self._series.present(self._cluster.name)
         yield self._series.recent(self._cluster.name, log_now)
         missing = self._missing()
-        opened = OpenTransactions(self._source, transactions, not missing, missing, self._log.as_of)
+        opened = OpenTransactions(self._source, self._opened, not missing, missing, self._log.as_of)
         yield LoggedTransactions(opened, self._time, frozenset(self._aggregates.applications.by_name))
         if (ends := self._partitions.known_ends()) is not None:
             yield ends
@@ -104,16 +116,13 @@ class LogFacts:
         if self._releases is not None:
             yield self._releases
 
-    def _open_transactions(self) -> tuple[OpenTransaction, ...]:
-        """The open transactions; the same tuple as in the last read if they are the same."""
-        return self._log.opened()
-
     def flink(self, time: CoordinatorTime, *, gauges: bool) -> Iterator[Sample | Fact]:
         """Yield what waits for a checkpoint at every read, also of partitions that do not answer or were not read to
         their end, as beside a burst of commits: without it, each wait is a stall. The rhythm of the job bounds how long
         an old one is.
         """
-        jobs, opened, now = self._aggregates.flink, self._open_transactions(), time.now(self._cluster.clock.wall())
+        opened = self._opened if gauges else self._log.opened()  # those of this read
+        jobs, now = self._aggregates.flink, time.now(self._cluster.clock.wall())
         unread = [entry.view or entry.transaction() for entry in self._log.open_unread()]
         every = (*opened, *unread)
         judged = jobs.judge(every, now)
@@ -147,3 +156,45 @@ class LogFacts:
         fences = self._series.fences if gauges else None
         self._hour.note({name: counters.outcomes for name, counters in counted.items()}, fences)
         return self._hour
+
+
+class LogSeries:
+    """The batches of one cluster, made again after a change."""
+
+    def __init__(self, aggregates: Aggregates) -> None:
+        self._aggregates = aggregates
+        self._counted = Derived(_counter_batch)
+        self._dated = Derived(_last_batch)
+        self._present, self._recent = Derived(_application_batch), Derived(SampleBatch)
+        self.fences: tuple[Sample, ...] = ()
+        """Those of ``recent`` that are ids with fences."""
+
+    def counters(self, cluster: str) -> SampleBatch:
+        """The counters, which are kept while the source fails."""
+        return self._counted(cluster, self._aggregates.counted())
+
+    def dated(self, cluster: str) -> SampleBatch:
+        """When the last transactions of each application finished."""
+        return self._dated(cluster, self._aggregates.dated())
+
+    def present(self, cluster: str) -> SampleBatch:
+        """The kinds of the applications, and how many ids they have."""
+        return self._present(cluster, self._aggregates.applications.described, self._aggregates.applications.seen)
+
+    def recent(self, cluster: str, log_now: float) -> SampleBatch:
+        """The last hour before ``log_now``, log time in Unix seconds."""
+        batch = self._recent(tuple(self._aggregates.recent(cluster, log_now)))
+        self.fences = batch.of_families((catalogue.RECENT_PRODUCER_FENCES,))
+        return batch
+
+
+def _counter_batch(cluster: str, counted: Mapping[str, ApplicationCounts]) -> SampleBatch:
+    return LateBatch(COUNTER_FAMILIES, partial(counter_samples, cluster, counted))
+
+
+def _application_batch(cluster: str, applications: tuple[Application, ...], seen: Mapping[str, int]) -> SampleBatch:
+    return SampleBatch(application_samples(cluster, applications, seen))
+
+
+def _last_batch(cluster: str, dated: Mapping[str, Mapping[Outcome, float]]) -> SampleBatch:
+    return LateBatch(LAST_FAMILIES, partial(last_samples, cluster, dated))

@@ -193,7 +193,7 @@ class LogPartitions:
             left = waiting.get(number)
             begun[number] = begin(end, recent if recent >= 0 else None, left, from_zero=number >= partitions)
             begun[number].asked(end, asked_at)
-            begun[number].led.brokers = dict(clocks.led.get(number, ())) if clocks is not None else {}
+            begun[number].led.restore(dict(clocks.led.get(number, ())) if clocks is not None else {})
             if left is not None:
                 self._saved.began_at(number, end)
         kept = {number: progress for number, progress in begun.items() if number in waiting}

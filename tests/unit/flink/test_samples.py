@@ -8,8 +8,8 @@ from exporter.flink.jobs import Jobs
 from exporter.flink.places import PrecommitPlaces
 from exporter.flink.samples import MOST_AT_RISK, flink_samples
 from exporter.lso.facts import Blocker, Stall
-from exporter.lso.holder_series import due
 from exporter.lso.holders import with_checkpoints
+from exporter.lso.stall_series import due
 from exporter.model import Sample, TopicPartition
 from exporter.transactions.facts import OpenTransaction
 from exporter.words import BlockerKind, Precommit, TransactionState

@@ -14,9 +14,8 @@ from exporter import catalogue
 from exporter.applications.applications import Grouping
 from exporter.model import Distribution, Metric, Sample, TopicPartition
 from exporter.settings.sections import TransactionsConfig
-from exporter.transactions.counting.aggregates import Aggregates
+from exporter.transactions.counting.aggregates import MOST_NAMES, Aggregates
 from exporter.transactions.counting.application_counters import application_samples, counter_samples, last_samples
-from exporter.transactions.counting.partition_lists import MOST_NAMES
 from exporter.transactions.facts import CommitDurations
 from exporter.transactions.machine.entries import Entry, Forgotten, Initialised
 from exporter.words import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.transactions.counting.recent_inits import MOST_APPLICATIONS, MOST_INITS, WINDOW, RecentInits
+from exporter.transactions.counting.id_changes import MOST_APPLICATIONS, MOST_INITS, WINDOW, RecentInits
 from exporter.transactions.facts import RepeatedInits
 from exporter.transactions.machine.entries import Entry
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from exporter.model import Fault, Reason
-from exporter.transactions.decided.cleaned_topics import may_be_cleaned
+from exporter.transactions.decided.log_gaps import may_be_cleaned
 
 
 @pytest.mark.parametrize(

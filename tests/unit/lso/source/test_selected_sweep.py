@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.lso.sweep import Sweep
+from exporter.lso.source.selected import Sweep
 from exporter.model import TopicPartition
 
 

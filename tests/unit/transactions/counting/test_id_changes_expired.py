@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.transactions.counting import expired_ids
-from exporter.transactions.counting.expired_ids import HOUR, RecentlyExpired
+from exporter.transactions.counting import id_changes
+from exporter.transactions.counting.id_changes import HOUR, RecentlyExpired
 from exporter.transactions.facts import ExpiredId, ExpiredIds
 
 NOW = 1_790_000_000.0
@@ -37,8 +37,8 @@ def test_an_id_that_a_producer_takes_again_is_nobody_s_trouble() -> None:
 
 
 def test_too_many_are_counted_and_not_listed_and_the_oldest_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expired_ids, "MOST_LISTED", 2)
-    monkeypatch.setattr(expired_ids, "MOST_KEPT", 3)
+    monkeypatch.setattr(id_changes, "MOST_LISTED", 2)
+    monkeypatch.setattr(id_changes, "MOST_KEPT", 3)
     seen = recent()
     for number in range(5):
         seen.note(f"pay-{number}", NOW + number)

@@ -8,7 +8,7 @@ import pytest
 
 from exporter import catalogue
 from exporter.lso.facts import Blocker, Stall
-from exporter.lso.holder_series import MOST_HOLDERS, due, holder_samples, shown
+from exporter.lso.stall_series import MOST_HOLDERS, due, holder_samples, shown
 from exporter.model import Distribution, TopicPartition
 from exporter.words import BlockerKind
 
