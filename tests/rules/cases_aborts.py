@@ -412,6 +412,14 @@ def _many() -> Iterator[Case]:
         ],
         {"40m": []},
     )
+
+    def alike(phases: Sequence[Phase], share: float) -> list[Series]:
+        whos = [("prod", f"app-{number}") for number in range(21)]
+        return [series for who in whos for series in (*finished(phases, who)[:2], budget(share, who))]
+
+    yield case(name, "twenty-one exactly at what they may", alike([(80, 75, 25)], 0.25), {"40m": [], "70m": []})
+    three = alike([(10, 0, 0), (3, 0, 1), (100, 0, 0)], 0.05)
+    yield case(name, "twenty-one, three lost each", three, {"68m": [page]})
     yield case(FAST, "twenty-one are not named one by one", apps(21), {"10m": [], "40m": []})
     yield case(SLOW, "and are no tickets", apps(21), {"20m": [], "40m": []})
     page, ticket = ({**named, "kafka_cluster": "other", "application": "app-0"} for named in (PAGE, TICKET))
