@@ -80,7 +80,11 @@ _STALLED_FOR = lines(
     "Time since the last stable offset moved; the levels are the topic's thresholds.",
     [
         Query(age(now(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, _TOPIC)), _PARTITION),
-        Query(now(catalogue.TOPIC_THRESHOLD_SECONDS, _TOPIC), "{{kafka_cluster}} {{topic}} {{threshold}}"),
+        Query(
+            f"{now(catalogue.TOPIC_THRESHOLD_SECONDS, _TOPIC)} and on (kafka_cluster, topic)"
+            f" {now(catalogue.LSO_STALLED_SINCE_TIMESTAMP_SECONDS, _TOPIC)}",
+            "{{kafka_cluster}} {{topic}} {{threshold}}",
+        ),
     ],
     "s",
 )

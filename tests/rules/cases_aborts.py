@@ -216,6 +216,8 @@ def _budgets() -> Iterator[Case]:
         around = short + 8 if lost[0] < lost[1] else short  # what fired before has ended
         return case(FAST, title, [*mixed(around, long, hold, *lost), given], {f"{at}m": alerts})
 
+    three = finished([(10, 0, 0), (29, 1, 0), (3, 0, 1), (40, 0, 0)])
+    yield case(FAST, "three lost of thirty-two", [*three, budget(0.04)], {"46m": [PAGE]})
     ten = (0.1, 0.1)
     yield of("2% is judged plainly", 0.02, ten, [PAGE], 15, 75)
     yield of("2.1% is judged plainly", 0.021, ten, [PAGE], 15, 75)
