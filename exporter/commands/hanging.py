@@ -46,7 +46,7 @@ exit codes: 0 none, 1 found, 2 could not be determined
 
 
 _FORM = ListForm(
-    "hanging", "no hanging transactions", StallDocument, lambda stall: stall["since_timestamp"], undecided=True
+    "hanging", "no hanging transactions", StallDocument, lambda stall: stall["since_timestamp"] or 0.0, undecided=True
 )
 
 
@@ -70,7 +70,14 @@ def _command(options: argparse.Namespace) -> int:
         where = Where(options.topic, options.partition)
         found = search(cluster, deadline, options.older_than, time.sleep, where=where)
         servers, now = cluster.properties.bootstrap_servers, cluster.clock.wall()
-        return found.of_views(lambda stall: stall_document(stall, servers, now))
+
+        def view(stall: Stall) -> StallDocument:
+            shown = stall_document(stall, servers, now)
+            if stall.blocker.started is not None:
+                return shown
+            return {**shown, "since": None, "since_timestamp": None, "seconds": None}
+
+        return found.of_views(view)
 
     return run(options, read, _FORM)
 

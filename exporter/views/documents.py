@@ -137,8 +137,9 @@ class StallDocument(TypedDict):
     partition: Annotated[int, number("partition")]
     blocker: BlockerDocument
     since: str | None
-    since_timestamp: float
-    seconds: Annotated[float, age("stalled")]
+    since_timestamp: float | None
+    """null where nothing says since when, as of a hanging transaction whose last write is dated in the future."""
+    seconds: Annotated[float | None, age("stalled")]
     """For how long, in seconds of the coordinators' clock."""
     last_stable_offset: int
     high_watermark: int
