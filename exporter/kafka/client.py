@@ -13,7 +13,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from exporter.kafka.broker import Address, Answer, Broker, ask_in_parallel
 from exporter.kafka.connection import Connection, Request, Response
 from exporter.kafka.faults import BROKEN, AskError, refusal
-from exporter.kafka.properties.accepted import split_address
+from exporter.kafka.properties.accepted import broker_address
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.configs import AT_ONCE, Resource, configs_request, read_configs
 from exporter.kafka.requests.metadata import (
@@ -319,7 +319,7 @@ class ClusterClient:
         named = {address: _label(node, address) for node, address in nodes[turn:] + nodes[:turn]}
         for server in self._properties.bootstrap_servers.split(","):
             if server.strip():
-                address = split_address(server)
+                address = broker_address(server)
                 named.setdefault(address, f"bootstrap server {address[0]}:{address[1]}")
         return sorted(named.items(), key=lambda broker: broker[0] in failing)
 

@@ -16,7 +16,7 @@ from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResp
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from exporter.kafka.properties.accepted import split_address
+from exporter.kafka.properties.accepted import broker_address
 from testkit.cluster import KafkaCluster
 from testkit.workloads.producers import RdkafkaProducer
 from tests.bench.stand_in import END, HELD, PER_TOPIC, StandIn
@@ -36,7 +36,7 @@ def stand_in() -> Iterator[StandIn]:
 
 @contextmanager
 def connected(address: str) -> Iterator[socket.socket]:
-    with socket.create_connection(split_address(address), timeout=20) as connection:
+    with socket.create_connection(broker_address(address), timeout=20) as connection:
         yield connection
 
 

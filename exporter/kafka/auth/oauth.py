@@ -9,7 +9,6 @@ import json
 import math
 import re
 import ssl
-import tempfile
 import threading
 import time
 import urllib.parse
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from exporter.bounds.files import file_of
 from exporter.http_client import Endpoint, HttpError, Reply, ask, causes
 from exporter.model import Deadline, Reason
 
@@ -164,10 +164,7 @@ def _endpoint(properties: Mapping[str, str]) -> Iterator[Endpoint]:
     with contextlib.ExitStack() as files:
         authorities = properties.get("https.ca.location")
         if pem := properties.get("https.ca.pem"):
-            file = files.enter_context(tempfile.NamedTemporaryFile("w", suffix=".pem"))
-            file.write(pem)
-            file.flush()
-            authorities = file.name
+            authorities = files.enter_context(file_of(pem))
         yield Endpoint(
             properties["sasl.oauthbearer.token.endpoint.url"],
             properties["sasl.oauthbearer.client.id"],

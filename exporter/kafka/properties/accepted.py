@@ -224,7 +224,7 @@ def _check_values(values: Mapping[str, str], problems: list[Problem]) -> None:
     # A password may have a comma: addresses with one are one.
     for server in [servers] if "@" in servers else filter(None, map(str.strip, servers.split(","))):
         try:
-            split_address(server)
+            broker_address(server)
         except ValueError as error:
             problems.append(("bootstrap.servers", f"{without_credentials(server)} {error}"))
     if endpoint := values.get(_OIDC_ENDPOINT):
@@ -305,7 +305,7 @@ def _iam_needs(values: Mapping[str, str], protocol: str) -> Iterator[str]:
         yield f"{msk.MECHANISM} needs a region, which bootstrap.servers do not name: set AWS_REGION"
 
 
-def split_address(text: str) -> tuple[str, int]:
+def broker_address(text: str) -> tuple[str, int]:
     """``host:port``, ``[v6]:port`` or ``host`` as host and port. Raises ValueError with the expected form."""
     text = text.strip().rpartition("://")[2]
     if "@" in text:

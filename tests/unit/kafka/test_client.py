@@ -264,7 +264,10 @@ def test_a_silent_broker_is_a_timeout_at_the_deadline_and_is_asked_again_on_a_ne
     with broker(handler) as one, client_of(one) as client:
         client.metadata(soon())  # connects, which takes an unknown part of a deadline
         silent.set()
+        asked = one.names.count("Metadata")
         fault = fault_of(client, Deadline.after(1.5))
+        while one.names.count("Metadata") == asked:  # on a slow machine its turn may come too late
+            fault = fault_of(client, Deadline.after(1.5))
         assert fault.reason is Reason.TIMEOUT
         assert f"bootstrap server {one.address} did not answer Metadata in time" in fault.detail
         silent.clear()
@@ -285,7 +288,8 @@ def test_a_late_answer_is_never_taken_for_that_of_the_next_request() -> None:
         return None
 
     with broker(handler) as one, client_of(one) as client:
-        assert fault_of(client, Deadline.after(1.5)).reason is Reason.TIMEOUT
+        while first:  # on a slow machine its turn may come too late
+            assert fault_of(client, Deadline.after(1.5)).reason is Reason.TIMEOUT
         late.set()
         assert answered_again(client).brokers == {1: one.address}
 
@@ -320,9 +324,9 @@ def test_what_a_broker_did_not_answer_is_asked_again_beside_the_requests() -> No
         clock = Clock(monotonic=count(0.0, 5.0).__next__)
         asked = Broker("one", ("127.0.0.1", one.port), properties, None, clock)
         try:
-            assert answer_of(asked, Deadline.after(0.5)).reason is Reason.TIMEOUT
+            while not tried.acquire(blocking=False):  # on a slow machine its turn may come too late
+                assert answer_of(asked, Deadline.after(0.5)).reason is Reason.TIMEOUT
             waiting = Deadline.after(600)
-            tried.acquire()
             assert tried.acquire(timeout=30)  # the second attempt, which lasts
             assert answer_of(asked, waiting).reason is Reason.TIMEOUT
             assert waiting.remaining() > 540

@@ -13,7 +13,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from exporter.kafka.auth.stores import TlsError, own_certificate_end
-from exporter.kafka.properties.accepted import split_address
+from exporter.kafka.properties.accepted import broker_address
 from exporter.kafka.properties.client import HIDDEN, Properties, PropertiesError
 from exporter.kafka.properties.java import for_java
 from testkit.certificates import Authority
@@ -575,7 +575,7 @@ def test_javas_cipher_names_are_refused() -> None:
     ],
 )
 def test_addresses_are_split(text: str, address: tuple[str, int]) -> None:
-    assert split_address(text) == address
+    assert broker_address(text) == address
 
 
 def test_credentials_in_addresses_are_neither_shown_nor_repeated() -> None:
