@@ -39,7 +39,8 @@ _FURTHER = 8
 _ROWS_AT_ONCE = 10_000
 _ROOM_EACH = 500
 """Records between two looks for ids that are idle."""
-_OPEN = (Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
+_DECIDED = (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
+_OPEN = (Status.ONGOING, *_DECIDED)
 
 
 class LogRecord(NamedTuple):
@@ -172,16 +173,20 @@ def context_start(start: int, end: int, read: ReadLog) -> int:
     while sought and begin > 0:
         size *= _FURTHER
         upper, begin = begin, max(0, start - size)
-        last: dict[bytes, LogRecord] = {}
+        kept: dict[bytes, int] = {}
+        whole: set[bytes] = set()
         first_ms = None
         for record in read(begin, upper):
             first_ms = record.timestamp_ms if first_ms is None else first_ms
-            if record.key in sought:
-                last[record.key] = record
-        for key, record in last.items():
-            needed = min(needed, record.offset)
-            if _decided_ms(record) < 0:
-                del sought[key]
+            if record.key not in sought:
+                continue
+            if _status(record.value) in _DECIDED:
+                kept.setdefault(record.key, record.offset)
+            else:  # what is before it is of earlier transactions, or says no more
+                kept[record.key] = record.offset
+                whole.add(record.key)
+        needed = min([needed, *kept.values()])
+        sought = {key: begun_ms for key, begun_ms in sought.items() if key not in whole}
         if sought and first_ms is not None and first_ms < min(sought.values()) - OUT_OF_ORDER_MS:
             break
     return needed
