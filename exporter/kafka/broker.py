@@ -16,7 +16,7 @@ from concurrent.futures import Future, wait
 from typing import NamedTuple
 
 from exporter.kafka.auth.oauth import TokenProvider
-from exporter.kafka.connection import Connection, ConnectionBrokenError, Request, Response
+from exporter.kafka.connection import BrokerConnection, ConnectionBrokenError, Request, Response
 from exporter.kafka.faults import AskError
 from exporter.kafka.properties.client import Properties
 from exporter.model import Clock, Deadline, Fault, Reason
@@ -37,7 +37,7 @@ GRACE = 0.1
 
 Address = tuple[str, int]
 Answer = Response | Fault
-Check = Callable[[Connection, Deadline], None]
+Check = Callable[[BrokerConnection, Deadline], None]
 """Called with a new connection before its first request. Raises AskError where it must not be used."""
 
 
@@ -100,7 +100,7 @@ class Broker:
         self._closed = False
         self._repeating = False
         self._outage: _Outage | None = None
-        self._connection: Connection | None = None
+        self._connection: BrokerConnection | None = None
         self._opened = self._used = self._throttled_until = 0.0  # monotonic
 
     @property
@@ -223,7 +223,7 @@ class Broker:
         self._throttled_until = self._used + getattr(response, "throttle_time_ms", 0) / 1000
         return response
 
-    def _usable(self) -> Connection | None:
+    def _usable(self) -> BrokerConnection | None:
         connection, now = self._connection, self._clock.monotonic()
         if connection is not None:
             session = connection.session_seconds
@@ -232,10 +232,13 @@ class Broker:
         self._drop()
         return None
 
-    def _open(self, deadline: Deadline) -> Connection:
+    def _open(self, deadline: Deadline) -> BrokerConnection:
         self._drop()
         deadline = deadline.within(self._limits.connect)
-        self._connection = connection = Connection(self.label, self.address, self._properties, self._tokens)
+        self._connection = connection = BrokerConnection(self.label, self.address, self._properties, self._tokens)
+        if self._closed:  # after the assignment: ``stop`` ends what it finds there
+            self._drop()
+            raise AskError(self._closed_fault())
         try:
             connection.open(deadline)
             if self._check is not None:

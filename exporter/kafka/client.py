@@ -11,7 +11,7 @@ from types import MappingProxyType
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from exporter.kafka.broker import Address, Answer, Broker, ask_in_parallel
-from exporter.kafka.connection import Connection, Request, Response
+from exporter.kafka.connection import BrokerConnection, Request, Response
 from exporter.kafka.faults import BROKEN, AskError, refusal
 from exporter.kafka.properties.accepted import broker_address
 from exporter.kafka.properties.client import Properties
@@ -128,7 +128,7 @@ class ClusterClient:
         if len(refused) == len(brokers):
             raise AskError(self._no_answer(refused))
 
-    def _check_connection(self, connection: Connection, deadline: Deadline) -> None:
+    def _check_connection(self, connection: BrokerConnection, deadline: Deadline) -> None:
         """Check a new connection before it is used; the first one is checked by the answer that names the cluster."""
         if self._identity.known:
             said = connection.call(metadata_request((TRANSACTION_STATE,)), deadline)

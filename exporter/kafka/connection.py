@@ -66,7 +66,7 @@ class ConnectionBrokenError(AskError):
     """The peer closed the connection, perhaps long ago: a request on an idle connection is tried once more."""
 
 
-class Connection:
+class BrokerConnection:
     """To ``host:port``. Used by one thread at a time; ``abort`` may come from any.
 
     All methods raise AskError with a fault that names ``label``. After any error but UNSUPPORTED of ``call`` the

@@ -21,7 +21,7 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from exporter.kafka.connection import Connection
+from exporter.kafka.connection import BrokerConnection
 from exporter.kafka.faults import AskError
 from exporter.kafka.properties.client import Properties
 from exporter.kafka.requests.metadata import Metadata, metadata_request, read_metadata
@@ -221,7 +221,7 @@ class ChaosCluster:
         node = self._nodes[broker]
         properties = Properties.parse({"bootstrap.servers": self.brokers[broker].address})
         until = Deadline.after(timeout)
-        with closing(Connection(f"broker {broker}", ("127.0.0.1", node.port or 0), properties, None)) as asked:
+        with closing(BrokerConnection(f"broker {broker}", ("127.0.0.1", node.port or 0), properties, None)) as asked:
             asked.open(until)
             return read_metadata(asked.call(metadata_request(None), until))
 

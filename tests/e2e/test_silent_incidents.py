@@ -14,7 +14,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from kafka.protocol.producer import InitProducerIdRequest
 
 from exporter import catalogue
-from exporter.kafka.connection import Connection
+from exporter.kafka.connection import BrokerConnection
 from exporter.kafka.properties.client import Properties
 from exporter.model import Deadline
 from testkit.agent import AgentProcess, Metrics
@@ -199,7 +199,7 @@ def init(kafka: KafkaCluster, name: str, producer_id: int = -1, epoch: int = -1)
         transactional_id=name, transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch, version=4
     )
     until = Deadline.after(CALL_SECONDS * 2)
-    with closing(Connection("broker 1", address, properties, None)) as connection:
+    with closing(BrokerConnection("broker 1", address, properties, None)) as connection:
         connection.open(until)
         while (answer := connection.call(request, until)).error_code not in {0, PRODUCER_FENCED}:
             assert poll(until, 0.2), f"error {answer.error_code}"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from exporter.cluster import Cluster
 from exporter.kafka.ask import coordinator_partition
 from exporter.kafka.log.batch_writers import sample_batches
-from exporter.kafka.log.batches import Batch
+from exporter.kafka.log.batches import FetchedBatch
 from exporter.kafka.log.offset_commits import OffsetCommits
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.model import Deadline, TopicPartition
@@ -50,7 +50,7 @@ class _Markers:
     early: bool = False
     _open: set[int] = field(default_factory=set)
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: FetchedBatch) -> None:
         if batch.control:
             if batch.producer_id in self._open and batch.leader_epoch == self.leader_epoch:
                 self.early = self.early or batch.max_ms >= self.commit.at_ms + MARGIN_MS

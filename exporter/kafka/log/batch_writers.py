@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import refusal
-from exporter.kafka.log.batches import UNREADABLE, Batch, batches
+from exporter.kafka.log.batches import UNREADABLE, FetchedBatch, batches
 from exporter.kafka.log.fetch import fetch_each
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation
@@ -27,7 +27,7 @@ class BatchWriters:
     producer_ids: set[int] = field(default_factory=set)
     newest_ms: int = -1
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: FetchedBatch) -> None:
         """Count one batch."""
         if batch.control:
             return
@@ -43,7 +43,7 @@ class BatchWriters:
 class BatchReader(Protocol):
     """Looks at the headers of batches."""
 
-    def take(self, batch: Batch) -> None: ...
+    def take(self, batch: FetchedBatch) -> None: ...
 
 
 Reader = TypeVar("Reader", bound=BatchReader)

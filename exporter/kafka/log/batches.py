@@ -25,7 +25,7 @@ UNREADABLE = (struct.error, ValueError, IndexError)
 
 _SIZE = struct.Struct(">qi")
 _HEADER = struct.Struct(">q4xi5xhiqqqh4xi")
-"""The fields of ``Batch``, without length, magic, checksum and base sequence."""
+"""The fields of ``FetchedBatch``, without length, magic, checksum and base sequence."""
 _FROM_LENGTH = 12
 _MAGIC_AT, _MAGIC = 16, 2
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
@@ -44,7 +44,7 @@ _VALUE_LENGTH = 12
 _USUAL_BODY = 17
 
 
-class Batch(NamedTuple):
+class FetchedBatch(NamedTuple):
     """A batch by its header. Times are Unix milliseconds: of the first record, and the largest. ``producer_id`` is -1
     without an idempotent producer; ``records`` is how many compaction has left.
     """
@@ -98,7 +98,7 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-def batches(data: bytes) -> Iterator[Batch]:
+def batches(data: bytes) -> Iterator[FetchedBatch]:
     """The batches of a partition's answer. The last one is left out where it was cut off, as are those of before Kafka
     0.11, which have no producer. Raises one of ``UNREADABLE``.
     """
@@ -114,11 +114,11 @@ def batches(data: bytes) -> Iterator[Batch]:
             body = at + _HEADER.size
             if body > after:
                 raise ValueError("a batch without a header")
-            yield Batch._make((*_HEADER.unpack_from(data, at), view[body:after]))
+            yield FetchedBatch._make((*_HEADER.unpack_from(data, at), view[body:after]))
         at = after
 
 
-def records_of(batch: Batch) -> Iterator[BatchRecord]:
+def records_of(batch: FetchedBatch) -> Iterator[BatchRecord]:
     """The records of a batch, without their headers. Raises one of ``UNREADABLE``, also beyond the bounds above."""
     data = _decoded(batch.body, batch.attributes & _CODEC)
     at = 0
@@ -136,7 +136,7 @@ def records_of(batch: Batch) -> Iterator[BatchRecord]:
         at = end
 
 
-def markers_of(batch: Batch) -> Iterator[Marker]:
+def markers_of(batch: FetchedBatch) -> Iterator[Marker]:
     """The markers of a control batch; other control records are passed over. Raises one of ``UNREADABLE``."""
     who = batch.producer_id, batch.producer_epoch
     if len(batch.body) == _USUAL_BODY:  # the hot path of ``audit markers``

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from exporter.bounds.text import cut
 from exporter.kafka.ask import BrokerAccess
 from exporter.kafka.faults import refusal
-from exporter.kafka.log.batches import UNREADABLE, Batch, batches, records_of
+from exporter.kafka.log.batches import UNREADABLE, FetchedBatch, batches, records_of
 from exporter.kafka.log.fetch import fetch_each
 from exporter.kafka.requests.metadata import CONSUMER_OFFSETS, Metadata
 from exporter.kafka.requests.offsets import Isolation, end_offsets, start_offsets
@@ -137,7 +137,7 @@ def _unreadable(place: TopicPartition, at: int, error: Exception) -> Fault:
     return Fault(Reason.MALFORMED, f"{place} at {at}: a batch that cannot be read: {cut(str(error), 100)}")
 
 
-def commits_of(batch: Batch) -> Iterator[OffsetCommits]:
+def commits_of(batch: FetchedBatch) -> Iterator[OffsetCommits]:
     """The commits in a batch, by group and topic; not the groups' own records."""
     if batch.control:
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from exporter.kafka.ask import BrokerAccess
-from exporter.kafka.log.batches import UNREADABLE, Batch, Marker, batches, markers_of, records_of
+from exporter.kafka.log.batches import UNREADABLE, FetchedBatch, Marker, batches, markers_of, records_of
 from exporter.kafka.log.fetch import fetch_partition
 from exporter.kafka.requests.metadata import Metadata
 from exporter.kafka.requests.offsets import Isolation
@@ -74,7 +74,7 @@ def _covering(data: bytes, offset: int) -> RecordBatch | None:
     return None
 
 
-def _read(batch: Batch, offset: int) -> RecordBatch:
+def _read(batch: FetchedBatch, offset: int) -> RecordBatch:
     known = batch.producer_id >= 0
     markers = markers_of(batch) if batch.control else ()
     return RecordBatch(
@@ -89,7 +89,7 @@ def _read(batch: Batch, offset: int) -> RecordBatch:
     )
 
 
-def _is_removed(batch: Batch, offset: int) -> bool | None:
+def _is_removed(batch: FetchedBatch, offset: int) -> bool | None:
     if batch.records == batch.last_delta + 1:
         return False
     try:

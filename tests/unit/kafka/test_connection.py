@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from kafka.protocol.admin import ListTransactionsRequest, ListTransactionsResponse
 
 from exporter.kafka import connection as module
-from exporter.kafka.connection import Connection
+from exporter.kafka.connection import BrokerConnection
 from exporter.kafka.properties.client import Properties
 from exporter.model import Deadline
 
 
-class AnsweringConnection(Connection):
+class AnsweringConnection(BrokerConnection):
     """Each request is answered at once."""
 
     def _send(self, data: bytes, deadline: Deadline, name: str) -> None: ...
