@@ -41,7 +41,7 @@ Check = Callable[[BrokerConnection, Deadline], None]
 """Called with a new connection before its first request. Raises AskError where it must not be used."""
 
 
-class Limits(NamedTuple):
+class RequestLimits(NamedTuple):
     """Seconds by the client's properties: to connect, for an idle connection, and for one request."""
 
     connect: float
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     request: float
 
     @classmethod
-    def of(cls, raw: Mapping[str, str]) -> Limits:
+    def of(cls, raw: Mapping[str, str]) -> RequestLimits:
         """Read the limits from properties in librdkafka's spelling."""
 
         def seconds(name: str, default: float) -> float:
@@ -93,7 +93,7 @@ class Broker:
         self.label = label
         self.address = address
         self._properties, self._tokens, self._clock, self._check = properties, tokens, clock, check
-        self._limits = Limits.of(properties.raw)
+        self._limits = RequestLimits.of(properties.raw)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()  # guards the next three
         self._thread: threading.Thread | None = None
