@@ -85,7 +85,7 @@ def alerts() -> Iterator[Alert]:
     )
 
 
-class Refusal(NamedTuple):
+class RefusedRequests(NamedTuple):
     """Errors of one meaning that brokers answer to a kind of request, and how many of them in 15 minutes are usual.
 
     ``meaning`` is a sentence, ``step`` the first action.
@@ -99,7 +99,7 @@ class Refusal(NamedTuple):
 
 
 REFUSALS = (
-    Refusal(
+    RefusedRequests(
         "OUT_OF_ORDER_SEQUENCE_NUMBER|UNKNOWN_PRODUCER_ID",
         "Produce",
         10,
@@ -108,7 +108,7 @@ REFUSALS = (
         " for an unclean leader election, a leader that lost its log, a deleted segment, or a client that gave up a"
         " batch and went on. The client's log has the partition.",
     ),
-    Refusal(
+    RefusedRequests(
         "ILLEGAL_GENERATION|STALE_MEMBER_EPOCH|UNKNOWN_MEMBER_ID",
         "TxnOffsetCommit",
         10,
@@ -118,7 +118,7 @@ REFUSALS = (
         " needs. If they go on, an instance works longer than max.poll.interval.ms, or keeps the group metadata of an"
         " earlier generation: its log has CommitFailedException or IllegalGenerationException.",
     ),
-    Refusal(
+    RefusedRequests(
         "INVALID_TRANSACTION_TIMEOUT",
         "InitProducerId",
         0,
@@ -126,7 +126,7 @@ REFUSALS = (
         "set a transaction.timeout.ms in the application that is not above the brokers' transaction.max.timeout.ms (15m"
         " by default). Flink's KafkaSink asks for 1h unless its job sets another one.",
     ),
-    Refusal(
+    RefusedRequests(
         "INVALID_PRODUCER_ID_MAPPING",
         "",
         0,
@@ -141,7 +141,7 @@ REFUSALS = (
 def _refusals() -> Alert:
     """One alert for each broker and error; its text is of the error."""
 
-    def above(refusal: Refusal) -> str:
+    def above(refusal: RefusedRequests) -> str:
         request = f'request="{refusal.request}", ' if refusal.request else ""
         errors = f'error{"=~" if "|" in refusal.errors else "="}"{refusal.errors}"'
         which = f"{catalogue.BROKER_REQUEST_ERRORS_TOTAL}{{{request}{errors}}}"

@@ -13,7 +13,7 @@ from exporter.alerts.evidence import per_row
 from exporter.alerts.rule import BRIDGE, EVENT_WINDOW, Alert, Board, by_severity
 
 
-class Failure(NamedTuple):
+class FailureTicket(NamedTuple):
     """A kind of subject that fails. ``state`` are the series that exist while it has failed, ``by`` their labels.
 
     ``event`` is one more condition of a ticket; ``stays`` is what keeps a page that already fires.
@@ -66,7 +66,7 @@ def _paged(alert: str) -> str:
 
 
 FAILURES = (
-    Failure(
+    FailureTicket(
         "KafkaEosConnectTaskFailed",
         Board.CLIENTS,
         _TASK,
@@ -94,7 +94,7 @@ FAILURES = (
   unless on (kafka_cluster, connect) {_answers(1)}
   unless on ({_TASK}) present_over_time({catalogue.CONNECT_TASK_STATE}{{state!="failed"}}[10m])""",
     ),
-    Failure(
+    FailureTicket(
         "KafkaEosStreamsFailed",
         Board.CLIENTS,
         _CLIENT,
@@ -106,7 +106,7 @@ FAILURES = (
         "a Streams client failed",
         reason="client",
     ),
-    Failure(
+    FailureTicket(
         "KafkaEosProducerFatalError",
         Board.CLIENTS,
         _CLIENT,
@@ -121,7 +121,7 @@ FAILURES = (
         " application close the client and make a new one; if it goes on with the old one, start it again.",
         "a librdkafka client had a fatal error",
     ),
-    Failure(
+    FailureTicket(
         "KafkaEosSparkQueryTerminated",
         Board.JOBS,
         _QUERY,

@@ -31,7 +31,7 @@ CHECKS = ("group_isolation", "offsets_in_transaction", "producer_reuse", "plain_
 TEN_MINUTES = 600.0
 
 
-class Workload:
+class WrongAndRight:
     """Clients in threads, until the end of the context."""
 
     def __init__(self, kafka: KafkaCluster, stack: ExitStack) -> None:
@@ -121,9 +121,9 @@ class Workload:
 
 
 @contextmanager
-def workload(kafka: KafkaCluster) -> Iterator[Workload]:
+def workload(kafka: KafkaCluster) -> Iterator[WrongAndRight]:
     with ExitStack() as stack:
-        clients = Workload(kafka, stack)
+        clients = WrongAndRight(kafka, stack)
         try:
             yield clients
         finally:

@@ -22,7 +22,7 @@ STREAMS, FATAL = "KafkaEosStreamsFailed client", "KafkaEosProducerFatalError"
 Who = tuple[str, ...]
 
 
-class Kind(NamedTuple):
+class FailureKind(NamedTuple):
     """A kind of subject: the alert, the metric of its state, its labels, one of it, a bad state and a good one."""
 
     alert: str
@@ -48,7 +48,7 @@ class Kind(NamedTuple):
 
 _CLIENT = ("kafka_cluster", "target", "client_id")
 _JVM = ("prod", "app-1:8778", "wordcount")
-CONNECT = Kind(
+CONNECT = FailureKind(
     TASK,
     CONNECT_TASK_STATE,
     ("kafka_cluster", "connect", "connector", "task"),
@@ -56,7 +56,7 @@ CONNECT = Kind(
     "failed",
     "running",
 )
-SPARK = Kind(
+SPARK = FailureKind(
     QUERY,
     SPARK_QUERY_STATE,
     ("kafka_cluster", "spark_application", "query"),
@@ -67,9 +67,12 @@ SPARK = Kind(
 KINDS = (
     CONNECT,
     SPARK,
-    *(Kind(STREAMS, STREAMS_CLIENT_STATE, _CLIENT, _JVM, state, "running") for state in ("error", "pending_error")),
     *(
-        Kind(FATAL, metric, _CLIENT, _JVM, "fatal_error", "ready")
+        FailureKind(STREAMS, STREAMS_CLIENT_STATE, _CLIENT, _JVM, state, "running")
+        for state in ("error", "pending_error")
+    ),
+    *(
+        FailureKind(FATAL, metric, _CLIENT, _JVM, "fatal_error", "ready")
         for metric in (PRODUCER_TXN_STATE, PRODUCER_IDEMPOTENCE_STATE)
     ),
 )
@@ -85,7 +88,7 @@ def cases() -> Iterator[Case]:
     yield case(FATAL, "both states are one alert", both, {"6m": [KINDS[-1].of("warning"), KINDS[-1].of("critical")]})
 
 
-def _of(kind: Kind) -> Iterator[Case]:
+def _of(kind: FailureKind) -> Iterator[Case]:
     ticket, page = kind.of("warning"), kind.of("critical")
     at = f"{kind.metric} {kind.bad}: "
 

@@ -34,7 +34,7 @@ RECENT = 1800.0
 """Seconds for which an early commit counts: a group that was mended is not accused for longer."""
 
 
-class _Commit(NamedTuple):
+class _GroupCommit(NamedTuple):
     group: str
     place: TopicPartition
     offset: int
@@ -45,7 +45,7 @@ class _Commit(NamedTuple):
 class _Markers:
     """The batches around a commit. ``early``: a transaction with records below its offset was ended after it."""
 
-    commit: _Commit
+    commit: _GroupCommit
     leader_epoch: int
     early: bool = False
     _open: set[int] = field(default_factory=set)
@@ -64,7 +64,7 @@ class EarlyCommits:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._newest: dict[str, deque[_Commit]] = {}
+        self._newest: dict[str, deque[_GroupCommit]] = {}
         self._early: dict[tuple[str, str], list[float]] = {}
 
     def noted(
@@ -81,7 +81,7 @@ class EarlyCommits:
                         if offset > 0 and metadata.leader(commit.topic, partition) == internal.leader(*own):
                             newest = self._newest.setdefault(commit.group, deque(maxlen=MOST_COMMITS))
                             place = TopicPartition(commit.topic, partition)
-                            newest.append(_Commit(commit.group, place, offset, commit.timestamp_ms))
+                            newest.append(_GroupCommit(commit.group, place, offset, commit.timestamp_ms))
             yield commit
 
     def look(self, metadata: Metadata, deadline: Deadline) -> frozenset[tuple[str, str]]:
@@ -89,7 +89,7 @@ class EarlyCommits:
         rows = [list(reversed(commits)) for commits in self._newest.values()]
         left = [row[at] for at in range(MOST_COMMITS) for row in rows if at < len(row)][:MOST_LOOKS]
         while left and not deadline.over:
-            now: dict[TopicPartition, _Commit] = {}
+            now: dict[TopicPartition, _GroupCommit] = {}
             for commit in left:
                 now.setdefault(commit.place, commit)
             left = [commit for commit in left if now[commit.place] is not commit]

@@ -43,7 +43,7 @@ _DECIDED = (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
 _OPEN = (Status.ONGOING, *_DECIDED)
 
 
-class LogRecord(NamedTuple):
+class StoredRecord(NamedTuple):
     """A record of the log. ``timestamp_ms`` is Unix milliseconds."""
 
     offset: int
@@ -52,7 +52,7 @@ class LogRecord(NamedTuple):
     value: bytes | None
 
 
-ReadLog: TypeAlias = Callable[[int, int], Iterator[LogRecord]]
+ReadLog: TypeAlias = Callable[[int, int], Iterator[StoredRecord]]
 """The records of a partition from an offset to another one (exclusive), without those that compaction removed."""
 
 
@@ -192,7 +192,7 @@ def context_start(start: int, end: int, read: ReadLog) -> int:
     return needed
 
 
-def _ids(start: int, records: Iterator[LogRecord]) -> tuple[dict[bytes, _Id], int | None, int | None]:
+def _ids(start: int, records: Iterator[StoredRecord]) -> tuple[dict[bytes, _Id], int | None, int | None]:
     """The ids in these records, and the timestamps of the first of them and of the newest before the span."""
     ids: dict[bytes, _Id] = {}
     first_ms = last_ms = None
@@ -216,7 +216,7 @@ def _status(value: bytes | None) -> int:
     return HEAD.unpack_from(value)[4] if value is not None and len(value) >= HEAD_SIZE else Status.EMPTY
 
 
-def _decided_ms(record: LogRecord) -> int:
+def _decided_ms(record: StoredRecord) -> int:
     """The start of the transaction that a record decides; -1 for another record, and one that cannot be decoded."""
     if record.value is None or _status(record.value) < Status.PREPARE_COMMIT:
         return -1

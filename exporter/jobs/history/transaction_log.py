@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from exporter.jobs.history.finished import LogRecord
+from exporter.jobs.history.finished import StoredRecord
 from exporter.kafka.ask import Answers
 from exporter.kafka.client import AskError, ClusterClient
 from exporter.kafka.properties.client import Properties
@@ -119,7 +119,7 @@ class LogReader:
         except AskError as error:
             raise TransactionLogError(error.fault.detail) from None
 
-    def records(self, number: int, start: int, end: int) -> Iterator[LogRecord]:
+    def records(self, number: int, start: int, end: int) -> Iterator[StoredRecord]:
         """The records of a partition; read them to the end. Raises TransactionLogError when reading is refused, or
         nothing comes.
         """
@@ -127,7 +127,7 @@ class LogReader:
             for messages in read_ranges(self._consumer, {number: Range(number, start, end)}, PATIENCE_SECONDS, Clock()):
                 for message in messages:
                     key, value = message.key() or b"", message.value()
-                    yield LogRecord(message.offset(), message.timestamp()[1], key, value)
+                    yield StoredRecord(message.offset(), message.timestamp()[1], key, value)
         except AskError as error:
             raise TransactionLogError(error.fault.detail) from None
 

@@ -23,7 +23,7 @@ SPELLINGS = ("jmx_exporter", "confluent", "default")
 Values = dict[tuple[str, tuple[str, ...]], float | Distribution]
 
 
-class BrokerJvm:
+class AnsweredJvm:
     """A JVM that answers what it is given."""
 
     def __init__(self, answer: JvmAnswer) -> None:
@@ -50,7 +50,7 @@ class BrokersCluster:
 
 def read(answer: JvmAnswer, cluster: BrokersCluster | None = None, **settings: int) -> list[object]:
     endpoint = Endpoint("http://k1:8778")
-    source = BrokersSource(cluster or BrokersCluster({}), endpoint, BrokerJvm(answer), **settings)
+    source = BrokersSource(cluster or BrokersCluster({}), endpoint, AnsweredJvm(answer), **settings)
     return list(source.read(Deadline.after(1), Facts()))
 
 

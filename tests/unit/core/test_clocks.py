@@ -19,6 +19,8 @@ WALL = {
     "agent/cluster_answers.py": "dates an answer, and the coordinators' clock beside it",
     "agent/with_thresholds.py": "the window of the day of a threshold",
     "canary/canary.py": "kafka_eos_canary_last_success_timestamp_seconds",
+    "groups/source/early_commits.py": "which commits are of the last half hour",
+    "groups/source/holder_groups.py": "since when a group is seen without a member",
     "inventory/source.py": "dates the document and the hour that it is about",
     "core/reading.py": "kafka_eos_source_last_success_timestamp_seconds",
     "producers/source/librdkafka.py": "dates a client's states",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.applications.applications import Grouping
 from exporter.jobs.history.columns import COLUMNS, SCHEMA, batch_of
-from exporter.jobs.history.finished import LogRecord, LogSpan, ReadLog, Row, context_start, finished
+from exporter.jobs.history.finished import LogSpan, ReadLog, Row, StoredRecord, context_start, finished
 from exporter.model import TopicPartition
 from exporter.settings.sections import TransactionsConfig
 from exporter.transactions.counting.aggregates import Aggregates
@@ -29,9 +29,9 @@ def group(transactional_id: str) -> str:
 
 
 def reader(records: Iterable[CoordinatorRecord], number: int = 0) -> ReadLog:
-    stored = [LogRecord(*record[1:5]) for record in records if record.partition == number]
+    stored = [StoredRecord(*record[1:5]) for record in records if record.partition == number]
 
-    def read(start: int, end: int) -> Iterator[LogRecord]:
+    def read(start: int, end: int) -> Iterator[StoredRecord]:
         return (record for record in stored if start <= record.offset < end)
 
     return read

@@ -94,7 +94,7 @@ def answer(records: bytes, code: int = 0) -> Any:
     return SimpleNamespace(responses=[SimpleNamespace(topic="__consumer_offsets", partitions=[part])])
 
 
-class Reading:
+class CommitsRead:
     """What is read of partition 0, from an offset to ``END``."""
 
     def __init__(self, client: FetchClient, at: int = 0, deadline: Deadline | None = None) -> None:
@@ -107,25 +107,25 @@ class Reading:
 def test_reading_goes_on_to_the_end_and_counts_nothing_twice() -> None:
     first = batch((key("pay", "orders"), VALUE), base=0)
     second = batch((key("pay", "orders"), VALUE), base=9, transactional=True)
-    read = Reading(FetchClient(answer(first), answer(first + second)))
+    read = CommitsRead(FetchClient(answer(first), answer(first + second)))
     assert [commits.transactional for commits in read.commits] == [False, True]
     assert (read.position, read.faults) == (10, [])
 
 
 def test_a_refusal_names_the_grant() -> None:
-    read = Reading(FetchClient(answer(b"", 29)), 3)
+    read = CommitsRead(FetchClient(answer(b"", 29)), 3)
     assert read.commits == []
     assert "grant READ on Topic:__consumer_offsets" in read.faults[0].detail
 
 
 def test_what_retention_took_is_a_fault() -> None:
-    read = Reading(FetchClient(answer(b"", 1)), 3)
+    read = CommitsRead(FetchClient(answer(b"", 1)), 3)
     assert [fault.reason for fault in read.faults] == [Reason.LOST]
     assert "__consumer_offsets-0 does not have offset 3 any more" in read.faults[0].detail
 
 
 def test_bytes_that_are_no_batch_are_a_fault_and_end_the_reading_of_the_partition() -> None:
-    read = Reading(FetchClient(answer(b"\xff" * 100)))
+    read = CommitsRead(FetchClient(answer(b"\xff" * 100)))
     assert "cannot be read" in read.faults[0].detail
     assert read.position == 10
 
@@ -133,7 +133,7 @@ def test_bytes_that_are_no_batch_are_a_fault_and_end_the_reading_of_the_partitio
 def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
     good = batch((key("pay", "orders"), VALUE), base=9)
     broken = [batch((b"\0", VALUE), base=at) for at in (4, 5)]
-    read = Reading(FetchClient(answer(b"".join([*broken, good]))))
+    read = CommitsRead(FetchClient(answer(b"".join([*broken, good]))))
     assert [commits[0] for commits in read.commits] == ["pay"]
     assert [fault.detail.split(" a batch")[0] for fault in read.faults] == ["__consumer_offsets-0 at 4:"]
     assert read.position == 10
@@ -142,12 +142,12 @@ def test_a_batch_that_cannot_be_read_costs_that_batch_and_one_fault() -> None:
 def test_what_the_deadline_leaves_is_a_fault() -> None:
     times = iter([0.0, 0.0, 0.0, 0.0, 10.0])
     data = b"".join(batch((key("pay", "orders"), VALUE), base=at) for at in (8, 9))
-    read = Reading(FetchClient(answer(data)), deadline=Deadline(5.0, lambda: next(times, 10.0)))
+    read = CommitsRead(FetchClient(answer(data)), deadline=Deadline(5.0, lambda: next(times, 10.0)))
     assert (len(read.commits), read.position) == (1, 9)
     assert [fault.reason for fault in read.faults] == [Reason.TIMEOUT]
 
 
 def test_a_partition_that_was_left_out_of_a_full_answer_is_not_passed_over() -> None:
-    read = Reading(FetchClient(answer(b"")))
+    read = CommitsRead(FetchClient(answer(b"")))
     assert (read.commits, read.position) == ([], 0)
     assert [fault.reason for fault in read.faults] == [Reason.TIMEOUT]
