@@ -352,7 +352,7 @@ def _until_led(kafka: KafkaCluster, topic: str, leader: int) -> None:
     """Wait until this broker leads the topic's first partition."""
     until = Deadline.after(30)
     while True:
-        with suppress(KafkaException):
+        with suppress(KafkaException, KeyError):  # a broker may not know of a new topic yet
             if _leader(kafka, topic, 0) == leader:
                 return
         assert poll(until, 0.2), f"broker {leader} does not lead {topic}"
