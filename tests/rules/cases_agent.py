@@ -138,7 +138,7 @@ def _removed() -> Iterator[Case]:
     yield case(
         CLUSTER, "it is watched again, and then the agent dies", again, {"35m": [], "67m": [ours], "90m": [ours]}
     )
-    for words, away, alerts in (("a quarter of an hour", 15, []), ("more than an hour", 70, [ours])):
+    for words, away, alerts in (("less than an hour", 50, []), ("more than an hour", 70, [ours])):
         late = [watches("1x20 stale " + "_ " * 180), build("1x20 stale " + "_ " * away + "1x160")]
         times = {"30m": [ours], f"{24 + away}m": alerts, "150m": alerts}
         yield case(CLUSTER, f"the agent is back without it after {words}", late, times)
