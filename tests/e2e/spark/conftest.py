@@ -75,15 +75,17 @@ def spark_stage(clusters: Callable[..., KafkaCluster]) -> Iterator[SparkStage]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def audits(clusters: Callable[..., KafkaCluster], request: pytest.FixtureRequest) -> Iterator[Auditor]:
-    """A process has one Spark: it has the table formats where a test of this run needs them."""
+    """A process has one Spark at a time, so that of a file ends with it. It has the table formats where a test of this
+    run needs them.
+    """
     needed = any("lake_audits" in getattr(item, "fixturenames", ()) for item in request.session.items)
     with auditor(clusters("4.3.1"), released() if needed else ()) as one:
         yield one
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lake_audits(audits: Auditor) -> Auditor:
     """An auditor of tables, in the formats that have a release for this Spark."""
     return audits
